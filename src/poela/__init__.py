@@ -1,0 +1,39 @@
+"""Better decision policies from logged decisions, with an honest estimate of their value.
+
+Names are imported when they are first used, so `import poela` is quick and does not import torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from poela.core.errors import InputError as InputError
+    from poela.core.errors import PoelaError as PoelaError
+    from poela.core.errors import PoelaWarning as PoelaWarning
+    from poela.core.errors import TrainingError as TrainingError
+    from poela.core.policy import Policy as Policy
+    from poela.data.trajectories import Trajectories as Trajectories
+
+__version__ = "0.1.0"
+
+# Where each public name lives; a test holds this table and the imports above (for type checkers) together.
+_HOME = {
+    "InputError": "poela.core.errors",
+    "PoelaError": "poela.core.errors",
+    "PoelaWarning": "poela.core.errors",
+    "Policy": "poela.core.policy",
+    "TrainingError": "poela.core.errors",
+    "Trajectories": "poela.data.trajectories",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'poela' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*sorted(_HOME), "__version__"]

@@ -1,0 +1,1 @@
+"""Who made the logs: estimators of the logging policy."""

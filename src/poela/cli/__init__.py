@@ -1,0 +1,1 @@
+"""The command line: `poela simulate · learn · evaluate · report · export · reproduce`."""

@@ -1,0 +1,37 @@
+"""Read-only arrays, their names, and the checks that constructors share."""
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Float32Array = NDArray[np.float32]
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+T = TypeVar("T", bound=np.generic)
+
+
+def readonly(values: ArrayLike, dtype: type[T]) -> NDArray[T]:
+    """The values as a read-only, contiguous array; never a writable view of the caller's memory.
+
+    >>> readonly([1, 2], np.float64).flags.writeable
+    False
+    """
+    array = np.ascontiguousarray(values, dtype=dtype)
+    if array.flags.writeable:
+        shares = isinstance(values, np.ndarray) and np.may_share_memory(array, values)
+        array = array.copy() if shares else array
+        array.flags.writeable = False
+    return array
+
+
+def first_bad(bad: NDArray[np.bool_]) -> tuple[int, int]:
+    """How many entries (or rows, for a matrix) are bad, and the first of them.
+
+    >>> first_bad(np.array([False, True, True]))
+    (2, 1)
+    """
+    rows: Any = bad.any(axis=1) if bad.ndim > 1 else bad
+    return int(rows.sum()), int(rows.argmax())

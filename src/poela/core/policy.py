@@ -1,0 +1,112 @@
+"""What a policy is: probabilities of every action, at contexts, along logged episodes, or acting live."""
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from poela.core.arrays import Float32Array, FloatArray, IntArray
+
+
+class LoggedSteps(Protocol):
+    """The part of `Trajectories` that a policy needs to follow logged episodes."""
+
+    @property
+    def contexts(self) -> Float32Array:
+        """[N, d]."""
+
+    @property
+    def actions(self) -> IntArray:
+        """[N]."""
+
+    @property
+    def offsets(self) -> IntArray:
+        """[n + 1]."""
+
+
+class Actor(Protocol):
+    """A policy acting in n episodes at once."""
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        """[n, A], for the episodes' current contexts; rows of ended episodes are ignored."""
+
+    def record(self, actions: IntArray) -> None:
+        """Tell the actor which action each episode took."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Rows of `probabilities` sum to 1, and do not depend on the order of rows."""
+
+    def probabilities(self, contexts: ArrayLike) -> FloatArray:
+        """[N, A]."""
+
+    def along(self, trajectories: LoggedSteps) -> FloatArray:
+        """[N, A] along logged episodes: what evaluation calls."""
+
+    def actor(self, n: int) -> Actor:
+        """Acts in n episodes at once: what roll-outs and servers call."""
+
+
+class MemorylessActor:
+    """The actor of a policy that looks only at the current context."""
+
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        """[n, A]."""
+        result: FloatArray = self._policy.probabilities(contexts)
+        return result
+
+    def record(self, actions: IntArray) -> None:
+        """Nothing to remember."""
+
+
+class Memoryless:
+    """Gives `along`, `actor` and `sample` to policies that define only `probabilities(contexts)`."""
+
+    def probabilities(self, contexts: ArrayLike) -> FloatArray:
+        """[N, A]."""
+        raise TypeError(f"{type(self).__name__} must define probabilities(contexts)")
+
+    def along(self, trajectories: LoggedSteps) -> FloatArray:
+        """[N, A] along logged episodes."""
+        return self.probabilities(trajectories.contexts)
+
+    def actor(self, n: int) -> Actor:
+        """Acts in n episodes at once."""
+        return MemorylessActor(self)
+
+    def sample(self, contexts: ArrayLike, seed: int) -> IntArray:
+        """One action for each context, drawn with this seed."""
+        return sample_actions(self.probabilities(contexts), np.random.default_rng(seed))
+
+
+class _OnlyProbabilities(Memoryless):
+    def __init__(self, wrapped: Any) -> None:
+        self.wrapped = wrapped
+
+    def probabilities(self, contexts: ArrayLike) -> FloatArray:
+        return np.asarray(self.wrapped.probabilities(contexts), np.float64)
+
+
+def as_policy(candidate: Any) -> Policy:
+    """Any object with `probabilities(contexts)` as a full policy."""
+    if isinstance(candidate, Policy):
+        return candidate
+    if callable(getattr(candidate, "probabilities", None)):
+        return _OnlyProbabilities(candidate)
+    raise TypeError(f"{type(candidate).__name__} is no policy: it has no method probabilities(contexts)")
+
+
+def sample_actions(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
+    """One action for each row, by one uniform number each (so that equal seeds give common random numbers).
+
+    >>> sample_actions(np.array([[0.0, 1.0], [1.0, 0.0]]), np.random.default_rng(0))
+    array([1, 0])
+    """
+    uniform = rng.random(len(probabilities))
+    cumulative = np.cumsum(probabilities, axis=1)
+    # Scaling by the last entry keeps u < total even where rounding leaves the total below 1.
+    return np.asarray((cumulative <= (uniform * cumulative[:, -1])[:, None]).sum(axis=1), np.int64)

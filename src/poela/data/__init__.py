@@ -1,0 +1,1 @@
+"""Logged decisions: the one data type, and its readers."""

@@ -1,0 +1,180 @@
+"""`Trajectories`: ragged episodes stored flat. Construction validates, so nobody downstream has to."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
+from poela.core.errors import InputError
+from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
+from poela.data.checks import problems_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ActionName = str | int
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories:
+    """Logged decisions: contexts, actions and rewards of ragged episodes, flat, in step order.
+
+    >>> logs = Trajectories(contexts=[[0.0], [1.0], [0.5]], actions=[0, 1, 1], rewards=[0, 1, 2], offsets=[0, 2, 3])
+    >>> logs
+    Trajectories(2 episodes, 3 steps, 1 features, 2 actions, no propensities)
+    >>> logs.returns()
+    array([1., 2.])
+    """
+
+    contexts: Float32Array  # [N, d]
+    actions: IntArray  # [N]
+    rewards: FloatArray  # [N]
+    offsets: IntArray  # [n + 1]
+    propensities: FloatArray | None = None  # [N, A] of every action, or [N] of the logged one
+    n_actions: int = 0  # 0: as many as the data show
+    feature_names: tuple[str, ...] = ()
+    action_names: tuple[ActionName, ...] = ()
+    episode_ids: NDArray[Any] | None = None  # [n]
+
+    def __init__(
+        self,
+        contexts: ArrayLike,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        offsets: ArrayLike,
+        propensities: ArrayLike | None = None,
+        n_actions: int | None = None,
+        feature_names: Sequence[str] | None = None,
+        action_names: Sequence[ActionName] | None = None,
+        episode_ids: ArrayLike | None = None,
+    ) -> None:
+        def keep(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        keep("contexts", readonly(contexts, np.float32))
+        keep("actions", readonly(actions, np.int64))
+        keep("rewards", readonly(rewards, np.float64))
+        keep("offsets", readonly(offsets, np.int64))
+        keep("propensities", None if propensities is None else readonly(propensities, np.float64))
+        names = tuple(action_names or ())
+        seen = int(self.actions.max(initial=-1)) + 1
+        keep("n_actions", int(n_actions or len(names) or self._width_of_propensities() or seen))
+        keep("action_names", names or tuple(range(self.n_actions)))
+        width = self.contexts.shape[1] if self.contexts.ndim == 2 else 0
+        keep("feature_names", tuple(feature_names or (f"x{column}" for column in range(width))))
+        n = max(len(self.offsets) - 1, 0)
+        ids = np.arange(n) if episode_ids is None else np.array(episode_ids)
+        ids.flags.writeable = False
+        keep("episode_ids", ids)
+        problems = problems_of(self)
+        if problems:
+            raise InputError(problems)
+
+    def _width_of_propensities(self) -> int:
+        full = self.propensities is not None and self.propensities.ndim == 2
+        return self.propensities.shape[1] if full and self.propensities is not None else 0
+
+    def __repr__(self) -> str:
+        kinds = {None: "no propensities", 1: "logged propensities", 2: "full propensities"}
+        propensities = kinds[None if self.propensities is None else self.propensities.ndim]
+        return (
+            f"Trajectories({self.n_episodes} episodes, {self.n_steps} steps, "
+            f"{self.n_features} features, {self.n_actions} actions, {propensities})"
+        )
+
+    @property
+    def n_episodes(self) -> int:
+        """How many episodes."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps in all episodes together."""
+        return len(self.actions)
+
+    @property
+    def n_features(self) -> int:
+        """The width of a context."""
+        return self.contexts.shape[1]
+
+    @property
+    def lengths(self) -> IntArray:
+        """Steps of each episode."""
+        return lengths_of(self.offsets)
+
+    @property
+    def step_numbers(self) -> IntArray:
+        """Each step's number within its episode, from 0."""
+        return step_numbers(self.offsets)
+
+    @property
+    def episode_of_step(self) -> IntArray:
+        """The episode (by position) that each step belongs to."""
+        return episode_of_step(self.offsets)
+
+    @property
+    def initial_contexts(self) -> Float32Array:
+        """The first context of each episode."""
+        return self.contexts[self.offsets[:-1]]
+
+    @property
+    def logged_propensities(self) -> FloatArray:
+        """The probability [N] that the logging policy gave to the logged action."""
+        if self.propensities is None:
+            raise InputError(
+                "these logs carry no propensities: name their column, or estimate them with a behavior model's annotate()"
+            )
+        if self.propensities.ndim == 1:
+            return self.propensities
+        return np.asarray(np.take_along_axis(self.propensities, self.actions[:, None], axis=1)[:, 0])
+
+    def returns(self, discount: float = 1.0) -> FloatArray:
+        """The (discounted) sum of each episode's rewards."""
+        if discount == 1.0:
+            return episode_sums(self.rewards, self.offsets)
+        return episode_sums(self.rewards * discount**self.step_numbers, self.offsets)
+
+    def take(self, episodes: ArrayLike) -> "Trajectories":
+        """The given episodes (positions or a boolean mask), in that order."""
+        chosen = np.asarray(episodes)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
+        rows, offsets = rows_of_episodes(chosen, self.offsets)
+        return Trajectories(
+            contexts=self.contexts[rows],
+            actions=self.actions[rows],
+            rewards=self.rewards[rows],
+            offsets=offsets,
+            propensities=None if self.propensities is None else self.propensities[rows],
+            n_actions=self.n_actions,
+            feature_names=self.feature_names,
+            action_names=self.action_names,
+            episode_ids=None if self.episode_ids is None else self.episode_ids[chosen],
+        )
+
+    def split(self, shares: Sequence[float], seed: int) -> tuple["Trajectories", ...]:
+        """Disjoint random parts of whole episodes, in the given shares (which sum to at most 1)."""
+        total = sum(shares)
+        if not shares or min(shares) <= 0 or total > 1 + 1e-9:
+            raise InputError(f"shares {tuple(shares)} must be positive and sum to at most 1")
+        bounds = np.round(np.cumsum([0.0, *shares]) * self.n_episodes).astype(int)
+        if (np.diff(bounds) == 0).any():
+            raise InputError(
+                f"{self.n_episodes} episodes are too few for the shares {tuple(shares)}: a part would be empty"
+            )
+        order = np.random.default_rng(seed).permutation(self.n_episodes)
+        # Each part keeps the order of the log, so that only membership is random.
+        return tuple(self.take(np.sort(order[a:b])) for a, b in itertools.pairwise(bounds))
+
+    def with_propensities(self, propensities: ArrayLike | None) -> "Trajectories":
+        """The same logs with other propensities."""
+        return replace(self, propensities=propensities)
+
+    def to_table(self) -> "pa.Table":
+        """The logs as an Arrow table in the layout that `read_logs` reads without naming columns."""
+        from poela.data.tables import table_of
+
+        return table_of(self)

@@ -1,0 +1,1 @@
+"""Which actions are eligible at a context, and why."""

@@ -1,0 +1,1 @@
+"""What a policy is worth, and whether to believe it."""

@@ -1,0 +1,1 @@
+"""Learners: small frozen settings with `fit(train, seed) -> Policy`."""

@@ -1,0 +1,1 @@
+"""The torch modules and the one training loop that every learner shares."""

@@ -1,0 +1,1 @@
+"""The few implementations of a policy, and their files."""

@@ -1,0 +1,1 @@
+"""Environments with a known truth, over one vectorised core."""

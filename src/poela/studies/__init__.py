@@ -1,0 +1,1 @@
+"""Grids of candidates, honest selection, and the directory that keeps them."""
