@@ -99,7 +99,7 @@ class Trajectories:
     @property
     def n_features(self) -> int:
         """The width of a context."""
-        return self.contexts.shape[1]
+        return int(self.contexts.shape[1])
 
     @property
     def lengths(self) -> IntArray:
@@ -126,7 +126,7 @@ class Trajectories:
         """The probability [N] that the logging policy gave to the logged action."""
         if self.propensities is None:
             raise InputError(
-                "these logs carry no propensities: name their column, or estimate them with a behavior model's annotate()"
+                "these logs carry no propensities: name their column, or estimate them with a behavior model (annotate)"
             )
         if self.propensities.ndim == 1:
             return self.propensities
@@ -171,7 +171,7 @@ class Trajectories:
 
     def with_propensities(self, propensities: ArrayLike | None) -> "Trajectories":
         """The same logs with other propensities."""
-        return replace(self, propensities=propensities)
+        return replace(self, propensities=None if propensities is None else readonly(propensities, np.float64))
 
     def to_table(self) -> "pa.Table":
         """The logs as an Arrow table in the layout that `read_logs` reads without naming columns."""

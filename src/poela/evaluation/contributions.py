@@ -1,0 +1,68 @@
+"""What each episode adds to an estimate: every estimator here is a sum of ratios of episode sums.
+
+Plain importance sampling is one ratio whose denominators are 1, self-normalised importance sampling one ratio
+whose denominators are the weights, and the per-decision and doubly robust families one ratio for each step. Seen this
+way, resampling, the jackknife and the normal approximation are the same few lines for all of them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from poela.core.arrays import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """Episode numerators and denominators [n, K]; the estimate is Σ_k (Σ_i numerator_ik / Σ_i denominator_ik).
+
+    >>> weights, returns = np.array([1.0, 3.0]), np.array([0.0, 4.0])
+    >>> Contributions.ratio(weights * returns, weights).value
+    3.0
+    """
+
+    numerators: FloatArray
+    denominators: FloatArray
+
+    @classmethod
+    def ratio(cls, numerators: FloatArray, denominators: FloatArray) -> "Contributions":
+        """One ratio, from vectors [n]."""
+        return cls(numerators[:, None], denominators[:, None])
+
+    @classmethod
+    def mean(cls, values: FloatArray) -> "Contributions":
+        """A plain mean of episode values [n]."""
+        return cls.ratio(values, np.ones_like(values))
+
+    @property
+    def n_episodes(self) -> int:
+        """How many episodes."""
+        return len(self.numerators)
+
+    @property
+    def value(self) -> float:
+        """The estimate; NaN where the weights of some ratio are all zero."""
+        return float(ratio_sum(self.numerators.sum(axis=0), self.denominators.sum(axis=0)))
+
+    @property
+    def influence(self) -> FloatArray:
+        """Each episode's first-order influence [n] on the estimate, times n; it sums to zero."""
+        totals = self.denominators.sum(axis=0)
+        ratios = self.numerators.sum(axis=0) / totals
+        return np.asarray(((self.numerators - ratios * self.denominators) / totals).sum(axis=1) * self.n_episodes)
+
+    @property
+    def leave_one_out(self) -> FloatArray:
+        """The estimate without each episode in turn [n], in one pass."""
+        numerators = self.numerators.sum(axis=0) - self.numerators
+        return ratio_sum(numerators, self.denominators.sum(axis=0) - self.denominators)
+
+    def resampled(self, counts: FloatArray) -> FloatArray:
+        """The estimate on each resample [B], given how often it holds each episode [B, n]."""
+        return ratio_sum(counts @ self.numerators, counts @ self.denominators)
+
+
+def ratio_sum(numerators: FloatArray, denominators: FloatArray) -> FloatArray:
+    """Σ_k numerators / denominators over the last axis; NaN, without a warning, where a denominator is zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray((numerators / denominators).sum(axis=-1))
