@@ -1,0 +1,79 @@
+"""One progress bar on standard error, for anything that takes longer than two seconds."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+PATIENCE_SECONDS = 2.0
+_enabled: ContextVar[bool] = ContextVar("progress_enabled", default=False)
+
+
+@contextmanager
+def progress_shown(enabled: bool = True) -> Iterator[None]:
+    """Switch progress bars on (or off) inside the block; libraries are silent unless asked.
+
+    >>> with progress_shown(), progress("counting", total=3) as advance:
+    ...     advance(3)
+    """
+    token = _enabled.set(enabled)
+    try:
+        yield
+    finally:
+        _enabled.reset(token)
+
+
+@contextmanager
+def progress(task: str, total: int) -> Iterator[Callable[..., None]]:
+    """Yields `advance(n, note="")`; the bar appears after two seconds, and only the outermost one shows."""
+    if not _enabled.get():
+        yield lambda n=1, note="": None
+        return
+    bar = _LateBar(task, total)
+    token = _enabled.set(False)
+    try:
+        yield bar.advance
+    finally:
+        _enabled.reset(token)
+        bar.stop()
+
+
+class _LateBar:
+    def __init__(self, task: str, total: int) -> None:
+        self._task, self._total = task, total
+        self._done, self._started = 0, time.monotonic()
+        self._bar: Progress | None = None
+
+    def advance(self, n: int = 1, note: str = "") -> None:
+        self._done += n
+        if self._bar is None and time.monotonic() - self._started < PATIENCE_SECONDS:
+            return
+        if self._bar is None:
+            self._bar = _new_bar()
+            self._bar.start()
+            self._bar.add_task(self._task, total=self._total, note=note)
+        self._bar.update(self._bar.task_ids[0], completed=self._done, note=note)
+
+    def stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _new_bar() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=Console(stderr=True),
+        transient=True,
+    )

@@ -1,0 +1,148 @@
+"""The torch modules: an MLP of the current context and a GRU of the whole history, with one way to call both."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from poela.core.arrays import Float32Array
+from poela.networks.packing import Packing
+
+
+@dataclass(frozen=True)
+class NetworkShape:
+    """What it takes to build a network again.
+
+    >>> network = NetworkShape(kind="mlp", n_inputs=3, n_outputs=2, hidden=(8, 8)).build(seed=0)
+    >>> network.along(torch.zeros(5, 3), torch.zeros(5, dtype=torch.long), None).shape
+    torch.Size([5, 2])
+    """
+
+    kind: str  # "mlp" or "gru"
+    n_inputs: int
+    n_outputs: int
+    hidden: tuple[int, ...]
+    relu_outputs: bool = False  # the published form puts a ReLU on the logits
+
+    def build(self, seed: int) -> "Network":
+        """A freshly initialised network; the same seed gives the same bits and leaves torch's own state alone."""
+        with seeded(seed):
+            return MLP(self) if self.kind == "mlp" else GRU(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain settings, for files."""
+        return asdict(self)
+
+
+class Network(nn.Module):
+    """Logits [N, A] along logged episodes. Inputs are standardised inside, by statistics kept with the weights."""
+
+    def __init__(self, shape: NetworkShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.register_buffer("mean", torch.zeros(shape.n_inputs))
+        self.register_buffer("scale", torch.ones(shape.n_inputs))
+
+    def standardise_by(self, contexts: Float32Array) -> None:
+        """Take the mean and spread of these (training) contexts; constant features keep scale 1."""
+        spread = contexts.std(axis=0, dtype=np.float64)
+        spread[spread <= 1e-12] = 1.0
+        self.mean = torch.as_tensor(contexts.mean(axis=0, dtype=np.float64), dtype=torch.float32)
+        self.scale = torch.as_tensor(spread, dtype=torch.float32)
+
+    def standardised(self, contexts: Tensor) -> Tensor:
+        """Contexts on the network's own scale."""
+        return (contexts - self.mean) / self.scale
+
+    def along(self, contexts: Tensor, actions: Tensor, packing: Packing | None) -> Tensor:
+        """Logits [N, A]; `packing` tells the order of steps to networks that remember."""
+        raise TypeError(f"{type(self).__name__} must define along()")
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the logits depend on earlier steps."""
+        return self.shape.kind != "mlp"
+
+    def weights(self) -> dict[str, NDArray[Any]]:
+        """All parameters and statistics as NumPy arrays, for files and comparisons."""
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.state_dict().items()}
+
+    def load_weights(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """The inverse of `weights`."""
+        self.load_state_dict({name: torch.as_tensor(np.array(array)) for name, array in arrays.items()})
+
+
+class MLP(Network):
+    """Fully connected layers with ReLU, of the current context alone."""
+
+    def __init__(self, shape: NetworkShape) -> None:
+        super().__init__(shape)
+        self.layers = dense(shape.n_inputs, shape.hidden, shape.n_outputs)
+
+    def along(self, contexts: Tensor, actions: Tensor, packing: Packing | None) -> Tensor:
+        """Logits [N, A]."""
+        logits: Tensor = self.layers(self.standardised(contexts))
+        return torch.relu(logits) if self.shape.relu_outputs else logits
+
+
+class GRU(Network):
+    """Gated recurrent layers over contexts and previous actions; one layer for each entry of `hidden`."""
+
+    def __init__(self, shape: NetworkShape) -> None:
+        super().__init__(shape)
+        if len(set(shape.hidden)) != 1:
+            raise ValueError(f"a GRU needs layers of one width, not {shape.hidden}")
+        self.recurrent = nn.GRU(shape.n_inputs + shape.n_outputs, shape.hidden[0], num_layers=len(shape.hidden))
+        self.output = nn.Linear(shape.hidden[0], shape.n_outputs)
+
+    def along(self, contexts: Tensor, actions: Tensor, packing: Packing | None) -> Tensor:
+        """Logits [N, A], each from the contexts up to and the actions before its step."""
+        if packing is None:
+            raise ValueError("a recurrent network needs whole episodes")
+        previous = packing.shifted(nn.functional.one_hot(actions, self.shape.n_outputs).to(contexts.dtype))
+        inputs = torch.cat([self.standardised(contexts), previous], dim=1)
+        hidden, _ = self.recurrent(packing.pack(inputs))
+        return self._outputs(packing.unpack(hidden))
+
+    def step(self, contexts: Tensor, previous: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Logits [n, A] and the new memory, one step on; `previous`: the last actions, one-hot (zeros at first)."""
+        inputs = torch.cat([self.standardised(contexts), previous], dim=1)
+        hidden, memory = self.recurrent(inputs[None], memory)
+        return self._outputs(hidden[0]), memory
+
+    def _outputs(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.output(hidden)
+        return torch.relu(logits) if self.shape.relu_outputs else logits
+
+
+def dense(n_inputs: int, hidden: Sequence[int], n_outputs: int) -> nn.Sequential:
+    """Linear layers with ReLU between them."""
+    layers: list[nn.Module] = []
+    for width in hidden:
+        layers += [nn.Linear(n_inputs, width), nn.ReLU()]
+        n_inputs = width
+    return nn.Sequential(*layers, nn.Linear(n_inputs, n_outputs))
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Torch's CPU random state set to `seed` inside the block, and put back after it."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def device_of(name: str) -> torch.device:
+    """The device by name; "auto" takes CUDA where there is one.
+
+    >>> device_of("cpu")
+    device(type='cpu')
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
