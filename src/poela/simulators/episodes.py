@@ -1,25 +1,202 @@
-"""Running a policy in a simulator, many episodes at once: the one loop behind data collection and roll-outs."""
+"""Running a policy in a simulator, many episodes at once: the one loop behind data collection and roll-outs.
 
+Every random number belongs to a seed, a purpose (environment or actions), a step, a call within the step and an
+episode, and to nothing else. So episode 7 of seed 0 is the same patient with the same luck whatever policy acts,
+however many episodes run, in whatever batches, and however long the other episodes last.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from poela.data.trajectories import ActionName
+from poela.core.errors import InputError
+from poela.core.policy import Actor, MemorylessActor, as_policy, sample_actions
+from poela.data.checks import ROW_SUM_TOLERANCE
+from poela.data.trajectories import ActionName, Trajectories
+
+Seed = int | tuple[int, ...]
+
+ENVIRONMENT, ACTIONS = 0, 1
+SMALLEST_UNIFORM = 2.0**-54
+
+
+class Noise(ABC):
+    """Random numbers for the n episodes at hand, one row each."""
+
+    @abstractmethod
+    def uniform(self, columns: int) -> FloatArray:
+        """Uniform numbers in [0, 1), [n, columns]; every call gives new ones."""
+
+    def normal(self, columns: int) -> FloatArray:
+        """Standard normal numbers, [n, columns]: one uniform each, so that rows stay aligned."""
+        from scipy.special import ndtri
+
+        return np.asarray(ndtri(np.maximum(self.uniform(columns), SMALLEST_UNIFORM)))
+
+
+class GeneratorNoise(Noise):
+    """Noise from a generator, in the order of calls: what a Gymnasium environment has at hand.
+
+    >>> GeneratorNoise(np.random.default_rng(0), n=2).uniform(3).shape
+    (2, 3)
+    """
+
+    def __init__(self, rng: np.random.Generator, n: int) -> None:
+        self._rng, self._n = rng, n
+
+    def uniform(self, columns: int) -> FloatArray:
+        """[n, columns]."""
+        return self._rng.random((self._n, columns))
+
+
+class StepNoise(Noise):
+    """Noise of one step for the episodes first … first + n − 1 of a seed.
+
+    >>> together = StepNoise(seed=0, step=2, first=0, n=5).uniform(3)
+    >>> apart = StepNoise(seed=0, step=2, first=3, n=2).uniform(3)
+    >>> np.array_equal(together[3:], apart)
+    True
+    """
+
+    def __init__(self, seed: Seed, step: int, first: int, n: int, purpose: int = ENVIRONMENT) -> None:
+        self._seed, self._key, self._first, self._n = seed, (purpose, step), first, n
+        self._calls = 0
+
+    def uniform(self, columns: int) -> FloatArray:
+        """[n, columns]."""
+        return self.generator(columns).random((self._n, columns))
+
+    def generator(self, columns: int = 1) -> np.random.Generator:
+        """A new stream, placed where the first of these episodes takes its `columns` uniform numbers."""
+        stream = np.random.PCG64(np.random.SeedSequence(self._seed, spawn_key=(*self._key, self._calls)))
+        stream.advance(self._first * columns)  # one step of the stream is one uniform number
+        self._calls += 1
+        return np.random.Generator(stream)
 
 
 class Simulator(Protocol):
-    """A vectorised environment core: pure functions of an opaque state of n episodes."""
+    """A vectorised environment core: functions of an opaque state of n episodes, with no memory of their own.
 
-    feature_names: tuple[str, ...]
-    action_names: tuple[ActionName, ...]
-    horizon: int
+    Row i of a state may depend on row i alone, and all chance comes from `noise`. An episode that has ended is stepped
+    on (with action 0) while others run, and what comes of it is ignored.
+    """
 
-    def reset(self, n: int, rng: np.random.Generator) -> Any:
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """One for each column of the contexts."""
+
+    @property
+    def action_names(self) -> tuple[ActionName, ...]:
+        """One for each action."""
+
+    @property
+    def horizon(self) -> int:
+        """The most steps that an episode can have."""
+
+    def reset(self, n: int, noise: Noise) -> Any:
         """The state of n fresh episodes."""
 
     def contexts(self, state: Any) -> Float32Array:
         """What is observed, [n, d]."""
 
-    def step(self, state: Any, actions: IntArray, rng: np.random.Generator) -> tuple[Any, FloatArray, BoolArray]:
-        """The next state, the rewards [n] and which episodes have now ended [n]."""
+    def step(self, state: Any, actions: IntArray, noise: Noise) -> tuple[Any, FloatArray, BoolArray]:
+        """The next state, the rewards [n] and which episodes have now ended [n]; the given state is left as it is."""
+
+
+def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000) -> Trajectories:
+    """Episodes of a policy (anything with `probabilities(contexts)`), with the propensities of every action.
+
+    Equal seeds give equal bits. The batch size bounds memory and changes nothing else, as long as the policy computes
+    a row alike whatever stands beside it (matrix products may round differently).
+
+    >>> from poela.simulators.tumor import TumorGrowth, TumorBehavior
+    >>> run(TumorGrowth(), TumorBehavior(), episodes=10, seed=0)
+    Trajectories(10 episodes, 300 steps, 3 features, 2 actions, full propensities)
+    """
+    parts = list(run_in_batches(simulator, policy, episodes, seed, batch))
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([part.lengths for part in parts])
+    return _trajectories(
+        simulator,
+        contexts=np.concatenate([part.contexts for part in parts]),
+        actions=np.concatenate([part.actions for part in parts]),
+        rewards=np.concatenate([part.rewards for part in parts]),
+        propensities=np.concatenate([part.propensities for part in parts if part.propensities is not None]),
+        lengths=lengths,
+    )
+
+
+def run_in_batches(
+    simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000
+) -> Iterator[Trajectories]:
+    """The same episodes as `run`, a batch at a time."""
+    if episodes < 1 or batch < 1:
+        raise InputError(f"episodes ({episodes}) and batch ({batch}) must be at least 1")
+    acting = as_policy(policy)
+    for first in range(0, episodes, batch):
+        n = min(batch, episodes - first)
+        yield _run_batch(simulator, acting.actor(n), n, first, seed)
+
+
+def _run_batch(simulator: Simulator, actor: Actor, n: int, first: int, seed: Seed) -> Trajectories:
+    horizon, n_actions = simulator.horizon, len(simulator.action_names)
+    contexts = np.empty((n, horizon, len(simulator.feature_names)), np.float32)
+    actions = np.empty((n, horizon), np.int64)
+    rewards = np.empty((n, horizon))
+    propensities = np.empty((n, horizon, n_actions))
+    ran = np.zeros((n, horizon), np.bool_)
+    running = np.ones(n, np.bool_)
+    state = simulator.reset(n, StepNoise(seed, 0, first, n))
+    for step in range(horizon):
+        ran[:, step] = running
+        contexts[:, step] = seen = simulator.contexts(state)
+        propensities[:, step] = chances = _probabilities(actor, seen, running, n_actions)
+        chosen = sample_actions(chances, StepNoise(seed, step, first, n, ACTIONS).generator())
+        actions[:, step] = chosen = np.where(running, chosen, 0)
+        actor.record(chosen)
+        state, rewards[:, step], ended = simulator.step(state, chosen, StepNoise(seed, step + 1, first, n))
+        running = running & ~ended
+        if not running.any():
+            break
+    flat = (contexts[ran], actions[ran], rewards[ran], propensities[ran])
+    return _trajectories(simulator, *flat, lengths=ran.sum(axis=1))
+
+
+def _probabilities(actor: Actor, contexts: Float32Array, running: BoolArray, n_actions: int) -> FloatArray:
+    """[n, A]; uniform rows for episodes that have ended."""
+    result = np.full((len(running), n_actions), 1.0 / n_actions)
+    # A policy without memory need not be asked about ended episodes; an actor with memory wants all its rows.
+    asked = contexts[running] if isinstance(actor, MemorylessActor) else contexts
+    rows = np.asarray(actor.probabilities(asked), np.float64)
+    if rows.shape != (len(asked), n_actions):
+        raise InputError(f"the policy gives probabilities of shape {rows.shape} where {(len(asked), n_actions)} is due")
+    result[running] = rows if len(rows) == running.sum() else rows[running]
+    bad = ~(np.abs(result.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE) | ~(result >= 0).all(axis=1)
+    if bad.any():
+        raise InputError(f"{bad.sum()} of {len(asked)} rows of the policy's probabilities are no distribution")
+    return result
+
+
+def _trajectories(
+    simulator: Simulator,
+    contexts: Float32Array,
+    actions: IntArray,
+    rewards: FloatArray,
+    propensities: FloatArray,
+    lengths: IntArray,
+) -> Trajectories:
+    for array in (contexts, actions, rewards, propensities):
+        array.flags.writeable = False  # ours to give away: saves a copy
+    return Trajectories(
+        contexts=contexts,
+        actions=actions,
+        rewards=rewards,
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        propensities=propensities,
+        feature_names=simulator.feature_names,
+        action_names=simulator.action_names,
+    )
