@@ -1,0 +1,65 @@
+"""The simulators as Gymnasium environments, over the same vectorised cores.
+
+Importing this module registers them. `gymnasium.make` can import it by itself, too:
+
+>>> import gymnasium
+>>> environment = gymnasium.make("poela.simulators.environments:poela/TumorGrowth-v0")
+>>> context, _ = environment.reset(seed=0)
+>>> context.shape
+(3,)
+"""
+
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from numpy.typing import ArrayLike
+
+from poela.core.arrays import Float32Array
+from poela.simulators.episodes import GeneratorNoise, Simulator
+from poela.simulators.tumor import MONTHS, TumorGrowth
+
+LARGEST_TUMOR = 1000.0  # far beyond what thirty months allow
+
+
+class SimulatorEnvironment(gymnasium.Env):  # type: ignore[misc]
+    """One episode at a time of a simulator; `state` is the core's state of this one episode."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+
+    def __init__(self, simulator: Simulator, low: ArrayLike, high: ArrayLike, render_mode: str | None = None) -> None:
+        self.simulator = simulator
+        self.render_mode = render_mode
+        self.observation_space = gymnasium.spaces.Box(
+            np.asarray(low, np.float32), np.asarray(high, np.float32), dtype=np.float32
+        )
+        self.action_space = gymnasium.spaces.Discrete(len(simulator.action_names))
+        self.state: Any = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Float32Array, dict[str, Any]]:
+        """A fresh episode."""
+        super().reset(seed=seed)
+        self.state = self.simulator.reset(1, GeneratorNoise(self.np_random, 1))
+        return self.simulator.contexts(self.state)[0], {}
+
+    def step(self, action: int) -> tuple[Float32Array, float, bool, bool, dict[str, Any]]:
+        """One decision. The end of an episode is part of the task: it terminates and is never truncated."""
+        noise = GeneratorNoise(self.np_random, 1)
+        self.state, rewards, ended = self.simulator.step(self.state, np.array([action], np.int64), noise)
+        return self.simulator.contexts(self.state)[0], float(rewards[0]), bool(ended[0]), False, {}
+
+
+class TumorEnvironment(SimulatorEnvironment):
+    """Tumor growth; see `TumorGrowth`."""
+
+    def __init__(self, markov: bool = False, drug: str = "PCV", render_mode: str | None = None) -> None:
+        tissues = 3 if markov else 1
+        low = [0.0, *[-1.0] * tissues, 0.0]
+        high = [float(MONTHS), *[LARGEST_TUMOR] * tissues, float(MONTHS)]
+        super().__init__(TumorGrowth(markov, drug), low, high, render_mode)
+
+
+gymnasium.register("poela/TumorGrowth-v0", f"{__name__}:TumorEnvironment", kwargs={"markov": False})
+gymnasium.register("poela/TumorGrowthMarkov-v0", f"{__name__}:TumorEnvironment", kwargs={"markov": True})

@@ -1,0 +1,61 @@
+"""Simulated logs by name: which simulator, which policy acts, and whose probabilities are written down."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from poela.core.errors import InputError
+from poela.core.policy import Policy
+from poela.data.trajectories import Trajectories
+from poela.simulators.episodes import Simulator, run
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where simulated logs come from."""
+
+    simulator: Simulator
+    behavior: Policy  # acts
+    recorded: Policy | None  # gives the propensities in the logs; the behavior itself, unless a flaw is to be imitated
+
+    def collect(self, episodes: int, seed: int = 0) -> Trajectories:
+        """Logs of the behavior."""
+        logs = run(self.simulator, self.behavior, episodes, seed)
+        if self.recorded is self.behavior:
+            return logs
+        return logs.with_propensities(None if self.recorded is None else self.recorded.along(logs))
+
+
+def tumor(markov: bool = False, drug: str = "PCV", as_published: bool = False) -> Source:
+    """Tumor growth under the paper's logging policy."""
+    from poela.simulators.tumor import TumorBehavior, TumorGrowth
+
+    behavior = TumorBehavior(as_published)
+    return Source(TumorGrowth(markov, drug), behavior, TumorBehavior() if as_published else behavior)
+
+
+# A new simulator is one line here: its name, and what builds its source from options.
+SOURCES: dict[str, Callable[..., Source]] = {
+    "tumor": tumor,
+}
+
+
+def source(name: str, **options: Any) -> Source:
+    """The source of that name, with its options."""
+    if name not in SOURCES:
+        raise InputError(f"there is no simulator {name!r}: choose one of {', '.join(SOURCES)}")
+    known = list(inspect.signature(SOURCES[name]).parameters)
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise InputError(f"simulator {name!r} has no option {', '.join(unknown)}: it has {', '.join(known)}")
+    return SOURCES[name](**options)
+
+
+def simulate(name: str, episodes: int, seed: int = 0, **options: Any) -> Trajectories:
+    """Logged episodes of a simulator; see `SOURCES` for the names and their options.
+
+    >>> simulate("tumor", episodes=5, markov=True)
+    Trajectories(5 episodes, 150 steps, 5 features, 2 actions, full propensities)
+    """
+    return source(name, **options).collect(episodes, seed)
