@@ -13,17 +13,21 @@ if TYPE_CHECKING:
     from poela.core.errors import TrainingError as TrainingError
     from poela.core.policy import Policy as Policy
     from poela.data.trajectories import Trajectories as Trajectories
+    from poela.evaluation.estimate import Estimate as Estimate
+    from poela.evaluation.evaluate import evaluate as evaluate
 
 __version__ = "0.1.0"
 
 # Where each public name lives; a test holds this table and the imports above (for type checkers) together.
 _HOME = {
+    "Estimate": "poela.evaluation.estimate",
     "InputError": "poela.core.errors",
     "PoelaError": "poela.core.errors",
     "PoelaWarning": "poela.core.errors",
     "Policy": "poela.core.policy",
     "TrainingError": "poela.core.errors",
     "Trajectories": "poela.data.trajectories",
+    "evaluate": "poela.evaluation.evaluate",
 }
 
 

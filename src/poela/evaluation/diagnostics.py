@@ -1,0 +1,137 @@
+"""What the weights say about an estimate: how many episodes carry it, and how heavy their tail is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from poela.core.arrays import FloatArray, IntArray
+from poela.core.ragged import step_numbers
+from poela.data.trajectories import Trajectories
+from poela.evaluation.pareto import pareto_k
+from poela.evaluation.weights import LogWeights, effective_sample_size
+
+CALIBRATION_BINS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """Numbers on the weights behind an estimate. What cannot be known is NaN, or None."""
+
+    n_episodes: int
+    n_steps: int
+    ess: float  # Kish, of the weights that the estimator uses
+    ess_by_step: FloatArray  # [H], of the cumulative weights; an ended episode keeps its last
+    largest_share: float  # of the normalised weight, held by one episode
+    pareto_k: float  # of the untruncated weights; above 0.7 the mean weight cannot be relied on
+    mean_weight: float  # untruncated; 1 in expectation
+    mean_weight_z: float  # its distance from 1 in standard errors
+    zero_weight_share: float  # of episodes
+    ineligible_steps: int  # steps whose logged action the policy never takes
+    truncated_share: float  # of episodes
+    stranded_steps: int | None = None  # steps where nothing was near and the policy fell back
+    calibration_error: float | None = None  # of the propensities of all actions, where logged
+
+
+def diagnose(
+    weights: LogWeights,
+    *,
+    used: FloatArray | None = None,
+    truncation: float = np.inf,
+    stranded_steps: int | None = None,
+    calibration_error: float | None = None,
+) -> Diagnostics:
+    """Diagnostics of the weights; `used` are the log weights [n] that the estimator uses, by default untruncated.
+
+    >>> equal = LogWeights(np.zeros(40), np.arange(0, 41, 2))
+    >>> found = diagnose(equal)
+    >>> found.ess, found.largest_share, found.mean_weight
+    (20.0, 0.05, 1.0)
+    """
+    episodes = weights.episodes
+    used = episodes if used is None else used
+    mean, z = mean_weight(episodes)
+    return Diagnostics(
+        n_episodes=weights.n_episodes,
+        n_steps=len(weights.log_ratios),
+        ess=effective_sample_size(used),
+        ess_by_step=ess_by_step(weights),
+        largest_share=largest_share(used),
+        pareto_k=pareto_k(episodes),
+        mean_weight=mean,
+        mean_weight_z=z,
+        zero_weight_share=float((episodes == -np.inf).mean()),
+        ineligible_steps=int((weights.log_ratios == -np.inf).sum()),
+        truncated_share=float((episodes > np.log(truncation)).mean()),
+        stranded_steps=stranded_steps,
+        calibration_error=calibration_error,
+    )
+
+
+def largest_share(log_values: FloatArray) -> float:
+    """The share of all weight that the heaviest episode holds.
+
+    >>> round(largest_share(np.log([1.0, 3.0])), 9)
+    0.75
+    """
+    largest = log_values.max()
+    return float("nan") if largest == -np.inf else float(1 / np.exp(log_values - largest).sum())
+
+
+def mean_weight(log_values: FloatArray) -> tuple[float, float]:
+    """The mean weight, and its distance from 1 in standard errors (0 where it is 1 exactly).
+
+    >>> mean_weight(np.zeros(3))
+    (1.0, 0.0)
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        weights = np.exp(log_values)
+        mean = float(weights.mean())
+        error = weights.std(ddof=1) / np.sqrt(len(weights)) if len(weights) > 1 else np.nan
+        return mean, 0.0 if mean == 1.0 else float((mean - 1.0) / error)
+
+
+def ess_by_step(weights: LogWeights) -> FloatArray:
+    """Kish's effective sample size [H] of the cumulative weights at each step; linear in steps, no padding.
+
+    >>> ess_by_step(LogWeights(np.log([1.0, 1.0, 1.0, 3.0]), np.array([0, 2, 4])))
+    array([2. , 1.6])
+    """
+    running, steps = weights.running, step_numbers(weights.offsets)
+    horizon = int(steps.max()) + 1
+    ended_at, last = np.diff(weights.offsets), running[weights.offsets[1:] - 1]
+
+    def log_totals(power: float) -> FloatArray:
+        # An ended episode keeps its last weight, so it joins the sums of every later step.
+        ended = np.logaddexp.accumulate(_log_sums(ended_at, power * last, horizon + 1))[:horizon]
+        return np.logaddexp(_log_sums(steps, power * running, horizon), ended)
+
+    sums, squares = log_totals(1.0), log_totals(2.0)
+    alive = sums > -np.inf
+    return np.exp(2 * sums - squares, out=np.zeros(horizon), where=alive)
+
+
+def _log_sums(groups: IntArray, log_values: FloatArray, count: int) -> FloatArray:
+    """The log of the sum of exp(log_values) in each group."""
+    largest = np.full(count, -np.inf)
+    np.maximum.at(largest, groups, log_values)
+    scale = np.where(np.isfinite(largest), largest, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.bincount(groups, np.exp(log_values - scale[groups]), count)) + scale)
+
+
+def calibration_error(logs: Trajectories) -> float | None:
+    """Expected calibration error of logged propensities of all actions: mean |probability − frequency| over bins.
+
+    None where only the logged action's propensity is known: then no frequency can be computed.
+
+    >>> contexts, half = np.zeros((4, 1)), np.full((4, 2), 0.5)
+    >>> calibration_error(Trajectories(contexts, [0, 1, 0, 1], np.zeros(4), [0, 4], propensities=half))
+    0.0
+    """
+    if logs.propensities is None or logs.propensities.ndim == 1:
+        return None
+    predicted = logs.propensities.ravel()
+    bins = np.minimum((predicted * CALIBRATION_BINS).astype(np.intp), CALIBRATION_BINS - 1)
+    taken = bins.reshape(logs.propensities.shape)[np.arange(logs.n_steps), logs.actions]
+    gaps = np.bincount(bins, predicted, CALIBRATION_BINS) - np.bincount(taken, minlength=CALIBRATION_BINS)
+    return float(np.abs(gaps).sum() / len(predicted))

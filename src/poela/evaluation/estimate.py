@@ -1,0 +1,63 @@
+"""`Estimate`: a value with everything that is needed to believe it, or not."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from poela.evaluation.diagnostics import Diagnostics
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The value of a policy, its interval, and the diagnostics, verdict and warnings that belong to it."""
+
+    value: float
+    low: float | None
+    high: float | None
+    level: float | None
+    estimator: str
+    interval: str | None
+    n_episodes: int
+    ess: float
+    standard_error: float
+    diagnostics: Diagnostics
+    verdict: str = ""
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        interval = ""
+        if self.low is not None and self.high is not None and self.level is not None:
+            interval = f" [{_short(self.low)}, {_short(self.high)}] ({100 * self.level:g}% {self.interval})"
+        lines = [
+            f"{_short(self.value)}{interval}, {self.estimator}, ESS {_short(self.ess)} of {self.n_episodes}",
+            *([f"verdict: {self.verdict}"] if self.verdict else []),
+            *(f"- {warning}" for warning in self.warnings),
+        ]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; what is not a finite number becomes null."""
+        result: dict[str, Any] = plain(self)
+        return result
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, arrays and numbers as JSON can hold them.
+
+    >>> plain({"a": float("nan"), "b": (1, 2.5)})
+    {'a': None, 'b': [1, 2.5]}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _short(number: float) -> str:
+    return f"{number:.4g}"

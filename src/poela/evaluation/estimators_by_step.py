@@ -1,0 +1,96 @@
+"""Estimators that weight step by step: per-decision importance sampling and the doubly robust family.
+
+Ragged episodes follow Thomas & Brunskill (2016): an ended episode is thought to stay in an absorbing state with
+reward 0, value 0 and ratio 1. So it keeps its last cumulative weight in every later step's normaliser; dividing by the
+running episodes alone would estimate the reward given that the episode still runs, and overrate it.
+"""
+
+import numpy as np
+
+from poela.core.arrays import FloatArray, IntArray
+from poela.core.ragged import episode_sums
+from poela.evaluation.contributions import Contributions
+from poela.evaluation.evidence import Evidence
+from poela.evaluation.weights import LogWeights, safe_shift
+
+
+def pdis(evidence: Evidence) -> Contributions:
+    """Per-decision IS: each reward under the weight up to its own step. Unbiased.
+
+    >>> from poela.data.trajectories import Trajectories
+    >>> logs = Trajectories([[0.0], [0.0]], [0, 0], [1.0, 1.0], [0, 2])
+    >>> round(pdis(Evidence(LogWeights(np.log([2.0, 3.0]), logs.offsets), logs)).value, 9)  # 2·1 + 6·1
+    8.0
+    """
+    return Contributions.mean(_weighted_sums(evidence, evidence.logs.rewards))
+
+
+def cwpdis(evidence: Evidence) -> Contributions:
+    """Weighted per-decision IS (CWPDIS): at each step, the self-normalised mean of the rewards.
+
+    >>> from poela.data.trajectories import Trajectories
+    >>> logs = Trajectories([[0.0]] * 3, [0] * 3, [1.0, 1.0, 4.0], [0, 2, 3])
+    >>> weights = LogWeights(np.log([1.0, 3.0, 2.0]), logs.offsets)
+    >>> round(cwpdis(Evidence(weights, logs)).value, 9)  # (1·1 + 2·4) / 3 + 3·1 / (3 + 2)
+    3.6
+    """
+    kept = _running_by_step(evidence.weights)
+    return Contributions(kept * by_step(evidence.discounts * evidence.logs.rewards, evidence.logs.offsets), kept)
+
+
+def dr(evidence: Evidence) -> Contributions:
+    """Doubly robust (Jiang & Li 2016): the model's value, corrected by weighted surprises. Unbiased for any fixed Q.
+
+    >>> from poela.data.trajectories import Trajectories
+    >>> from poela.evaluation.evidence import ModelValues
+    >>> logs = Trajectories([[0.0]], [0], [3.0], [0, 1])
+    >>> given = ModelValues(taken=np.array([2.0]), expected=np.array([1.0]))
+    >>> dr(Evidence(LogWeights(np.log([2.0]), logs.offsets), logs, values=given)).value  # 1 + 2·(3 − 2)
+    3.0
+    """
+    initial = evidence.model.expected[evidence.logs.offsets[:-1]]
+    return Contributions.mean(initial + _weighted_sums(evidence, evidence.surprises))
+
+
+def wdr(evidence: Evidence) -> Contributions:
+    """Weighted doubly robust (Thomas & Brunskill 2016): DR with each step's weights self-normalised.
+
+    Gathering the terms that share a normaliser leaves one ratio for the initial value and one for each step.
+
+    >>> from poela.data.trajectories import Trajectories
+    >>> from poela.evaluation.evidence import ModelValues
+    >>> logs = Trajectories([[0.0]] * 2, [0, 0], [3.0, 2.0], [0, 1, 2])
+    >>> given = ModelValues(taken=np.array([2.0, 2.0]), expected=np.array([1.0, 1.0]))
+    >>> wdr(Evidence(LogWeights(np.log([2.0, 2.0]), logs.offsets), logs, values=given)).value  # 1 + ½·1 + ½·0
+    1.5
+    """
+    kept = _running_by_step(evidence.weights)
+    initial = evidence.model.expected[evidence.logs.offsets[:-1], None]
+    surprises = by_step(evidence.discounts * evidence.surprises, evidence.logs.offsets)
+    return Contributions(np.hstack([initial, kept * surprises]), np.hstack([np.ones_like(initial), kept]))
+
+
+def by_step(values: FloatArray, offsets: IntArray, *, keep_last: bool = False) -> FloatArray:
+    """Flat values [N] as a table [n, H]; after the end of an episode 0, or its last value.
+
+    >>> by_step(np.array([1.0, 2.0, 3.0]), np.array([0, 2, 3]), keep_last=True)
+    array([[1., 2.],
+           [3., 3.]])
+    """
+    lengths = np.diff(offsets)
+    steps = np.arange(lengths.max())
+    table = values[offsets[:-1, None] + np.minimum(steps, lengths[:, None] - 1)]
+    return table if keep_last else np.where(steps < lengths[:, None], table, 0.0)
+
+
+def _running_by_step(weights: LogWeights) -> FloatArray:
+    """Cumulative weights [n, H], each step's on a scale of its own where they would overflow."""
+    running = by_step(weights.running, weights.offsets, keep_last=True)
+    return np.asarray(np.exp(running - safe_shift(running)))
+
+
+def _weighted_sums(evidence: Evidence, amounts: FloatArray) -> FloatArray:
+    """The discounted, weighted sum of per-step amounts [N] over each episode."""
+    # An unnormalised weight beyond double precision is honestly infinite, and so is the estimate.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return episode_sums(evidence.discounts * np.exp(evidence.weights.running) * amounts, evidence.logs.offsets)

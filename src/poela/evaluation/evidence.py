@@ -1,0 +1,74 @@
+"""What every estimator is given: the weights, the logs, and where there is one the values of a model."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from poela.core.arrays import FloatArray
+from poela.core.errors import InputError
+from poela.core.ragged import step_numbers
+from poela.data.trajectories import Trajectories
+from poela.evaluation.weights import LogWeights
+
+DEFAULT_TRUNCATION = 1000.0
+
+
+@dataclass(frozen=True, eq=False)
+class ModelValues:
+    """A Q model along the logs, under the target policy: Q of the logged action, and Σ_a π(a|x)·Q(x, a), both [N].
+
+    >>> q, probabilities = np.array([[1.0, 3.0]]), np.array([[0.5, 0.5]])
+    >>> ModelValues.under(probabilities, q, actions=np.array([1]))
+    ModelValues(taken=array([3.]), expected=array([2.]))
+    """
+
+    taken: FloatArray
+    expected: FloatArray
+
+    @classmethod
+    def under(cls, probabilities: FloatArray, q: FloatArray, actions: FloatArray) -> "ModelValues":
+        """From Q [N, A] and the target policy's probabilities [N, A]."""
+        return cls(q[np.arange(len(q)), actions], (probabilities * q).sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The one argument of every estimator; each uses the part that it needs.
+
+    >>> logs = Trajectories([[0.0]] * 3, [0] * 3, [1.0, 2.0, 4.0], [0, 2, 3])
+    >>> Evidence(LogWeights([0.0] * 3, logs.offsets), logs, discount=0.5).returns
+    array([2., 4.])
+    """
+
+    weights: LogWeights
+    logs: Trajectories
+    discount: float = 1.0
+    truncation: float = DEFAULT_TRUNCATION
+    values: ModelValues | None = None
+
+    @property
+    def returns(self) -> FloatArray:
+        """Discounted returns [n]."""
+        return self.logs.returns(self.discount)
+
+    @cached_property
+    def discounts(self) -> FloatArray:
+        """The discount factor [N] of each step."""
+        if self.discount == 1.0:
+            return np.ones(self.logs.n_steps)
+        return np.asarray(self.discount ** step_numbers(self.logs.offsets))
+
+    @property
+    def model(self) -> ModelValues:
+        """The values of the model, which must have been given."""
+        if self.values is None:
+            raise InputError("this estimator needs a Q model: pass q='ridge', q='boosted' or your own")
+        return self.values
+
+    @property
+    def surprises(self) -> FloatArray:
+        """What each step [N] brought beyond the model: reward + discounted next value − Q; nothing follows the end."""
+        following = np.append(self.model.expected[1:], 0.0)
+        following[self.logs.offsets[1:] - 1] = 0.0
+        return np.asarray(self.logs.rewards + self.discount * following - self.model.taken)

@@ -1,0 +1,138 @@
+"""Importance weights in log space: ratios of target to logging probability, step by step, of ragged episodes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from poela.core.arrays import FloatArray, IntArray, first_bad, readonly
+from poela.core.errors import InputError
+from poela.core.policy import as_policy
+from poela.core.ragged import episode_sums, running_sums
+from poela.data.trajectories import Trajectories
+
+# Policies may compute in single precision; rows further from 1 than this are mistakes.
+ROW_SUM_TOLERANCE = 1e-5
+# Weights within exp(±300) keep finite squares and sums in double precision, so only others are rescaled.
+SAFE_LOG_RANGE = 300.0
+
+
+@dataclass(frozen=True, eq=False)
+class LogWeights:
+    """Log ratios [N] of target to logging probability of the logged actions; −inf where the target never acts so.
+
+    >>> weights = LogWeights(np.log([2.0, 0.5, 3.0]), np.array([0, 2, 3]))
+    >>> np.exp(weights.episodes)
+    array([1., 3.])
+    >>> np.exp(weights.truncated(2.0))
+    array([1., 2.])
+    """
+
+    log_ratios: FloatArray  # [N]
+    offsets: IntArray  # [n + 1]
+
+    def __init__(self, log_ratios: ArrayLike, offsets: ArrayLike) -> None:
+        object.__setattr__(self, "log_ratios", readonly(log_ratios, np.float64))
+        object.__setattr__(self, "offsets", readonly(offsets, np.int64))
+        problems = self._problems()
+        if problems:
+            raise InputError(problems)
+
+    def _problems(self) -> list[str]:
+        steps = len(self.log_ratios)
+        if self.offsets[0] != 0 or self.offsets[-1] != steps or (np.diff(self.offsets) <= 0).any():
+            return [f"offsets must increase from 0 to the number of log ratios, {steps}"]
+        bad = np.isnan(self.log_ratios) | (self.log_ratios == np.inf)
+        if bad.any():
+            count, first = first_bad(bad)
+            return [f"{count} log ratios are NaN or +infinity, first at step {first}: check the probabilities"]
+        return []
+
+    @property
+    def n_episodes(self) -> int:
+        """How many episodes."""
+        return len(self.offsets) - 1
+
+    @property
+    def episodes(self) -> FloatArray:
+        """The log weight [n] of each whole episode."""
+        return episode_sums(self.log_ratios, self.offsets)
+
+    @property
+    def running(self) -> FloatArray:
+        """The log weight [N] of each episode up to and including each step."""
+        return running_sums(self.log_ratios, self.offsets)
+
+    def truncated(self, truncation: float) -> FloatArray:
+        """The log weight [n] of each episode, at most log(truncation)."""
+        return np.minimum(self.episodes, np.log(truncation))
+
+
+def log_weights(policy: object, trajectories: Trajectories) -> LogWeights:
+    """The log weights of any policy along logged episodes that carry propensities.
+
+    >>> from poela.core.policy import Memoryless
+    >>> class Always(Memoryless):
+    ...     def probabilities(self, contexts):
+    ...         return np.tile([1.0, 0.0], (len(contexts), 1))
+    >>> logs = Trajectories([[0.0], [0.0]], [0, 1], [1.0, 1.0], [0, 1, 2], propensities=[0.5, 0.5])
+    >>> np.exp(log_weights(Always(), logs).episodes)
+    array([2., 0.])
+    """
+    return weights_of(probabilities_along(policy, trajectories), trajectories)
+
+
+def weights_of(probabilities: FloatArray, trajectories: Trajectories) -> LogWeights:
+    """The log weights of a policy whose probabilities [N, A] along the logs are known."""
+    target = probabilities[np.arange(len(probabilities)), trajectories.actions]
+    with np.errstate(divide="ignore"):
+        # A difference of logs: the quotient itself could overflow where a propensity is tiny.
+        return LogWeights(np.log(target) - np.log(trajectories.logged_propensities), trajectories.offsets)
+
+
+def probabilities_along(policy: object, trajectories: Trajectories) -> FloatArray:
+    """The policy's probabilities [N, A] along the logs, checked: shape, finite, within [0, 1], rows that sum to 1."""
+    probabilities = np.asarray(as_policy(policy).along(trajectories), np.float64)
+    expected = (trajectories.n_steps, trajectories.n_actions)
+    if probabilities.shape != expected:
+        raise InputError(
+            f"the policy gives probabilities of shape {probabilities.shape} where the logs need {expected}: "
+            "it was made for other actions or does not answer every context"
+        )
+    sums = probabilities.sum(axis=1)
+    # Written so that NaN fails it too; a row that sums to 1 with no negative entry has none above 1 either.
+    good = (np.abs(sums - 1) <= ROW_SUM_TOLERANCE) & (probabilities.min(axis=1) >= 0)
+    if not good.all():
+        count, first = first_bad(~good)
+        raise InputError(
+            f"{count} rows of the policy's probabilities are not distributions (NaN, negative, or not summing to 1), "
+            f"first at step {first} of the flat log: correct the policy"
+        )
+    return probabilities
+
+
+def safe_shift(log_values: FloatArray) -> FloatArray:
+    """What to take off log weights (by column) before exponentiating, for estimates that ignore their scale.
+
+    Zero wherever that is safe, so that weights keep their own scale; the largest where it would over- or underflow.
+
+    >>> safe_shift(np.array([[1.0, 800.0], [2.0, 790.0]]))
+    array([  0., 800.])
+    """
+    largest = log_values.max(axis=0)
+    return np.where(np.isfinite(largest) & (np.abs(largest) > SAFE_LOG_RANGE), largest, 0.0)
+
+
+def effective_sample_size(log_values: FloatArray) -> float:
+    """Kish's effective sample size (Σw)² / Σw², from log weights [n]; 0 where all weights are zero.
+
+    >>> effective_sample_size(np.full(200, -5000.0))
+    200.0
+    >>> effective_sample_size(np.log([1.0, 1.0, 2.0]))
+    2.66...
+    """
+    largest = log_values.max()
+    if largest == -np.inf:
+        return 0.0
+    relative = np.exp(log_values - largest)
+    return float(relative.sum() ** 2 / np.square(relative).sum())
