@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from poela.data.trajectories import Trajectories as Trajectories
     from poela.evaluation.estimate import Estimate as Estimate
     from poela.evaluation.evaluate import evaluate as evaluate
+    from poela.evaluation.rollouts import true_value as true_value
 
 __version__ = "0.1.0"
 
@@ -28,6 +29,7 @@ _HOME = {
     "TrainingError": "poela.core.errors",
     "Trajectories": "poela.data.trajectories",
     "evaluate": "poela.evaluation.evaluate",
+    "true_value": "poela.evaluation.rollouts",
 }
 
 
