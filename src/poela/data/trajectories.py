@@ -173,6 +173,12 @@ class Trajectories:
         """The same logs with other propensities."""
         return replace(self, propensities=None if propensities is None else readonly(propensities, np.float64))
 
+    def with_history(self, steps: int, initial: bool = False) -> "Trajectories":
+        """The logs with lagged contexts and actions, and the number of steps so far, as further features."""
+        from poela.data.history import with_history
+
+        return with_history(self, steps, initial)
+
     def to_table(self) -> "pa.Table":
         """The logs as an Arrow table in the layout that `read_logs` reads without naming columns."""
         from poela.data.tables import table_of
