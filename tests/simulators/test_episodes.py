@@ -12,7 +12,7 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
-from poela.simulators.episodes import ACTIONS, GeneratorNoise, Noise, StepNoise, run
+from poela.simulators.episodes import GeneratorNoise, Noise, StepNoise, run
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,16 @@ def test_similar_policies_choose_alike() -> None:
     assert stats.binomtest(int(changed.sum()), some.n_steps, 0.1).pvalue > 1e-4
 
 
-def test_actions_and_environment_use_separate_streams() -> None:
-    luck = StepNoise(0, 0, 0, 1000).uniform(1)
-    actions = StepNoise(0, 0, 0, 1000, ACTIONS).uniform(1)
-    assert abs(np.corrcoef(luck[:, 0], actions[:, 0])[0, 1]) < 0.15
+def test_actions_do_not_follow_the_luck_of_the_environment() -> None:
+    logs = run(Walk(), RANDOM, 4000, seed=0)
+    assert abs(np.corrcoef(logs.contexts[:, 0], logs.actions)[0, 1]) < 4 / np.sqrt(logs.n_steps)
+    assert abs(np.corrcoef(logs.rewards - logs.actions, logs.actions)[0, 1]) < 4 / np.sqrt(logs.n_steps)
+
+
+@pytest.mark.parametrize("noise", [StepNoise(5, 1, 0, 4000), GeneratorNoise(np.random.default_rng(5), 4000)])
+def test_every_call_gives_new_numbers(noise: Noise) -> None:
+    first, second = noise.uniform(1)[:, 0], noise.uniform(1)[:, 0]
+    assert abs(np.corrcoef(first, second)[0, 1]) < 4 / np.sqrt(4000)
 
 
 def test_episodes_end_where_the_simulator_says() -> None:
