@@ -67,6 +67,28 @@ def diagnose(
     )
 
 
+def undiagnosed(logs: Trajectories) -> Diagnostics:
+    """Where the logs carry no propensities, nothing is known of the weights.
+
+    >>> undiagnosed(Trajectories([[0.0]], [0], [1.0], [0, 1])).ess
+    nan
+    """
+    unknown = float("nan")
+    return Diagnostics(
+        n_episodes=logs.n_episodes,
+        n_steps=logs.n_steps,
+        ess=unknown,
+        ess_by_step=np.full(int(logs.lengths.max()), unknown),
+        largest_share=unknown,
+        pareto_k=unknown,
+        mean_weight=unknown,
+        mean_weight_z=unknown,
+        zero_weight_share=unknown,
+        ineligible_steps=0,
+        truncated_share=unknown,
+    )
+
+
 def largest_share(log_values: FloatArray) -> float:
     """The share of all weight that the heaviest episode holds.
 

@@ -12,6 +12,7 @@ import numpy as np
 from poela.core.arrays import FloatArray
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators_by_step import cwpdis, dr, pdis, wdr
+from poela.evaluation.estimators_magic import magic
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.weights import safe_shift
 
@@ -119,6 +120,7 @@ ESTIMATORS: Mapping[str, Estimator] = {
     "cwpdis": Estimator(cwpdis, "running"),
     "dr": Estimator(dr, "running", "fitted"),
     "wdr": Estimator(wdr, "running", "fitted"),
+    "magic": Estimator(magic, "running", "fitted"),
     "fqe": Estimator(model_average, "none", "fitted"),
     "direct": Estimator(model_average, "none", "given"),
     "behavior": Estimator(behavior_mean, "none"),

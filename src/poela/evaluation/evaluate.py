@@ -5,16 +5,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds
+from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval
 from poela.evaluation.contributions import Contributions
-from poela.evaluation.diagnostics import Diagnostics, calibration_error, diagnose
+from poela.evaluation.diagnostics import Diagnostics, calibration_error, diagnose, undiagnosed
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS, Estimator
-from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence
+from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
 from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS
+from poela.evaluation.values import QValues, cross_fitted_values, given_values
 from poela.evaluation.weights import LogWeights, probabilities_along, weights_of
+from poela.learners.step_regression import Regressor
 
 
 def evaluate(
@@ -26,14 +29,18 @@ def evaluate(
     level: float = 0.95,
     discount: float = 1.0,
     truncation: float = DEFAULT_TRUNCATION,
-    resamples: int = DEFAULT_RESAMPLES,
-    seed: int = 0,
+    q: Regressor | QValues = "ridge",
+    folds: int = 5,
     clusters: ArrayLike | None = None,
     bounds: Bounds | None = None,
+    resamples: int = DEFAULT_RESAMPLES,
+    seed: int = 0,
 ) -> Estimate:
     """The value of any policy (an object with `probabilities(contexts)`) on logs that carry propensities.
 
     `estimator` and `interval` are names from `ESTIMATORS` and `INTERVALS`; `interval=None` skips the interval.
+    `q` is the model behind the doubly robust family and fitted-Q evaluation: "ridge" or "boosted" (fitted here, on
+    other `folds` than the episodes they value), or an object with `q(trajectories)`.
     `clusters` names the independent unit of each episode, such as the patient of a stay.
 
     >>> class Always:
@@ -45,14 +52,17 @@ def evaluate(
     >>> estimate.value, estimate.low, estimate.high, estimate.ess
     (1.0, 1.0, 1.0, 20.0)
     """
-    chosen = _checked(policy, logs, estimator, interval, discount, truncation)
-    probabilities = probabilities_along(policy, logs)
-    weights = weights_of(probabilities, logs)
-    contributions = chosen.function(Evidence(weights, logs, discount, truncation))
-    diagnostics = _diagnostics(policy, logs, weights, chosen, truncation)
+    chosen = _checked(policy, logs, estimator, interval, discount, truncation, q)
+    units = None if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
+    probabilities = None if chosen.weights == chosen.model == "none" else probabilities_along(policy, logs)
+    values = None
+    if chosen.model != "none" and probabilities is not None:
+        values = _model_values(q, probabilities, logs, discount, folds, seed, units)
+    evidence = Evidence(_weights(probabilities, logs), logs, discount, truncation, values)
+    contributions = chosen.function(evidence)
+    diagnostics = _diagnostics(policy, evidence, chosen)
     found = None
-    if interval is not None and diagnostics.ess > 0:
-        units = None if clusters is None else np.asarray(clusters)
+    if interval is not None and np.isfinite(contributions.value):
         method = INTERVALS[interval]
         found = method(contributions, level, seed=seed, resamples=resamples, clusters=units, bounds=bounds)
     return Estimate(
@@ -66,6 +76,7 @@ def evaluate(
         ess=diagnostics.ess,
         standard_error=standard_error(contributions),
         diagnostics=diagnostics,
+        warnings=_warnings(contributions, diagnostics, found, resamples),
     )
 
 
@@ -82,59 +93,103 @@ def standard_error(contributions: Contributions) -> float:
     return float(np.sqrt(np.square(contributions.influence).sum()) / contributions.n_episodes)
 
 
+def _weights(probabilities: FloatArray | None, logs: Trajectories) -> LogWeights:
+    """Of the target policy; weight 1 for the logging policy itself, and where a model alone gives the estimate."""
+    if probabilities is None or logs.propensities is None:
+        return LogWeights(np.zeros(logs.n_steps), logs.offsets)
+    return weights_of(probabilities, logs)
+
+
+def _model_values(
+    q: Regressor | QValues,
+    probabilities: FloatArray,
+    logs: Trajectories,
+    discount: float,
+    folds: int,
+    seed: int,
+    units: IntArray | None,
+) -> ModelValues:
+    if not isinstance(q, str):
+        return given_values(q, probabilities, logs)
+    return cross_fitted_values(
+        probabilities, logs, regressor=q, discount=discount, folds=folds, seed=seed, clusters=units
+    )
+
+
+def _diagnostics(policy: Any, evidence: Evidence, chosen: Estimator) -> Diagnostics:
+    logs, truncation = evidence.logs, evidence.truncation if chosen.weights == "truncated" else np.inf
+    if logs.propensities is None and chosen.model != "none":
+        return undiagnosed(logs)
+    stranded = getattr(policy, "stranded", None)
+    return diagnose(
+        evidence.weights,
+        used=evidence.weights.truncated(truncation),
+        truncation=truncation,
+        stranded_steps=int(np.asarray(stranded(logs)).sum()) if callable(stranded) else None,
+        calibration_error=calibration_error(logs),
+    )
+
+
+def _warnings(
+    contributions: Contributions, diagnostics: Diagnostics, interval: Interval | None, resamples: int
+) -> tuple[str, ...]:
+    """What went wrong in computing; whether to believe the result is the verdict's part."""
+    found = []
+    if diagnostics.ess == 0:
+        found.append("every weight is zero: the policy takes none of the logged actions, so nothing can be estimated")
+    elif np.isnan(contributions.value):
+        found.append("at some step every weight is zero: this estimator has nothing to weight from there on")
+    elif np.isinf(contributions.value):
+        found.append("weights exceed floating point: use a self-normalised or truncated estimator")
+    if interval is not None and interval.undefined_resamples:
+        found.append(
+            f"{interval.undefined_resamples} of {resamples} resamples drew only zero weights and were left out"
+        )
+    return tuple(found)
+
+
 def _checked(
-    policy: Any, logs: Trajectories, estimator: str, interval: str | None, discount: float, m: float
+    policy: Any, logs: Trajectories, estimator: str, interval: str | None, discount: float, truncation: float, q: Any
 ) -> Estimator:
     problems = []
-    if estimator not in ESTIMATORS:
+    chosen = ESTIMATORS.get(estimator)
+    if chosen is None:
         problems.append(f"estimator {estimator!r} is unknown: choose one of {', '.join(ESTIMATORS)}")
     if interval is not None and interval not in INTERVALS:
         problems.append(f"interval {interval!r} is unknown: choose one of {', '.join(INTERVALS)}, or None")
     if not 0 < discount <= 1:
         problems.append(f"discount {discount} must lie in (0, 1]")
-    if not m > 0:
-        problems.append(f"truncation {m} must be positive")
-    if logs.propensities is None:
+    if not truncation > 0:
+        problems.append(f"truncation {truncation} must be positive")
+    if chosen is not None and chosen.weights != "none" and logs.propensities is None:
         problems.append(
             "these logs carry no propensities: name their column, or estimate them with a behavior model (annotate)"
         )
+    if chosen is not None and chosen.model == "given" and isinstance(q, str):
+        problems.append(f"estimator {estimator!r} averages a model that you give: pass q with a method q(trajectories)")
     problems += [
         *_differences("feature", getattr(policy, "feature_names", None), logs.feature_names),
         *_differences("action", getattr(policy, "action_names", None), logs.action_names),
     ]
-    if problems:
+    if problems or chosen is None:
         raise InputError(problems)
-    return ESTIMATORS[estimator]
+    return chosen
 
 
 def _differences(kind: str, known: Any, logged: tuple[Any, ...]) -> list[str]:
     """One sentence where the policy was made for other features or actions, or for another order of them."""
     if known is None or tuple(known) == logged:
         return []
-    known = tuple(known)
     missing = [name for name in known if name not in logged]
     extra = [name for name in logged if name not in known]
     if not missing and not extra:
-        first = next(position for position, (a, b) in enumerate(zip(known, logged, strict=True)) if a != b)
-        return [f"the logs hold the policy's {kind}s in another order, first at {kind} {first}: reorder them"]
+        first = next(name for name, expected in zip(logged, known, strict=True) if name != expected)
+        return [f"the logs hold the policy's {kind}s in another order, first {kind} {first!r}: put them in its order"]
     return [
-        f"the logs' {kind}s are not the policy's: {len(missing)} missing{_first(missing)}, "
-        f"{len(extra)} unknown{_first(extra)}"
+        f"the logs' {kind}s are not the policy's: {_counted(missing, 'missing')}, {_counted(extra, 'unknown')}; "
+        "read the logs with the columns that the policy was made for"
     ]
 
 
-def _first(names: list[Any]) -> str:
-    return f" (first {names[0]!r})" if names else ""
-
-
-def _diagnostics(
-    policy: Any, logs: Trajectories, weights: LogWeights, estimator: Estimator, truncation: float
-) -> Diagnostics:
-    stranded = getattr(policy, "stranded", None)
-    return diagnose(
-        weights,
-        used=weights.truncated(truncation) if estimator.weights == "truncated" else None,
-        truncation=truncation if estimator.weights == "truncated" else np.inf,
-        stranded_steps=int(np.asarray(stranded(logs)).sum()) if callable(stranded) else None,
-        calibration_error=calibration_error(logs),
-    )
+def _counted(names: list[Any], what: str) -> str:
+    return f"{len(names)} {what}" + (f" (first {names[0]!r})" if names else "")

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from poela.core.arrays import FloatArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import step_numbers
 from poela.data.trajectories import Trajectories
@@ -27,7 +27,7 @@ class ModelValues:
     expected: FloatArray
 
     @classmethod
-    def under(cls, probabilities: FloatArray, q: FloatArray, actions: FloatArray) -> "ModelValues":
+    def under(cls, probabilities: FloatArray, q: FloatArray, actions: IntArray) -> "ModelValues":
         """From Q [N, A] and the target policy's probabilities [N, A]."""
         return cls(q[np.arange(len(q)), actions], (probabilities * q).sum(axis=1))
 
