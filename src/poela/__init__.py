@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from poela.core.errors import TrainingError as TrainingError
     from poela.core.policy import Policy as Policy
     from poela.data.trajectories import Trajectories as Trajectories
+    from poela.eligibility.rules import AnyAction as AnyAction
+    from poela.eligibility.rules import Eligibility as Eligibility
+    from poela.eligibility.rules import MinimumProbability as MinimumProbability
+    from poela.eligibility.rules import Radius as Radius
     from poela.evaluation.estimate import Estimate as Estimate
     from poela.evaluation.evaluate import evaluate as evaluate
     from poela.evaluation.rollouts import true_value as true_value
@@ -30,6 +34,10 @@ _HOME = {
     "Trajectories": "poela.data.trajectories",
     "evaluate": "poela.evaluation.evaluate",
     "true_value": "poela.evaluation.rollouts",
+    "AnyAction": "poela.eligibility.rules",
+    "Eligibility": "poela.eligibility.rules",
+    "MinimumProbability": "poela.eligibility.rules",
+    "Radius": "poela.eligibility.rules",
 }
 
 

@@ -1,0 +1,197 @@
+"""Exact nearest neighbours among logged contexts: a tree for few features, matrix products for many.
+
+Either way the search only proposes candidates, with room for its rounding error; their distances are then
+recomputed from the difference vectors in float64. So a context that was logged is at distance exactly 0, and the
+answer depends neither on the order of the logged contexts nor on which contexts are asked for together.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from poela.core.arrays import FloatArray, IntArray
+from poela.core.errors import InputError
+
+TREE_FEATURES = 6  # above this, matrix products are faster than a tree (benchmarks/nearest_actions.py)
+TREE_ROUNDING = 1e-12  # far above the relative rounding error of distances within the tree
+CHUNK = 1 << 21  # pairs looked at in one go
+MANY_CANDIDATES = 32  # per wanted neighbour: more says that float32 cannot tell these contexts apart
+
+
+def k_nearest(contexts: ArrayLike, logged: ArrayLike, k: int) -> tuple[IntArray, FloatArray]:
+    """The rows [N, k] of the k nearest logged contexts, nearest first, and their squared Euclidean distances.
+
+    >>> rows, squared = k_nearest([[0.0, 0.0]], [[3.0, 4.0], [0.0, 1.0], [9.0, 9.0]], k=2)
+    >>> rows, squared
+    (array([[1, 0]]), array([[ 1., 25.]]))
+    """
+    return Neighbours(logged).k_nearest(contexts, k)
+
+
+class Neighbours:
+    """Logged contexts, ready to be searched.
+
+    >>> Neighbours([[0.0], [2.0], [2.0]]).nearest([[1.5], [2.0]])
+    (array([1, 1]), array([0.25, 0.  ]))
+    """
+
+    def __init__(self, logged: ArrayLike) -> None:
+        # Adding 0 turns −0 into 0, so that equal contexts have equal bytes.
+        logged = np.ascontiguousarray(logged, np.float64) + 0.0
+        self.n_logged, self.n_features = logged.shape
+        if self.n_features == 0:
+            logged = np.zeros((self.n_logged, 1))  # without features all contexts are the same
+        self._rows, self._starts = _equal_rows(logged)
+        self._points = logged[self._rows[self._starts[:-1]]]  # each context once, in an order of their values
+
+    def nearest(self, contexts: ArrayLike) -> tuple[IntArray, FloatArray]:
+        """The row [N] of the nearest logged context, and its squared Euclidean distance [N]."""
+        rows, squared = self.k_nearest(contexts, 1)
+        return rows[:, 0], squared[:, 0]
+
+    def k_nearest(self, contexts: ArrayLike, k: int) -> tuple[IntArray, FloatArray]:
+        """The rows [N, k] of the k nearest logged contexts, nearest first, and their squared distances."""
+        if not 1 <= k <= self.n_logged:
+            raise InputError(f"{k} neighbours were asked for among {self.n_logged}: choose from 1 to {self.n_logged}")
+        contexts = np.ascontiguousarray(contexts, np.float64)
+        if contexts.ndim != 2 or contexts.shape[1] != self.n_features:
+            raise InputError(f"contexts must have shape (rows, {self.n_features}), not {contexts.shape}")
+        if self.n_features == 0:
+            contexts = np.zeros((len(contexts), 1))
+        distinct = min(k, len(self._points))
+        by_tree = self.n_features <= TREE_FEATURES
+        search = self._ask_tree if by_tree else self._ask_products
+        rows_at_once = max(128, CHUNK // (4 * k if by_tree else len(self._points)))
+        points = np.empty((len(contexts), distinct), np.int64)
+        squared = np.empty((len(contexts), distinct))
+        for start in range(0, len(contexts), rows_at_once):
+            chunk = slice(start, start + rows_at_once)
+            points[chunk], squared[chunk] = search(contexts[chunk], distinct)
+        return self._expand(points, squared, k)
+
+    def _expand(self, points: IntArray, squared: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+        """From distinct contexts to logged rows, k for each row; equal contexts come in the order of the log."""
+        copies = np.diff(self._starts)[points]
+        before = np.cumsum(copies, axis=1) - copies
+        taken = np.clip(k - before, 0, copies).ravel()
+        firsts = np.repeat(self._starts[points.ravel()], taken)
+        nth_copy = np.arange(taken.sum()) - np.repeat(np.cumsum(taken) - taken, taken)
+        return self._rows[firsts + nth_copy].reshape(-1, k), np.repeat(squared.ravel(), taken).reshape(-1, k)
+
+    @cached_property
+    def _tree(self) -> Any:
+        from scipy.spatial import cKDTree
+
+        return cKDTree(self._points)
+
+    def _ask_tree(self, contexts: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+        """Asks for more neighbours until the last one lies clearly beyond the k-th, so that no tie is cut."""
+        found = np.empty((len(contexts), k), np.int64)
+        squared = np.empty((len(contexts), k))
+        open_rows = np.arange(len(contexts))
+        asked = k + 1
+        while len(open_rows):
+            asked = min(asked, len(self._points))
+            reach, candidates = self._tree.query(contexts[open_rows], k=np.arange(1, asked + 1))
+            exact = _squared_distances(np.repeat(contexts[open_rows], asked, axis=0), self._points[candidates.ravel()])
+            exact = exact.reshape(candidates.shape)
+            order = np.lexsort((candidates, exact), axis=1)[:, :k]
+            found[open_rows] = np.take_along_axis(candidates, order, axis=1)
+            squared[open_rows] = np.take_along_axis(exact, order, axis=1)
+            if asked == len(self._points):
+                break
+            settled = reach[:, -1] ** 2 * (1 - TREE_ROUNDING) > squared[open_rows, -1]
+            open_rows = open_rows[~settled]
+            asked *= 2
+        return found, squared
+
+    @cached_property
+    def _centre(self) -> FloatArray:
+        return np.asarray(self._points.mean(axis=0))
+
+    @cached_property
+    def _size(self) -> float:
+        return float(np.abs(self._points - self._centre).max()) or 1.0
+
+    @cached_property
+    def _single(self) -> "_Products":
+        return _Products((self._points - self._centre) / self._size, np.float32)
+
+    @cached_property
+    def _double(self) -> "_Products":
+        return _Products((self._points - self._centre) / self._size, np.float64)
+
+    def _ask_products(self, contexts: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+        centred = (contexts - self._centre) / self._size
+        few = MANY_CANDIDATES * k * len(contexts)
+        # Far outside the logged contexts float32 has no digits left for the differences between them.
+        in_range = np.abs(centred).max(initial=0.0) < 100.0
+        candidates = self._single.candidates(centred, k) if in_range else None
+        if candidates is None or len(candidates[0]) > few:
+            candidates = self._double.candidates(centred, k)
+        rows, points = candidates
+        exact = np.empty(len(rows))
+        for start in range(0, len(rows), CHUNK // 8):
+            part = slice(start, start + CHUNK // 8)
+            exact[part] = _squared_distances(contexts[rows[part]], self._points[points[part]])
+        order = np.lexsort((points, exact, rows))
+        first = np.searchsorted(rows, np.arange(len(contexts)))  # rows are ascending, sorting keeps their segments
+        chosen = order[first[:, None] + np.arange(k)]
+        return points[chosen], exact[chosen]
+
+
+class _Products:
+    """Bounds on squared distances from one matrix product.
+
+    With ŝ the computed |y|²(1 − 2g) − 2x·y, every squared distance satisfies
+    ŝ + |x|²(1 − g) ≤ |x − y|² ≤ ŝ + |x|²(1 − g) + 2g(|x|² + 2|y|²), where g = (d + 8)ε bounds twice the rounding of
+    inputs, products and sums (Higham 2002, section 3.1). |y|² ≤ 2|x|² + 2|x − y|² frees the upper bound of y.
+    """
+
+    def __init__(self, points: FloatArray, dtype: type[np.float32] | type[np.float64]) -> None:
+        self.dtype = dtype
+        self.g = (points.shape[1] + 8) * float(np.finfo(dtype).eps)
+        norms = np.einsum("ij,ij->i", points, points)
+        self.factors: NDArray[Any] = np.concatenate([-2 * points.T, norms[None] * (1 - 2 * self.g)]).astype(
+            dtype
+        )  # [d + 1, n]
+
+    def candidates(self, contexts: FloatArray, k: int) -> tuple[IntArray, IntArray]:
+        """Pairs (row, point), rows ascending, that hold the k nearest points of every row."""
+        ones = np.ones((len(contexts), 1))
+        scores = np.matmul(np.concatenate([contexts, ones], axis=1).astype(self.dtype), self.factors)
+        kth = _bound_on_kth(scores, k).astype(np.float64)
+        norms = np.einsum("ij,ij->i", contexts, contexts)
+        reach = (kth + norms * (1 + 9 * self.g)) / (1 - 8 * self.g)
+        limit = reach - norms * (1 - self.g) + np.finfo(self.dtype).tiny * contexts.shape[1]
+        limit = np.nextafter(limit.astype(self.dtype), self.dtype(np.inf))
+        flat = np.flatnonzero(scores <= limit[:, None])
+        return np.divmod(flat, scores.shape[1])
+
+
+def _bound_on_kth(scores: NDArray[Any], k: int) -> NDArray[Any]:
+    """For each row a number that at least k scores do not exceed, close to the k-th smallest."""
+    if k == 1:
+        return np.asarray(scores.min(axis=1))
+    # The k-th smallest of the minima of disjoint groups will do, and is much quicker to find.
+    n = scores.shape[1]
+    per_group = max(1, min(32, n // (4 * k)))
+    groups = n // per_group
+    minima = scores[:, : groups * per_group].reshape(len(scores), per_group, groups).min(axis=1)
+    return np.asarray(np.partition(minima, k - 1, axis=1)[:, k - 1])
+
+
+def _squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:
+    differences = left - right
+    return np.asarray(np.einsum("ij,ij->i", differences, differences))
+
+
+def _equal_rows(matrix: FloatArray) -> tuple[IntArray, IntArray]:
+    """Rows in an order that puts equal rows side by side, and where each run of equal rows starts (and the end)."""
+    as_bytes = matrix.view(np.dtype((np.void, matrix.itemsize * matrix.shape[1])))[:, 0]
+    rows = np.argsort(as_bytes, kind="stable")
+    ordered = matrix[rows]
+    starts_here = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
+    return rows, np.append(np.flatnonzero(starts_here), len(rows))

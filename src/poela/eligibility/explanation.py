@@ -1,0 +1,143 @@
+"""Why an action is eligible or barred at a context, with the nearest logged cases, in words."""
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from poela.core.errors import InputError
+from poela.data.trajectories import ActionName
+from poela.eligibility.rules import Eligibility
+
+if TYPE_CHECKING:
+    from poela.eligibility.fitted import FittedEligibility
+
+
+@dataclass(frozen=True)
+class Case:
+    """A logged context near the one in question."""
+
+    row: int  # in the training log
+    episode: ActionName  # its id, or its position where ids were left out
+    step: int
+    distance: float
+
+    def __str__(self) -> str:
+        return f"row {self.row} (episode {self.episode}, step {self.step}) at {self.distance:.3g}"
+
+
+@dataclass(frozen=True)
+class ActionExplanation:
+    """One action: whether it may be taken, and why."""
+
+    action: ActionName
+    eligible: bool
+    why: str
+    distance: float | None  # None: never logged, or the logged contexts are not at hand
+    probability: float | None  # under the logging policy, where the rule asks for it
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What may be done at one context, action by action; prints as a table."""
+
+    stranded: bool  # nothing passed the rule: the fallback acted
+    actions: tuple[ActionExplanation, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, dictionaries and numbers, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        header = ("action", "eligible", "distance", "why", "nearest logged cases")
+        lines = [
+            (
+                str(action.action),
+                "yes" if action.eligible else "no",
+                "-" if action.distance is None else f"{action.distance:.3g}",
+                action.why,
+                "; ".join(map(str, action.cases)),
+            )
+            for action in self.actions
+        ]
+        widths = [max(len(line[column]) for line in (header, *lines)) for column in range(len(header))]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in (header, *lines)
+        )
+
+
+def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int | None) -> Explanation:
+    """The explanation for one context."""
+    row = np.asarray(context, np.float32)
+    if row.ndim != 1:
+        raise InputError(f"explain takes one context of {len(fitted.feature_names)} features, not shape {row.shape}")
+    if k < 0:
+        raise InputError(f"k is {k}: it must be 0 or more")
+    steps = None if step is None else [step]
+    eligible = fitted.resolve(row[None], steps)
+    distances = None if fitted.logged is None else fitted.distances(row[None], steps)[0]
+    probabilities = None if fitted.behavior is None else fitted.behavior_probabilities(row[None])[0]
+    stranded = bool(eligible.stranded[0])
+    actions = []
+    for action in range(fitted.n_actions):
+        distance = None if distances is None else float(distances[action])
+        probability = None if probabilities is None else float(probabilities[action])
+        allowed = bool(eligible.mask[0, action])
+        barred = _why_barred(fitted.settings, distance, probability)
+        actions.append(
+            ActionExplanation(
+                action=fitted.action_names[action],
+                eligible=allowed,
+                why=_why_allowed(fitted.settings, stranded) if allowed else "; ".join(barred),
+                distance=None if distance is None or np.isinf(distance) else distance,
+                probability=probability,
+                cases=_cases(fitted, row, action, k, step),
+            )
+        )
+    return Explanation(stranded, tuple(actions))
+
+
+def _why_barred(rule: Eligibility, distance: float | None, probability: float | None) -> list[str]:
+    reasons = []
+    if rule.radius is not None and distance is not None and not distance <= rule.radius:
+        never = "never logged at this step" if rule.neighbours == "same_step" else "never logged"
+        reasons.append(f"logged beyond the radius {rule.radius:g}" if np.isfinite(distance) else never)
+    if rule.minimum_probability is not None and probability is not None:
+        if probability == 0:
+            reasons.append("the logging policy never takes it here")
+        elif probability < rule.minimum_probability:
+            reasons.append(f"probability {probability:.3g} is below {rule.minimum_probability:g}")
+    return reasons
+
+
+def _why_allowed(rule: Eligibility, stranded: bool) -> str:
+    if stranded:
+        nearest = "most probable" if rule.radius is None else "nearest"
+        return "fallback: " + {"nearest": nearest, "behavior": "as the logging policy", "all": "all"}[rule.fallback]
+    passed = []
+    if rule.radius is not None:
+        passed.append(f"logged within the radius {rule.radius:g}")
+    if rule.minimum_probability is not None:
+        passed.append("probable enough")
+    return " and ".join(passed) or "no rule"
+
+
+def _cases(fitted: "FittedEligibility", row: Any, action: int, k: int, step: int | None) -> tuple[Case, ...]:
+    logged = fitted.logged
+    if logged is None or k == 0:
+        return ()
+    members, squared = logged.cases(row, action, k, step)
+    distances = fitted.on_metric_scale(squared)
+    ids = fitted.episode_ids
+    return tuple(
+        Case(
+            row=int(logged.rows[member]),
+            episode=int(logged.episodes[member]) if ids is None else ids[logged.episodes[member]],
+            step=int(logged.steps[member]),
+            distance=float(distance),
+        )
+        for member, distance in zip(members, distances, strict=True)
+    )

@@ -1,0 +1,231 @@
+"""Eligible actions over training logs: distances, masks, what happens where nothing is eligible, storage."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, first_bad, readonly
+from poela.core.errors import InputError
+from poela.core.storage import Stored
+from poela.data.trajectories import ActionName, Trajectories
+from poela.eligibility.explanation import Explanation, explain
+from poela.eligibility.logged import LoggedContexts
+from poela.eligibility.propensities import NearestPropensities
+from poela.eligibility.rules import Eligibility
+
+
+@dataclass(frozen=True, eq=False)
+class Eligible:
+    """What may be done at each of N contexts."""
+
+    mask: BoolArray  # [N, A], at least one action in each row
+    stranded: BoolArray  # [N], nothing passed the rule: the fallback acted
+    behavior: FloatArray | None = None  # [N, A], to be followed on stranded rows (fallback "behavior"); 0 on others
+
+    @property
+    def n_stranded(self) -> int:
+        """How many contexts the fallback acted on."""
+        return int(self.stranded.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class FittedEligibility:
+    """An eligibility rule over training logs; made by `Eligibility(...).fit(train)`.
+
+    >>> logs = Trajectories(contexts=[[0.0], [1.0]], actions=[0, 1], rewards=[0, 0], offsets=[0, 1, 2])
+    >>> fitted = Eligibility(radius=0.5).fit(logs)
+    >>> fitted.distances([[0.5]])
+    array([[0.25, 0.25]])
+    >>> fitted.resolve([[0.0], [4.0]]).stranded
+    array([False,  True])
+    """
+
+    settings: Eligibility
+    n_actions: int
+    action_names: tuple[ActionName, ...]
+    feature_names: tuple[str, ...]
+    logged: LoggedContexts | None  # None: loaded from a file that needs no logged contexts
+    episode_ids: tuple[ActionName, ...] | None = None  # of the training log, by position
+    behavior: Any = None  # has probabilities(contexts); None where the rule does not ask for it
+
+    def distances(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
+        """To the nearest logged context with each action [N, A], on the metric's scale; inf if never logged."""
+        return self._distances(*self._checked(contexts, steps))
+
+    def mask(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> BoolArray:
+        """Which actions may be taken [N, A]: at least one for each context, by the fallback where need be."""
+        return self.resolve(contexts, steps).mask
+
+    def resolve(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> Eligible:
+        """The mask, where the fallback acted, and what to follow there."""
+        checked, step_numbers = self._checked(contexts, steps)
+        rule = self.settings
+        probabilities = self.behavior_probabilities(checked) if rule.asks_behavior else None
+        distances = self._distances(checked, step_numbers) if rule.radius is not None else None
+        probable = np.ones((len(checked), self.n_actions), bool)
+        if rule.minimum_probability is not None and probabilities is not None:
+            probable = (probabilities >= rule.minimum_probability) & (probabilities > 0)
+        near = probable if distances is None or rule.radius is None else distances <= rule.radius
+        mask: BoolArray = probable & near
+        stranded: BoolArray = np.asarray(~mask.any(axis=1))
+        followed = None
+        if rule.fallback == "behavior" and probabilities is not None:
+            followed = np.where(stranded[:, None], probabilities, 0.0)
+            mask = mask | (followed > 0)
+        elif rule.fallback == "all":
+            mask = mask | stranded[:, None]
+        elif stranded.any():
+            here = np.flatnonzero(stranded)
+            nearness = self._nearness(checked, distances, probabilities, probable, here)
+            mask[here] = nearness == nearness.min(axis=1, keepdims=True)
+        return Eligible(mask, stranded, followed)
+
+    def explain(self, context: ArrayLike, k: int = 3, step: int | None = None) -> Explanation:
+        """For one context and each action: eligible or why not, and the k nearest logged cases.
+
+        >>> logs = Trajectories(contexts=[[0.0], [1.0]], actions=[0, 1], rewards=[0, 0], offsets=[0, 1, 2])
+        >>> print(Eligibility(radius=0.5).fit(logs).explain([0.0]))
+        action  eligible  distance  why                            nearest logged cases
+        0       yes       0         logged within the radius 0.5   row 0 (episode 0, step 0) at 0
+        1       no        1         logged beyond the radius 0.5   row 1 (episode 1, step 0) at 1
+        """
+        return explain(self, context, k, step)
+
+    def thinned(self, gap: float | None = None) -> "FittedEligibility":
+        """The same rule over fewer logged contexts, for files that should hold fewer: it can only shrink.
+
+        Every logged context left out has a kept one with the same action within `gap`, on the metric's scale (by
+        default, half the Euclidean radius). Distances can only grow, so an action that the radius rule bars stays
+        barred. That holds for the rule, before the fallback: more contexts may be stranded, and there the fallback
+        may choose otherwise. The ids of episodes are left out; a behavior model is kept as it is.
+        """
+        if self.logged is None or self.settings.radius is None:
+            return replace(self, episode_ids=None)
+        if gap is None:
+            gap = self.settings.radius / (4 if self.settings.metric == "mean_squared" else 2)
+        if not gap >= 0:
+            raise InputError(f"gap is {gap}: it must be 0 or more")
+        squared = gap * max(len(self.feature_names), 1) if self.settings.metric == "mean_squared" else gap**2
+        return replace(self, logged=self.logged.cover(squared), episode_ids=None)
+
+    @property
+    def holds_logged_contexts(self) -> bool:
+        """Whether a file of this rule holds contexts of the training log."""
+        return self.settings.radius is not None or bool(getattr(self.behavior, "holds_logged_contexts", False))
+
+    def stored(self) -> Stored:
+        """For a file: the settings, and the logged contexts where the rule measures distances to them."""
+        from poela.eligibility.files import stored_eligibility
+
+        return stored_eligibility(self)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "FittedEligibility":
+        """From a file; `load_part` makes the behavior model from its part."""
+        from poela.eligibility.files import eligibility_from_stored
+
+        return eligibility_from_stored(stored, load_part)
+
+    def on_metric_scale(self, squared: FloatArray) -> FloatArray:
+        """Squared Euclidean distances as the metric expresses them."""
+        if self.settings.metric == "euclidean":
+            return np.sqrt(squared)
+        return squared / max(len(self.feature_names), 1)
+
+    def _distances(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
+        if self.logged is None:
+            raise InputError(
+                "distances are not at hand: this rule has no radius, so its file holds no logged contexts; "
+                "fit it again on the training logs"
+            )
+        return self.on_metric_scale(self.logged.squared_distances(contexts, steps))
+
+    def _nearness(
+        self,
+        contexts: Float32Array,
+        distances: FloatArray | None,
+        probabilities: FloatArray | None,
+        probable: BoolArray,
+        here: IntArray,
+    ) -> FloatArray:
+        """What the fallback "nearest" makes smallest: the distance (of probable actions, where such were logged)."""
+        if distances is None or self.logged is None:
+            return np.zeros((len(here), self.n_actions)) if probabilities is None else -probabilities[here]
+        nearness = np.where(probable[here], distances[here], np.inf)
+        nearness = np.where(np.isfinite(nearness).any(axis=1, keepdims=True), nearness, distances[here])
+        unknown = np.isinf(nearness).all(axis=1)
+        if unknown.any():
+            # A step number that was never logged: the nearest over all steps.
+            pooled = self.logged.pooled().squared_distances(contexts[here[unknown]], None)
+            nearness[unknown] = self.on_metric_scale(pooled)
+        return nearness
+
+    def behavior_probabilities(self, contexts: Float32Array) -> FloatArray:
+        """The logging policy's probabilities [N, A], by the behavior model of this rule."""
+        probabilities = np.asarray(self.behavior.probabilities(contexts), np.float64)
+        if probabilities.shape != (len(contexts), self.n_actions):
+            raise InputError(
+                f"the behavior model gives probabilities of shape {probabilities.shape}, "
+                f"not ({len(contexts)}, {self.n_actions}): fit it on the same logs"
+            )
+        return probabilities
+
+    def _checked(self, contexts: ArrayLike, steps: ArrayLike | None) -> tuple[Float32Array, IntArray | None]:
+        checked = np.asarray(contexts, np.float32)
+        if checked.ndim != 2 or checked.shape[1] != len(self.feature_names):
+            names = ", ".join(self.feature_names[:5]) + (", …" if len(self.feature_names) > 5 else "")
+            raise InputError(
+                f"contexts must have shape (rows, {len(self.feature_names)}) with the features {names}, "
+                f"not {checked.shape}"
+            )
+        bad = ~np.isfinite(checked)
+        if bad.any():
+            count, first = first_bad(bad)
+            raise InputError(f"{count} contexts hold NaN or infinity, first at row {first}: fill them in")
+        if self.settings.neighbours == "pooled":
+            return checked, None
+        if steps is None:
+            raise InputError("this rule compares contexts of the same step: give the step numbers (steps=...)")
+        numbers = np.asarray(steps)
+        if numbers.shape != (len(checked),) or not np.issubdtype(numbers.dtype, np.integer):
+            raise InputError(f"steps must be {len(checked)} whole numbers, one for each context")
+        return checked, numbers.astype(np.int64)
+
+
+def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -> FittedEligibility:
+    """The rule over these logs, with everything checked."""
+    settings.check(train.n_features)
+    factors = _factors(settings, train)
+    if settings.asks_behavior:
+        if behavior is None and train.propensities is not None and train.propensities.ndim == 2:
+            behavior = NearestPropensities(train.contexts, train.propensities, factors)
+        if not callable(getattr(behavior, "probabilities", None)):
+            raise InputError(
+                "this rule asks how probable actions were: give a behavior model (behavior=...), "
+                "or training logs with the propensities of every action"
+            )
+    ids = None if train.episode_ids is None else tuple(train.episode_ids.tolist())
+    return FittedEligibility(
+        settings=settings,
+        n_actions=train.n_actions,
+        action_names=train.action_names,
+        feature_names=train.feature_names,
+        logged=LoggedContexts.of(train, factors, settings.neighbours == "same_step"),
+        episode_ids=ids,
+        behavior=behavior if settings.asks_behavior else None,
+    )
+
+
+def _factors(settings: Eligibility, train: Trajectories) -> FloatArray:
+    factors = np.ones(train.n_features)
+    if settings.scale == "standard":
+        spread = train.contexts.std(axis=0, dtype=np.float64)
+        factors /= np.where(spread > 0, spread, 1.0)  # a constant feature says nothing in the training data
+    elif settings.scale is not None:
+        factors /= np.array(settings.scale, np.float64)
+    if settings.weights is not None:
+        factors *= np.sqrt(np.array(settings.weights, np.float64))
+    return readonly(factors, np.float64)

@@ -1,0 +1,113 @@
+"""The logged contexts behind the distance rule: searched for each action, pooled or step by step."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.neighbours import Neighbours
+from poela.data.trajectories import Trajectories
+
+COVER_BLOCK = 512
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedContexts:
+    """Contexts, and for each its action, step number, row and episode in the training log."""
+
+    contexts: Float32Array  # [M, d]
+    actions: IntArray  # [M]
+    steps: IntArray  # [M]
+    rows: IntArray  # [M]
+    episodes: IntArray  # [M], by position
+    factors: FloatArray  # [d], what features are multiplied by before distances are taken
+    n_actions: int
+    same_step: bool
+
+    @classmethod
+    def of(cls, train: Trajectories, factors: FloatArray, same_step: bool) -> "LoggedContexts":
+        """All contexts of the training log."""
+        return cls(
+            contexts=train.contexts,
+            actions=train.actions,
+            steps=train.step_numbers,
+            rows=np.arange(train.n_steps),
+            episodes=train.episode_of_step,
+            factors=factors,
+            n_actions=train.n_actions,
+            same_step=same_step,
+        )
+
+    def features(self, contexts: Float32Array) -> FloatArray:
+        """Contexts as the distance sees them, in float64."""
+        return contexts.astype(np.float64) * self.factors
+
+    def squared_distances(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
+        """To the nearest logged context with each action [N, A]; infinite where there is none."""
+        features = self.features(contexts)
+        result = np.full((len(contexts), self.n_actions), np.inf)
+        groups = self._steps_of(steps) if self.same_step and steps is not None else [(-1, slice(None))]
+        for step, here in groups:
+            for action in range(self.n_actions):
+                search = self._search(action, step)
+                if search is not None:
+                    result[here, action] = search[1].nearest(features[here])[1]
+        return result
+
+    def cases(self, context: Float32Array, action: int, k: int, step: int | None) -> tuple[IntArray, FloatArray]:
+        """Up to k nearest logged contexts with this action: positions here, and squared distances."""
+        search = self._search(action, step if self.same_step and step is not None else -1)
+        if search is None:
+            return np.empty(0, np.int64), np.empty(0)
+        members, neighbours = search
+        found, squared = neighbours.k_nearest(self.features(context[None]), min(k, len(members)))
+        return members[found[0]], squared[0]
+
+    def pooled(self) -> "LoggedContexts":
+        """The same contexts with neighbours of every step."""
+        return replace(self, same_step=False) if self.same_step else self
+
+    def cover(self, squared_gap: float) -> "LoggedContexts":
+        """A subset: every context left out has a kept one of its action (and step) within the gap."""
+        groups = self.actions * (self.steps.max() + 1) + self.steps if self.same_step else self.actions
+        features = self.features(self.contexts)
+        keep = np.zeros(len(self.actions), bool)
+        for group in np.unique(groups):
+            members = np.flatnonzero(groups == group)
+            keep[members[_cover(features[members], squared_gap)]] = True
+        kept = {name: getattr(self, name)[keep] for name in ("contexts", "actions", "steps", "rows", "episodes")}
+        return replace(self, **kept)
+
+    def _steps_of(self, steps: IntArray) -> list[tuple[int, IntArray]]:
+        return [(int(step), np.flatnonzero(steps == step)) for step in np.unique(steps)]
+
+    def _search(self, action: int, step: int) -> tuple[IntArray, Neighbours] | None:
+        key = (action, step)
+        if key not in self._searches:
+            wanted = self.actions == action
+            members = np.flatnonzero(wanted if step < 0 else wanted & (self.steps == step))
+            self._searches[key] = (members, Neighbours(self.features(self.contexts[members]))) if len(members) else None
+        return self._searches[key]
+
+    @cached_property
+    def _searches(self) -> dict[tuple[int, int], tuple[IntArray, Neighbours] | None]:
+        return {}
+
+
+def _cover(features: FloatArray, squared_gap: float) -> IntArray:
+    """Positions of a greedy cover, in blocks: each context is kept unless a kept one lies within the gap."""
+    kept: list[int] = []
+    # An order of values, not of rows, so that the cover does not depend on the order of the log.
+    order = np.lexsort(features.T[::-1])
+    for start in range(0, len(order), COVER_BLOCK):
+        block = order[start : start + COVER_BLOCK]
+        if kept:
+            block = block[Neighbours(features[kept]).nearest(features[block])[1] > squared_gap]
+        covered: BoolArray = np.zeros(len(block), bool)
+        for position, member in enumerate(block):
+            if not covered[position]:
+                kept.append(int(member))
+                differences = features[block[position:]] - features[member]
+                covered[position:] |= np.einsum("ij,ij->i", differences, differences) <= squared_gap
+    return np.array(kept, np.int64)

@@ -1,0 +1,49 @@
+"""Logged propensities as a behavior model: those of the nearest logged context."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from poela.core.arrays import Float32Array, FloatArray, readonly
+from poela.core.neighbours import Neighbours
+from poela.core.policy import Memoryless
+from poela.core.storage import Stored
+
+
+class NearestPropensities(Memoryless):
+    """The logged propensities of the nearest logged context; of equal contexts, those of the first in the log.
+
+    >>> model = NearestPropensities([[0.0], [1.0]], [[0.9, 0.1], [0.5, 0.5]])
+    >>> model.probabilities([[0.2], [0.8]])
+    array([[0.9, 0.1],
+           [0.5, 0.5]])
+    """
+
+    kind = "nearest_propensities"
+    holds_logged_contexts = True
+
+    def __init__(self, contexts: ArrayLike, propensities: ArrayLike, factors: ArrayLike = 1.0) -> None:
+        self._contexts: Float32Array = readonly(contexts, np.float32)
+        self._propensities: FloatArray = readonly(propensities, np.float64)
+        self._factors: FloatArray = readonly(np.broadcast_to(factors, self._contexts.shape[1:]), np.float64)
+
+    @cached_property
+    def _neighbours(self) -> Neighbours:
+        return Neighbours(self._contexts * self._factors)
+
+    def probabilities(self, contexts: ArrayLike) -> FloatArray:
+        """[N, A]."""
+        rows, _ = self._neighbours.nearest(np.asarray(contexts, np.float32) * self._factors)
+        return np.asarray(self._propensities[rows])
+
+    def stored(self) -> Stored:
+        """For a file: the logged contexts and their propensities."""
+        arrays: dict[str, NDArray[Any]] = {"contexts": self._contexts, "propensities": self._propensities}
+        return Stored(self.kind, arrays={**arrays, "factors": self._factors})
+
+    @classmethod
+    def from_stored(cls, stored: Stored) -> "NearestPropensities":
+        """From a file."""
+        return cls(stored.arrays["contexts"], stored.arrays["propensities"], stored.arrays["factors"])
