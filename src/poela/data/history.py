@@ -190,8 +190,8 @@ class WithHistory:
     def _check_width(self, contexts: Float32Array) -> None:
         if contexts.ndim != 2 or contexts.shape[1] != self.features.n_features:
             raise InputError(
-                f"contexts have shape {contexts.shape}, but this policy takes {self.features.n_features} plain features: "
-                "it adds the history itself"
+                f"contexts have shape {contexts.shape}; this policy takes {self.features.n_features} plain features "
+                "(it adds the history itself)"
             )
 
 

@@ -1,0 +1,125 @@
+"""Behavior as gradient-boosted trees."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from poela.behavior.forest import MAX_LEAVES, Forest
+from poela.behavior.held_out import held_out_split, mean_log_likelihood
+from poela.behavior.model import Behavior, BehaviorModel, LoadPart
+from poela.behavior.schema import Schema
+from poela.core.arrays import Float32Array, FloatArray
+from poela.core.errors import InputError, PoelaError
+from poela.core.storage import Stored
+from poela.data.trajectories import Trajectories
+
+ROUNDS_AT_A_TIME = 10
+
+
+@dataclass(frozen=True)
+class BoostedBehavior(Behavior):
+    """Histogram gradient boosting by scikit-learn, stopped by the likelihood of held-out episodes.
+
+    >>> contexts = np.random.default_rng(0).normal(size=(400, 2))
+    >>> logs = Trajectories(contexts, contexts[:, 0] > 0, np.zeros(400), np.arange(0, 401, 4))
+    >>> BoostedBehavior().fit(logs).probabilities([[-1.0, 0.0], [1.0, 0.0]]).round(1)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    max_rounds: int = 200  # one round: one tree for each action
+    learning_rate: float = 0.1
+    leaves: int = 15
+    steps_per_leaf: int = 20
+    held_out: float = 0.1  # the share of episodes that tells when to stop; 0: all rounds, on all episodes
+
+    def fit_quietly(self, train: Trajectories, seed: int) -> "BoostedModel":
+        """The fitted model; the seed chooses the held-out episodes."""
+        problems = []
+        if not 2 <= self.leaves <= MAX_LEAVES:
+            problems.append(f"leaves is {self.leaves}, but trees here have 2 to {MAX_LEAVES} leaves")
+        if self.max_rounds < 1:
+            problems.append(f"max_rounds is {self.max_rounds}, but it must be at least 1")
+        if problems:
+            raise InputError(problems)
+        schema = Schema.of(train)
+        if len(schema.seen) == 1:
+            return BoostedModel(self, schema, Forest.of([], np.zeros(1)))
+        return BoostedModel(self, schema, self._grown(train, schema, seed))
+
+    def _grown(self, train: Trajectories, schema: Schema, seed: int) -> Forest:
+        learn, judge = held_out_split(train, self.held_out, seed)
+        codes = schema.codes(learn.actions)
+        classifier = self._classifier(seed)
+        if judge is None:
+            classifier.set_params(max_iter=self.max_rounds).fit(learn.contexts, codes)
+            return _exported(classifier, self.max_rounds, learn.contexts)
+        judged = schema.codes(judge.actions)
+        frequencies = np.bincount(codes) / len(codes)
+        best_rounds, best = 0, float(np.log(frequencies[judged]).mean())
+        for start in range(0, self.max_rounds, ROUNDS_AT_A_TIME):
+            rounds = min(start + ROUNDS_AT_A_TIME, self.max_rounds)
+            classifier.set_params(max_iter=rounds).fit(learn.contexts, codes)
+            likelihood = mean_log_likelihood(classifier.predict_proba(judge.contexts), judged)
+            if likelihood <= best:
+                break
+            best_rounds, best = rounds, likelihood
+        return _exported(classifier, best_rounds, learn.contexts)
+
+    def _classifier(self, seed: int) -> Any:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        return HistGradientBoostingClassifier(
+            learning_rate=self.learning_rate,
+            max_leaf_nodes=self.leaves,
+            min_samples_leaf=self.steps_per_leaf,
+            early_stopping=False,
+            warm_start=True,
+            random_state=seed,
+        )
+
+
+def _exported(classifier: Any, rounds: int, contexts: Float32Array) -> Forest:
+    """The first rounds of a fitted classifier as plain arrays."""
+    grown, baseline = classifier._predictors, classifier._baseline_prediction[0]
+    whole = Forest.of([tree.nodes for trees in grown for tree in trees], baseline)
+    # scikit-learn keeps its trees in private fields: make sure that they still mean what is read from them.
+    if not np.allclose(_softmax(whole.scores(contexts[:100])), classifier.predict_proba(contexts[:100])):
+        raise PoelaError("this scikit-learn keeps boosted trees in an unknown form: use another behavior model")
+    return Forest.of([tree.nodes for trees in grown[:rounds] for tree in trees], baseline)
+
+
+def _softmax(scores: FloatArray) -> FloatArray:
+    from scipy.special import softmax
+
+    # Of two actions only the second one's score is kept; the first one's is 0.
+    both = np.column_stack([np.zeros(len(scores)), scores]) if scores.shape[1] == 1 else scores
+    return np.asarray(softmax(both, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedModel(BehaviorModel):
+    """Fitted boosted trees, as plain arrays."""
+
+    settings: BoostedBehavior
+    schema: Schema
+    forest: Forest
+
+    def seen_probabilities(self, contexts: Float32Array) -> FloatArray:
+        """Softmax of the trees' scores."""
+        return _softmax(self.forest.scores(contexts))
+
+    def stored(self) -> Stored:
+        """As plain settings and arrays, for files."""
+        settings = {"settings": asdict(self.settings), **self.schema.to_settings()}
+        return Stored("boosted_behavior", settings, self.forest.to_arrays())
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: LoadPart | None = None) -> "BoostedModel":
+        """The inverse of `stored`."""
+        return cls(
+            BoostedBehavior(**stored.settings["settings"]),
+            Schema.from_settings(stored.settings),
+            Forest.from_arrays(stored.arrays),
+        )

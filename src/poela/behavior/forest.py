@@ -1,0 +1,121 @@
+"""Boosted trees as plain arrays, and their scores without scikit-learn (so that they can be saved and loaded)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poela.core.arrays import Float32Array, FloatArray, readonly
+
+MAX_LEAVES = 32  # one bit each
+ALL = np.uint32(0xFFFFFFFF)
+ROWS_AT_A_TIME = 8192  # keeps one block of features in the processor's cache
+
+_DTYPES: dict[str, type[np.generic]] = {
+    "features": np.int32,
+    "thresholds": np.float32,
+    "keeps": np.uint32,
+    "node_offsets": np.int64,
+    "leaf_values": np.float64,
+    "leaf_offsets": np.int64,
+    "baseline": np.float64,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees of at most 32 leaves; tree t adds to the score of action t modulo the number of actions.
+
+    A row ends in the leftmost leaf that no failed test has ruled out (Lucchese et al. 2015): each inner node tests
+    context[feature] ≤ threshold, and a failed test rules out the leaves on its left. All rows take all tests, without
+    following any path, which suits arrays.
+    """
+
+    features: NDArray[np.int32]  # inner nodes of all trees, flat
+    thresholds: NDArray[np.float32]
+    keeps: NDArray[np.uint32]  # the leaves that a failed test leaves, one bit each
+    node_offsets: NDArray[np.int64]  # [trees + 1]
+    leaf_values: FloatArray  # of all trees, flat, from left to right
+    leaf_offsets: NDArray[np.int64]  # [trees + 1]
+    baseline: FloatArray  # [actions]
+
+    @classmethod
+    def of(cls, trees: Sequence[NDArray[Any]], baseline: FloatArray) -> "Forest":
+        """From scikit-learn's node tables, round by round."""
+        plain = [_plain_tree(nodes) for nodes in trees]
+        features, thresholds, keeps, leaf_values = (
+            [value for tree in plain for value in tree[part]] for part in range(4)
+        )
+        return cls.from_arrays(
+            {
+                "features": np.array(features),
+                "thresholds": _rounded_down(np.array(thresholds, np.float64)),
+                "keeps": np.array(keeps),
+                "node_offsets": np.cumsum([0, *(len(tree[0]) for tree in plain)]),
+                "leaf_values": np.array(leaf_values),
+                "leaf_offsets": np.cumsum([0, *(len(tree[3]) for tree in plain)]),
+                "baseline": baseline,
+            }
+        )
+
+    def scores(self, contexts: Float32Array) -> FloatArray:
+        """The raw scores [N, actions] (two actions: one score, of the second)."""
+        blocks = [
+            self._block_scores(np.asfortranarray(contexts[start : start + ROWS_AT_A_TIME]))
+            for start in range(0, len(contexts), ROWS_AT_A_TIME)
+        ]
+        return np.concatenate(blocks)
+
+    def _block_scores(self, contexts: Float32Array) -> FloatArray:
+        scores = np.tile(self.baseline, (len(contexts), 1))
+        for tree in range(len(self.node_offsets) - 1):
+            leaves = np.full(len(contexts), ALL)
+            for node in range(self.node_offsets[tree], self.node_offsets[tree + 1]):
+                passed = contexts[:, self.features[node]] <= self.thresholds[node]
+                leaves &= np.where(passed, ALL, self.keeps[node])
+            leftmost = leaves & (~leaves + np.uint32(1))
+            leaf = np.frexp(leftmost.astype(np.float32))[1] - 1
+            scores[:, tree % len(self.baseline)] += self.leaf_values[self.leaf_offsets[tree] + leaf]
+        return scores
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays, for files."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Forest":
+        """The inverse of `to_arrays`."""
+        kept: dict[str, Any] = {name: readonly(arrays[name], dtype) for name, dtype in _DTYPES.items()}
+        return cls(**kept)
+
+
+def _plain_tree(nodes: NDArray[Any]) -> tuple[list[int], list[float], list[int], list[float]]:
+    """Features, thresholds and masks of the inner nodes, and the leaf values from left to right."""
+    features: list[int] = []
+    thresholds: list[float] = []
+    keeps: list[int] = []
+    values: list[float] = []
+
+    def walk(place: int) -> None:
+        node = nodes[place]
+        if node["is_leaf"]:
+            values.append(float(node["value"]))
+            return
+        first = len(values)
+        walk(int(node["left"]))
+        left_leaves = (1 << len(values)) - (1 << first)
+        features.append(int(node["feature_idx"]))
+        thresholds.append(float(node["num_threshold"]))
+        keeps.append(int(ALL) & ~left_leaves)
+        walk(int(node["right"]))
+
+    walk(0)
+    return features, thresholds, keeps, values
+
+
+def _rounded_down(thresholds: FloatArray) -> Float32Array:
+    """The largest float32 not above each threshold: float32 contexts compare with it just as with the original."""
+    rounded = thresholds.astype(np.float32)
+    return np.where(rounded > thresholds, np.nextafter(rounded, np.float32(-np.inf)), rounded)

@@ -1,0 +1,40 @@
+"""Held-out episodes: what tells a flexible behavior model when to stop."""
+
+import numpy as np
+
+from poela.core.arrays import FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.data.trajectories import Trajectories
+
+
+def held_out_split(train: Trajectories, share: float, seed: int) -> tuple[Trajectories, Trajectories | None]:
+    """Episodes to learn from and episodes to judge by (None where the share is 0 or there is only one episode).
+
+    An episode with an action that no learning episode has goes to the learning ones: a model must have seen every
+    action of its logs.
+
+    >>> logs = Trajectories(np.zeros((10, 1)), [0, 1] * 5, np.zeros(10), np.arange(0, 11, 2))
+    >>> learn, judge = held_out_split(logs, share=0.2, seed=0)
+    >>> learn.n_episodes, judge.n_episodes
+    (4, 1)
+    """
+    if not 0 <= share < 1:
+        raise InputError(f"the held-out share of episodes is {share}, but it must be at least 0 and below 1")
+    if share == 0 or train.n_episodes < 2:
+        return train, None
+    count = min(max(1, round(share * train.n_episodes)), train.n_episodes - 1)
+    held = np.zeros(train.n_episodes, np.bool_)
+    held[np.random.default_rng(seed).permutation(train.n_episodes)[:count]] = True
+    held_steps = held[train.episode_of_step]
+    only_held = held_steps & ~np.isin(train.actions, train.actions[~held_steps])
+    held[train.episode_of_step[only_held]] = False
+    return (train.take(~held), train.take(held)) if held.any() else (train, None)
+
+
+def mean_log_likelihood(probabilities: FloatArray, actions: IntArray) -> float:
+    """The mean log probability of the actions taken.
+
+    >>> mean_log_likelihood(np.array([[0.5, 0.5]]), np.array([1])).__round__(3)
+    -0.693
+    """
+    return float(np.log(probabilities[np.arange(len(actions)), actions]).mean())

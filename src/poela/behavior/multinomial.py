@@ -1,0 +1,91 @@
+"""Behavior as a multinomial logistic regression."""
+
+import warnings
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from poela.behavior.model import Behavior, BehaviorModel, LoadPart
+from poela.behavior.scaling import Scaling
+from poela.behavior.schema import Schema
+from poela.core.arrays import Float32Array, FloatArray, readonly
+from poela.core.errors import InputError, PoelaWarning
+from poela.core.storage import Stored
+from poela.data.trajectories import Trajectories
+
+
+@dataclass(frozen=True)
+class MultinomialBehavior(Behavior):
+    """Logistic regression on standardised features, by scikit-learn.
+
+    >>> contexts = np.random.default_rng(0).normal(size=(400, 2))
+    >>> logs = Trajectories(contexts, contexts[:, 0] > 0, np.zeros(400), np.arange(0, 401, 4))
+    >>> MultinomialBehavior().fit(logs).probabilities([[-1.0, 0.0], [1.0, 0.0]]).round(1)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    penalty: float = 1.0  # the weight of ½·‖coefficients‖² against the summed log likelihood
+    max_iterations: int = 1000
+
+    def fit_quietly(self, train: Trajectories, seed: int) -> "MultinomialModel":
+        """The fitted model; the fit is deterministic, whatever the seed."""
+        if self.penalty <= 0:
+            raise InputError(f"the penalty is {self.penalty}, but it must be positive")
+        schema, scaling = Schema.of(train), Scaling.of(train.contexts)
+        if len(schema.seen) == 1:
+            coefficients = np.zeros((1, train.n_features + 1))
+        else:
+            coefficients = self._coefficients(scaling.apply(train.contexts), schema.codes(train.actions))
+        return MultinomialModel(self, schema, scaling, readonly(coefficients, np.float64))
+
+    def _coefficients(self, features: FloatArray, codes: "np.typing.NDArray[np.int64]") -> FloatArray:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        regression = LogisticRegression(C=1 / self.penalty, max_iter=self.max_iterations)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ConvergenceWarning)
+            regression.fit(features, codes)
+        if caught:
+            warnings.warn(
+                f"the logistic regression has not converged in {self.max_iterations} iterations: raise max_iterations",
+                PoelaWarning,
+                stacklevel=4,
+            )
+        fitted = np.column_stack([regression.coef_, regression.intercept_])
+        # Of two actions, scikit-learn gives only the second one's logit; the first one's is 0.
+        return np.vstack([np.zeros_like(fitted), fitted]) if len(fitted) == 1 else fitted
+
+
+@dataclass(frozen=True, eq=False)
+class MultinomialModel(BehaviorModel):
+    """A fitted logistic regression: one row of coefficients, with the intercept last, for each action seen."""
+
+    settings: MultinomialBehavior
+    schema: Schema
+    scaling: Scaling
+    coefficients: FloatArray  # [seen, d + 1]
+
+    def seen_probabilities(self, contexts: Float32Array) -> FloatArray:
+        """Softmax of the linear scores."""
+        from scipy.special import softmax
+
+        scores = self.scaling.apply(contexts) @ self.coefficients[:, :-1].T + self.coefficients[:, -1]
+        return np.asarray(softmax(scores, axis=1))
+
+    def stored(self) -> Stored:
+        """As plain settings and arrays, for files."""
+        settings = {"settings": asdict(self.settings), **self.schema.to_settings()}
+        arrays = {"coefficients": self.coefficients, **self.scaling.to_arrays()}
+        return Stored("multinomial_behavior", settings, arrays)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: LoadPart | None = None) -> "MultinomialModel":
+        """The inverse of `stored`."""
+        return cls(
+            MultinomialBehavior(**stored.settings["settings"]),
+            Schema.from_settings(stored.settings),
+            Scaling.from_arrays(stored.arrays),
+            readonly(stored.arrays["coefficients"], np.float64),
+        )

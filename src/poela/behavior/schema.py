@@ -1,0 +1,114 @@
+"""What a behavior model was fitted to, and the checks of what it is asked about."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from poela.core.arrays import Float32Array, FloatArray, IntArray, first_bad
+from poela.core.errors import InputError
+from poela.core.policy import LoggedSteps
+from poela.data.trajectories import ActionName, Trajectories
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The features and actions of the training logs, and which actions occur there.
+
+    >>> logs = Trajectories([[0.0], [1.0]], [0, 2], [0, 0], [0, 2], n_actions=4)
+    >>> schema = Schema.of(logs)
+    >>> schema.unseen
+    (1, 3)
+    >>> schema.spread(np.array([[0.25, 0.75]]))
+    array([[0.25, 0.  , 0.75, 0.  ]])
+    """
+
+    feature_names: tuple[str, ...]
+    action_names: tuple[ActionName, ...]
+    seen: tuple[int, ...]  # the actions that occur in training; every other one has probability 0
+
+    @classmethod
+    def of(cls, train: Trajectories) -> "Schema":
+        """The schema of these logs."""
+        return cls(train.feature_names, train.action_names, tuple(np.unique(train.actions).tolist()))
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are."""
+        return len(self.action_names)
+
+    @property
+    def unseen(self) -> tuple[ActionName, ...]:
+        """The names of the actions that never occur in training."""
+        return tuple(name for action, name in enumerate(self.action_names) if action not in self.seen)
+
+    def codes(self, actions: IntArray) -> IntArray:
+        """Each (seen) action's place among the seen actions."""
+        return np.searchsorted(np.asarray(self.seen), actions)
+
+    def spread(self, probabilities: FloatArray) -> FloatArray:
+        """Probabilities of the seen actions [N, seen] as probabilities of all actions [N, A]."""
+        full = np.zeros((len(probabilities), self.n_actions))
+        full[:, list(self.seen)] = probabilities
+        return full
+
+    def checked_contexts(self, contexts: ArrayLike) -> Float32Array:
+        """The contexts as a finite matrix of the right width."""
+        matrix = np.asarray(contexts, np.float32)
+        width = len(self.feature_names)
+        if matrix.ndim != 2 or matrix.shape[1] != width:
+            raise InputError(
+                f"contexts have shape {matrix.shape}, but this behavior model was fitted on {width} features: "
+                f"give a matrix [steps, {width}]"
+            )
+        bad = ~np.isfinite(matrix)
+        if bad.any():
+            count, first = first_bad(bad)
+            raise InputError(f"{count} contexts hold NaN or infinity, first in row {first}: fill them in")
+        return matrix
+
+    def check_logs(self, logs: LoggedSteps) -> None:
+        """Refuse logs with other features, another order of features, or another number of actions."""
+        problems = _feature_problems(self.feature_names, tuple(getattr(logs, "feature_names", self.feature_names)))
+        n_actions = getattr(logs, "n_actions", self.n_actions)
+        if n_actions != self.n_actions:
+            problems.append(
+                f"these logs have {n_actions} actions, but this behavior model was fitted on {self.n_actions}: "
+                "declare the same actions for both"
+            )
+        if problems:
+            raise InputError(problems)
+
+    def to_settings(self) -> dict[str, Any]:
+        """Plain settings, for files."""
+        names = [name if isinstance(name, str) else int(name) for name in self.action_names]
+        return {"feature_names": list(self.feature_names), "action_names": names, "seen": list(self.seen)}
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> "Schema":
+        """The inverse of `to_settings`."""
+        return cls(tuple(settings["feature_names"]), tuple(settings["action_names"]), tuple(settings["seen"]))
+
+
+def _feature_problems(fitted: Sequence[str], given: Sequence[str]) -> list[str]:
+    if len(given) != len(fitted):
+        return [f"these logs have {len(given)} features, but this behavior model was fitted on {len(fitted)}"]
+    if given == fitted or _unnamed(given) or _unnamed(fitted):
+        return []
+    if set(given) == set(fitted):
+        first = next(column for column in range(len(given)) if given[column] != fitted[column])
+        return [
+            f"the features stand in another order than in training (first at column {first}: {given[first]!r} where "
+            f"{fitted[first]!r} was): reorder the columns"
+        ]
+    missing = sorted(set(fitted) - set(given))
+    return [
+        f"{len(missing)} features of the training logs are missing here (first {missing[0]!r}): "
+        "read the logs with the same columns"
+    ]
+
+
+def _unnamed(names: Sequence[str]) -> bool:
+    return all(name == f"x{column}" for column, name in enumerate(names))
