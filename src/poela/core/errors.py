@@ -1,6 +1,7 @@
 """The errors that users see: one clear sentence each, all problems at once."""
 
 from collections.abc import Sequence
+from typing import Any
 
 
 class PoelaError(Exception):
@@ -24,7 +25,9 @@ class InputError(PoelaError):
 
 
 class TrainingError(PoelaError):
-    """Training broke down (NaN, divergence); what was learned before is still at hand."""
+    """Training broke down (NaN, divergence); `last_good` is the last policy before that, if there was one."""
+
+    last_good: Any = None
 
 
 class PoelaWarning(UserWarning):

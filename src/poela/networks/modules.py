@@ -72,6 +72,12 @@ class Network(nn.Module):
         """All parameters and statistics as NumPy arrays, for files and comparisons."""
         return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.state_dict().items()}
 
+    def on_cpu(self) -> "Network":
+        """A copy on the CPU that later training leaves alone."""
+        copy = self.shape.build(seed=0)
+        copy.load_weights(self.weights())
+        return copy
+
     def load_weights(self, arrays: dict[str, NDArray[Any]]) -> None:
         """The inverse of `weights`."""
         self.load_state_dict({name: torch.as_tensor(np.array(array)) for name, array in arrays.items()})

@@ -1,0 +1,43 @@
+"""What every learner is: settings, and a path of policies that training walks."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from poela.core.errors import TrainingError
+from poela.core.policy import Policy
+from poela.data.trajectories import Trajectories
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A policy on the way: after how many steps (or at which point of its path) it was taken."""
+
+    step: int
+    policy: Any  # a Policy; learners return richer classes
+    note: str = ""
+
+
+class Learner(ABC):
+    """A frozen dataclass of settings; `fit_path` yields checkpoints, `fit` returns the last policy."""
+
+    @abstractmethod
+    def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
+        """Yield the policy at each checkpoint of training, the final one last.
+
+        `behavior` is the logging policy at any context, where it is known or estimated; rules that look at its
+        probabilities use it in place of the nearest logged context's propensities.
+        """
+
+    def fit(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Any:
+        """The final policy. When training breaks down, the error's `last_good` is the last checkpoint's policy."""
+        last: Checkpoint | None = None
+        try:
+            for checkpoint in self.fit_path(train, seed, behavior):
+                last = checkpoint
+        except TrainingError as error:
+            error.last_good = last.policy if last else None
+            raise
+        assert last is not None, "fit_path yields at least the final policy"
+        return last.policy

@@ -1,0 +1,37 @@
+"""The learning objective, as in the paper: SNTIS minus λ times the root of its estimated variance (equation CRM)."""
+
+import math
+
+import torch
+from torch import Tensor
+
+TINY = 1e-12  # below this the root has no usable slope
+
+
+def truncated_weights(log_weights: Tensor, truncation: float) -> Tensor:
+    """min(∏W, M) for each episode, up to one common factor that SNTIS and its variance do not see."""
+    truncated = log_weights.clamp(max=math.log(truncation))
+    return torch.exp(truncated - truncated.detach().max())
+
+
+def sntis(weights: Tensor, returns: Tensor) -> Tensor:
+    """Self-normalised truncated importance sampling: Σ r·w / Σ w.
+
+    >>> sntis(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 4.0]))
+    tensor(3.)
+    """
+    return (returns * weights).sum() / weights.sum()
+
+
+def variance_of_sntis(weights: Tensor, returns: Tensor) -> Tensor:
+    """The normal approximation (Owen 2013, equation 9.9): Σ (r − v)²·w² / (Σ w)²."""
+    return ((returns - sntis(weights, returns)) ** 2 * weights**2).sum() / weights.sum() ** 2
+
+
+def crm_objective(log_weights: Tensor, returns: Tensor, truncation: float, variance_penalty: float) -> Tensor:
+    """v_SNTIS(π) − λ·sqrt(Var(v_SNTIS(π))), to be maximised."""
+    weights = truncated_weights(log_weights, truncation)
+    value = sntis(weights, returns)
+    if variance_penalty == 0:
+        return value
+    return value - variance_penalty * variance_of_sntis(weights, returns).clamp(min=TINY).sqrt()

@@ -1,0 +1,256 @@
+"""POELA, PO-mu and PO-CRM: one policy-gradient learner under three rules (algorithm 1 of the paper)."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from poela.core.arrays import FloatArray
+from poela.core.errors import InputError
+from poela.core.policy import Policy
+from poela.core.progress import progress
+from poela.core.ragged import rows_of_episodes
+from poela.data.trajectories import Trajectories
+from poela.eligibility.rules import Eligibility
+from poela.learners.learner import Checkpoint, Learner
+from poela.learners.objective import crm_objective
+from poela.networks.modules import Network, NetworkShape, device_of
+from poela.networks.packing import Packing
+from poela.networks.training import train_steps
+from poela.policies.network import policy_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyGradient(Learner):
+    """Full-batch Adam on SNTIS − λ·sqrt(Var), after a warm start that clones the logging policy."""
+
+    variance_penalty: float = 0.1  # λ
+    truncation: float = 1000.0  # M
+    learning_rate: float = 3e-4  # α
+    weight_decay: float = 1e-3
+    steps: int = 500
+    hidden: tuple[int, ...] = (32, 32)
+    network: str = "mlp"  # or "gru": a policy of the whole history
+    warm_start_steps: int = 500
+    warm_start_episodes: int = 100  # in one batch
+    warm_start_last_steps: bool = True  # the authors' code leaves out each episode's last step
+    standardise: bool = True  # False: raw inputs, as published
+    relu_logits: bool = False  # True: as published
+    discount: float = 1.0
+    checkpoints: int = 10
+    device: str = "auto"
+
+    @property
+    @abstractmethod
+    def rule(self) -> Eligibility:
+        """Which actions are eligible."""
+
+    def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
+        """Yield the policy at each checkpoint, the final one last."""
+        eligibility = self.rule.fit(train, behavior)
+        device = device_of(self.device)
+        batch = _TrainingBatch.of(train, eligibility.mask(train.contexts, train.step_numbers), self.discount, device)
+        shape = NetworkShape(self.network, train.n_features, train.n_actions, self.hidden, self.relu_logits)
+        network = shape.build(seed)
+        if self.standardise:
+            network.standardise_by(train.contexts)
+        network.to(device)
+        every = max(self.steps // max(self.checkpoints, 1), 1)
+        with progress(type(self).__name__, self.warm_start_steps + self.steps) as advance:
+            for _ in self._clone(network, train, batch, seed):
+                advance()
+            for done in self._ascend(network, batch):
+                advance()
+                if done % every == 0 or done == self.steps:
+                    policy = policy_of(
+                        network.on_cpu(),
+                        eligibility=eligibility,
+                        feature_names=train.feature_names,
+                        action_names=train.action_names,
+                    )
+                    yield Checkpoint(done, policy)
+
+    def _ascend(self, network: Network, batch: "_TrainingBatch") -> Iterator[int]:
+        def loss(step: int) -> Tensor:
+            log_weights = batch.log_weights(network)
+            return -crm_objective(log_weights, batch.returns, self.truncation, self.variance_penalty)
+
+        return train_steps(
+            network,
+            loss,
+            name=type(self).__name__,
+            steps=self.steps,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+        )
+
+    def _clone(self, network: Network, train: Trajectories, batch: "_TrainingBatch", seed: int) -> Iterator[int]:
+        rng = np.random.default_rng([seed, 1])
+        size = min(self.warm_start_episodes, train.n_episodes)
+
+        def loss(step: int) -> Tensor:
+            episodes = np.sort(rng.choice(train.n_episodes, size, replace=False))
+            return batch.cloning_loss(network, episodes, self.warm_start_last_steps)
+
+        return train_steps(
+            network,
+            loss,
+            name=f"{type(self).__name__} warm start",
+            steps=self.warm_start_steps,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class POELA(PolicyGradient):
+    """Policy optimisation with eligible actions: only actions logged within `radius` of a context may be taken there.
+
+    >>> from poela.data.trajectories import Trajectories
+    >>> logs = Trajectories([[0.0], [0.0], [9.0]], [0, 1, 1], [0, 1, 0], [0, 1, 2, 3], propensities=[0.5, 0.5, 1.0])
+    >>> policy = POELA(radius=0.1, steps=50, warm_start_steps=10).fit(logs, seed=0)
+    >>> policy.probabilities([[9.0]])
+    array([[0., 1.]])
+    """
+
+    radius: float = 0.1  # δ
+    metric: str = "mean_squared"
+    scale: str | tuple[float, ...] | None = None
+    feature_weights: tuple[float, ...] | None = None
+    neighbours: str = "pooled"
+    minimum_probability: float | None = None
+    fallback: str = "nearest"
+
+    @property
+    def rule(self) -> Eligibility:
+        """The radius rule."""
+        return Eligibility(
+            radius=self.radius,
+            metric=self.metric,
+            scale=self.scale,
+            weights=self.feature_weights,
+            neighbours=self.neighbours,
+            minimum_probability=self.minimum_probability,
+            fallback=self.fallback,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class POMu(PolicyGradient):
+    """PO-mu: only actions that the logging policy takes with at least `minimum_probability`."""
+
+    minimum_probability: float = 0.05
+    fallback: str = "nearest"
+
+    @property
+    def rule(self) -> Eligibility:
+        """The behavior-probability rule."""
+        return Eligibility(minimum_probability=self.minimum_probability, fallback=self.fallback)
+
+
+@dataclass(frozen=True, kw_only=True)
+class POCRM(PolicyGradient):
+    """PO-CRM: every action is eligible; only the variance penalty holds the weights back."""
+
+    @property
+    def rule(self) -> Eligibility:
+        """No rule."""
+        return Eligibility()
+
+
+def as_published(learner: PolicyGradient) -> PolicyGradient:
+    """The same learner in the form of the authors' code: raw inputs, ReLU logits, every action where none is near.
+
+    >>> as_published(POELA(radius=0.1)).relu_logits
+    True
+    """
+    changes: dict[str, object] = {"standardise": False, "relu_logits": True, "warm_start_last_steps": False}
+    if not isinstance(learner, POCRM):
+        changes["fallback"] = "all"
+    return replace(learner, **changes)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class _TrainingBatch:
+    """The whole training log on the device, with what the objective needs."""
+
+    contexts: Tensor  # [N, d]
+    actions: Tensor  # [N]
+    eligible: Tensor  # [N, A]
+    log_propensities: Tensor  # [N], float64
+    targets: Tensor | None  # [N, A] behavior probabilities over eligible actions, where they are known
+    returns: Tensor  # [n], float64
+    lengths: Tensor  # [n]
+    offsets: np.ndarray
+    packing: Packing
+
+    @classmethod
+    def of(cls, train: Trajectories, eligible: np.ndarray, discount: float, device: torch.device) -> "_TrainingBatch":
+        logged_eligible = np.take_along_axis(eligible, train.actions[:, None], axis=1)[:, 0]
+        if not np.logical_and.reduceat(logged_eligible, train.offsets[:-1]).any():
+            raise InputError(
+                f"every one of the {train.n_episodes} training episodes takes an ineligible action at some step, "
+                "so all importance weights are zero: loosen the rule"
+            )
+        return cls(
+            contexts=torch.tensor(train.contexts, device=device),
+            actions=torch.tensor(train.actions, device=device),
+            eligible=torch.tensor(eligible, device=device),
+            log_propensities=torch.tensor(np.log(train.logged_propensities), device=device),
+            targets=_cloning_targets(train, eligible, device),
+            returns=torch.tensor(train.returns(discount), device=device),
+            lengths=torch.tensor(train.lengths, device=device),
+            offsets=train.offsets,
+            packing=Packing.of(train.offsets, device),
+        )
+
+    def log_weights(self, network: Network) -> Tensor:
+        """log ∏W for each episode [n], in float64; −inf where a logged action is ineligible."""
+        logits = network.along(self.contexts, self.actions, self.packing)
+        logged = _log_softmax(logits, self.eligible).gather(1, self.actions[:, None])[:, 0]
+        return _episode_sums(logged.double() - self.log_propensities, self.lengths)
+
+    def cloning_loss(self, network: Network, episodes: np.ndarray, last_steps: bool) -> Tensor:
+        """Cross-entropy to the behavior probabilities (or to the logged actions) on some episodes."""
+        flat, offsets = rows_of_episodes(episodes, self.offsets)
+        packing = Packing.of(offsets, self.contexts.device) if network.remembers else None
+        rows = torch.as_tensor(flat, device=self.contexts.device)
+        actions, eligible = self.actions[rows], self.eligible[rows]
+        log_policy = _log_softmax(network.along(self.contexts[rows], actions, packing), eligible)
+        if self.targets is None:
+            losses = -log_policy.gather(1, actions[:, None])[:, 0]
+            losses = losses.masked_fill(~torch.isfinite(losses), 0.0)  # an ineligible logged action cannot be cloned
+        else:
+            losses = -(self.targets[rows] * log_policy.masked_fill(~eligible, 0.0)).sum(dim=1)
+        if not last_steps:
+            kept = torch.ones(len(flat), device=losses.device)
+            kept[torch.as_tensor(offsets[1:] - 1)] = 0.0
+            return (losses * kept).sum() / kept.sum().clamp(min=1.0)
+        return losses.mean()
+
+
+def _log_softmax(logits: Tensor, eligible: Tensor) -> Tensor:
+    return torch.log_softmax(logits.masked_fill(~eligible, -math.inf), dim=1)
+
+
+def _episode_sums(values: Tensor, lengths: Tensor) -> Tensor:
+    length = int(lengths[0])
+    if bool((lengths == length).all()):
+        return values.reshape(-1, length).sum(dim=1)
+    return torch.segment_reduce(values, "sum", lengths=lengths)
+
+
+def _cloning_targets(train: Trajectories, eligible: np.ndarray, device: torch.device) -> Tensor | None:
+    if train.propensities is None or train.propensities.ndim == 1:
+        return None
+    targets: FloatArray = np.where(eligible, train.propensities, 0.0)
+    totals = targets.sum(axis=1, keepdims=True)
+    # Where the rule leaves only actions that the logging policy never takes, all eligible ones are as good.
+    targets = np.where(
+        totals > 0, targets / np.where(totals > 0, totals, 1.0), eligible / eligible.sum(axis=1, keepdims=True)
+    )
+    return torch.tensor(targets, dtype=torch.float32, device=device)

@@ -1,0 +1,25 @@
+"""The table of learners: a new one is one file and one line here, and the contract tests find it."""
+
+from importlib import import_module
+
+from poela.learners.learner import Learner
+
+LEARNERS = {
+    "poela": "poela.learners.policy_gradient:POELA",
+    "pomu": "poela.learners.policy_gradient:POMu",
+    "pocrm": "poela.learners.policy_gradient:POCRM",
+    "bcq": "poela.learners.q_learning:BCQ",
+    "pql": "poela.learners.q_learning:PQL",
+    "cql": "poela.learners.q_learning:CQL",
+}
+
+
+def learner_class(name: str) -> type[Learner]:
+    """The learner by its name on the command line.
+
+    >>> learner_class("poela").__name__
+    'POELA'
+    """
+    module, attribute = LEARNERS[name].split(":")
+    found: type[Learner] = getattr(import_module(module), attribute)
+    return found

@@ -1,0 +1,144 @@
+"""The softmax network under a rule: what POELA, PO-mu and PO-CRM learn."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.core.policy import Actor, LoggedSteps
+from poela.core.ragged import step_numbers
+from poela.core.storage import Stored
+from poela.networks.modules import GRU, Network, NetworkShape
+from poela.networks.packing import Packing
+from poela.policies.ruled import RuledPolicy, softmax
+
+CHUNK = 65536  # rows of one forward pass, so that memory stays bounded
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NetworkPolicy(RuledPolicy):
+    """π(a|x) ∝ exp(logit_a(x)) over the eligible actions."""
+
+    network: Network
+
+    def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
+        """The network's logits [N, A]."""
+        return logits_of(self.network, contexts)
+
+    def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
+        """The softmax over eligible actions."""
+        return softmax(scores, eligible)
+
+    def stored(self) -> Stored:
+        """The policy as plain settings and arrays."""
+        return stored_network("network_policy", self, self.network)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "NetworkPolicy":
+        """The policy that `stored` describes."""
+        network = network_from_stored(stored)
+        cls = RecurrentPolicy if network.remembers else NetworkPolicy
+        return cls(network=network, **common_fields(stored, load_part))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RecurrentPolicy(NetworkPolicy):
+    """The same over a GRU: a policy of the whole history, so it needs episodes, not loose contexts."""
+
+    def probabilities(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
+        """Refused: loose contexts carry no history."""
+        raise InputError(
+            "this policy remembers the whole episode: use along(trajectories) or actor(n), not loose contexts"
+        )
+
+    def along(self, trajectories: LoggedSteps) -> FloatArray:
+        """[N, A] along logged episodes."""
+        contexts = self.checked(trajectories.contexts)
+        scores = logits_along(self.network, contexts, trajectories.actions, trajectories.offsets)
+        return self.ruled(scores, contexts, step_numbers(trajectories.offsets))
+
+    def actor(self, n: int) -> Actor:
+        """Acts in n episodes at once, remembering each."""
+        return _RecurrentActor(self, n)
+
+
+class _RecurrentActor:
+    def __init__(self, policy: RecurrentPolicy, n: int) -> None:
+        assert isinstance(policy.network, GRU)
+        self._policy, self._network = policy, policy.network
+        self._previous = torch.zeros(n, policy.n_actions)
+        self._memory: torch.Tensor | None = None
+        self._step = 0
+
+    @torch.no_grad()
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        rows = self._policy.checked(contexts)
+        logits, self._memory = self._network.step(torch.as_tensor(rows), self._previous, self._memory)
+        return self._policy.ruled(logits.double().numpy(), rows, np.full(len(rows), self._step))
+
+    def record(self, actions: IntArray) -> None:
+        self._previous = torch.nn.functional.one_hot(torch.as_tensor(actions), self._policy.n_actions).float()
+        self._step += 1
+
+
+def policy_of(network: Network, **fields: Any) -> NetworkPolicy:
+    """The policy class that fits the network."""
+    return RecurrentPolicy(network=network, **fields) if network.remembers else NetworkPolicy(network=network, **fields)
+
+
+@torch.no_grad()
+def logits_of(network: Network, contexts: Float32Array) -> FloatArray:
+    """Outputs [N, A] of a memoryless network, in chunks."""
+    if network.remembers:
+        raise InputError("a recurrent network needs whole episodes, not loose contexts")
+    no_actions = torch.zeros(0, dtype=torch.long)
+    parts = [
+        network.along(torch.from_numpy(np.array(contexts[start : start + CHUNK])), no_actions, None).double().numpy()
+        for start in range(0, max(len(contexts), 1), CHUNK)
+    ]
+    return np.concatenate(parts)
+
+
+@torch.no_grad()
+def logits_along(network: Network, contexts: Float32Array, actions: IntArray, offsets: IntArray) -> FloatArray:
+    """Outputs [N, A] of a recurrent network along whole episodes."""
+    packing = Packing.of(offsets)
+    logits = network.along(torch.as_tensor(np.array(contexts)), torch.as_tensor(np.array(actions)), packing)
+    return np.asarray(logits.double().numpy())
+
+
+def stored_network(kind: str, policy: RuledPolicy, network: Network, **settings: Any) -> Stored:
+    """What every network policy writes: names, shape, weights, rule."""
+    return Stored(
+        kind,
+        settings={
+            "feature_names": list(policy.feature_names),
+            "action_names": list(policy.action_names),
+            "network": network.shape.to_dict(),
+            **settings,
+        },
+        arrays=network.weights(),
+        parts={"eligibility": policy.eligibility.stored()},
+    )
+
+
+def network_from_stored(stored: Stored) -> Network:
+    """The network of a stored policy."""
+    shape = stored.settings["network"]
+    network = NetworkShape(**{**shape, "hidden": tuple(shape["hidden"])}).build(seed=0)
+    network.load_weights(dict(stored.arrays))
+    return network
+
+
+def common_fields(stored: Stored, load_part: Callable[[Stored], Any]) -> dict[str, Any]:
+    """The fields that every ruled policy has."""
+    return {
+        "eligibility": load_part(stored.parts["eligibility"]),
+        "feature_names": tuple(stored.settings["feature_names"]),
+        "action_names": tuple(stored.settings["action_names"]),
+    }

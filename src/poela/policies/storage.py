@@ -1,0 +1,54 @@
+"""Policies on disk: a directory of JSON and safetensors. Loading reads numbers and names, and runs nothing."""
+
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from poela.core.errors import InputError
+from poela.core.storage import Stored, load_stored, save_stored
+from poela.policies.ruled import RuledPolicy
+
+FILE_FORMAT = "poela-policy"
+FORMAT_VERSION = 1
+
+# Everything that can stand in a policy file. A file can name a kind, never a module.
+KINDS = {
+    "network_policy": "poela.policies.network:NetworkPolicy",
+    "greedy_q_policy": "poela.policies.value:GreedyQPolicy",
+    "eligibility": "poela.eligibility.fitted:FittedEligibility",
+}
+
+
+def save_policy(policy: RuledPolicy, directory: Path, include_contexts: str = "all") -> None:
+    """Write a policy; the document says whether it holds logged contexts."""
+    if include_contexts not in {"all", "cover"}:
+        raise InputError(f"include_contexts must be 'all' or 'cover', not {include_contexts!r}")
+    if include_contexts == "cover":
+        policy = replace(policy, eligibility=policy.eligibility.thinned())
+    holds = policy.eligibility.holds_logged_contexts
+    notes = {
+        "contains_logged_contexts": holds,
+        "contexts": include_contexts if holds else "none",
+        "note": "This file contains contexts from the training log (perhaps personal data): keep it as you keep the log"
+        if holds
+        else "This file contains no rows of the training log.",
+    }
+    save_stored(directory, policy.stored(), file_format=FILE_FORMAT, version=FORMAT_VERSION, notes=notes)
+
+
+def load_policy(directory: str | Path) -> Any:
+    """Read a policy that `save` wrote, after checking its format, version and checksums."""
+    stored, _ = load_stored(Path(directory), file_format=FILE_FORMAT, version=FORMAT_VERSION)
+    try:
+        return load_object(stored)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{directory} does not describe a policy that this version can read: {error}") from None
+
+
+def load_object(stored: Stored) -> Any:
+    """The object that was stored, with its parts."""
+    if stored.kind not in KINDS:
+        raise InputError(f"the file holds an object of unknown kind {stored.kind!r}; it may be of a newer poela")
+    module, name = KINDS[stored.kind].split(":")
+    return getattr(import_module(module), name).from_stored(stored, load_object)

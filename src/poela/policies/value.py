@@ -1,0 +1,39 @@
+"""Policies that follow action values: greedy under a rule, or the logging policy tilted towards higher values."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.storage import Stored
+from poela.networks.modules import Network
+from poela.policies.network import common_fields, logits_of, network_from_stored, stored_network
+from poela.policies.ruled import RuledPolicy, greedy
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GreedyQPolicy(RuledPolicy):
+    """The eligible action with the highest value of a Q network: what BCQ, PQL and CQL learn.
+
+    Importance sampling sees a deterministic policy only where the log happens to agree with it at every step;
+    `evaluate(..., smoothing=0.01)` mixes in a little of the logging policy, as the paper does.
+    """
+
+    network: Network
+
+    def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
+        """Action values [N, A]."""
+        return logits_of(self.network, contexts)
+
+    def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
+        """All probability on the best eligible action."""
+        return greedy(scores, eligible)
+
+    def stored(self) -> Stored:
+        """The policy as plain settings and arrays."""
+        return stored_network("greedy_q_policy", self, self.network)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "GreedyQPolicy":
+        """The policy that `stored` describes."""
+        return cls(network=network_from_stored(stored), **common_fields(stored, load_part))
