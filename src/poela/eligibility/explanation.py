@@ -86,7 +86,8 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
         distance = None if distances is None else float(distances[action])
         probability = None if probabilities is None else float(probabilities[action])
         allowed = bool(eligible.mask[0, action])
-        barred = _why_barred(fitted.settings, distance, probability)
+        highest = 0.0 if probabilities is None else float(probabilities.max())
+        barred = _why_barred(fitted.settings, distance, probability, highest)
         actions.append(
             ActionExplanation(
                 action=fitted.action_names[action],
@@ -100,7 +101,7 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
     return Explanation(stranded, tuple(actions))
 
 
-def _why_barred(rule: Eligibility, distance: float | None, probability: float | None) -> list[str]:
+def _why_barred(rule: Eligibility, distance: float | None, probability: float | None, highest: float) -> list[str]:
     reasons = []
     if rule.radius is not None and distance is not None and not distance <= rule.radius:
         never = "never logged at this step" if rule.neighbours == "same_step" else "never logged"
@@ -110,6 +111,9 @@ def _why_barred(rule: Eligibility, distance: float | None, probability: float | 
             reasons.append("the logging policy never takes it here")
         elif probability < rule.minimum_probability:
             reasons.append(f"probability {probability:.3g} is below {rule.minimum_probability:g}")
+    share = rule.relative_probability
+    if share is not None and probability is not None and probability <= share * highest:
+        reasons.append(f"probability {probability:.3g} is not above {share:g} of the most probable action's")
     return reasons
 
 
@@ -120,7 +124,7 @@ def _why_allowed(rule: Eligibility, stranded: bool) -> str:
     passed = []
     if rule.radius is not None:
         passed.append(f"logged within the radius {rule.radius:g}")
-    if rule.minimum_probability is not None:
+    if rule.minimum_probability is not None or rule.relative_probability is not None:
         passed.append("probable enough")
     return " and ".join(passed) or "no rule"
 

@@ -66,8 +66,8 @@ class FittedEligibility:
         probabilities = self.behavior_probabilities(checked) if rule.asks_behavior else None
         distances = self._distances(checked, step_numbers) if rule.radius is not None else None
         probable = np.ones((len(checked), self.n_actions), bool)
-        if rule.minimum_probability is not None and probabilities is not None:
-            probable = (probabilities >= rule.minimum_probability) & (probabilities > 0)
+        if probabilities is not None:
+            probable = rule.probable(probabilities)
         near = probable if distances is None or rule.radius is None else distances <= rule.radius
         mask: BoolArray = probable & near
         stranded: BoolArray = np.asarray(~mask.any(axis=1))

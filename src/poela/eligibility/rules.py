@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from poela.core.arrays import BoolArray, FloatArray
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 
@@ -55,6 +56,21 @@ class Eligibility:
         """Whether the logging policy's probabilities are needed."""
         asked = self.minimum_probability is not None or self.relative_probability is not None
         return asked or self.fallback == "behavior"
+
+    def probable(self, probabilities: FloatArray) -> BoolArray:
+        """Which actions [N, A] pass the rules on the logging policy's probabilities [N, A].
+
+        >>> import numpy as np
+        >>> Eligibility(relative_probability=0.2).probable(np.array([[0.8, 0.2, 0.0], [0.9, 0.1, 0.0]]))
+        array([[ True,  True, False],
+               [ True, False, False]])
+        """
+        passed = probabilities >= 0
+        if self.minimum_probability is not None:
+            passed = (probabilities >= self.minimum_probability) & (probabilities > 0)
+        if self.relative_probability is not None:
+            passed = passed & (probabilities > self.relative_probability * probabilities.max(axis=1, keepdims=True))
+        return passed
 
     def check(self, n_features: int) -> None:
         """Raises one error that lists everything wrong with the settings."""
