@@ -7,11 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from poela.behavior.boosted import BoostedBehavior as BoostedBehavior
+    from poela.behavior.clone import CloneBehavior as CloneBehavior
+    from poela.behavior.clone import RecurrentCloneBehavior as RecurrentCloneBehavior
+    from poela.behavior.multinomial import MultinomialBehavior as MultinomialBehavior
+    from poela.behavior.neighbours import KNNBehavior as KNNBehavior
     from poela.core.errors import InputError as InputError
     from poela.core.errors import PoelaError as PoelaError
     from poela.core.errors import PoelaWarning as PoelaWarning
     from poela.core.errors import TrainingError as TrainingError
     from poela.core.policy import Policy as Policy
+    from poela.data.layout import LogLayout as LogLayout
+    from poela.data.tables import read_logs as read_logs
     from poela.data.trajectories import Trajectories as Trajectories
     from poela.eligibility.rules import AnyAction as AnyAction
     from poela.eligibility.rules import Eligibility as Eligibility
@@ -25,19 +32,24 @@ __version__ = "0.1.0"
 
 # Where each public name lives; a test holds this table and the imports above (for type checkers) together.
 _HOME = {
+    "AnyAction": "poela.eligibility.rules",
+    "BoostedBehavior": "poela.behavior.boosted",
+    "CloneBehavior": "poela.behavior.clone",
+    "Eligibility": "poela.eligibility.rules",
     "Estimate": "poela.evaluation.estimate",
     "InputError": "poela.core.errors",
+    "KNNBehavior": "poela.behavior.neighbours",
+    "MinimumProbability": "poela.eligibility.rules",
+    "MultinomialBehavior": "poela.behavior.multinomial",
     "PoelaError": "poela.core.errors",
     "PoelaWarning": "poela.core.errors",
     "Policy": "poela.core.policy",
+    "Radius": "poela.eligibility.rules",
+    "RecurrentCloneBehavior": "poela.behavior.clone",
     "TrainingError": "poela.core.errors",
     "Trajectories": "poela.data.trajectories",
     "evaluate": "poela.evaluation.evaluate",
     "true_value": "poela.evaluation.rollouts",
-    "AnyAction": "poela.eligibility.rules",
-    "Eligibility": "poela.eligibility.rules",
-    "MinimumProbability": "poela.eligibility.rules",
-    "Radius": "poela.eligibility.rules",
 }
 
 

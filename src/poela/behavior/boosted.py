@@ -23,7 +23,7 @@ class BoostedBehavior(Behavior):
 
     >>> contexts = np.random.default_rng(0).normal(size=(400, 2))
     >>> logs = Trajectories(contexts, contexts[:, 0] > 0, np.zeros(400), np.arange(0, 401, 4))
-    >>> BoostedBehavior().fit(logs).probabilities([[-1.0, 0.0], [1.0, 0.0]]).round(1)
+    >>> BoostedBehavior(max_rounds=40).fit(logs).probabilities([[-1.0, 0.0], [1.0, 0.0]]).round(1)
     array([[1., 0.],
            [0., 1.]])
     """

@@ -56,7 +56,7 @@ class Schema:
 
     def checked_contexts(self, contexts: ArrayLike) -> Float32Array:
         """The contexts as a finite matrix of the right width."""
-        matrix = np.asarray(contexts, np.float32)
+        matrix = np.ascontiguousarray(contexts, np.float32)
         width = len(self.feature_names)
         if matrix.ndim != 2 or matrix.shape[1] != width:
             raise InputError(
@@ -83,8 +83,7 @@ class Schema:
 
     def to_settings(self) -> dict[str, Any]:
         """Plain settings, for files."""
-        names = [name if isinstance(name, str) else int(name) for name in self.action_names]
-        return {"feature_names": list(self.feature_names), "action_names": names, "seen": list(self.seen)}
+        return {name: list(getattr(self, name)) for name in ("feature_names", "action_names", "seen")}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> "Schema":

@@ -176,8 +176,8 @@ class WithHistory:
     def stored(self) -> Stored:
         """As plain settings, with the inner policy as a part."""
         policy: Any = self.policy
-        names = [name if isinstance(name, str) else int(name) for name in self.action_names]
-        settings = {**asdict(self.features), "feature_names": list(self.feature_names), "action_names": names}
+        names = {"feature_names": list(self.feature_names), "action_names": list(self.action_names)}
+        settings = {**asdict(self.features), **names}
         return Stored("with_history", settings, parts={"policy": policy.stored()})
 
     @classmethod

@@ -1,0 +1,259 @@
+"""Behavior as a network that imitates the logged actions: of the current context, or of the whole history."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from poela.behavior.clock import clock_of, refuse_shuffled
+from poela.behavior.held_out import held_out_split, mean_log_likelihood
+from poela.behavior.model import Behavior, BehaviorModel, LoadPart
+from poela.behavior.schema import Schema
+from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.core.errors import InputError, TrainingError
+from poela.core.policy import Actor, LoggedSteps
+from poela.core.progress import progress
+from poela.core.ragged import rows_of_episodes
+from poela.core.storage import Stored
+from poela.data.trajectories import Trajectories
+from poela.networks.modules import GRU, Network, NetworkShape, device_of
+from poela.networks.outputs import outputs_along, outputs_at
+from poela.networks.packing import Packing
+from poela.networks.training import train_steps
+
+PUBLISHED_STEPS = 500
+LOOK_EVERY = 50  # steps between looks at the held-out likelihood
+
+
+@dataclass(frozen=True)
+class CloneBehavior(Behavior):
+    """An MLP on standardised contexts, trained by Adam on the likelihood of the logged actions.
+
+    Training stops when the likelihood of held-out episodes has not risen for `patience` looks, and keeps the best
+    network. The published runs instead take a fixed number of steps: `CloneBehavior(steps=500, hidden=(32, 32, 32))`
+    on the tumor task, 256 units on sepsis. Logs of one episode, where nothing can be held out, get 500 steps too.
+
+    >>> contexts = np.random.default_rng(0).normal(size=(400, 2))
+    >>> logs = Trajectories(contexts, contexts[:, 0] > 0, np.zeros(400), np.arange(0, 401, 4))
+    >>> CloneBehavior(learning_rate=0.01, steps=100).fit(logs).probabilities([[-1.0, 0.0], [1.0, 0.0]]).round(1)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    hidden: tuple[int, ...] = (64, 64, 64)
+    learning_rate: float = 3e-4
+    steps: int | None = None  # None: as many as the held-out likelihood asks for
+    max_steps: int = 5000
+    patience: int = 10
+    held_out: float = 0.1  # the share of episodes that tells when to stop
+    weight_decay: float = 0.0
+    batch_episodes: int = 100
+    device: str = "auto"
+
+    network: ClassVar[str] = "mlp"
+
+    def fit_quietly(self, train: Trajectories, seed: int) -> "CloneModel":
+        """The fitted model; the seed sets weights, batches and the held-out episodes."""
+        schema = Schema.of(train)
+        network = NetworkShape(self.network, train.n_features, train.n_actions, self.hidden).build(seed)
+        network.standardise_by(train.contexts)
+        if len(schema.seen) > 1:
+            network = self._trained(network, train, schema, seed)
+        return self._model(schema, network, train)
+
+    def _model(self, schema: Schema, network: Network, train: Trajectories) -> "CloneModel":
+        return CloneModel(self, schema, network)
+
+    def _trained(self, network: Network, train: Trajectories, schema: Schema, seed: int) -> Network:
+        """The network after training; a breakdown leaves the best network so far with the error."""
+        learn, judge = held_out_split(train, self.held_out if self.steps is None else 0.0, seed)
+        last = self.steps or (PUBLISHED_STEPS if judge is None else self.max_steps)
+        network.to(device_of(self.device))
+        best, best_likelihood, stale = network.on_cpu(), -math.inf, 0
+        try:
+            with progress(type(self).__name__, last) as advance:
+                for done in self._steps(network, _Batches(learn, schema, network, self.batch_episodes, seed), last):
+                    advance()
+                    if judge is None or (done % LOOK_EVERY and done < last):
+                        continue
+                    candidate = network.on_cpu()
+                    likelihood = _held_out_likelihood(candidate, schema, judge)
+                    stale += 1
+                    if likelihood > best_likelihood:
+                        best, best_likelihood, stale = candidate, likelihood, 0
+                    if stale == self.patience:
+                        break
+        except TrainingError as error:
+            error.last_good = self._model(schema, best, train)
+            raise
+        return best if judge is not None else network.on_cpu()
+
+    def _steps(self, network: Network, batches: "_Batches", last: int) -> Iterator[int]:
+        return train_steps(
+            network,
+            lambda step: batches.loss(network),
+            name=type(self).__name__,
+            steps=last,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+        )
+
+
+@dataclass(frozen=True)
+class RecurrentCloneBehavior(CloneBehavior):
+    """A GRU over contexts and previous actions, otherwise trained as `CloneBehavior`: behavior of the whole history.
+
+    Three layers of 100 units, as published (there with 500 steps). Episodes stay ragged; nothing is padded.
+
+    >>> logs = Trajectories(np.zeros((40, 1)), [0, 1] * 20, np.zeros(40), np.arange(0, 41, 4))
+    >>> model = RecurrentCloneBehavior(hidden=(8,), learning_rate=0.03, steps=100).fit(logs)
+    >>> model.along(logs.take([0])).round(1)
+    array([[1., 0.],
+           [0., 1.],
+           [1., 0.],
+           [0., 1.]])
+    """
+
+    hidden: tuple[int, ...] = (100, 100, 100)
+
+    network: ClassVar[str] = "gru"
+
+    def _model(self, schema: Schema, network: Network, train: Trajectories) -> "RecurrentCloneModel":
+        return RecurrentCloneModel(self, schema, network, clock_of(train))
+
+
+@dataclass(frozen=True, eq=False)
+class CloneModel(BehaviorModel):
+    """A fitted network; actions never seen in training are barred from its softmax."""
+
+    settings: CloneBehavior
+    schema: Schema
+    network: Network
+
+    def seen_probabilities(self, contexts: Float32Array) -> FloatArray:
+        """The softmax of the logits of the actions seen."""
+        return _softmax(outputs_at(self.network, contexts)[:, list(self.schema.seen)])
+
+    def stored(self) -> Stored:
+        """As plain settings and arrays, for files."""
+        return Stored("clone_behavior", self._stored_settings(), self.network.weights())
+
+    def _stored_settings(self) -> dict[str, Any]:
+        settings = {**asdict(self.settings), "hidden": list(self.settings.hidden)}
+        return {"settings": settings, **self.schema.to_settings()}
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: LoadPart | None = None) -> "CloneModel":
+        """The inverse of `stored`."""
+        return cls(*_restored(stored, CloneBehavior))
+
+
+@dataclass(frozen=True, eq=False)
+class RecurrentCloneModel(CloneModel):
+    """A fitted recurrent network: it follows whole episodes, not loose contexts."""
+
+    settings: RecurrentCloneBehavior
+    clock: int | None  # a feature that told the step in training: shuffled steps show in it
+
+    def probabilities(self, contexts: ArrayLike) -> FloatArray:
+        """Refused: loose contexts have no history."""
+        raise InputError(
+            "a recurrent behavior model needs whole episodes in step order: "
+            "use along(trajectories), annotate(trajectories) or actor(n), not loose contexts"
+        )
+
+    def along(self, trajectories: LoggedSteps) -> FloatArray:
+        """[N, A] along logged episodes, each step's from the contexts up to it and the actions before it."""
+        self.schema.check_logs(trajectories)
+        contexts = self.schema.checked_contexts(trajectories.contexts)
+        if self.clock is not None:
+            refuse_shuffled(contexts[:, self.clock], trajectories.offsets, self.schema.feature_names[self.clock])
+        logits = outputs_along(self.network, contexts, trajectories.actions, trajectories.offsets)
+        return self.from_logits(logits)
+
+    def from_logits(self, logits: FloatArray) -> FloatArray:
+        """Probabilities of all actions [N, A]."""
+        return self.schema.spread(_softmax(logits[:, list(self.schema.seen)]))
+
+    def actor(self, n: int) -> Actor:
+        """Acts in n episodes at once, remembering each."""
+        return _RecurrentActor(self, n)
+
+    def stored(self) -> Stored:
+        """As plain settings and arrays, for files."""
+        settings = {"clock": self.clock, **self._stored_settings()}
+        return Stored("recurrent_behavior", settings, self.network.weights())
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: LoadPart | None = None) -> "RecurrentCloneModel":
+        """The inverse of `stored`."""
+        return cls(*_restored(stored, RecurrentCloneBehavior), stored.settings["clock"])
+
+
+class _RecurrentActor:
+    def __init__(self, model: RecurrentCloneModel, n: int) -> None:
+        assert isinstance(model.network, GRU)
+        self._model, self._network = model, model.network
+        self._previous = torch.zeros(n, model.schema.n_actions)
+        self._memory: Tensor | None = None  # after the steps that were recorded
+        self._next_memory: Tensor | None = None
+
+    @torch.no_grad()
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        rows = torch.tensor(self._model.schema.checked_contexts(contexts))
+        logits, self._next_memory = self._network.step(rows, self._previous, self._memory)
+        return self._model.from_logits(logits.double().numpy())
+
+    def record(self, actions: IntArray) -> None:
+        self._memory = self._next_memory
+        self._previous = torch.nn.functional.one_hot(torch.tensor(actions), self._previous.shape[1]).float()
+
+
+class _Batches:
+    """Random batches of whole episodes on the network's device."""
+
+    def __init__(self, learn: Trajectories, schema: Schema, network: Network, episodes: int, seed: int) -> None:
+        device = next(network.parameters()).device
+        self._offsets, self._size = learn.offsets, min(episodes, learn.n_episodes)
+        self._rng = np.random.default_rng([seed, 1])
+        self._contexts = torch.tensor(learn.contexts, device=device)
+        self._actions = torch.tensor(learn.actions, device=device)
+        barred = torch.full((schema.n_actions,), -math.inf)
+        barred[list(schema.seen)] = 0.0
+        self._barred = barred.to(device)
+
+    def loss(self, network: Network) -> Tensor:
+        """The mean negative log likelihood of the next batch."""
+        episodes = self._rng.choice(len(self._offsets) - 1, self._size, replace=False)
+        flat, offsets = rows_of_episodes(episodes, self._offsets)
+        packing = Packing.of(offsets, self._contexts.device) if network.remembers else None
+        rows = torch.as_tensor(flat, device=self._contexts.device)
+        actions = self._actions[rows]
+        logits = network.along(self._contexts[rows], actions, packing)
+        return torch.nn.functional.cross_entropy(logits + self._barred, actions)
+
+
+def _held_out_likelihood(network: Network, schema: Schema, judge: Trajectories) -> float:
+    logits = outputs_along(network, judge.contexts, judge.actions, judge.offsets)
+    return mean_log_likelihood(_softmax(logits[:, list(schema.seen)]), schema.codes(judge.actions))
+
+
+def _softmax(logits: FloatArray) -> FloatArray:
+    from scipy.special import softmax
+
+    return np.asarray(softmax(logits, axis=1))
+
+
+def _restored(stored: Stored, behavior: type[CloneBehavior]) -> tuple[Any, Schema, Network]:
+    plain = stored.settings["settings"]
+    settings = behavior(**{**plain, "hidden": tuple(plain["hidden"])})
+    schema = Schema.from_settings(stored.settings)
+    shape = NetworkShape(settings.network, len(schema.feature_names), schema.n_actions, settings.hidden)
+    network = shape.build(seed=0)
+    network.load_weights(dict(stored.arrays))
+    return settings, schema, network

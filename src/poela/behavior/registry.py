@@ -1,0 +1,34 @@
+"""The table of behavior models: a new one is one file and one line here, and the contract tests find it."""
+
+from importlib import import_module
+
+from poela.behavior.model import Behavior
+
+BEHAVIORS = {
+    "knn": "poela.behavior.neighbours:KNNBehavior",
+    "clone": "poela.behavior.clone:CloneBehavior",
+    "recurrent": "poela.behavior.clone:RecurrentCloneBehavior",
+    "multinomial": "poela.behavior.multinomial:MultinomialBehavior",
+    "boosted": "poela.behavior.boosted:BoostedBehavior",
+}
+
+# What a file may name, beside the policies.
+STORED_KINDS = {
+    "knn_behavior": "poela.behavior.neighbours:KNNModel",
+    "clone_behavior": "poela.behavior.clone:CloneModel",
+    "recurrent_behavior": "poela.behavior.clone:RecurrentCloneModel",
+    "multinomial_behavior": "poela.behavior.multinomial:MultinomialModel",
+    "boosted_behavior": "poela.behavior.boosted:BoostedModel",
+    "tempered_behavior": "poela.behavior.tempered:TemperedModel",
+}
+
+
+def behavior_class(name: str) -> type[Behavior]:
+    """The behavior settings by their name on the command line.
+
+    >>> behavior_class("knn").__name__
+    'KNNBehavior'
+    """
+    module, attribute = BEHAVIORS[name].split(":")
+    found: type[Behavior] = getattr(import_module(module), attribute)
+    return found
