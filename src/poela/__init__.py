@@ -39,6 +39,7 @@ _HOME = {
     "Estimate": "poela.evaluation.estimate",
     "InputError": "poela.core.errors",
     "KNNBehavior": "poela.behavior.neighbours",
+    "LogLayout": "poela.data.layout",
     "MinimumProbability": "poela.eligibility.rules",
     "MultinomialBehavior": "poela.behavior.multinomial",
     "PoelaError": "poela.core.errors",
@@ -49,6 +50,7 @@ _HOME = {
     "TrainingError": "poela.core.errors",
     "Trajectories": "poela.data.trajectories",
     "evaluate": "poela.evaluation.evaluate",
+    "read_logs": "poela.data.tables",
     "true_value": "poela.evaluation.rollouts",
 }
 

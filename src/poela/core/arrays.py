@@ -27,6 +27,16 @@ def readonly(values: ArrayLike, dtype: type[T]) -> NDArray[T]:
     return array
 
 
+def freeze(array: NDArray[T]) -> NDArray[T]:
+    """A fresh array made read-only where it lies, so that `readonly` need not copy it.
+
+    >>> freeze(np.zeros(2)).flags.writeable
+    False
+    """
+    array.flags.writeable = False
+    return array
+
+
 def first_bad(bad: NDArray[np.bool_]) -> tuple[int, int]:
     """How many entries (or rows, for a matrix) are bad, and the first of them.
 

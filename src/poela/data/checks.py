@@ -1,15 +1,20 @@
 """The invariants of `Trajectories`, as a list of problems in words."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, first_bad
+from poela.data.layout import quoted
 
 if TYPE_CHECKING:
     from poela.data.trajectories import Trajectories
 
 ROW_SUM_TOLERANCE = 1e-6
+EPISODES_TO_LEARN = 3  # one to train on, one to choose by, one to test on
+CHUNK_ROWS = 1 << 16
 
 
 def problems_of(logs: "Trajectories") -> list[str]:
@@ -45,6 +50,8 @@ def _shape_problems(logs: "Trajectories") -> list[str]:
         )
     if len(logs.action_names) != logs.n_actions or len(set(logs.action_names)) != len(logs.action_names):
         problems.append(f"action_names must be {logs.n_actions} different names, not {len(logs.action_names)}")
+    elif len({type(name) for name in logs.action_names}) != 1:
+        problems.append("action_names must be all text, all whole numbers or all booleans")
     if not problems and logs.episode_ids is not None and len(logs.episode_ids) != logs.n_episodes:
         problems.append(f"episode_ids must be {logs.n_episodes} names, not {len(logs.episode_ids)}")
     return problems
@@ -58,7 +65,7 @@ def _value_problems(logs: "Trajectories") -> list[str]:
             count, first = first_bad(bad)
             problems.append(f"{count} {what}, first at step {first} of the flat log: {remedy}")
 
-    report(~np.isfinite(logs.contexts), "contexts hold NaN or infinity", "fill them in or drop those episodes")
+    report(_rows_where(_not_finite, logs.contexts), "contexts hold NaN or infinity", "fill them in or drop them")
     report(~np.isfinite(logs.rewards), "rewards are NaN or infinite", "fill them in or drop those episodes")
     report(
         (logs.actions < 0) | (logs.actions >= logs.n_actions),
@@ -73,15 +80,58 @@ def _value_problems(logs: "Trajectories") -> list[str]:
             "correct or estimate them",
         )
         if logs.propensities.ndim == 2:
-            rows = logs.propensities
             report(
-                ~((rows >= 0) & (rows <= 1 + 1e-12)),
+                _rows_where(_outside_unit, logs.propensities),
                 "propensity rows hold values outside [0, 1]",
                 "correct them",
             )
-            report(
-                np.abs(rows.sum(axis=1) - 1) > ROW_SUM_TOLERANCE,
-                "propensity rows do not sum to 1",
-                "correct them",
-            )
+            report(_rows_where(_uneven, logs.propensities), "propensity rows do not sum to 1", "correct them")
+    return problems
+
+
+def _rows_where(test: Callable[[NDArray[Any]], BoolArray], matrix: NDArray[Any]) -> BoolArray:
+    """The rows [N] for which a test holds, without a temporary of the matrix's size."""
+    bad = np.zeros(len(matrix), bool)
+    for start in range(0, len(matrix), CHUNK_ROWS):
+        rows = slice(start, start + CHUNK_ROWS)
+        bad[rows] = test(matrix[rows])
+    return bad
+
+
+def _not_finite(rows: NDArray[Any]) -> BoolArray:
+    return np.asarray(~np.isfinite(rows).all(axis=1))
+
+
+def _outside_unit(rows: NDArray[Any]) -> BoolArray:
+    return np.asarray(~((rows >= 0) & (rows <= 1 + 1e-12)).all(axis=1))
+
+
+def _uneven(rows: NDArray[Any]) -> BoolArray:
+    return np.asarray(np.abs(rows.sum(axis=1) - 1) > ROW_SUM_TOLERANCE)
+
+
+def learning_problems(logs: "Trajectories") -> list[str]:
+    """Why nothing can be learned from logs that are sound in themselves; empty when something can.
+
+    >>> from poela.data.trajectories import Trajectories
+    >>> learning_problems(Trajectories([[0.0], [1.0], [2.0]], [0, 0, 0], [0, 1, 2], [0, 1, 2, 3]))
+    ['the action is 0 in every row (3): learning needs at least two actions in the log']
+    """
+    problems = []
+    if logs.n_episodes < EPISODES_TO_LEARN:
+        episodes = "is one episode" if logs.n_episodes == 1 else f"are {logs.n_episodes} episodes"
+        problems.append(f"there {episodes}: learning needs at least {EPISODES_TO_LEARN}, so add more")
+    taken = np.flatnonzero(np.bincount(logs.actions))
+    if len(taken) == 1:
+        problems.append(
+            f"the action is {logs.action_names[taken[0]]!r} in every row ({logs.n_steps}): "
+            "learning needs at least two actions in the log"
+        )
+    if logs.n_features == 0:
+        problems.append("there are no context columns: learning needs at least one")
+    constant = np.flatnonzero(logs.contexts.min(axis=0) == logs.contexts.max(axis=0))
+    if len(constant):
+        names = quoted([logs.feature_names[column] for column in constant])
+        subject = f"column {names} is" if len(constant) == 1 else f"columns {names} are"
+        problems.append(f"{subject} constant in every row ({logs.n_steps}): leave out what never changes")
     return problems

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
+from poela.core.arrays import Float32Array, FloatArray, IntArray, freeze, readonly
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
 from poela.data.checks import problems_of
@@ -56,20 +56,19 @@ class Trajectories:
             object.__setattr__(self, name, value)
 
         keep("contexts", readonly(contexts, np.float32))
-        keep("actions", readonly(actions, np.int64))
+        keep("actions", readonly(_whole(actions), np.int64))
         keep("rewards", readonly(rewards, np.float64))
         keep("offsets", readonly(offsets, np.int64))
         keep("propensities", None if propensities is None else readonly(propensities, np.float64))
-        names = tuple(action_names or ())
+        names = _plain(() if action_names is None else action_names)
         seen = int(self.actions.max(initial=-1)) + 1
         keep("n_actions", int(n_actions or len(names) or self._width_of_propensities() or seen))
         keep("action_names", names or tuple(range(self.n_actions)))
         width = self.contexts.shape[1] if self.contexts.ndim == 2 else 0
-        keep("feature_names", tuple(feature_names or (f"x{column}" for column in range(width))))
+        features = () if feature_names is None else tuple(str(name) for name in feature_names)
+        keep("feature_names", features or tuple(f"x{column}" for column in range(width)))
         n = max(len(self.offsets) - 1, 0)
-        ids = np.arange(n) if episode_ids is None else np.array(episode_ids)
-        ids.flags.writeable = False
-        keep("episode_ids", ids)
+        keep("episode_ids", freeze(np.arange(n) if episode_ids is None else np.array(episode_ids)))
         problems = problems_of(self)
         if problems:
             raise InputError(problems)
@@ -141,14 +140,16 @@ class Trajectories:
     def take(self, episodes: ArrayLike) -> "Trajectories":
         """The given episodes (positions or a boolean mask), in that order."""
         chosen = np.asarray(episodes)
-        chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
+        if chosen.dtype == np.bool_ and chosen.shape != (self.n_episodes,):
+            raise InputError(f"a mask of episodes must have shape ({self.n_episodes},), not {chosen.shape}")
+        chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else _whole(chosen).astype(np.int64)
         rows, offsets = rows_of_episodes(chosen, self.offsets)
         return Trajectories(
-            contexts=self.contexts[rows],
-            actions=self.actions[rows],
-            rewards=self.rewards[rows],
+            contexts=freeze(self.contexts[rows]),
+            actions=freeze(self.actions[rows]),
+            rewards=freeze(self.rewards[rows]),
             offsets=offsets,
-            propensities=None if self.propensities is None else self.propensities[rows],
+            propensities=None if self.propensities is None else freeze(self.propensities[rows]),
             n_actions=self.n_actions,
             feature_names=self.feature_names,
             action_names=self.action_names,
@@ -184,3 +185,16 @@ class Trajectories:
         from poela.data.tables import table_of
 
         return table_of(self)
+
+
+def _whole(values: ArrayLike) -> NDArray[Any]:
+    """Whole numbers as they are; a fraction is an error, not rounded."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iub" and not np.all(np.mod(array.astype(np.float64), 1) == 0):
+        raise InputError("actions and episodes are counted in whole numbers: these are not")
+    return array
+
+
+def _plain(names: Sequence[ActionName]) -> tuple[ActionName, ...]:
+    """Names as Python's own text and numbers, which JSON knows, rather than NumPy's."""
+    return tuple(name.item() if isinstance(name, np.generic) else name for name in names)

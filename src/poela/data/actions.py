@@ -1,0 +1,111 @@
+"""The action column: labels of any type become codes, and their names are kept."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, IntArray
+from poela.data.labels import WHOLE, Labels
+from poela.data.layout import LogLayout, quoted
+from poela.data.rows import RowProblems
+from poela.data.sources import Source
+
+if TYPE_CHECKING:
+    from poela.data.trajectories import ActionName
+
+# Where `to_table` keeps the names and order of actions, since some may never occur.
+METADATA = b"poela.actions"
+TRUTH = {"true": True, "false": False}
+
+
+def name_actions(
+    labels: Labels, source: Source, layout: LogLayout, found: RowProblems
+) -> "tuple[IntArray, tuple[ActionName, ...]]":
+    """The actions as codes by row of the file (−1: none) and the names that the codes stand for.
+
+    The names are the declared ones or, where none are, the sorted values that occur.
+    """
+    values, names = _values_and_names(labels, source, layout)
+    fractional = np.array([isinstance(value, float) for value in values], bool)
+    found.note(
+        _rows_with(labels.codes, fractional),
+        f"column {layout.action!r} is not a whole number",
+        "divide a continuous dose into levels first",
+    )
+    code_of: dict[Any, int] = {name: code for code, name in enumerate(names)}
+    code_of_value = np.array([code_of.get(value, -1) for value in values], np.int64)
+    unknown = (code_of_value < 0) & ~fractional
+    named = quoted([value for value, outside in zip(values, unknown, strict=True) if outside])
+    found.note(
+        _rows_with(labels.codes, unknown),
+        f"column {layout.action!r} lies outside the declared actions",
+        f"declare {named} too, by actions= or a propensity column, or drop those episodes",
+    )
+    return np.append(code_of_value, -1)[labels.codes], names
+
+
+def _values_and_names(
+    labels: Labels, source: Source, layout: LogLayout
+) -> "tuple[list[ActionName | float], tuple[ActionName, ...]]":
+    """The values that occur and the names of all actions, of one type."""
+    values = [_plain(value) for value in labels.values.to_pylist()]
+    if layout.actions is not None:
+        as_text = all(isinstance(name, str) for name in layout.actions)
+        return (values if as_text or not source.is_text else [_parsed(value) for value in values]), layout.actions
+    declared = layout.labels_of_propensities()
+    parsed: list[Any] = [_parsed(text) for text in declared or ()]
+    if source.is_text:
+        guesses = [_parsed(value) for value in values]
+        values = guesses if len({_kind(value) for value in guesses + parsed}) == 1 else values
+    if declared is not None:
+        return values, declared if "text" in map(_kind, values) else tuple(parsed)
+    kept = _kept_names(source)
+    if kept and set(values) <= set(kept):
+        return values, kept
+    whole: list[Any] = [value for value in values if not isinstance(value, float)]
+    return values, tuple(sorted(whole))
+
+
+def _kept_names(source: Source) -> "tuple[ActionName, ...]":
+    try:
+        names = json.loads((source.schema.metadata or {}).get(METADATA, b"[]"))
+    except ValueError:
+        return ()
+    sound = isinstance(names, list) and all(isinstance(name, str | int) for name in names)
+    return tuple(names) if sound and len({_kind(name) for name in names}) == 1 else ()
+
+
+def _rows_with(codes: IntArray, bad: BoolArray) -> BoolArray:
+    return np.asarray(np.append(bad, False)[codes])
+
+
+def _plain(value: Any) -> "ActionName | float":
+    """Text, a boolean or a whole number as it is; a float only where it is not whole."""
+    if isinstance(value, str | int):
+        return value
+    return int(value) if value % 1 == 0 else float(value)
+
+
+def _parsed(text: Any) -> "ActionName | float":
+    """A label of a CSV file or of a column's name, as the value it stands for."""
+    if re.match(WHOLE, text):
+        return int(text)
+    if text.lower() in TRUTH:
+        return TRUTH[text.lower()]
+    if re.fullmatch(r"-?[0-9]+\.[0-9]+", text):
+        return _plain(float(text))
+    return str(text)
+
+
+def _kind(value: "ActionName | float") -> str:
+    if isinstance(value, bool):
+        return "truth"
+    return "text" if isinstance(value, str) else "number"
+
+
+def metadata_of(names: "Sequence[ActionName]") -> dict[bytes, bytes]:
+    """What `to_table` writes beside the columns."""
+    return {METADATA: json.dumps(list(names)).encode()}

@@ -1,0 +1,161 @@
+"""Columns of numbers, read batch by batch into flat arrays that are checked on the way."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.data.checks import ROW_SUM_TOLERANCE
+from poela.data.layout import LogLayout, quoted
+from poela.data.rows import RowProblems
+from poela.data.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """The numbers of a log, its rows in their final order."""
+
+    contexts: Float32Array
+    rewards: FloatArray
+    propensities: FloatArray | None
+
+
+def read_numbers(
+    source: Source, layout: LogLayout, codes: IntArray | None, positions: IntArray | None, found: RowProblems
+) -> Numbers:
+    """Read contexts, rewards and propensities in one pass, each row to its position.
+
+    Columns that are missing or of a wrong type are noted and left out, so that the others are still checked.
+    """
+    remedy = "turn it into numbers, or name the context columns without it"
+    context = _usable(source, layout.context or (), remedy, found)
+    reward = _usable(source, [layout.reward], "give the rewards as numbers", found)
+    propensity = _usable(source, layout.propensity_columns(), "give the probabilities as numbers", found)
+    complete = len(propensity) == len(layout.propensity_columns()) > 0 and codes is not None
+    contexts = np.empty((source.n_rows, len(context)), np.float32)
+    rewards = np.zeros((source.n_rows, len(reward)))
+    propensities = np.empty((source.n_rows, len(propensity)))
+    start = 0
+    for batch in source.batches(list(dict.fromkeys([*context, *reward, *propensity]))):
+        rows = slice(start, start + len(batch))
+        target = rows if positions is None else positions[rows]
+        contexts[target] = _block(batch, context, np.float32, start, found)
+        rewards[target] = _block(batch, reward, np.float64, start, found)
+        probabilities = _block(batch, propensity, np.float64, start, found)
+        if complete and codes is not None:
+            _check_propensities(probabilities, codes[rows], layout, start, found)
+        propensities[target] = probabilities
+        start += len(batch)
+    if not complete:
+        return Numbers(contexts, rewards.ravel(), None)
+    return Numbers(
+        contexts, rewards.ravel(), propensities.ravel() if isinstance(layout.propensity, str) else propensities
+    )
+
+
+def _block(
+    batch: "pa.RecordBatch", names: Sequence[str], dtype: type[Any], start: int, found: RowProblems
+) -> NDArray[Any]:
+    """Some columns of a batch as a matrix, after noting what is not finite."""
+    block = np.empty((len(batch), len(names)), dtype)
+    with np.errstate(over="ignore"):  # a number beyond single precision turns infinite, and is noted
+        for column, name in enumerate(names):
+            block[:, column] = numbers_of(batch.column(name))
+    finite = np.isfinite(block)
+    if not finite.all():
+        precision = " in single precision" if dtype is np.float32 else ""
+        for column, name in enumerate(names):
+            what = f"column {name!r} is null, NaN or infinite{precision}"
+            found.note(~finite[:, column], what, "fill it in, or drop those episodes", start)
+    return block
+
+
+def _check_propensities(
+    probabilities: FloatArray, codes: IntArray, layout: LogLayout, start: int, found: RowProblems
+) -> None:
+    columns = layout.propensity_columns()
+    single = isinstance(layout.propensity, str)
+    for column, name in enumerate(columns):
+        outside = (probabilities[:, column] < 0) | (probabilities[:, column] > 1)
+        if single:
+            outside |= probabilities[:, column] == 0
+        interval = "(0, 1]" if single else "[0, 1]"
+        found.note(
+            outside & np.isfinite(probabilities[:, column]),
+            f"column {name!r} lies outside {interval}",
+            "correct it, or leave propensities out and estimate them",
+            start,
+        )
+    if single:
+        return
+    known = (codes >= 0) & (codes < len(columns))
+    logged = probabilities[np.arange(len(codes)), np.where(known, codes, 0)]
+    found.note(
+        known & (logged == 0),
+        f"columns {quoted(columns)} give the logged action the probability 0",
+        "correct them, or leave propensities out and estimate them",
+        start,
+    )
+    with np.errstate(invalid="ignore"):  # infinities of both signs, noted before
+        uneven = np.abs(probabilities.sum(axis=1) - 1) > ROW_SUM_TOLERANCE
+    found.note(
+        uneven & np.isfinite(probabilities).all(axis=1),
+        f"columns {quoted(columns)} do not sum to 1",
+        "correct them, or divide each row by its sum",
+        start,
+    )
+
+
+def numbers_of(column: Any) -> NDArray[Any]:
+    """An Arrow array or column of numbers as NumPy's, NaN where it is null."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        column = column.cast(pa.float64())
+    return np.asarray(column.to_numpy(**({} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False})))
+
+
+def note_type(column: "pa.ChunkedArray", name: str, wanted: str, remedy: str, found: RowProblems) -> bool:
+    """Note a column that does not hold numbers, and say whether it is so."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
+    if any(is_kind(kind) for is_kind in numeric):
+        return False
+    bad = np.ones(len(column), bool)
+    what = f"column {name!r} is {kind}, not {wanted},"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        text = column.cast(pa.large_string())
+        found.note(text.is_null().to_numpy(), f"column {name!r} is null", "fill it in, or drop those episodes")
+        # A single slip of the pen makes a whole CSV column text: point to it.
+        odd = pc.invert(pc.match_substring_regex(text, NUMBER)).fill_null(False).to_numpy()
+        bad = odd if odd.any() else bad
+        what = f"column {name!r} is text, not {wanted},"
+    found.note(bad, what, remedy)
+    return True
+
+
+def _usable(source: Source, names: Iterable[str], remedy: str, found: RowProblems) -> list[str]:
+    import pyarrow as pa
+
+    usable = []
+    for name in names:
+        if name in source.names:
+            kind = source.schema.field(name).type
+            plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+            if plain or not note_type(source.read(name), name, "a number", remedy, found):
+                usable.append(name)
+    return usable

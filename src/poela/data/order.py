@@ -1,0 +1,79 @@
+"""The order of rows that episodes and steps give."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poela.core.arrays import IntArray
+from poela.data.labels import Labels
+from poela.data.layout import LogLayout
+from poela.data.numbers import note_type, numbers_of
+from poela.data.rows import RowProblems
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """Where each row of the file goes (None: it stays where it is), and where episodes begin."""
+
+    positions: IntArray | None
+    offsets: IntArray
+
+    def place(self, values: IntArray) -> IntArray:
+        """Values by row of the file, put in order."""
+        if self.positions is None:
+            return values
+        placed = np.empty_like(values)
+        placed[self.positions] = values
+        return placed
+
+
+def order_of(episodes: Labels, steps: NDArray[Any], layout: LogLayout, found: RowProblems) -> Order:
+    """Order rows by episode, then step, after noting pairs that occur twice."""
+    codes = episodes.codes
+    counts = np.bincount(codes[codes >= 0], minlength=len(episodes.values))
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    if _increases(codes, steps):
+        return Order(None, offsets)
+    order = np.lexsort((steps, codes))
+    _note_repeats(codes[order], steps[order], order, layout, found)
+    positions = np.empty(len(order), np.int64)
+    positions[order] = np.arange(len(order))
+    return Order(positions, offsets)
+
+
+def _increases(codes: IntArray, steps: NDArray[Any]) -> bool:
+    further = steps[1:] > steps[:-1]
+    return bool(((codes[1:] > codes[:-1]) | ((codes[1:] == codes[:-1]) & further)).all())
+
+
+def _note_repeats(codes: IntArray, steps: NDArray[Any], rows: IntArray, layout: LogLayout, found: RowProblems) -> None:
+    """Sorting is stable, so of two equal pairs the second is the later row of the file."""
+    same = (codes[1:] == codes[:-1]) & (steps[1:] == steps[:-1]) & (codes[1:] >= 0)
+    repeats = np.zeros(len(rows), bool)
+    repeats[rows[1:][same]] = True
+    what = f"columns {layout.episode!r} and {layout.step!r} repeat an earlier pair"
+    found.note(repeats, what, "keep one row for each decision")
+
+
+def sortable_steps(column: "pa.ChunkedArray", name: str, found: RowProblems) -> NDArray[Any] | None:
+    """Steps as numbers that sort alike; times are fine, but text is not: '10' would come before '9'."""
+    import pyarrow as pa
+
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    elif note_type(column, name, "a number or time", "number the decisions of each episode", found):
+        return None
+    if pa.types.is_integer(column.type):
+        missing = column.is_null().to_numpy()
+        steps: NDArray[Any] = column.fill_null(0).to_numpy()
+    else:
+        steps = numbers_of(column)
+        missing = ~np.isfinite(steps)
+        steps = np.where(missing, 0.0, steps)
+    found.note(missing, f"column {name!r} is null, NaN or infinite", "number the decisions of each episode")
+    return steps

@@ -1,0 +1,146 @@
+"""Tables of logged decisions: reading them into `Trajectories`, and writing them back."""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poela.core.arrays import freeze
+from poela.core.errors import InputError
+from poela.data.actions import metadata_of, name_actions
+from poela.data.checks import learning_problems
+from poela.data.labels import Labels, encode, is_label
+from poela.data.layout import PREFIX, LogLayout, quoted
+from poela.data.numbers import read_numbers
+from poela.data.order import order_of, sortable_steps
+from poela.data.rows import RowProblems
+from poela.data.sources import Source, open_source, readable
+from poela.data.trajectories import ActionName, Trajectories
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def read_logs(
+    source: str | PathLike[str] | Any,
+    *,
+    episode: str = "episode",
+    step: str = "step",
+    action: str = "action",
+    reward: str = "reward",
+    context: Sequence[str] | str | None = None,
+    propensity: str | Sequence[str] | Mapping[ActionName, str] | None = None,
+    actions: Sequence[ActionName] | None = None,
+    layout: LogLayout | None = None,
+    for_learning: bool = False,
+) -> Trajectories:
+    """Read a table with one row for each decision, in any order, and check all of it.
+
+    The source is a Parquet, CSV, Arrow or Feather file, or anything that Arrow takes for a table (pandas, polars, …).
+    Episodes come in the order of their ids, decisions in the order of steps. Without `context`, every column that has
+    no other part is a feature. Without `propensity`, a column `propensity` (of the logged action) or columns
+    `propensity_<action>` (of every action) are found. The actions are the declared ones or, where none are declared
+    by `actions` or by propensity columns, the sorted values that occur.
+
+    Everything that is wrong is told at once in an `InputError`; rows count from 1, the header of a CSV file apart.
+
+    >>> import pyarrow as pa
+    >>> read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, 51, 50],
+    ...                     "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))
+    Trajectories(2 episodes, 3 steps, 1 features, 2 actions, no propensities)
+    """
+    settings: dict[str, Any] = {"context": context, "propensity": propensity, "actions": actions}
+    named = LogLayout(episode, step, action, reward, **settings)
+    if layout is not None and named != LogLayout():
+        raise InputError("columns are named twice: give either a layout or names of columns")
+    layout = layout or named
+    opened = open_source(source, labels=(layout.episode, layout.action))
+    with readable(source):
+        logs = _read(opened, layout)
+    problems = learning_problems(logs) if for_learning else []
+    if problems:
+        raise InputError(problems)
+    return logs
+
+
+def _read(source: Source, layout: LogLayout) -> Trajectories:
+    """Read every column that can be read, whatever is wrong with others, and tell all problems together."""
+    problems = layout.problems(source.names)
+    if source.n_rows == 0:
+        problems.append("there are no rows: the log needs one for each decision")
+    if source.n_rows == 0 or len(set(source.names)) < len(source.names):
+        raise InputError(problems)
+    layout = layout.resolve(source.names)
+    found = RowProblems()
+    episodes = _labels(source, layout.episode, found)
+    steps = sortable_steps(source.read(layout.step), layout.step, found) if layout.step in source.names else None
+    order = None if episodes is None or steps is None else order_of(episodes, steps, layout, found)
+    taken = _labels(source, layout.action, found, is_action=True)
+    codes, names = (None, ()) if taken is None else name_actions(taken, source, layout, found)
+    numbers = read_numbers(source, layout, codes, None if order is None else order.positions, found)
+    problems += found.sentences() + _naming_problems(layout, names)
+    if problems or episodes is None or order is None or codes is None:
+        raise InputError(problems)
+    return Trajectories(
+        contexts=freeze(numbers.contexts),
+        actions=freeze(order.place(codes)),
+        rewards=freeze(numbers.rewards),
+        offsets=order.offsets,
+        propensities=None if numbers.propensities is None else freeze(numbers.propensities),
+        feature_names=layout.context,
+        action_names=names,
+        episode_ids=episodes.values.to_numpy(zero_copy_only=False),
+    )
+
+
+def _labels(source: Source, name: str, found: RowProblems, is_action: bool = False) -> Labels | None:
+    if name not in source.names:
+        return None
+    column = source.read(name)
+    remedy = "label actions with text, whole numbers or booleans" if is_action else "give ids as text or numbers"
+    if not is_label(column.type, is_action):
+        found.note(np.ones(len(column), bool), f"column {name!r} is {column.type}", remedy)
+        return None
+    labels = encode(column, whole_numbers=source.is_text and not is_action)
+    found.note(labels.codes < 0, f"column {name!r} is null or NaN", "fill it in, or drop those episodes")
+    return labels
+
+
+def _naming_problems(layout: LogLayout, names: Sequence[ActionName]) -> list[str]:
+    """Propensity columns that do not fit the actions found."""
+    if not names or not isinstance(layout.propensity, tuple):
+        return []
+    if len(names) != len(layout.propensity):
+        return [
+            f"{len(layout.propensity)} propensity columns stand for {len(names)} actions: "
+            "declare the actions, or give a column for each"
+        ]
+    odd = [column for column, name in zip(layout.propensity, names, strict=True) if type(name) is not type(names[0])]
+    return [f"{quoted(odd)} name no action: say with propensity= which columns to use"] if odd else []
+
+
+def table_of(logs: Trajectories) -> "pa.Table":
+    """The logs as an Arrow table; `read_logs` reads it back as it was, episodes in the order of their ids."""
+    import pyarrow as pa
+
+    names = [str(name) for name in logs.action_names]
+    parts = ["episode", "step", "action", "reward", "propensity"]
+    clashes = [name for name in logs.feature_names if name in parts or name.startswith(PREFIX)]
+    if clashes:
+        raise InputError(f"features {quoted(clashes)} have the names of other columns: rename them")
+    columns = {
+        "episode": pa.array(logs.episode_ids).take(pa.array(logs.episode_of_step)),
+        "step": logs.step_numbers,
+        **{
+            name: np.ascontiguousarray(column) for name, column in zip(logs.feature_names, logs.contexts.T, strict=True)
+        },
+        "action": pa.array(logs.action_names).take(pa.array(logs.actions)),
+        "reward": logs.rewards,
+    }
+    if logs.propensities is not None and logs.propensities.ndim == 1:
+        columns["propensity"] = logs.propensities
+    elif logs.propensities is not None:
+        for name, column in zip(names, logs.propensities.T, strict=True):
+            columns[f"{PREFIX}{name}"] = np.ascontiguousarray(column)
+    return pa.table(columns, metadata=metadata_of(logs.action_names))
