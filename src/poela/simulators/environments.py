@@ -16,9 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import Float32Array
+from poela.simulators.counterexamples import Bandit, HiddenBranch
 from poela.simulators.episodes import GeneratorNoise, Simulator
+from poela.simulators.sepsis import Sepsis
 from poela.simulators.tumor import MONTHS, TumorGrowth
 
+LARGEST_MEASUREMENT = 200.0  # far beyond what the noise allows; sepsis contexts are standardised
 LARGEST_TUMOR = 1000.0  # far beyond what thirty months allow
 
 
@@ -61,5 +64,37 @@ class TumorEnvironment(SimulatorEnvironment):
         super().__init__(TumorGrowth(markov, drug), low, high, render_mode)
 
 
+class SepsisEnvironment(SimulatorEnvironment):
+    """Sepsis; see `Sepsis`."""
+
+    def __init__(
+        self, variant: str = "harmless", extra_death: float | None = None, render_mode: str | None = None
+    ) -> None:
+        bound = np.full(len(Sepsis.feature_names), LARGEST_MEASUREMENT)
+        super().__init__(Sepsis(variant, extra_death), -bound, bound, render_mode)
+
+
+class BanditEnvironment(SimulatorEnvironment):
+    """The bandit of the paper's section 4; see `Bandit`."""
+
+    def __init__(self, n_contexts: int = 20, n_actions: int = 10, render_mode: str | None = None) -> None:
+        example = Bandit(n_contexts, n_actions)
+        super().__init__(example, np.zeros(n_contexts), np.ones(n_contexts), render_mode)
+
+
+class HiddenBranchEnvironment(SimulatorEnvironment):
+    """The sequential examples of the paper's appendix A; see `HiddenBranch`."""
+
+    def __init__(self, horizon: int = 4, decoy: bool = False, render_mode: str | None = None) -> None:
+        example = HiddenBranch(horizon, decoy)
+        bound = np.ones(len(example.feature_names))
+        super().__init__(example, -bound, bound, render_mode)
+
+
 gymnasium.register("poela/TumorGrowth-v0", f"{__name__}:TumorEnvironment", kwargs={"markov": False})
 gymnasium.register("poela/TumorGrowthMarkov-v0", f"{__name__}:TumorEnvironment", kwargs={"markov": True})
+gymnasium.register("poela/Sepsis-v0", f"{__name__}:SepsisEnvironment")
+gymnasium.register("poela/SepsisHarmful-v0", f"{__name__}:SepsisEnvironment", kwargs={"variant": "harmful"})
+gymnasium.register("poela/Bandit-v0", f"{__name__}:BanditEnvironment")
+gymnasium.register("poela/HiddenBranch-v0", f"{__name__}:HiddenBranchEnvironment")
+gymnasium.register("poela/HiddenBranchDecoy-v0", f"{__name__}:HiddenBranchEnvironment", kwargs={"decoy": True})

@@ -35,9 +35,38 @@ def tumor(markov: bool = False, drug: str = "PCV", as_published: bool = False) -
     return Source(TumorGrowth(markov, drug), behavior, TumorBehavior() if as_published else behavior)
 
 
+def sepsis(variant: str = "harmless", extra_death: float | None = None, hidden: bool = True) -> Source:
+    """Sepsis under the clinicians' policy, whose probabilities stay out of the logs unless `hidden=False`."""
+    from poela.simulators.sepsis import Sepsis, SepsisBehavior
+
+    behavior = SepsisBehavior()
+    return Source(Sepsis(variant, extra_death), behavior, None if hidden else behavior)
+
+
+def bandit(n_contexts: int = 20, n_actions: int = 10) -> Source:
+    """The bandit of the paper's section 4 under uniform actions."""
+    from poela.simulators.counterexamples import Bandit
+
+    example = Bandit(n_contexts, n_actions)
+    behavior = example.behavior
+    return Source(example, behavior, behavior)
+
+
+def hidden_branch(horizon: int = 4, decoy: bool = False) -> Source:
+    """The sequential examples of the paper's appendix A under uniform actions."""
+    from poela.simulators.counterexamples import HiddenBranch
+
+    example = HiddenBranch(horizon, decoy)
+    behavior = example.behavior
+    return Source(example, behavior, behavior)
+
+
 # A new simulator is one line here: its name, and what builds its source from options.
 SOURCES: dict[str, Callable[..., Source]] = {
     "tumor": tumor,
+    "sepsis": sepsis,
+    "bandit": bandit,
+    "hidden-branch": hidden_branch,
 }
 
 
