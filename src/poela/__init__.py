@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate as Estimate
     from poela.evaluation.evaluate import evaluate as evaluate
     from poela.evaluation.rollouts import true_value as true_value
+    from poela.studies.candidates import Candidate as Candidate
+    from poela.studies.learning import learn as learn
+    from poela.studies.selection import Selection as Selection
+    from poela.studies.study import Study as Study
 
 __version__ = "0.1.0"
 
@@ -52,6 +56,10 @@ _HOME = {
     "evaluate": "poela.evaluation.evaluate",
     "read_logs": "poela.data.tables",
     "true_value": "poela.evaluation.rollouts",
+    "Candidate": "poela.studies.candidates",
+    "learn": "poela.studies.learning",
+    "Selection": "poela.studies.selection",
+    "Study": "poela.studies.study",
 }
 
 

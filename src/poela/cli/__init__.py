@@ -1,1 +1,10 @@
-"""The command line: `poela simulate · learn · evaluate · report · export · reproduce`."""
+"""The command line: `poela simulate · learn · evaluate · studies · reproduce`."""
+
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0 (done), 1 (could not), 2 (bad input or usage)."""
+    from poela.cli.application import run
+
+    return run(arguments)

@@ -1,0 +1,75 @@
+"""The commands together, and what happens to their errors."""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from poela.cli import evaluate, learn, reproduce, simulate, studies
+from poela.core.errors import InputError, PoelaError, PoelaWarning
+from poela.core.progress import progress_shown
+
+app = typer.Typer(
+    name="poela",
+    help="Better decision policies from logged decisions, with an honest estimate of their value.\n\n"
+    "Example: poela learn logs.csv --out study/",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("simulate")(simulate.simulate)
+app.command("learn")(learn.learn)
+app.command("evaluate")(evaluate.evaluate)
+app.command("reproduce")(reproduce.reproduce)
+app.add_typer(studies.app, name="studies")
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Run one command; every error is one line on standard error."""
+    command = typer.main.get_command(app)
+    try:
+        with warnings.catch_warnings(), progress_shown():
+            warnings.showwarning = _show_warning
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", PoelaWarning)
+            outcome = command.main(list(arguments) if arguments is not None else None, standalone_mode=False)
+    except InputError as error:
+        return _failed(2, *error.problems)
+    except PoelaError as error:
+        return _failed(1, str(error))
+    except KeyboardInterrupt:
+        return _failed(1, "interrupted")
+    except BrokenPipeError:
+        return 1
+    except Exception as error:
+        return _usage_error(error)
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _usage_error(error: Exception) -> int:
+    """Errors of the command line parser have their own classes, which differ between versions of typer."""
+    if type(error).__name__ == "Abort":
+        return _failed(1, "interrupted")
+    if type(error).__name__ == "Exit":
+        return int(getattr(error, "exit_code", 0))
+    message = getattr(error, "format_message", None)
+    if not callable(message):
+        raise error
+    context = getattr(error, "ctx", None)
+    hint = f" (see {context.command_path} --help)" if context is not None else ""
+    text = str(message())
+    return _failed(2, f"{text}{hint}") if text else 2
+
+
+def _failed(code: int, *lines: str) -> int:
+    for line in lines:
+        print(f"error: {line}", file=sys.stderr)
+    return code
+
+
+def _show_warning(message: Warning | str, *details: Any, **more: Any) -> None:
+    print(f"note: {message}", file=sys.stderr)

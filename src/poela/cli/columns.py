@@ -1,0 +1,73 @@
+"""How a log file is described on the command line: flags, or a small TOML file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from poela.core.errors import InputError
+
+if TYPE_CHECKING:
+    from poela.data.layout import LogLayout
+
+PANEL = "Columns of the log (not needed where they have the default names)"
+
+Episode = Annotated[
+    str | None, typer.Option(help="Column that tells episodes (patients, users, …) apart. [default: episode]")
+]
+Step = Annotated[str | None, typer.Option(help="Column with the order of decisions within an episode. [default: step]")]
+Action = Annotated[str | None, typer.Option(help="Column with the decision that was taken. [default: action]")]
+Reward = Annotated[
+    str | None, typer.Option(help="Column with what came of it: a number, higher is better. [default: reward]")
+]
+Context = Annotated[
+    str | None,
+    typer.Option(help="Columns, separated by commas, with what was known before the decision. [default: all others]"),
+]
+Propensity = Annotated[
+    str | None,
+    typer.Option(
+        help="Column with the probability that the decision had when it was taken, if that was logged; or one such "
+        "column for each action, separated by commas. Estimated where there is none."
+    ),
+]
+Layout = Annotated[
+    Path | None,
+    typer.Option(help='TOML file that names the columns instead, e.g. episode = "stay" and context = ["age"].'),
+]
+
+
+def layout_of(
+    layout: Path | None,
+    *,
+    episode: str | None,
+    step: str | None,
+    action: str | None,
+    reward: str | None,
+    context: str | None,
+    propensity: str | None,
+) -> "LogLayout | None":
+    """The layout that the flags or the file describe; None where nothing was said."""
+    from poela.data.layout import LogLayout
+
+    named = {"episode": episode, "step": step, "action": action, "reward": reward}
+    flags: dict[str, object] = {name: value for name, value in named.items() if value is not None}
+    if context is not None:
+        flags["context"] = names_in(context)
+    if propensity is not None:
+        columns = names_in(propensity)
+        flags["propensity"] = columns[0] if len(columns) == 1 else columns
+    if layout is not None:
+        if flags:
+            raise InputError(f"--layout and {', '.join(f'--{name}' for name in flags)} both name columns: use one")
+        return LogLayout.from_toml(layout)
+    return LogLayout(**flags) if flags else None  # type: ignore[arg-type]
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names in a list with commas.
+
+    >>> names_in("age, sofa")
+    ('age', 'sofa')
+    """
+    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -1,0 +1,87 @@
+"""`poela evaluate`: a study's policy (or a saved policy) on other logs."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from poela.cli import columns
+
+
+def evaluate(
+    study: Annotated[Path, typer.Argument(help="Directory of a study, or of a saved policy.")],
+    logs: Annotated[Path, typer.Option(help="Logged decisions that took no part in learning.")],
+    episode: columns.Episode = None,
+    step: columns.Step = None,
+    action: columns.Action = None,
+    reward: columns.Reward = None,
+    context: columns.Context = None,
+    propensity: columns.Propensity = None,
+    layout: columns.Layout = None,
+    estimator: Annotated[str, typer.Option(help="How the value is estimated.")] = "sntis",
+    level: Annotated[float, typer.Option(help="Confidence level of the interval.")] = 0.95,
+    discount: Annotated[float, typer.Option(help="What a reward one step later is worth.")] = 1.0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Estimate what a learned policy would have achieved on logs that others made.
+
+    Columns are found as when the study was made, unless they are named here.
+
+    Example: poela evaluate study/ --logs test.parquet
+    """
+    from poela.cli.columns import layout_of
+    from poela.cli.output import print_json
+    from poela.cli.study_output import print_estimate
+    from poela.core.errors import InputError
+
+    described = layout_of(
+        layout,
+        episode=episode,
+        step=step,
+        action=action,
+        reward=reward,
+        context=context,
+        propensity=propensity,
+    )
+    settings: dict[str, Any] = {"estimator": estimator, "level": level, "discount": discount}
+    if not study.is_dir():
+        raise InputError(f"{study} is no directory of a study or a policy: make one with poela learn")
+    name, estimate, caveat = (_of_study if (study / "study.json").exists() else _of_policy)(
+        study, logs, described, settings
+    )
+    if json:
+        print_json({"policy": name, "logs": str(logs), "estimate": estimate.to_dict(), "caveat": caveat})
+        return
+    typer.echo(f"Policy: {name}")
+    print_estimate(estimate, f"On {estimate.n_episodes} episodes of {logs}")
+    if caveat:
+        typer.echo(f"- {caveat}")
+
+
+def _of_study(directory: Path, path: Path, layout: Any, settings: dict[str, Any]) -> tuple[str, Any, str]:
+    from poela.studies.evaluation import evaluate_study
+    from poela.studies.study import Study
+
+    study = Study.open(directory)
+    look = evaluate_study(study, path, layout, **settings)
+    return study.chosen_name, look.estimate, look.caveat
+
+
+def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any]) -> tuple[str, Any, str]:
+    from poela.data.layout import LogLayout
+    from poela.data.tables import read_logs
+    from poela.evaluation.evaluate import evaluate as estimate
+    from poela.policies.storage import load_policy
+
+    policy = load_policy(directory)
+    known = layout or LogLayout()
+    described = LogLayout(
+        known.episode,
+        known.step,
+        known.action,
+        known.reward,
+        policy.feature_names,
+        known.propensity,
+        policy.action_names,
+    )
+    return str(directory), estimate(policy, read_logs(path, layout=described), **settings), ""

@@ -1,0 +1,51 @@
+"""What commands print: one JSON document, or tables and sentences for people."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def console() -> "Console":
+    """Standard output for people."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=False)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> None:
+    """A table; the first column is text, the others are numbers. A row whose first cell starts with * is bold."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", caption=note or None, caption_justify="left")
+    for position, column in enumerate(columns):
+        table.add_column(column, justify="right" if position else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row, style="bold" if row[0].startswith("*") else None)
+    console().print(table)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number as tables show it.
+
+    >>> number(12.3456), number(None)
+    ('12.35', '-')
+    """
+    return "-" if value is None else f"{value:.{digits}g}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """An interval as tables show it.
+
+    >>> interval(1.0, 2.5), interval(None, None)
+    ('[1, 2.5]', '-')
+    """
+    return "-" if low is None or high is None else f"[{number(low)}, {number(high)}]"

@@ -1,0 +1,46 @@
+"""`poela reproduce`: every experiment by its name."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="Which experiment; `list` names them all.")],
+    out: Annotated[Path | None, typer.Option(help="Directory for results. [default: the experiment's name]")] = None,
+    quick: Annotated[bool, typer.Option("--quick/--full", help="A small version, or all of it.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes side by side. [default: all cores]")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Run an experiment and print its tables.
+
+    Example: poela reproduce demo
+    """
+    from poela.cli.output import print_json
+    from poela.core.errors import InputError
+    from poela.experiments.registry import EXPERIMENTS
+
+    if name == "list":
+        _print_list(EXPERIMENTS, json)
+        return
+    if name not in EXPERIMENTS:
+        raise InputError(f"there is no experiment {name!r}: choose from {', '.join(EXPERIMENTS)}")
+    module, attribute = EXPERIMENTS[name].run.split(":")
+    report: Any = getattr(import_module(module), attribute)(out=out or Path(name), quick=quick, seed=seed, jobs=jobs)
+    if json:
+        print_json(report.to_dict())
+    else:
+        typer.echo(str(report))
+
+
+def _print_list(experiments: Any, json: bool) -> None:
+    from poela.cli.output import print_json, print_table
+
+    rows = [(name, experiment.summary) for name, experiment in experiments.items()]
+    if json:
+        print_json([{"name": name, "summary": summary} for name, summary in rows])
+    else:
+        print_table("Experiments", ("name", "what it shows"), rows)

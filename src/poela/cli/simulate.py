@@ -1,0 +1,56 @@
+"""`poela simulate`: logs from a simulator, with propensities."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poela.cli.output import print_json
+
+
+def simulate(
+    name: Annotated[str, typer.Argument(help="Which simulator: tumor.")],
+    out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.")],
+    episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same logs.")] = 0,
+    markov: Annotated[bool, typer.Option("--markov", help="Show the whole state in the context.")] = False,
+    option: Annotated[
+        list[str] | None, typer.Option(help="More options of the simulator, as name=value; e.g. drug=TMZ.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Write logged decisions of a simulated doctor, shop or teacher, to try things out on.
+
+    Example: poela simulate tumor --episodes 1000 --seed 0 --out logs.parquet
+    """
+    from poela.cli.log_files import write_logs
+    from poela.simulators.registry import simulate as collect
+
+    options = {**({"markov": True} if markov else {}), **_options(option or [])}
+    logs = collect(name, episodes=episodes, seed=seed, **options)
+    write_logs(logs, out)
+    returns = logs.returns()
+    if json:
+        print_json(
+            {
+                "file": str(out),
+                "episodes": logs.n_episodes,
+                "steps": logs.n_steps,
+                "features": list(logs.feature_names),
+                "actions": list(logs.action_names),
+                "mean_return": float(returns.mean()),
+            }
+        )
+        return
+    typer.echo(f"{out}: {logs.n_episodes} episodes, {logs.n_steps} steps, mean return {returns.mean():.4g}")
+
+
+def _options(texts: list[str]) -> dict[str, object]:
+    from poela.core.errors import InputError
+
+    wrong = [text for text in texts if "=" not in text]
+    if wrong:
+        raise InputError([f"--option {text} has no value: write name=value" for text in wrong])
+    named = {"true": True, "false": False}
+    pairs = (text.split("=", 1) for text in texts)
+    return {name.strip(): named.get(value.strip().lower(), value.strip()) for name, value in pairs}

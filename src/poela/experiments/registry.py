@@ -1,0 +1,18 @@
+"""The table of experiments: a new one is one file and one line here."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Where an experiment lives, and what it shows.
+
+    `run` names a function `(out: Path, quick: bool, seed: int, jobs: int | None) -> report`; a report prints as text
+    and has `to_dict()`.
+    """
+
+    run: str
+    summary: str
+
+
+EXPERIMENTS: dict[str, Experiment] = {}

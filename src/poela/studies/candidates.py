@@ -1,0 +1,141 @@
+"""Candidates: learners by name with plain settings, so that they can be written down, compared and sent anywhere."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from types import MappingProxyType
+from typing import Any
+
+from poela.core.errors import InputError
+from poela.eligibility.rules import Eligibility
+from poela.learners.learner import Learner
+from poela.learners.registry import LEARNERS, learner_class
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A learner's name and those of its settings that differ from its defaults; all as plain as JSON.
+
+    A rule of eligible actions is a mapping of the fields of `Eligibility`: `{"rule": {"radius": 0.1}}`.
+
+    >>> candidate = Candidate("poela", {"radius": "q50", "hidden": (32, 32)})
+    >>> print(candidate)
+    poela radius=q50 hidden=32,32
+    >>> candidate == Candidate.from_plain(candidate.to_plain())
+    True
+    """
+
+    learner: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", MappingProxyType({k: _frozen(v) for k, v in self.settings.items()}))
+
+    @classmethod
+    def of(cls, learner: "Candidate | Learner") -> "Candidate":
+        """The candidate that describes a learner object."""
+        if isinstance(learner, Candidate):
+            return learner
+        names = [name for name in LEARNERS if learner_class(name) is type(learner)]
+        if not names:
+            raise InputError(f"{type(learner).__name__} is not in the table of learners: {', '.join(LEARNERS)}")
+        return cls(names[0], _changed(learner))
+
+    @property
+    def key(self) -> str:
+        """A short name that depends on nothing but the learner and its settings."""
+        return hashlib.sha256(json.dumps(self.to_plain(), sort_keys=True).encode()).hexdigest()[:12]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Candidate) and self.to_plain() == other.to_plain()
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __str__(self) -> str:
+        return " ".join([self.learner, *(f"{name}={shown(value)}" for name, value in self.settings.items())])
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {"learner": self.learner, "settings": {k: _thawed(v) for k, v in self.settings.items()}}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Candidate":
+        """The inverse of `to_plain`."""
+        return cls(plain["learner"], plain["settings"])
+
+    def with_settings(self, **settings: Any) -> "Candidate":
+        """The same learner with other settings."""
+        return Candidate(self.learner, {**self.settings, **settings})
+
+    def build(self) -> Learner:
+        """The learner itself; every radius must be a number by now."""
+        settings = {k: Eligibility(**v) if isinstance(v, Mapping) else v for k, v in self.settings.items()}
+        return learner_class(self.learner)(**settings)
+
+
+def grid(learner: str, **choices: Sequence[Any]) -> list[Candidate]:
+    """Every combination of the given settings.
+
+    >>> [str(candidate) for candidate in grid("poela", radius=[0.1, "q50"], variance_penalty=[0.1])]
+    ['poela radius=0.1 variance_penalty=0.1', 'poela radius=q50 variance_penalty=0.1']
+    """
+    return [Candidate(learner, dict(zip(choices, values, strict=True))) for values in product(*choices.values())]
+
+
+def checked_candidates(candidates: Sequence[Candidate | Learner]) -> tuple[Candidate, ...]:
+    """Each candidate once, in order, after checking that learners and settings exist."""
+    found = tuple(dict.fromkeys(Candidate.of(candidate) for candidate in candidates))
+    if not found:
+        raise InputError("there are no candidates: name at least one learner")
+    problems = list(dict.fromkeys(problem for candidate in found for problem in _problems(candidate)))
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def _problems(candidate: Candidate) -> list[str]:
+    if candidate.learner not in LEARNERS:
+        return [f"there is no learner {candidate.learner!r}: choose from {', '.join(LEARNERS)}"]
+    known = [item.name for item in dataclasses.fields(learner_class(candidate.learner))]  # type: ignore[arg-type]
+    return [
+        f"learner {candidate.learner!r} has no setting {name!r}: it has {', '.join(sorted(known))}"
+        for name in candidate.settings
+        if name not in known
+    ]
+
+
+def shown(value: Any) -> str:
+    """A setting as a table shows it.
+
+    >>> shown(0.1), shown((32, 32)), shown(True)
+    ('0.1', '32,32', 'True')
+    """
+    if isinstance(value, Mapping):
+        return "(" + " ".join(f"{name}={shown(item)}" for name, item in value.items()) + ")"
+    if isinstance(value, tuple | list):
+        return ",".join(map(shown, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Eligibility):
+        value = _changed(value)
+    if isinstance(value, Mapping):
+        return MappingProxyType({name: _frozen(item) for name, item in value.items()})
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _thawed(item) for name, item in value.items()}
+    return [_thawed(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _changed(settings: Any) -> dict[str, Any]:
+    """Those fields of a dataclass that differ from their defaults."""
+    values = {item.name: (getattr(settings, item.name), item.default) for item in dataclasses.fields(settings)}
+    return {name: value for name, (value, default) in values.items() if value != default}

@@ -1,0 +1,142 @@
+"""Where runs are carried out: in this process, in worker processes on this machine, or on a Ray cluster."""
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import poela
+from poela.core.errors import PoelaError
+from poela.studies.material import read_material
+from poela.studies.runs import Result, Task, carry_out
+from poela.studies.worker import read_result, write_frame
+
+ATTEMPTS = 3  # of a task whose worker dies
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A task that took its worker down with it, each time it was tried."""
+
+    reason: str
+
+
+Outcome = tuple[Task, Result | Lost]
+
+
+def run_inline(tasks: Sequence[Task], material: Path, deadline: float | None = None) -> Generator[Outcome, None, None]:
+    """One task after the other, here. Looks at the deadline between tasks only."""
+    given = read_material(material)
+    for task in tasks:
+        if deadline is not None and time.monotonic() >= deadline:
+            return
+        yield task, carry_out(task, given)
+
+
+def run_local(
+    tasks: Sequence[Task], material: Path, jobs: int, deadline: float | None = None
+) -> Generator[Outcome, None, None]:
+    """In `jobs` worker processes; outcomes come in the order in which they are ready.
+
+    Workers are plain `python -m` processes, so a script that calls this needs no `if __name__ == "__main__"`.
+    """
+    waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    ready: queue.SimpleQueue[Outcome | PoelaError] = queue.SimpleQueue()
+    for task in tasks:
+        waiting.put(task)
+    hands = [_Hand(material, waiting, ready) for _ in range(min(jobs, len(tasks)))]
+    try:
+        for hand in hands:
+            hand.start()
+        for _ in tasks:
+            patience = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            try:
+                outcome = ready.get(timeout=patience)
+            except queue.Empty:
+                return
+            if isinstance(outcome, PoelaError):
+                raise outcome
+            yield outcome
+    finally:
+        for hand in hands:
+            hand.stop()
+
+
+class _Hand(threading.Thread):
+    """A thread that owns one worker process and feeds it tasks."""
+
+    def __init__(
+        self, material: Path, waiting: "queue.SimpleQueue[Task]", ready: "queue.SimpleQueue[Outcome | PoelaError]"
+    ) -> None:
+        super().__init__(daemon=True)
+        self._material, self._waiting, self._ready = material, waiting, ready
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+
+    def run(self) -> None:
+        try:
+            while not self._stopped:
+                task = self._waiting.get_nowait()
+                self._ready.put((task, self._attempt(task)))
+        except queue.Empty:
+            self.stop()
+        except Exception as error:
+            self._ready.put(PoelaError(f"a worker process could not be run: {error}"))
+
+    def stop(self) -> None:
+        """Kill the worker: whatever it was doing is not needed any more."""
+        self._stopped = True
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            if threading.current_thread() is not self:
+                self.join()
+            for stream in (self._process.stdin, self._process.stdout):
+                if stream is not None:
+                    _close(stream)
+
+    def _attempt(self, task: Task) -> Result | Lost:
+        code = None
+        for _ in range(ATTEMPTS):
+            if self._process is None or self._process.poll() is not None:
+                self._process = _new_worker(self._material)
+            try:
+                write_frame(cast("IO[bytes]", self._process.stdin), json.dumps(task.to_plain()).encode())  # type: ignore[arg-type]
+                return read_result(cast("IO[bytes]", self._process.stdout))  # type: ignore[arg-type]
+            except (EOFError, OSError, ValueError):
+                if self._stopped:
+                    break
+                code = self._process.wait()
+        return Lost(f"its worker process ended {ATTEMPTS} times (exit code {code}), perhaps for lack of memory")
+
+
+def _new_worker(material: Path) -> "subprocess.Popen[bytes]":
+    home = str(Path(poela.__file__).parents[1])
+    paths = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    return subprocess.Popen(
+        [sys.executable, "-m", "poela.studies.worker", str(material)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **dict.fromkeys(ONE_THREAD, "1"), "PYTHONPATH": paths},
+        # Ctrl-C is for the parent alone, which then ends its workers.
+        start_new_session=True,
+    )
+
+
+def _close(stream: "IO[bytes]") -> None:
+    with contextlib.suppress(OSError):
+        stream.close()
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,271 @@
+"""`learn`: the whole job. Split, behavior, candidates, fits, choice, one look at the test logs."""
+
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from poela.core.errors import InputError, PoelaError
+from poela.core.progress import progress
+from poela.core.storage import atomic_file, save_stored, write_json
+from poela.data.layout import LogLayout
+from poela.data.tables import read_logs
+from poela.data.trajectories import Trajectories
+from poela.evaluation.contributions import Contributions
+from poela.evaluation.evaluate import standard_error
+from poela.learners.learner import Learner
+from poela.policies.storage import FILE_FORMAT, FORMAT_VERSION
+from poela.studies.candidates import Candidate
+from poela.studies.defaults import default_candidates
+from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
+from poela.studies.logging_policy import LoggingPolicy, logging_policy, model_of_logging_policy
+from poela.studies.material import Material, Scoring, write_behavior, write_material
+from poela.studies.radii import with_numeric_radii
+from poela.studies.roles import StudyData
+from poela.studies.runs import Task, versions
+from poela.studies.selection import Selection
+from poela.studies.settings import StudySettings
+from poela.studies.store import Store
+from poela.studies.study import Study
+
+Logs = Trajectories | str | PathLike[str]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where and for how long: nothing that results depend on, but for what a budget cuts off."""
+
+    backend: str = "local"
+    jobs: int | None = None  # None: every core
+    budget: float | None = None  # seconds
+
+
+def learn(
+    logs: Logs,
+    *,
+    out: str | PathLike[str] | None = None,
+    validation: Logs | None = None,
+    test: Logs | None = None,
+    learners: Sequence[str] | None = None,
+    candidates: Sequence[Candidate | Learner] | None = None,
+    restarts: int = 2,
+    seed: int = 0,
+    shares: Sequence[float] = (0.6, 0.2, 0.2),
+    selection: Selection | None = None,
+    behavior: str = "auto",
+    discount: float = 1.0,
+    level: float = 0.95,
+    layout: LogLayout | None = None,
+    resume: bool = False,
+    backend: str = "local",
+    jobs: int | None = None,
+    budget: float | str | None = None,
+) -> Study:
+    """Learn a policy from logs, choose it honestly, and say what it is worth.
+
+    The episodes are split by `shares` to learn from, to choose by and to test with, unless `validation` (and `test`)
+    are given apart. Everything is kept in the directory `out`, where `resume=True` continues after an interruption;
+    without `out` the study lives as long as the returned object.
+    """
+    settings = StudySettings.checked(
+        candidates if candidates is not None else default_candidates(learners),
+        restarts=restarts,
+        seed=seed,
+        shares=tuple(shares),
+        selection=selection or Selection(),
+        scoring=Scoring(discount=discount),
+        behavior=behavior,
+        level=level,
+    )
+    execution = Execution(backend, jobs, seconds_of(budget))
+    given = _given(logs, validation, test, settings, layout)
+    temporary = tempfile.TemporaryDirectory(prefix="poela-") if out is None else None
+    store = Store(Path(out) if temporary is None and out is not None else Path(str(temporary and temporary.name)))
+    with store.locked():
+        if store.exists and not resume:
+            raise InputError(f"{store.directory} already holds a study: add --resume to continue it, or choose another")
+        study = _carry_out(store, settings, given, layout or LogLayout(), execution)
+    study._keep_alive = temporary
+    return study
+
+
+def _carry_out(
+    store: Store, settings: StudySettings, given: LoggingPolicy, layout: LogLayout, execution: Execution
+) -> Study:
+    train, validation, test = given.parts
+    assert train is not None
+    assert validation is not None
+    data = StudyData(train, validation, test)
+    document = _document(settings, data, given, layout)
+    if store.exists:
+        _check_resumable(Study(store), settings, document)
+    if given.model is not None:
+        write_behavior(store.directory / "behavior", given.model)
+    store.write_document(document)
+    study = Study(store)
+    if study.left_out:
+        material = Material(data.train, data.validation, given.model, settings.scoring)
+        _run(study, material, execution)
+        study = Study(store)
+    _finish(study, data, given)
+    return study
+
+
+def _given(
+    logs: Logs, validation: Logs | None, test: Logs | None, settings: StudySettings, layout: LogLayout | None
+) -> LoggingPolicy:
+    """The three parts of the logs, with propensities."""
+    first = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=layout, for_learning=True)
+    fixed = (layout or LogLayout()).fixed(first)
+
+    def read(other: Logs | None) -> Trajectories | None:
+        return other if other is None or isinstance(other, Trajectories) else read_logs(other, layout=fixed)
+
+    parts: tuple[Trajectories | None, ...]
+    if validation is not None:
+        parts = (first, read(validation), read(test))
+    elif test is not None:
+        train_share, validation_share, _ = settings.shares
+        total = train_share + validation_share
+        parts = (*first.split((train_share / total, validation_share / total), seed=settings.seed), read(test))
+    else:
+        parts = first.split(settings.shares, seed=settings.seed)
+    return logging_policy(parts, settings.behavior, settings.seed)
+
+
+def _document(settings: StudySettings, data: StudyData, given: LoggingPolicy, layout: LogLayout) -> dict[str, Any]:
+    returns = Contributions.mean(data.validation.returns(settings.scoring.discount))
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "settings": settings.to_plain(),
+        "resolved_candidates": [c.to_plain() for c in with_numeric_radii(settings.candidates, data.train)],
+        "data": {
+            "hashes": data.hashes(),
+            "train_episodes": data.train.n_episodes,
+            "validation_episodes": data.validation.n_episodes,
+            "test_episodes": data.n_test_episodes,
+            "features": list(data.train.feature_names),
+            "actions": [name if isinstance(name, str) else int(name) for name in data.train.action_names],
+            "layout": layout.fixed(data.train).to_json(),
+            "propensities": given.note,
+        },
+        "logging_policy": {"value": returns.value, "standard_error": standard_error(returns)},
+    }
+
+
+def _check_resumable(earlier: Study, settings: StudySettings, document: dict[str, Any]) -> None:
+    problems = settings.conflicts_with(earlier.settings)
+    before, now = earlier.document["data"]["hashes"], document["data"]["hashes"]
+    changed = [role for role in now if now[role] != before[role]]
+    if changed and not problems:
+        problems.append(
+            f"the {' and '.join(changed)} logs are not those that this study began with: "
+            "resume with the same file, or choose another directory"
+        )
+    if problems:
+        raise InputError(problems)
+
+
+def _run(study: Study, material: Material, execution: Execution) -> None:
+    deadline = None if execution.budget is None else time.monotonic() + execution.budget
+    scratch = study.directory / ".scratch"
+    tasks = study.left_out
+    lost: list[str] = []
+    try:
+        write_material(scratch, material)
+        with (
+            closing(_outcomes(tasks, scratch, execution, deadline)) as outcomes,
+            progress(f"{len(tasks)} runs", len(tasks)) as advance,
+        ):
+            best: tuple[float, str] | None = None
+            for task, result in outcomes:
+                if isinstance(result, Lost):
+                    lost.append(f"{task.candidate} restart={task.restart}: {result.reason}")
+                else:
+                    study.store.write_run(task.run_id, result.record, result.policies)
+                    best = _better(best, task, result.record)
+                advance(1, note="" if best is None else f"best so far {best[0]:.4g} ({best[1]})")
+    except OSError as error:
+        raise PoelaError(f"{study.directory} cannot be written: {error.strerror}; free space, then resume") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if lost:
+        raise PoelaError("; ".join(lost))
+
+
+def _outcomes(
+    tasks: Sequence[Task], scratch: Path, execution: Execution, deadline: float | None
+) -> Generator[Outcome, None, None]:
+    if execution.backend == "inline":
+        return run_inline(tasks, scratch, deadline)
+    if execution.backend == "local":
+        return run_local(tasks, scratch, execution.jobs or available_cores(), deadline)
+    raise InputError(f"there is no backend {execution.backend!r}: choose local, inline or ray")
+
+
+def _better(best: tuple[float, str] | None, task: Task, record: Any) -> tuple[float, str] | None:
+    values = [row["metrics"]["sntis"] for row in record["checkpoints"] if row["metrics"]["sntis"] is not None]
+    if not values or (best is not None and best[0] >= max(values)):
+        return best
+    return max(values), str(task.candidate)
+
+
+def _finish(study: Study, data: StudyData, given: LoggingPolicy) -> None:
+    """Save the chosen policy, look at the test logs, and write the table."""
+    import pyarrow.parquet as pq
+
+    chosen = study.choice.chosen
+    if chosen is None:
+        policy: Any = given.model or model_of_logging_policy(data.train, study.settings.seed)
+        notes = {"note": "This policy imitates the logging policy."}
+        save_stored(
+            study.directory / "policy", policy.stored(), file_format=FILE_FORMAT, version=FORMAT_VERSION, notes=notes
+        )
+    else:
+        policy = study.policy
+        policy.save(study.directory / "policy")
+    look = data.look(
+        study.store,
+        policy,
+        study.chosen_name,
+        level=study.settings.level,
+        discount=study.settings.scoring.discount,
+        truncation=study.settings.scoring.truncation,
+    )
+    with atomic_file(study.directory / "table.parquet") as temporary:
+        pq.write_table(study.table(), temporary)
+    write_json(
+        study.directory / "choice.json",
+        {
+            "policy": study.chosen_name,
+            "run": None if chosen is None else chosen.run_id,
+            "checkpoint": None if chosen is None else chosen.number,
+            "score": study.choice.score,
+            "reason": study.choice.reason,
+            "look": None if look is None else look.number,
+            "estimate": None if look is None else look.estimate.to_dict(),
+            "left_out": [task.run_id for task in study.left_out],
+        },
+    )
+
+
+def seconds_of(budget: float | str | None) -> float | None:
+    """A time budget in seconds.
+
+    >>> seconds_of("10m"), seconds_of("1.5h"), seconds_of(30), seconds_of(None)
+    (600.0, 5400.0, 30.0, None)
+    """
+    if budget is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)?", str(budget).strip())
+    if not match or float(match[1]) <= 0:
+        raise InputError(f"the budget {budget!r} is no time: write 90s, 10m or 2h")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2] or "s"]

@@ -1,0 +1,82 @@
+"""Who made the logs: propensities as logged, or estimated on the training episodes alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from poela.behavior.annotation import FLOOR, Annotation, annotation
+from poela.behavior.registry import BEHAVIORS, behavior_class
+from poela.core.errors import InputError
+from poela.core.policy import Policy
+from poela.data.trajectories import Trajectories
+
+AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
+HELD_OUT = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class LoggingPolicy:
+    """The three parts of the logs with propensities, a model of the logging policy where one was fitted, and a note."""
+
+    parts: tuple[Trajectories | None, ...]
+    model: Policy | None
+    note: str
+
+
+def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> LoggingPolicy:
+    """The parts (train, validation, test) with propensities: the logged ones, or estimates of a model.
+
+    The model sees training episodes only. Training episodes get cross-fitted propensities, so that no episode is
+    weighted by a model that has seen it.
+    """
+    train = parts[0]
+    assert train is not None
+    if train.propensities is not None:
+        return LoggingPolicy(parts, None, "propensities: as logged")
+    name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed)
+    settings = _settings(name, train.n_steps)
+    crossed = annotation(settings, train, folds=min(5, train.n_episodes), seed=seed)
+    model = settings.fit_quietly(train, seed)
+    reports = [crossed, *(None if part is None else model.annotation(part) for part in parts[1:])]
+    annotated = tuple(None if report is None else report.trajectories for report in reports)
+    return LoggingPolicy(annotated, model, _note(name, likelihoods, crossed))
+
+
+def best_behavior(train: Trajectories, seed: int) -> tuple[str, Mapping[str, float]]:
+    """The model under which held-out actions are likeliest, and the mean log likelihood of each."""
+    fitted_on, judged_on = train.split((1 - HELD_OUT, HELD_OUT), seed=seed)
+    found = {}
+    for name in AUTO:
+        model = _settings(name, fitted_on.n_steps).fit_quietly(fitted_on, seed)
+        rows = model.along(judged_on)[np.arange(judged_on.n_steps), judged_on.actions]
+        found[name] = float(np.log(np.maximum(rows, FLOOR)).mean())
+    return max(found, key=lambda name: found[name]), found
+
+
+def model_of_logging_policy(train: Trajectories, seed: int) -> Any:
+    """A policy that acts as the logs do, for where nothing better can be had."""
+    name, _ = best_behavior(train, seed)
+    return _settings(name, train.n_steps).fit_quietly(train, seed)
+
+
+def _settings(name: str, n_steps: int) -> Any:
+    if name not in BEHAVIORS:
+        raise InputError(f"there is no behavior model {name!r}: choose auto, {', '.join(BEHAVIORS)}")
+    found: Any = behavior_class(name)
+    return found(k=min(100, max(n_steps // 10, 1))) if name == "knn" else found()
+
+
+def _note(name: str, likelihoods: Mapping[str, float], report: Annotation) -> str:
+    chosen = ""
+    if likelihoods:
+        others = ", ".join(f"{other} {value:.3f}" for other, value in likelihoods.items())
+        chosen = f", the likeliest on held-out episodes ({others} per step)"
+    floored = ""
+    if report.floored_steps:
+        floored = f"; {report.floored_steps} training steps are raised to the floor of {report.floor:g}"
+    return (
+        f"propensities: estimated, since the logs carry none, by {name}{chosen}; "
+        f"calibration error {report.calibration.expected_calibration_error:.3f}{floored}"
+    )

@@ -1,0 +1,112 @@
+"""What every run of a study is given, as files that worker processes map into memory instead of copying."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poela.core.policy import Policy
+from poela.core.storage import load_stored, save_stored
+from poela.data.trajectories import Trajectories
+
+BEHAVIOR_FORMAT = "poela-behavior"
+ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities")
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How validation metrics are computed, for every candidate alike."""
+
+    discount: float = 1.0
+    truncation: float = 1000.0
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """Training and validation logs (never the test logs), the logging policy where there is a model of it, scoring."""
+
+    train: Trajectories
+    validation: Trajectories
+    behavior: Policy | None = None
+    scoring: Scoring = field(default_factory=Scoring)
+
+
+def data_hash(logs: Trajectories) -> str:
+    """A hash of everything in the logs that learning or evaluation can see.
+
+    >>> logs = Trajectories([[0.0], [1.0]], [0, 1], [0.0, 1.0], [0, 1, 2])
+    >>> data_hash(logs) == data_hash(logs.take([0, 1])) != data_hash(logs.take([1, 0]))
+    True
+    """
+    digest = hashlib.sha256(json.dumps(_names(logs)).encode())
+    for name, array in _arrays(logs).items():
+        digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def write_material(directory: Path, material: Material) -> None:
+    """Write the material as `.npy` files, a behavior model, and one JSON document."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for role in ("train", "validation"):
+        for name, array in _arrays(getattr(material, role)).items():
+            np.save(directory / f"{role}_{name}.npy", array)
+    if material.behavior is not None:
+        write_behavior(directory / "behavior", material.behavior)
+    document = {"names": _names(material.train), "scoring": asdict(material.scoring)}
+    (directory / "material.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def read_material(directory: Path) -> Material:
+    """The material, with arrays mapped from the files."""
+    document = json.loads((directory / "material.json").read_text(encoding="utf-8"))
+
+    def logs(role: str) -> Trajectories:
+        paths = {name: directory / f"{role}_{name}.npy" for name in ARRAYS}
+        arrays = {name: np.load(path, mmap_mode="r") for name, path in paths.items() if path.exists()}
+        return logs_of(arrays, document["names"])
+
+    return Material(
+        logs("train"), logs("validation"), read_behavior(directory / "behavior"), Scoring(**document["scoring"])
+    )
+
+
+def write_behavior(directory: Path, model: Any) -> None:
+    """Write a model of the logging policy."""
+    save_stored(directory, model.stored(), file_format=BEHAVIOR_FORMAT, version=1, notes={})
+
+
+def read_behavior(directory: Path) -> Any:
+    """The model of the logging policy in this directory; None where there is none."""
+    from poela.policies.storage import load_object
+
+    if not directory.exists():
+        return None
+    return load_object(load_stored(directory, file_format=BEHAVIOR_FORMAT, version=1)[0])
+
+
+def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Trajectories:
+    """Logs from their arrays and names."""
+    return Trajectories(
+        **arrays,
+        n_actions=len(names["actions"]),
+        feature_names=names["features"],
+        action_names=names["actions"],
+    )
+
+
+def _arrays(logs: Trajectories) -> dict[str, NDArray[Any]]:
+    return {name: getattr(logs, name) for name in ARRAYS if getattr(logs, name) is not None}
+
+
+def _names(logs: Trajectories) -> dict[str, Any]:
+    return {"features": list(logs.feature_names), "actions": [_plain(name) for name in logs.action_names]}
+
+
+def _plain(name: Any) -> str | int:
+    return name if isinstance(name, str) else int(name)

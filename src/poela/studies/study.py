@@ -1,0 +1,183 @@
+"""A study as one opens it: its runs, the table, the choice, the policy, the estimate."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from poela.core.errors import InputError, PoelaError
+from poela.core.storage import read_json
+from poela.evaluation.estimate import Estimate
+from poela.studies.candidates import Candidate
+from poela.studies.roles import Look, looks
+from poela.studies.runs import Task
+from poela.studies.selection import Choice, Scored, choose, score_of
+from poela.studies.settings import StudySettings
+from poela.studies.store import Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LOGGING_POLICY = "logging policy"
+
+
+class Study:
+    """What was tried, how it scored, what was chosen and why. Open one with `Study.open(directory)`."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.document = store.document()
+        self.settings = StudySettings.from_plain(self.document["settings"])
+        self._keep_alive: Any = None  # the temporary directory of a study without a place
+
+    @classmethod
+    def open(cls, directory: str | Path) -> "Study":
+        """The study in this directory, finished or not."""
+        return cls(Store(directory))
+
+    @property
+    def directory(self) -> Path:
+        """Where it is."""
+        return self.store.directory
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """All runs of the study, finished or not: restart by restart, so that a cut study has tried every candidate."""
+        resolved = map(Candidate.from_plain, self.document["resolved_candidates"])
+        candidates = list(resolved)
+        return tuple(
+            Task(candidate, restart, self.settings.restart_seed(restart))
+            for restart in range(self.settings.restarts)
+            for candidate in candidates
+        )
+
+    @cached_property
+    def runs(self) -> Mapping[str, Mapping[str, Any]]:
+        """The records of the finished runs, in the order of the tasks."""
+        finished = self.store.finished_runs()
+        return {task.run_id: finished[task.run_id] for task in self.tasks if task.run_id in finished}
+
+    @property
+    def left_out(self) -> tuple[Task, ...]:
+        """The runs that have not finished."""
+        return tuple(task for task in self.tasks if task.run_id not in self.runs)
+
+    @cached_property
+    def scored(self) -> tuple[Scored, ...]:
+        """Every checkpoint of every finished run."""
+        return tuple(
+            Scored(run_id, number, number == len(run["checkpoints"]) - 1, row["metrics"])
+            for run_id, run in self.runs.items()
+            for number, row in enumerate(run["checkpoints"])
+        )
+
+    @cached_property
+    def choice(self) -> Choice:
+        """The chosen checkpoint, and why."""
+        return choose(self.scored, self.settings.selection, self.document["data"]["validation_episodes"])
+
+    @property
+    def chosen_name(self) -> str:
+        """The chosen policy in a few words."""
+        chosen = self.choice.chosen
+        return LOGGING_POLICY if chosen is None else self.name_of(chosen)
+
+    def name_of(self, scored: Scored) -> str:
+        """A checkpoint in a few words: learner, settings as asked for, restart, step."""
+        run = self.runs[scored.run_id]
+        step = run["checkpoints"][scored.number]["step"]
+        return f"{self.asked_candidate(scored.run_id)} restart={run['restart']} step={step}"
+
+    def asked_candidate(self, run_id: str) -> Candidate:
+        """The candidate of a run as it was asked for, quantiles and all."""
+        resolved = Candidate.from_plain(self.runs[run_id]["candidate"])
+        position = self.document["resolved_candidates"].index(resolved.to_plain())
+        candidate: Candidate = self.settings.candidates[position]
+        return candidate
+
+    @cached_property
+    def policy(self) -> Any:
+        """The chosen policy: as saved, or read from the best of the runs that have finished so far."""
+        from poela.policies.storage import load_object, load_policy
+
+        if self.choice.chosen is not None:
+            return load_object(self.store.policy(self.choice.chosen.run_id, self.choice.chosen.number))
+        if (self.directory / "policy").exists():
+            return load_policy(self.directory / "policy")
+        raise PoelaError(f"{self.directory} has no policy yet: {self.choice.reason}")
+
+    @property
+    def looks(self) -> tuple[Look, ...]:
+        """Every evaluation on logs that were kept apart, the oldest first."""
+        return looks(self.store)
+
+    @property
+    def test_look(self) -> Look | None:
+        """The look of the chosen policy at the study's own test logs."""
+        key = self.document["data"]["hashes"]["test"]
+        found = [look for look in self.looks if look.data == key and look.policy == self.chosen_name]
+        return found[-1] if found else None
+
+    @property
+    def estimate(self) -> Estimate:
+        """The value of the chosen policy on the test logs, which took no part in learning or choosing."""
+        look = self.test_look
+        if look is None:
+            raise InputError("this study has not looked at test logs: finish it, or evaluate its policy on other logs")
+        return look.estimate
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What `choice.json` says, where the study has come to its end."""
+        path = self.directory / "choice.json"
+        found: dict[str, Any] | None = read_json(path) if path.exists() else None
+        return found
+
+    def table(self) -> "pa.Table":
+        """Every checkpoint with its settings and validation metrics, in the order of the study."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist([self._row(scored) for scored in self.scored], schema=_schema())
+
+    def _row(self, scored: Scored) -> dict[str, Any]:
+        run = self.runs[scored.run_id]
+        checkpoint = run["checkpoints"][scored.number]
+        return {
+            "run": scored.run_id,
+            "learner": run["candidate"]["learner"],
+            "candidate": str(self.asked_candidate(scored.run_id)),
+            "restart": run["restart"],
+            "seed": run["seed"],
+            "step": checkpoint["step"],
+            "note": checkpoint["note"],
+            "final": scored.final,
+            **{name: scored.metrics.get(name) for name in METRICS},
+            "score": score_of(scored.metrics, self.settings.selection),
+            "chosen": scored == self.choice.chosen,
+        }
+
+    def frontier(self) -> "pa.Table":
+        """Value against effective sample size: the checkpoints that no other beats in both, best supported first."""
+        import pyarrow as pa
+
+        rows = [row for row in self.table().to_pylist() if row["sntis"] is not None and row["ess"]]
+        rows.sort(key=lambda row: (-row["ess"], -row["sntis"]))
+        kept: list[dict[str, Any]] = []
+        for row in rows:
+            if not kept or row["sntis"] > kept[-1]["sntis"]:
+                kept.append(row)
+        return pa.Table.from_pylist(kept, schema=_schema())
+
+
+METRICS = ("sntis", "sntis_error", "ess", "largest_share")
+
+
+def _schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    texts = dict.fromkeys(("run", "learner", "candidate", "note"), pa.string())
+    whole = dict.fromkeys(("restart", "seed", "step"), pa.int64())
+    numbers = dict.fromkeys((*METRICS, "score"), pa.float64())
+    types = {**texts, **whole, **numbers, "final": pa.bool_(), "chosen": pa.bool_()}
+    order = ("run", "learner", "candidate", "restart", "seed", "step", "note", "final", *METRICS, "score", "chosen")
+    return pa.schema([(name, types[name]) for name in order])

@@ -1,0 +1,86 @@
+"""A worker process: reads tasks from standard input, writes results to standard output, until the input ends.
+
+Messages are frames: eight bytes of length, then the bytes. A task is one frame of JSON; a result is a frame of JSON
+followed by frames of safetensors. Nothing that arrives can execute anything.
+"""
+
+import json
+import os
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+from poela.studies.runs import Result, Task
+from poela.studies.store import PackedPolicies
+
+LENGTH = struct.Struct(">Q")
+
+
+def write_frame(stream: BinaryIO, content: bytes) -> None:
+    """Write one frame."""
+    stream.write(LENGTH.pack(len(content)))
+    stream.write(content)
+    stream.flush()
+
+
+def read_frame(stream: BinaryIO) -> bytes:
+    """Read one frame; EOFError where the other side has gone."""
+    header = stream.read(LENGTH.size)
+    if len(header) < LENGTH.size:
+        raise EOFError
+    (length,) = LENGTH.unpack(header)
+    content = stream.read(length)
+    if len(content) < length:
+        raise EOFError
+    return content
+
+
+def write_result(stream: BinaryIO, result: Result) -> None:
+    """Write one result."""
+    shared = {} if result.policies is None else result.policies.shared
+    head = {"record": result.record, "policies": result.policies is not None, "shared": list(shared)}
+    write_frame(stream, json.dumps(head).encode())
+    if result.policies is not None:
+        for content in (result.policies.own, *shared.values()):
+            write_frame(stream, content)
+
+
+def read_result(stream: BinaryIO) -> Result:
+    """Read one result."""
+    head = json.loads(read_frame(stream))
+    if not head["policies"]:
+        return Result(head["record"], None)
+    own = read_frame(stream)
+    return Result(head["record"], PackedPolicies(own, {key: read_frame(stream) for key in head["shared"]}))
+
+
+def main() -> None:
+    """Serve until the input ends or the parent dies."""
+    # Whatever prints to standard output must not get between the frames.
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
+    from poela.studies.material import read_material
+    from poela.studies.runs import carry_out
+
+    material = read_material(Path(sys.argv[1]))
+    while True:
+        try:
+            task = Task.from_plain(json.loads(read_frame(sys.stdin.buffer)))
+        except EOFError:
+            return
+        write_result(replies, carry_out(task, material))
+
+
+def _leave_with_parent(parent: int) -> None:
+    """A killed parent cannot close its workers, so each looks for itself."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()
