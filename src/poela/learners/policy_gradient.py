@@ -1,25 +1,20 @@
 """POELA, PO-mu and PO-CRM: one policy-gradient learner under three rules (algorithm 1 of the paper)."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from poela.core.arrays import FloatArray
-from poela.core.errors import InputError
 from poela.core.policy import Policy
 from poela.core.progress import progress
-from poela.core.ragged import rows_of_episodes
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.objective import crm_objective
+from poela.learners.training_batch import TrainingBatch
 from poela.networks.modules import Network, NetworkShape, device_of
-from poela.networks.packing import Packing
 from poela.networks.training import train_steps
 from poela.policies.network import policy_of
 
@@ -53,7 +48,8 @@ class PolicyGradient(Learner):
         """Yield the policy at each checkpoint, the final one last."""
         eligibility = self.rule.fit(train, behavior)
         device = device_of(self.device)
-        batch = _TrainingBatch.of(train, eligibility.mask(train.contexts, train.step_numbers), self.discount, device)
+        eligible = eligibility.mask(train.contexts, train.step_numbers)
+        batch = TrainingBatch.of(train, eligible, self.discount, self.network == "gru", device)
         shape = NetworkShape(self.network, train.n_features, train.n_actions, self.hidden, self.relu_logits)
         network = shape.build(seed)
         if self.standardise:
@@ -74,7 +70,7 @@ class PolicyGradient(Learner):
                     )
                     yield Checkpoint(done, policy)
 
-    def _ascend(self, network: Network, batch: "_TrainingBatch") -> Iterator[int]:
+    def _ascend(self, network: Network, batch: TrainingBatch) -> Iterator[int]:
         def loss(step: int) -> Tensor:
             log_weights = batch.log_weights(network)
             return -crm_objective(log_weights, batch.returns, self.truncation, self.variance_penalty)
@@ -88,7 +84,7 @@ class PolicyGradient(Learner):
             weight_decay=self.weight_decay,
         )
 
-    def _clone(self, network: Network, train: Trajectories, batch: "_TrainingBatch", seed: int) -> Iterator[int]:
+    def _clone(self, network: Network, train: Trajectories, batch: TrainingBatch, seed: int) -> Iterator[int]:
         rng = np.random.default_rng([seed, 1])
         size = min(self.warm_start_episodes, train.n_episodes)
 
@@ -172,85 +168,3 @@ def as_published(learner: PolicyGradient) -> PolicyGradient:
     if not isinstance(learner, POCRM):
         changes["fallback"] = "all"
     return replace(learner, **changes)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, eq=False)
-class _TrainingBatch:
-    """The whole training log on the device, with what the objective needs."""
-
-    contexts: Tensor  # [N, d]
-    actions: Tensor  # [N]
-    eligible: Tensor  # [N, A]
-    log_propensities: Tensor  # [N], float64
-    targets: Tensor | None  # [N, A] behavior probabilities over eligible actions, where they are known
-    returns: Tensor  # [n], float64
-    lengths: Tensor  # [n]
-    offsets: np.ndarray
-    packing: Packing
-
-    @classmethod
-    def of(cls, train: Trajectories, eligible: np.ndarray, discount: float, device: torch.device) -> "_TrainingBatch":
-        logged_eligible = np.take_along_axis(eligible, train.actions[:, None], axis=1)[:, 0]
-        if not np.logical_and.reduceat(logged_eligible, train.offsets[:-1]).any():
-            raise InputError(
-                f"every one of the {train.n_episodes} training episodes takes an ineligible action at some step, "
-                "so all importance weights are zero: loosen the rule"
-            )
-        return cls(
-            contexts=torch.tensor(train.contexts, device=device),
-            actions=torch.tensor(train.actions, device=device),
-            eligible=torch.tensor(eligible, device=device),
-            log_propensities=torch.tensor(np.log(train.logged_propensities), device=device),
-            targets=_cloning_targets(train, eligible, device),
-            returns=torch.tensor(train.returns(discount), device=device),
-            lengths=torch.tensor(train.lengths, device=device),
-            offsets=train.offsets,
-            packing=Packing.of(train.offsets, device),
-        )
-
-    def log_weights(self, network: Network) -> Tensor:
-        """log ∏W for each episode [n], in float64; −inf where a logged action is ineligible."""
-        logits = network.along(self.contexts, self.actions, self.packing)
-        logged = _log_softmax(logits, self.eligible).gather(1, self.actions[:, None])[:, 0]
-        return _episode_sums(logged.double() - self.log_propensities, self.lengths)
-
-    def cloning_loss(self, network: Network, episodes: np.ndarray, last_steps: bool) -> Tensor:
-        """Cross-entropy to the behavior probabilities (or to the logged actions) on some episodes."""
-        flat, offsets = rows_of_episodes(episodes, self.offsets)
-        packing = Packing.of(offsets, self.contexts.device) if network.remembers else None
-        rows = torch.as_tensor(flat, device=self.contexts.device)
-        actions, eligible = self.actions[rows], self.eligible[rows]
-        log_policy = _log_softmax(network.along(self.contexts[rows], actions, packing), eligible)
-        if self.targets is None:
-            losses = -log_policy.gather(1, actions[:, None])[:, 0]
-            losses = losses.masked_fill(~torch.isfinite(losses), 0.0)  # an ineligible logged action cannot be cloned
-        else:
-            losses = -(self.targets[rows] * log_policy.masked_fill(~eligible, 0.0)).sum(dim=1)
-        if not last_steps:
-            kept = torch.ones(len(flat), device=losses.device)
-            kept[torch.as_tensor(offsets[1:] - 1)] = 0.0
-            return (losses * kept).sum() / kept.sum().clamp(min=1.0)
-        return losses.mean()
-
-
-def _log_softmax(logits: Tensor, eligible: Tensor) -> Tensor:
-    return torch.log_softmax(logits.masked_fill(~eligible, -math.inf), dim=1)
-
-
-def _episode_sums(values: Tensor, lengths: Tensor) -> Tensor:
-    length = int(lengths[0])
-    if bool((lengths == length).all()):
-        return values.reshape(-1, length).sum(dim=1)
-    return torch.segment_reduce(values, "sum", lengths=lengths)
-
-
-def _cloning_targets(train: Trajectories, eligible: np.ndarray, device: torch.device) -> Tensor | None:
-    if train.propensities is None or train.propensities.ndim == 1:
-        return None
-    targets: FloatArray = np.where(eligible, train.propensities, 0.0)
-    totals = targets.sum(axis=1, keepdims=True)
-    # Where the rule leaves only actions that the logging policy never takes, all eligible ones are as good.
-    targets = np.where(
-        totals > 0, targets / np.where(totals > 0, totals, 1.0), eligible / eligible.sum(axis=1, keepdims=True)
-    )
-    return torch.tensor(targets, dtype=torch.float32, device=device)
