@@ -15,4 +15,9 @@ class Experiment:
     summary: str
 
 
-EXPERIMENTS: dict[str, Experiment] = {}
+EXPERIMENTS: dict[str, Experiment] = {
+    "demo": Experiment(
+        "poela.experiments.demo:demo", "from a simulated log to an evaluated policy, in a minute or two"
+    ),
+    "tumor": Experiment("poela.experiments.tumor:tumor", "POELA and PO-CRM on tumor logs, beside the truth"),
+}
