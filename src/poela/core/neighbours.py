@@ -16,7 +16,10 @@ from poela.core.errors import InputError
 
 TREE_FEATURES = 6  # above this, matrix products are faster than a tree (benchmarks/nearest_actions.py)
 TREE_ROUNDING = 1e-12  # far above the relative rounding error of distances within the tree
-CHUNK = 1 << 21  # pairs looked at in one go
+CHUNK = 1 << 21  # pairs looked at in one go: their scores stay in the cache
+BLOCK = 4096  # logged contexts in one matrix product
+REFINED = 1 << 13  # pairs whose distances are recomputed in one go
+FAR_OUTSIDE = 100.0  # times the extent of the logged contexts
 MANY_CANDIDATES = 32  # per wanted neighbour: more says that float32 cannot tell these contexts apart
 
 
@@ -40,6 +43,8 @@ class Neighbours:
     def __init__(self, logged: ArrayLike) -> None:
         # Adding 0 turns −0 into 0, so that equal contexts have equal bytes.
         logged = np.ascontiguousarray(logged, np.float64) + 0.0
+        if logged.ndim != 2 or len(logged) == 0:
+            raise InputError(f"logged contexts must be a matrix with at least one row, not of shape {logged.shape}")
         self.n_logged, self.n_features = logged.shape
         if self.n_features == 0:
             logged = np.zeros((self.n_logged, 1))  # without features all contexts are the same
@@ -58,12 +63,14 @@ class Neighbours:
         contexts = np.ascontiguousarray(contexts, np.float64)
         if contexts.ndim != 2 or contexts.shape[1] != self.n_features:
             raise InputError(f"contexts must have shape (rows, {self.n_features}), not {contexts.shape}")
+        if not np.isfinite(contexts).all():
+            raise InputError("contexts hold NaN or infinity: fill them in")
         if self.n_features == 0:
             contexts = np.zeros((len(contexts), 1))
         distinct = min(k, len(self._points))
         by_tree = self.n_features <= TREE_FEATURES
         search = self._ask_tree if by_tree else self._ask_products
-        rows_at_once = max(128, CHUNK // (4 * k if by_tree else len(self._points)))
+        rows_at_once = CHUNK // (4 * k if by_tree else min(len(self._points), BLOCK))
         points = np.empty((len(contexts), distinct), np.int64)
         squared = np.empty((len(contexts), distinct))
         for start in range(0, len(contexts), rows_at_once):
@@ -125,62 +132,80 @@ class Neighbours:
 
     def _ask_products(self, contexts: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         centred = (contexts - self._centre) / self._size
-        few = MANY_CANDIDATES * k * len(contexts)
         # Far outside the logged contexts float32 has no digits left for the differences between them.
-        in_range = np.abs(centred).max(initial=0.0) < 100.0
-        candidates = self._single.candidates(centred, k) if in_range else None
-        if candidates is None or len(candidates[0]) > few:
-            candidates = self._double.candidates(centred, k)
-        rows, points = candidates
+        in_range = np.abs(centred).max(initial=0.0) < FAR_OUTSIDE
+        rows = points = np.empty(0, np.int64)
+        if in_range and self._single.g < 0.01:
+            rows, points = self._single.candidates(centred, k, at_most=MANY_CANDIDATES * k * len(contexts))
+        if len(rows) == 0:
+            rows, points = self._double.candidates(centred, k)
         exact = np.empty(len(rows))
-        for start in range(0, len(rows), CHUNK // 8):
-            part = slice(start, start + CHUNK // 8)
+        for start in range(0, len(rows), REFINED):
+            part = slice(start, start + REFINED)
             exact[part] = _squared_distances(contexts[rows[part]], self._points[points[part]])
         order = np.lexsort((points, exact, rows))
-        first = np.searchsorted(rows, np.arange(len(contexts)))  # rows are ascending, sorting keeps their segments
+        first = np.searchsorted(rows[order], np.arange(len(contexts)))
         chosen = order[first[:, None] + np.arange(k)]
         return points[chosen], exact[chosen]
 
 
 class _Products:
-    """Bounds on squared distances from one matrix product.
+    """Bounds on squared distances from matrix products.
 
     With ŝ the computed |y|²(1 − 2g) − 2x·y, every squared distance satisfies
-    ŝ + |x|²(1 − g) ≤ |x − y|² ≤ ŝ + |x|²(1 − g) + 2g(|x|² + 2|y|²), where g = (d + 8)ε bounds twice the rounding of
-    inputs, products and sums (Higham 2002, section 3.1). |y|² ≤ 2|x|² + 2|x − y|² frees the upper bound of y.
+    ŝ + |x|²(1 − g) ≤ |x − y|² ≤ ŝ + |x|²(1 − g) + 2g(|x|² + 2|y|²), where g = 2(d + 8)ε bounds the rounding of centred
+    inputs, products and sums, and of the distance itself (Higham 2002, section 3.1). |y|² ≤ 2|x|² + 2|x − y|² frees
+    the upper bound of y.
     """
 
     def __init__(self, points: FloatArray, dtype: type[np.float32] | type[np.float64]) -> None:
         self.dtype = dtype
-        self.g = (points.shape[1] + 8) * float(np.finfo(dtype).eps)
+        self.g = 2 * (points.shape[1] + 8) * float(np.finfo(dtype).eps)
         norms = np.einsum("ij,ij->i", points, points)
-        self.factors: NDArray[Any] = np.concatenate([-2 * points.T, norms[None] * (1 - 2 * self.g)]).astype(
-            dtype
-        )  # [d + 1, n]
+        factors = np.concatenate([-2 * points, norms[:, None] * (1 - 2 * self.g)], axis=1).astype(dtype)
+        starts = range(0, len(points), BLOCK)
+        self.blocks: list[NDArray[Any]] = [np.ascontiguousarray(factors[start : start + BLOCK].T) for start in starts]
 
-    def candidates(self, contexts: FloatArray, k: int) -> tuple[IntArray, IntArray]:
-        """Pairs (row, point), rows ascending, that hold the k nearest points of every row."""
-        ones = np.ones((len(contexts), 1))
-        scores = np.matmul(np.concatenate([contexts, ones], axis=1).astype(self.dtype), self.factors)
-        kth = _bound_on_kth(scores, k).astype(np.float64)
+    def candidates(self, contexts: FloatArray, k: int, at_most: float = np.inf) -> tuple[IntArray, IntArray]:
+        """Pairs (row, point) that hold the k nearest points of every row; none if that takes more than `at_most`."""
+        left: NDArray[Any] = np.concatenate([contexts, np.ones((len(contexts), 1))], axis=1).astype(self.dtype)
         norms = np.einsum("ij,ij->i", contexts, contexts)
-        reach = (kth + norms * (1 + 9 * self.g)) / (1 - 8 * self.g)
-        limit = reach - norms * (1 - self.g) + np.finfo(self.dtype).tiny * contexts.shape[1]
-        limit = np.nextafter(limit.astype(self.dtype), self.dtype(np.inf))
-        flat = np.flatnonzero(scores <= limit[:, None])
-        return np.divmod(flat, scores.shape[1])
+        smallest: NDArray[Any] = np.full((len(contexts), k), np.inf, self.dtype)
+        kept: list[tuple[IntArray, IntArray, NDArray[Any]]] = []
+        count = 0
+        for block, factors in enumerate(self.blocks):
+            scores: NDArray[Any] = np.matmul(left, factors)
+            smallest = _k_smallest(smallest, scores)
+            flat = np.flatnonzero(scores <= self._limit(smallest[:, -1], norms)[:, None])
+            rows, columns = np.divmod(flat, scores.shape[1])
+            kept.append((rows, columns + block * BLOCK, scores.ravel()[flat]))
+            count += len(flat)
+            if count > at_most * (block + 1):
+                return rows[:0], rows[:0]
+        rows, points, of_pairs = (np.concatenate(column) for column in zip(*kept, strict=True))
+        within = of_pairs <= self._limit(smallest[:, -1], norms)[rows]
+        within &= within.sum() <= at_most
+        return rows[within], points[within]
+
+    def _limit(self, kth: NDArray[Any], norms: FloatArray) -> NDArray[Any]:
+        """No pair with a score above this is among the k nearest, if k pairs have scores of at most `kth`."""
+        reach = (kth.astype(np.float64) + norms * (1 + 9 * self.g)) / (1 - 8 * self.g)
+        underflow = float(np.finfo(self.dtype).tiny) * 10 * FAR_OUTSIDE * len(self.blocks[0])
+        limit = reach - norms * (1 - self.g) + underflow
+        return np.asarray(np.nextafter(limit.astype(self.dtype), self.dtype(np.inf)))
 
 
-def _bound_on_kth(scores: NDArray[Any], k: int) -> NDArray[Any]:
-    """For each row a number that at least k scores do not exceed, close to the k-th smallest."""
+def _k_smallest(smallest: NDArray[Any], scores: NDArray[Any]) -> NDArray[Any]:
+    """In each row, k numbers that k different scores do not exceed, the largest last; near the k smallest."""
+    k = smallest.shape[1]
     if k == 1:
-        return np.asarray(scores.min(axis=1))
-    # The k-th smallest of the minima of disjoint groups will do, and is much quicker to find.
+        return np.asarray(np.minimum(smallest, scores.min(axis=1, keepdims=True)))
+    # Minima of disjoint groups of scores will do, and are much quicker to sort.
     n = scores.shape[1]
-    per_group = max(1, min(32, n // (4 * k)))
+    per_group = max(1, min(32, n // k))
     groups = n // per_group
     minima = scores[:, : groups * per_group].reshape(len(scores), per_group, groups).min(axis=1)
-    return np.asarray(np.partition(minima, k - 1, axis=1)[:, k - 1])
+    return np.partition(np.concatenate([smallest, minima], axis=1), k - 1, axis=1)[:, :k]
 
 
 def _squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:

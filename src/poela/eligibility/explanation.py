@@ -103,9 +103,11 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
 
 def _why_barred(rule: Eligibility, distance: float | None, probability: float | None, highest: float) -> list[str]:
     reasons = []
-    if rule.radius is not None and distance is not None and not distance <= rule.radius:
-        never = "never logged at this step" if rule.neighbours == "same_step" else "never logged"
-        reasons.append(f"logged beyond the radius {rule.radius:g}" if np.isfinite(distance) else never)
+    if rule.radius is not None and distance is not None:
+        if np.isinf(distance):
+            reasons.append("never logged at this step" if rule.neighbours == "same_step" else "never logged")
+        elif distance > rule.radius:
+            reasons.append(f"logged beyond the radius {rule.radius:g}")
     if rule.minimum_probability is not None and probability is not None:
         if probability == 0:
             reasons.append("the logging policy never takes it here")

@@ -59,17 +59,23 @@ class FittedEligibility:
         """Which actions may be taken [N, A]: at least one for each context, by the fallback where need be."""
         return self.resolve(contexts, steps).mask
 
-    def resolve(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> Eligible:
-        """The mask, where the fallback acted, and what to follow there."""
+    def resolve(
+        self, contexts: ArrayLike, steps: ArrayLike | None = None, distances: FloatArray | None = None
+    ) -> Eligible:
+        """The mask, where the fallback acted, and what to follow there; `distances`, where they are known already."""
         checked, step_numbers = self._checked(contexts, steps)
         rule = self.settings
         probabilities = self.behavior_probabilities(checked) if rule.asks_behavior else None
-        distances = self._distances(checked, step_numbers) if rule.radius is not None else None
+        if rule.radius is None:
+            distances = None
+        elif distances is None:
+            distances = self._distances(checked, step_numbers)
         probable = np.ones((len(checked), self.n_actions), bool)
         if probabilities is not None:
             probable = rule.probable(probabilities)
-        near = probable if distances is None or rule.radius is None else distances <= rule.radius
-        mask: BoolArray = probable & near
+        mask: BoolArray = probable.copy()
+        if rule.radius is not None and distances is not None:
+            mask &= (distances <= rule.radius) & np.isfinite(distances)
         stranded: BoolArray = np.asarray(~mask.any(axis=1))
         followed = None
         if rule.fallback == "behavior" and probabilities is not None:

@@ -1,0 +1,127 @@
+"""Neighbour search against SciPy's brute force, where rounding would mislead it, and in its dull corners."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from poela.core import neighbours
+from poela.core.arrays import FloatArray
+from poela.core.errors import InputError
+from poela.core.neighbours import Neighbours, k_nearest
+
+TREE, PRODUCTS = 2, 20  # features
+
+
+def brute_force(contexts: FloatArray, logged: FloatArray, k: int) -> FloatArray:
+    return np.asarray(np.sort(cdist(contexts, logged, "sqeuclidean"), axis=1)[:, :k])
+
+
+@pytest.mark.parametrize("n_features", [1, TREE, neighbours.TREE_FEATURES, neighbours.TREE_FEATURES + 1, PRODUCTS])
+@pytest.mark.parametrize("k", [1, 2, 50, 300])
+def test_distances_are_those_of_brute_force(n_features: int, k: int) -> None:
+    rng = np.random.default_rng(0)
+    logged, contexts = rng.normal(size=(300, n_features)), rng.normal(size=(70, n_features))
+    rows, squared = k_nearest(contexts, logged, k)
+    np.testing.assert_allclose(squared, brute_force(contexts, logged, k), rtol=1e-13)
+    differences = contexts[:, None] - logged[rows]
+    np.testing.assert_allclose(squared, np.square(differences).sum(axis=2), rtol=1e-13)
+    assert all(len(set(row)) == k for row in rows.tolist())
+
+
+@pytest.mark.parametrize("k", [1, 7, 40])
+def test_many_blocks_and_chunks(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "BLOCK", 32)
+    monkeypatch.setattr(neighbours, "CHUNK", 500)
+    monkeypatch.setattr(neighbours, "REFINED", 10)
+    rng = np.random.default_rng(1)
+    logged, contexts = rng.normal(size=(333, PRODUCTS)), rng.normal(size=(50, PRODUCTS))
+    np.testing.assert_allclose(k_nearest(contexts, logged, k)[1], brute_force(contexts, logged, k), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("offset", "spread"),
+    [(0.0, 1.0), (1e4, 1.0), (1e9, 1.0), (0.0, 1e-30), (0.0, 1e30), (1e30, 1e20)],
+)
+def test_no_offset_or_unit_misleads_the_search(offset: float, spread: float) -> None:
+    rng = np.random.default_rng(2)
+    logged = offset + spread * rng.normal(size=(400, PRODUCTS))
+    contexts = offset + spread * rng.normal(size=(50, PRODUCTS))
+    np.testing.assert_allclose(k_nearest(contexts, logged, 3)[1], brute_force(contexts, logged, 3), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_features", [TREE, PRODUCTS])
+def test_clusters_that_float32_cannot_tell_apart(n_features: int) -> None:
+    rng = np.random.default_rng(3)
+    centres = 100.0 * rng.normal(size=(4, n_features))
+    logged = np.repeat(centres, 100, axis=0) + 1e-9 * rng.normal(size=(400, n_features))
+    contexts = np.repeat(centres, 5, axis=0) + 1e-9 * rng.normal(size=(20, n_features))
+    # Differences of about 1e-9 between numbers of about 100 have six digits left.
+    np.testing.assert_allclose(k_nearest(contexts, logged, 2)[1], brute_force(contexts, logged, 2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_features", [TREE, PRODUCTS])
+def test_an_outlier_changes_nothing(n_features: int) -> None:
+    rng = np.random.default_rng(4)
+    logged, contexts = rng.normal(size=(300, n_features)), rng.normal(size=(40, n_features))
+    rows, squared = k_nearest(contexts, logged, 2)
+    with_outlier = np.concatenate([logged, np.full((1, n_features), 1e12)])
+    rows_too, squared_too = k_nearest(contexts, with_outlier, 2)
+    np.testing.assert_array_equal(rows, rows_too)
+    np.testing.assert_array_equal(squared, squared_too)
+
+
+@pytest.mark.parametrize("n_features", [TREE, PRODUCTS])
+def test_equal_contexts_come_in_the_order_of_the_log(n_features: int) -> None:
+    logged = np.zeros((6, n_features))
+    logged[3] = -0.0
+    logged[1] = 1.0
+    rows, squared = k_nearest(np.zeros((2, n_features)), logged, 6)
+    np.testing.assert_array_equal(rows, [[0, 2, 3, 4, 5, 1]] * 2)
+    np.testing.assert_array_equal(squared[:, :5], 0)
+    np.testing.assert_array_equal(k_nearest(np.zeros((1, n_features)), logged, 2)[0], [[0, 2]])
+
+
+def test_a_lattice_full_of_ties() -> None:
+    side = np.arange(6.0)
+    logged = np.stack(np.meshgrid(side, side, side), axis=-1).reshape(-1, 3)
+    centres = logged[(logged < 5).all(axis=1)] + 0.5
+    search = Neighbours(logged)
+    np.testing.assert_array_equal(search.nearest(centres)[1], 0.75)
+    rows, squared = search.k_nearest(centres, 8)
+    np.testing.assert_array_equal(squared, 0.75)
+    assert all(len(set(row)) == 8 for row in rows.tolist())
+
+
+def test_the_first_of_tied_rows_does_not_depend_on_how_many_are_asked_for() -> None:
+    logged = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    search = Neighbours(logged)
+    whole = search.k_nearest(np.zeros((1, 2)), 4)[0][0]
+    for k in (1, 2, 3):
+        np.testing.assert_array_equal(search.k_nearest(np.zeros((1, 2)), k)[0][0], whole[:k])
+
+
+def test_without_features_everything_is_at_distance_zero() -> None:
+    rows, squared = k_nearest(np.empty((2, 0)), np.empty((3, 0)), 2)
+    np.testing.assert_array_equal(rows, [[0, 1], [0, 1]])
+    np.testing.assert_array_equal(squared, 0)
+
+
+def test_nothing_asked_nothing_found() -> None:
+    for n_features in (TREE, PRODUCTS):
+        rows, squared = k_nearest(np.empty((0, n_features)), np.zeros((3, n_features)), 2)
+        assert rows.shape == squared.shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("contexts", "logged", "k", "words"),
+    [
+        ([[0.0]], [[0.0], [1.0]], 3, "3 neighbours were asked for among 2"),
+        ([[0.0]], [[0.0], [1.0]], 0, "0 neighbours were asked for among 2"),
+        ([[0.0, 1.0]], [[0.0], [1.0]], 1, r"contexts must have shape \(rows, 1\), not \(1, 2\)"),
+        ([[np.nan]], [[0.0], [1.0]], 1, "contexts hold NaN or infinity"),
+        ([[0.0]], np.empty((0, 1)), 1, "at least one row"),
+    ],
+)
+def test_bad_input_is_said_in_one_sentence(contexts: FloatArray, logged: FloatArray, k: int, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        k_nearest(contexts, logged, k)
