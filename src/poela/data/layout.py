@@ -37,7 +37,6 @@ class LogLayout:
     actions: "tuple[ActionName, ...] | None" = None
 
     def __post_init__(self) -> None:
-        context: Any = self.context
         propensity: Any = self.propensity
         actions = _plain(self.actions)
         if isinstance(propensity, Mapping):
@@ -46,7 +45,7 @@ class LogLayout:
                 raise InputError("propensity and actions name different actions: give a column for each action")
             propensity = [propensity[name] for name in actions or ()]
         kept = {
-            "context": (context,) if isinstance(context, str) else _plain(context),
+            "context": _plain(self.context),
             "propensity": propensity if isinstance(propensity, str) else _plain(propensity),
             "actions": actions,
         }
@@ -66,7 +65,7 @@ class LogLayout:
             propensity = every or ("propensity" if "propensity" in columns else None)
         taken = {self.episode, self.step, self.action, self.reward, "propensity"}
         taken |= set((propensity,) if isinstance(propensity, str) else propensity or ())
-        rest = tuple(name for name in columns if name not in taken and not name.startswith(PREFIX))
+        rest = tuple(name for name in dict.fromkeys(columns) if name not in taken and not name.startswith(PREFIX))
         return replace(self, propensity=propensity, context=rest if self.context is None else self.context)
 
     def propensity_columns(self) -> tuple[str, ...]:
@@ -146,9 +145,12 @@ def quoted(names: Sequence[object]) -> str:
     return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
 
 
-def _plain(values: Iterable[Any] | None) -> tuple[Any, ...] | None:
-    """Some names as a tuple of Python's own text and numbers, rather than NumPy's."""
-    return None if values is None else tuple(getattr(value, "item", lambda value=value: value)() for value in values)
+def _plain(values: Any) -> tuple[Any, ...] | None:
+    """One name or several as a tuple of Python's own text and numbers, rather than NumPy's."""
+    if values is None:
+        return None
+    several = values if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
+    return tuple(value.item() if hasattr(value, "item") else value for value in several)
 
 
 def _type_problems(layout: LogLayout) -> list[str]:

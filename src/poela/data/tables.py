@@ -125,10 +125,10 @@ def table_of(logs: Trajectories) -> "pa.Table":
     import pyarrow as pa
 
     names = [str(name) for name in logs.action_names]
-    parts = ["episode", "step", "action", "reward", "propensity"]
+    parts = ["episode", "step", "action", "reward", "propensity", ""]
     clashes = [name for name in logs.feature_names if name in parts or name.startswith(PREFIX)]
     if clashes:
-        raise InputError(f"features {quoted(clashes)} have the names of other columns: rename them")
+        raise InputError(f"features {quoted(clashes)} have no name or that of another column: rename them")
     columns = {
         "episode": pa.array(logs.episode_ids).take(pa.array(logs.episode_of_step)),
         "step": logs.step_numbers,

@@ -1,0 +1,111 @@
+"""Files that are damaged, truncated or no logs at all: one sentence, and nothing of their content."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from tests.data.log_files import arrow, parquet
+
+from poela import InputError, read_logs
+
+SOUND: dict[str, list[Any]] = {
+    "episode": [1, 1, 2, 2, 3, 3],
+    "step": [0, 1, 0, 1, 0, 1],
+    "age": [0.5, 1.0, 1.5, 2.0, 2.5, 3.0],
+    "action": ["a", "b", "a", "b", "a", "b"],
+    "reward": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0],
+}
+
+
+def problems(source: Any) -> list[str]:
+    with pytest.raises(InputError) as error:
+        read_logs(source)
+    return list(error.value.problems)
+
+
+DAMAGED = "cannot be read: it is damaged, truncated or not what its name says; write it again"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.99])
+@pytest.mark.parametrize("write", [parquet, arrow])
+def test_a_truncated_file(write: Any, share: float, tmp_path: Path) -> None:
+    path = write(pa.table(SOUND), tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    assert problems(path) == [f"{path} {DAMAGED}"]
+
+
+def test_a_parquet_file_with_garbled_pages(tmp_path: Path) -> None:
+    path = parquet(pa.table({name: column * 500 for name, column in SOUND.items()}), tmp_path)
+    content = bytearray(path.read_bytes())
+    content[100:400] = bytes(255 - byte for byte in content[100:400])
+    path.write_bytes(bytes(content))
+    assert problems(path) == [f"{path} {DAMAGED}"]
+
+
+def test_an_arrow_file_with_garbled_text_offsets(tmp_path: Path) -> None:
+    path = arrow(pa.table(SOUND), tmp_path)
+    content = path.read_bytes()
+    offsets = np.arange(7, dtype=np.int32).tobytes()
+    assert offsets in content
+    path.write_bytes(content.replace(offsets, np.full(7, 2**30, np.int32).tobytes()))
+    assert problems(path) == [f"{path} {DAMAGED}"]
+
+
+FILES: dict[str, tuple[str, bytes, str]] = {
+    "CSV as Parquet": ("logs.parquet", b"episode,step\n1,2\n", DAMAGED),
+    "Parquet as Arrow": ("logs.arrow", b"PAR1\x15\x04\x15PAR1", DAMAGED),
+    "empty CSV": ("logs.csv", b"", "is empty: it needs a header and a row for each decision"),
+    "binary CSV": (
+        "logs.csv",
+        b"PAR1\x00\xff\n1,\xfe",
+        "cannot be read as CSV: it is not text in UTF-8; write it again as that",
+    ),
+    "latin CSV": (
+        "logs.csv",
+        "episode,step,x,action,reward\n1,0,1,é,1\n".encode("latin-1"),
+        "cannot be read as CSV: it is not text in UTF-8; write it again as that",
+    ),
+    "ragged CSV": (
+        "logs.csv",
+        b"episode,step\n1,0\n1,1,7\n1\n",
+        "cannot be read as CSV: 2 rows have more or fewer cells than the header, first row 2; write it again",
+    ),
+    "truncated CSV": (
+        "logs.csv",
+        b"episode,step\n1,0\n1",
+        "cannot be read as CSV: 1 row has more or fewer cells than the header, first row 2; write it again",
+    ),
+    "semicolons": (
+        "logs.csv",
+        b"episode;step\n1;0\n",
+        "is not separated by commas: write it again with commas between cells",
+    ),
+    "damaged gzip": ("logs.csv.gz", b"\x1f\x8b\x08\x00rubbish", DAMAGED),
+    "unknown kind": ("logs.txt", b"1", "is of an unknown kind (.txt): give a .parquet, .csv, .arrow or .feather file"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "sentence"), FILES.values(), ids=list(FILES))
+def test_files_that_are_no_logs(name: str, content: bytes, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert problems(tmp_path / name) == [f"{tmp_path / name} {sentence}"]
+
+
+def test_a_saved_row_index_is_not_taken_for_a_feature(tmp_path: Path) -> None:
+    pd.DataFrame(SOUND).to_csv(tmp_path / "logs.csv")
+    assert problems(tmp_path / "logs.csv") == [
+        "a column has no name (a saved index?): drop it, or name the context columns"
+    ]
+    assert read_logs(tmp_path / "logs.csv", context=["age"]).n_features == 1
+    pd.DataFrame(SOUND, index=list("abcdef")).to_parquet(tmp_path / "logs.parquet")
+    assert read_logs(tmp_path / "logs.parquet").feature_names == ("age",)
+
+
+def test_sources_that_are_none(tmp_path: Path) -> None:
+    assert problems(tmp_path / "none.csv") == [f"{tmp_path / 'none.csv'} does not exist: check the path"]
+    assert problems(tmp_path) == [f"{tmp_path} is a directory: give one file"]
+    assert problems(7) == ["cannot read logs from a int: give a path, an Arrow table or a data frame"]
