@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.data.log_files import arrow, parquet
+from tests.data.log_files import arrow, csv, parquet
 
-from poela import InputError, read_logs
+from poela import InputError, Trajectories, read_logs
 
 SOUND: dict[str, list[Any]] = {
     "episode": [1, 1, 2, 2, 3, 3],
@@ -109,3 +109,24 @@ def test_sources_that_are_none(tmp_path: Path) -> None:
     assert problems(tmp_path / "none.csv") == [f"{tmp_path / 'none.csv'} does not exist: check the path"]
     assert problems(tmp_path) == [f"{tmp_path} is a directory: give one file"]
     assert problems(7) == ["cannot read logs from a int: give a path, an Arrow table or a data frame"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("write", [parquet, arrow, csv])
+def test_random_damage_ends_in_logs_or_in_a_sentence(write: Any, seed: int, tmp_path: Path) -> None:
+    path = Path(write(pa.table({name: column * 20 for name, column in SOUND.items()}), tmp_path))
+    content = np.frombuffer(path.read_bytes(), np.uint8)
+    rng = np.random.default_rng(seed)
+    outcomes = set()
+    for _ in range(20):
+        damaged = content.copy()
+        damaged[rng.integers(0, len(content), 5)] = rng.integers(0, 256, 5)
+        # A new file each time: a mapped file must not change under the reader.
+        place = tmp_path / f"{len(list(tmp_path.iterdir()))}{path.suffix}"
+        place.write_bytes(damaged.tobytes())
+        try:
+            outcomes.add(type(read_logs(place, context=["age"])))
+        except InputError as error:
+            outcomes.add(type(error))
+    assert outcomes <= {Trajectories, InputError}
+    assert InputError in outcomes

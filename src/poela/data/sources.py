@@ -69,7 +69,7 @@ def readable(source: Any) -> Iterator[None]:
         raise InputError(f"{name} does not exist: check the path") from None
     except PermissionError:
         raise InputError(f"{name} may not be read: ask for permission") from None
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         raise InputError(
             f"{name} cannot be read: it is damaged, truncated or not what its name says; write it again"
         ) from None
@@ -92,11 +92,30 @@ def _parquet(path: Path) -> Source:
     # A small read buffer keeps the memory flat, however large the file's row groups are.
     file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
 
-    def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
-        return iter(file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)))
+    rows = file.metadata.num_rows
 
-    # Parquet picks 'a.b' along with 'a'; looking up by name afterwards takes only what was asked for.
-    return Source(file.schema_arrow, file.metadata.num_rows, lambda name: file.read([name])[name], batches)
+    def read(name: str) -> "pa.ChunkedArray":
+        # Parquet picks 'a.b' along with 'a', so the column is looked up by its name.
+        column = file.read([name])[name]
+        _expect(rows, len(column))
+        return column
+
+    def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
+        seen = 0
+        for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)):
+            seen += len(batch)
+            yield batch
+        _expect(rows, seen)
+
+    return Source(file.schema_arrow, rows, read, batches)
+
+
+def _expect(rows: int, found: int) -> None:
+    """A damaged file may hold columns of other lengths than it says."""
+    import pyarrow as pa
+
+    if rows != found:
+        raise pa.ArrowInvalid(f"{found} rows instead of {rows}")
 
 
 def _arrow_file(path: Path) -> "pa.Table":
