@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.data.log_files import arrow, csv, parquet
 
-from poela import InputError, Trajectories, read_logs
+from poela import InputError, read_logs
 
 SOUND: dict[str, list[Any]] = {
     "episode": [1, 1, 2, 2, 3, 3],
@@ -117,7 +117,7 @@ def test_random_damage_ends_in_logs_or_in_a_sentence(write: Any, seed: int, tmp_
     path = Path(write(pa.table({name: column * 20 for name, column in SOUND.items()}), tmp_path))
     content = np.frombuffer(path.read_bytes(), np.uint8)
     rng = np.random.default_rng(seed)
-    outcomes = set()
+    refused = 0
     for _ in range(20):
         damaged = content.copy()
         damaged[rng.integers(0, len(content), 5)] = rng.integers(0, 256, 5)
@@ -125,8 +125,7 @@ def test_random_damage_ends_in_logs_or_in_a_sentence(write: Any, seed: int, tmp_
         place = tmp_path / f"{len(list(tmp_path.iterdir()))}{path.suffix}"
         place.write_bytes(damaged.tobytes())
         try:
-            outcomes.add(type(read_logs(place, context=["age"])))
-        except InputError as error:
-            outcomes.add(type(error))
-    assert outcomes <= {Trajectories, InputError}
-    assert InputError in outcomes
+            read_logs(place, context=["age"])
+        except InputError:
+            refused += 1
+    assert refused > 0
