@@ -1,16 +1,17 @@
 """What the weights say about an estimate: how many episodes carry it, and how heavy their tail is."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from poela.behavior.calibration import reliability
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.ragged import step_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.pareto import pareto_k
 from poela.evaluation.weights import LogWeights, effective_sample_size
-
-CALIBRATION_BINS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,15 @@ class Diagnostics:
     ineligible_steps: int  # steps whose logged action the policy never takes
     truncated_share: float  # of episodes
     stranded_steps: int | None = None  # steps where nothing was near and the policy fell back
-    calibration_error: float | None = None  # of the propensities of all actions, where logged
+    calibration_error: float | None = None  # of the propensities, where those of all actions are logged
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "Diagnostics":
+        """From plain values, such as JSON holds; null becomes NaN where a number may be unknown."""
+        optional = ("stranded_steps", "calibration_error")
+        parts = {name: np.nan if value is None and name not in optional else value for name, value in document.items()}
+        by_step = np.array(document["ess_by_step"], np.float64)  # None becomes NaN
+        return cls(**{**parts, "ess_by_step": by_step})
 
 
 def diagnose(
@@ -142,9 +151,9 @@ def _log_sums(groups: IntArray, log_values: FloatArray, count: int) -> FloatArra
 
 
 def calibration_error(logs: Trajectories) -> float | None:
-    """Expected calibration error of logged propensities of all actions: mean |probability − frequency| over bins.
+    """Expected calibration error of the logged propensities (of the likeliest action, in ten bins; Guo et al. 2017).
 
-    None where only the logged action's propensity is known: then no frequency can be computed.
+    None where only the logged action's propensity is known: then there is nothing to compare it with.
 
     >>> contexts, half = np.zeros((4, 1)), np.full((4, 2), 0.5)
     >>> calibration_error(Trajectories(contexts, [0, 1, 0, 1], np.zeros(4), [0, 4], propensities=half))
@@ -152,8 +161,6 @@ def calibration_error(logs: Trajectories) -> float | None:
     """
     if logs.propensities is None or logs.propensities.ndim == 1:
         return None
-    predicted = logs.propensities.ravel()
-    bins = np.minimum((predicted * CALIBRATION_BINS).astype(np.intp), CALIBRATION_BINS - 1)
-    taken = bins.reshape(logs.propensities.shape)[np.arange(logs.n_steps), logs.actions]
-    gaps = np.bincount(bins, predicted, CALIBRATION_BINS) - np.bincount(taken, minlength=CALIBRATION_BINS)
-    return float(np.abs(gaps).sum() / len(predicted))
+    likeliest = logs.propensities.argmax(axis=1)
+    highest = logs.propensities[np.arange(logs.n_steps), likeliest]
+    return reliability(highest, likeliest == logs.actions).error

@@ -8,9 +8,15 @@ from typing import Any
 from poela.evaluation.diagnostics import Diagnostics
 
 
+_NUMBERS = ("value", "ess", "standard_error")
+
+
 @dataclass(frozen=True)
 class Estimate:
-    """The value of a policy, its interval, and the diagnostics, verdict and warnings that belong to it."""
+    """The value of a policy, its interval, and the diagnostics, verdict and warnings that belong to it.
+
+    `low`, `high`, `level` and `interval` are None where no interval was asked for, or none could be computed.
+    """
 
     value: float
     low: float | None
@@ -40,6 +46,13 @@ class Estimate:
         """Plain values for JSON; what is not a finite number becomes null."""
         result: dict[str, Any] = plain(self)
         return result
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "Estimate":
+        """The estimate that `to_dict` described; numbers that were not finite come back as NaN."""
+        parts = {**document, "warnings": tuple(document["warnings"])}
+        parts["diagnostics"] = Diagnostics.from_dict(document["diagnostics"])
+        return cls(**{name: math.nan if parts[name] is None and name in _NUMBERS else parts[name] for name in parts})
 
 
 def plain(value: Any) -> Any:

@@ -110,6 +110,11 @@ class Estimator:
     weights: Literal["episode", "truncated", "running", "none"]
     model: Literal["none", "fitted", "given"] = "none"
 
+    @property
+    def uses_policy(self) -> bool:
+        """Whether the target policy matters at all."""
+        return self.weights != "none" or self.model != "none"
+
 
 ESTIMATORS: Mapping[str, Estimator] = {
     "is": Estimator(importance_sampling, "episode"),

@@ -1,5 +1,6 @@
 """`evaluate`: from a policy and logged episodes to an `Estimate`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ def evaluate(
     truncation: float = DEFAULT_TRUNCATION,
     q: Regressor | QValues = "ridge",
     folds: int = 5,
+    history: int = 1,
     clusters: ArrayLike | None = None,
     bounds: Bounds | None = None,
     resamples: int = DEFAULT_RESAMPLES,
@@ -39,8 +41,8 @@ def evaluate(
     """The value of any policy (an object with `probabilities(contexts)`) on logs that carry propensities.
 
     `estimator` and `interval` are names from `ESTIMATORS` and `INTERVALS`; `interval=None` skips the interval.
-    `q` is the model behind the doubly robust family and fitted-Q evaluation: "ridge" or "boosted" (fitted here, on
-    other `folds` than the episodes they value), or an object with `q(trajectories)`.
+    `q` is the model behind the doubly robust family and fitted-Q evaluation: an object with `q(trajectories)`, or
+    "ridge" or "boosted": fitted here, on other `folds` than the episodes they value, with `history` earlier steps.
     `clusters` names the independent unit of each episode, such as the patient of a stay.
 
     >>> class Always:
@@ -53,12 +55,16 @@ def evaluate(
     (1.0, 1.0, 1.0, 20.0)
     """
     chosen = _checked(policy, logs, estimator, interval, discount, truncation, q)
-    units = None if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
-    probabilities = None if chosen.weights == chosen.model == "none" else probabilities_along(policy, logs)
-    values = None
-    if chosen.model != "none" and probabilities is not None:
-        values = _model_values(q, probabilities, logs, discount, folds, seed, units)
-    evidence = Evidence(_weights(probabilities, logs), logs, discount, truncation, values)
+    units = _units(clusters, logs)
+    weights, values = LogWeights(np.zeros(logs.n_steps), logs.offsets), None
+    if chosen.uses_policy:
+        probabilities = probabilities_along(policy, logs)
+        if logs.propensities is not None:
+            weights = weights_of(probabilities, logs)
+        if chosen.model != "none":
+            fit = {"discount": discount, "folds": folds, "history": history, "seed": seed, "clusters": units}
+            values = _model_values(q, probabilities, logs, fit)
+    evidence = Evidence(weights, logs, discount, truncation, values)
     contributions = chosen.function(evidence)
     diagnostics = _diagnostics(policy, evidence, chosen)
     found = None
@@ -93,27 +99,21 @@ def standard_error(contributions: Contributions) -> float:
     return float(np.sqrt(np.square(contributions.influence).sum()) / contributions.n_episodes)
 
 
-def _weights(probabilities: FloatArray | None, logs: Trajectories) -> LogWeights:
-    """Of the target policy; weight 1 for the logging policy itself, and where a model alone gives the estimate."""
-    if probabilities is None or logs.propensities is None:
-        return LogWeights(np.zeros(logs.n_steps), logs.offsets)
-    return weights_of(probabilities, logs)
+def _units(clusters: ArrayLike | None, logs: Trajectories) -> IntArray | None:
+    """The independent unit of each episode, numbered; None where each episode is one."""
+    if clusters is None:
+        return None
+    names = np.asarray(clusters)
+    if names.shape != (logs.n_episodes,):
+        raise InputError(f"clusters must name one unit for each of the {logs.n_episodes} episodes, not {names.shape}")
+    return np.asarray(np.unique(names, return_inverse=True)[1], np.int64)
 
 
-def _model_values(
-    q: Regressor | QValues,
-    probabilities: FloatArray,
-    logs: Trajectories,
-    discount: float,
-    folds: int,
-    seed: int,
-    units: IntArray | None,
-) -> ModelValues:
+def _model_values(q: Any, probabilities: FloatArray, logs: Trajectories, fit: Mapping[str, Any]) -> ModelValues:
     if not isinstance(q, str):
         return given_values(q, probabilities, logs)
-    return cross_fitted_values(
-        probabilities, logs, regressor=q, discount=discount, folds=folds, seed=seed, clusters=units
-    )
+    regressor: Any = q
+    return cross_fitted_values(probabilities, logs, regressor=regressor, **fit)
 
 
 def _diagnostics(policy: Any, evidence: Evidence, chosen: Estimator) -> Diagnostics:

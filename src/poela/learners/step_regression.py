@@ -22,6 +22,7 @@ FEWEST_ROWS = 50
 MOST_FEATURES_IN_PAIRS = 20
 # Standardised features are held within this, so that a quadratic does not explode far from the data.
 FARTHEST = 5.0
+PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
 class StepModel(Protocol):
@@ -113,12 +114,11 @@ def fit_backward(
     mask: BoolArray | None = None,
     regressor: Regressor = "ridge",
     discount: float = 1.0,
-    penalty: float = 1.0,
     seed: int = 0,
 ) -> StepQ:
     """Q of a policy (`target="policy"`), or of acting best from each next step on (`target="max"`).
 
-    `mask` [N, A] says which actions the maximum may consider at each training step; `penalty` is the ridge's.
+    `mask` [N, A] says which actions the maximum may consider at each training step.
 
     >>> contexts, actions = np.zeros((400, 1)), np.arange(400) // 2 % 2
     >>> logs = Trajectories(contexts, actions, np.where(actions == 1, 3.0, 1.0), np.arange(0, 401, 2))
@@ -140,7 +140,7 @@ def fit_backward(
         pool = np.concatenate([rows, pool])[: max(len(rows), needed)]
         model: StepModel
         if regressor == "ridge":
-            model = fit_ridge(train.contexts[pool], train.actions[pool], targets[pool], train.n_actions, penalty)
+            model = fit_ridge(train.contexts[pool], train.actions[pool], targets[pool], train.n_actions)
         else:
             model = fit_boosted(train.contexts[pool], train.actions[pool], targets[pool], train.n_actions, seed)
         models.append(model)
@@ -162,9 +162,7 @@ def _following(train: Trajectories, target: str, policy: Any, mask: BoolArray | 
     return lambda rows, q: np.asarray((probabilities[rows] * q).sum(axis=1))
 
 
-def fit_ridge(
-    contexts: Float32Array, actions: IntArray, targets: FloatArray, n_actions: int, penalty: float
-) -> RidgeStep:
+def fit_ridge(contexts: Float32Array, actions: IntArray, targets: FloatArray, n_actions: int) -> RidgeStep:
     """One ridge for all actions together, then one for each action on what it leaves over.
 
     So an action seen often gets its own regression, one seen rarely stays near the average, one never seen is average.
@@ -173,14 +171,42 @@ def fit_ridge(
     center, spread = columns.mean(axis=0), columns.std(axis=0)
     scale = np.where(spread > 1e-6 * (1 + np.abs(center)), spread, np.inf)
     features = quadratic_features(contexts, center, scale)
-    shrink = np.full(features.shape[1], penalty)
-    shared = _solve(features, targets, np.r_[0.0, shrink[1:]])
+    base = targets.mean()
+    shared = ridge(features, targets - base)
+    shared[0] += base
     left = targets - features @ shared
     coefficients = np.tile(shared, (n_actions, 1))
     for action in np.unique(actions):
         taken = actions == action
-        coefficients[action] += _solve(features[taken], left[taken], shrink)
+        coefficients[action] += ridge(features[taken], left[taken])
     return RidgeStep(readonly(center, np.float64), readonly(scale, np.float64), readonly(coefficients, np.float64))
+
+
+def ridge(features: FloatArray, targets: FloatArray) -> FloatArray:
+    """Ridge coefficients [p], with the penalty of `PENALTIES` that predicts best when each row is left out in turn.
+
+    >>> x = np.linspace(-1, 1, 50)
+    >>> ridge(np.column_stack([np.ones(50), x]), 2 + 3 * x).round(2)
+    array([2., 3.])
+    """
+    rows, width = features.shape
+    # The smaller of the two Gram matrices has all the singular values.
+    if rows >= width:
+        squares, right = np.linalg.eigh(features.T @ features)
+        scores = features @ right
+    else:
+        squares, left = np.linalg.eigh(features @ features.T)
+        scores = left * np.sqrt(np.maximum(squares, 0.0))
+    squares = np.maximum(squares, 0.0)
+    projected = scores.T @ targets
+    inverse = 1 / (squares + np.array(PENALTIES)[:, None])  # [penalties, components]
+    left_over = targets - (inverse * projected) @ scores.T
+    leverage = inverse @ np.square(scores).T
+    best = np.square(left_over / np.maximum(1 - leverage, 1e-6)).sum(axis=1).argmin()
+    if rows >= width:
+        return np.asarray(right @ (inverse[best] * projected))
+    dual = left @ ((left.T @ targets) * inverse[best])
+    return np.asarray(features.T @ dual)
 
 
 def quadratic_features(contexts: Float32Array, center: FloatArray, scale: FloatArray) -> FloatArray:
@@ -193,13 +219,6 @@ def quadratic_features(contexts: Float32Array, center: FloatArray, scale: FloatA
     width = z.shape[1]
     i, j = np.triu_indices(width) if width <= MOST_FEATURES_IN_PAIRS else (np.arange(width), np.arange(width))
     return np.hstack([np.ones((len(z), 1)), z, z[:, i] * z[:, j]])
-
-
-def _solve(features: FloatArray, targets: FloatArray, shrink: FloatArray) -> FloatArray:
-    gram = features.T @ features
-    # A trace of jitter keeps the unpenalised intercept solvable whatever the rows are.
-    gram[np.diag_indices_from(gram)] += shrink + 1e-10 * len(features)
-    return np.asarray(np.linalg.solve(gram, features.T @ targets))
 
 
 def fit_boosted(
