@@ -35,10 +35,11 @@ class Diagnostics:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Diagnostics":
         """From plain values, such as JSON holds; null becomes NaN where a number may be unknown."""
+        parts: dict[str, Any] = dict(document)
         optional = ("stranded_steps", "calibration_error")
-        parts = {name: np.nan if value is None and name not in optional else value for name, value in document.items()}
-        by_step = np.array(document["ess_by_step"], np.float64)  # None becomes NaN
-        return cls(**{**parts, "ess_by_step": by_step})
+        parts |= {name: np.nan for name, value in document.items() if value is None and name not in optional}
+        parts["ess_by_step"] = np.array(document["ess_by_step"], np.float64)  # null becomes NaN
+        return cls(**parts)
 
 
 def diagnose(

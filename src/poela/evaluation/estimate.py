@@ -7,7 +7,6 @@ from typing import Any
 
 from poela.evaluation.diagnostics import Diagnostics
 
-
 _NUMBERS = ("value", "ess", "standard_error")
 
 
@@ -50,9 +49,10 @@ class Estimate:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Estimate":
         """The estimate that `to_dict` described; numbers that were not finite come back as NaN."""
-        parts = {**document, "warnings": tuple(document["warnings"])}
-        parts["diagnostics"] = Diagnostics.from_dict(document["diagnostics"])
-        return cls(**{name: math.nan if parts[name] is None and name in _NUMBERS else parts[name] for name in parts})
+        parts: dict[str, Any] = dict(document)
+        parts |= {name: math.nan for name in _NUMBERS if parts[name] is None}
+        parts |= {"diagnostics": Diagnostics.from_dict(parts["diagnostics"]), "warnings": tuple(parts["warnings"])}
+        return cls(**parts)
 
 
 def plain(value: Any) -> Any:
