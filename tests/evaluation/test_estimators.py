@@ -111,7 +111,8 @@ def slow_magic(evidence: Evidence) -> float:
     width = len(returns)
     on_simplex: Any = {"type": "eq", "fun": lambda x: x.sum() - 1, "jac": lambda x: np.ones(width)}
     exactly: Any = {"ftol": 1e-16, "maxiter": 1000}
-    found = minimize(
+    solve: Any = minimize
+    found = solve(
         lambda x: float(x @ error @ x),
         np.full(width, 1 / width),
         jac=lambda x: 2 * error @ x,

@@ -139,7 +139,7 @@ def ess_by_step(weights: LogWeights) -> FloatArray:
 
     sums, squares = log_totals(1.0), log_totals(2.0)
     alive = sums > -np.inf
-    return np.exp(2 * sums - squares, out=np.zeros(horizon), where=alive)
+    return np.where(alive, np.exp(np.where(alive, 2 * sums, 0.0) - np.where(alive, squares, 0.0)), 0.0)
 
 
 def _log_sums(groups: IntArray, log_values: FloatArray, count: int) -> FloatArray:
