@@ -90,14 +90,16 @@ def test_a_lattice_full_of_ties() -> None:
     rows, squared = search.k_nearest(centres, 8)
     np.testing.assert_array_equal(squared, 0.75)
     assert all(len(set(row)) == 8 for row in rows.tolist())
+    for k in range(1, 8):  # which of the tied rows comes first does not depend on how many are asked for
+        np.testing.assert_array_equal(search.k_nearest(centres, k)[0], rows[:, :k])
 
 
-def test_the_first_of_tied_rows_does_not_depend_on_how_many_are_asked_for() -> None:
-    logged = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    search = Neighbours(logged)
-    whole = search.k_nearest(np.zeros((1, 2)), 4)[0][0]
-    for k in (1, 2, 3):
-        np.testing.assert_array_equal(search.k_nearest(np.zeros((1, 2)), k)[0][0], whole[:k])
+@pytest.mark.parametrize("n_features", [TREE, PRODUCTS])
+@pytest.mark.parametrize("away", [1e3, 1e9, 1e30])
+def test_contexts_far_away_from_everything_logged(n_features: int, away: float) -> None:
+    rng = np.random.default_rng(5)
+    logged, contexts = rng.normal(size=(300, n_features)), away * rng.normal(size=(40, n_features))
+    np.testing.assert_allclose(k_nearest(contexts, logged, 2)[1], brute_force(contexts, logged, 2), rtol=1e-12)
 
 
 def test_without_features_everything_is_at_distance_zero() -> None:

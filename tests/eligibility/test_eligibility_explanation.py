@@ -54,6 +54,13 @@ def test_reasons_of_the_probability_rule(logs: Trajectories) -> None:
     assert [action.probability for action in explanation.actions] == [0.68, 0.3, 0.02, 0.0]
 
 
+def test_reasons_of_the_relative_rule(logs: Trajectories) -> None:
+    explanation = Eligibility(relative_probability=0.3).fit(logs, Fixed()).explain([0.1])
+    assert [action.eligible for action in explanation.actions] == [True, True, False, False]
+    assert explanation.actions[1].why == "probable enough"
+    assert explanation.actions[2].why == "probability 0.02 is not above 0.3 of the most probable action's"
+
+
 def test_two_rules_give_two_reasons(logs: Trajectories) -> None:
     explanation = Eligibility(radius=0.5, minimum_probability=0.1).fit(logs, Fixed()).explain([0.1])
     assert explanation.actions[0].why == "logged within the radius 0.5 and probable enough"
@@ -85,8 +92,9 @@ def test_same_step(logs: Trajectories) -> None:
 
 
 def test_thinned_cases_carry_positions_instead_of_ids(logs: Trajectories) -> None:
-    explanation = Radius(0.5).fit(logs).thinned(gap=0.0).explain([2.0])
-    assert [case.episode for case in explanation.actions[1].cases] == [1]
+    explanation = Radius(0.5).fit(logs).thinned(gap=0.05).explain([2.0])
+    assert [(case.row, case.episode) for case in explanation.actions[0].cases] == [(2, 0), (0, 0)]
+    assert [(case.row, case.episode) for case in explanation.actions[1].cases] == [(3, 1)]
 
 
 def test_it_prints_as_a_table_and_goes_to_json(logs: Trajectories) -> None:

@@ -23,6 +23,7 @@ def logs() -> Trajectories:
         ({"radius": -0.1}, "radius is -0.1: it must be 0 or more"),
         ({"radius": np.nan}, "radius is nan: it must be 0 or more"),
         ({"minimum_probability": 1.5}, "minimum_probability is 1.5: it must lie between 0 and 1"),
+        ({"relative_probability": -1.0}, "relative_probability is -1.0: it must lie between 0 and 1"),
         ({"metric": "cosine"}, "metric is 'cosine': choose 'mean_squared' or 'euclidean'"),
         ({"neighbours": "some"}, "neighbours is 'some': choose 'pooled' or 'same_step'"),
         ({"fallback": "none"}, "fallback is 'none': choose 'nearest' or 'behavior' or 'all'"),

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
@@ -97,6 +98,15 @@ def test_nearest_to_a_minimum_probability_is_the_most_probable(logs: Trajectorie
     np.testing.assert_array_equal(resolved.stranded, [True, True, False])
 
 
+def test_relative_probability(logs: Trajectories) -> None:
+    rule = Eligibility(relative_probability=0.25)
+    contexts = [[0.125, 0.0], [0.25, 0.0], [0.5, 0.0], [0.9, 0.0]]
+    resolved = rule.fit(logs, ByFirstFeature()).resolve(contexts)
+    expected = [[True, False, False], [True, True, False], [True, True, False], [False, True, False]]
+    np.testing.assert_array_equal(resolved.mask, expected)
+    assert resolved.n_stranded == 0
+
+
 def test_an_action_must_pass_both_rules(logs: Trajectories) -> None:
     fitted = Eligibility(radius=0.5, minimum_probability=0.25).fit(logs, ByFirstFeature())
     # At (½, ½) both are near and probable; at (¼, ¼) only action 0 is near; at (1, 0.1) it is near and improbable.
@@ -116,6 +126,14 @@ def test_logged_propensities_stand_in_for_a_behavior_model(logs: Trajectories) -
     np.testing.assert_array_equal(
         mask, [[True, False, False], [True, True, False], [False, True, False], [True, False, False]]
     )
+
+
+def test_the_nearest_propensities_are_nearest_on_the_scale_of_the_rule(logs: Trajectories) -> None:
+    full = logs.with_propensities([[0.9, 0.1, 0.0], [0.4, 0.6, 0.0], [0.2, 0.8, 0.0], [1.0, 0.0, 0.0]])
+    # (0.4, 1.9) is nearest to (0, 2); where only the first feature counts, to (0, 0), the first with that feature.
+    assert MinimumProbability(0.5).fit(full).mask([[0.4, 1.9]]).tolist() == [[False, True, False]]
+    first_only = MinimumProbability(0.5, weights=(1.0, 0.0)).fit(full)
+    assert first_only.mask([[0.4, 1.9]]).tolist() == [[True, False, False]]
 
 
 @pytest.mark.parametrize("settings", [{"minimum_probability": 0.1}, {"radius": 1.0, "fallback": "behavior"}])
@@ -224,9 +242,13 @@ class TestThinned:
             assert own.max() <= gap
             kept = logs.contexts[thinned.logged.rows]
             np.testing.assert_array_equal(kept, thinned.logged.contexts)
+            for action in (0, 1):
+                alike = kept[thinned.logged.actions == action].astype(np.float64)
+                apart = pdist(alike) if metric == "euclidean" else pdist(alike, "sqeuclidean") / 2
+                assert apart.min() > gap, "nothing is kept that was covered already"
 
     def test_the_default_gap_is_half_the_euclidean_radius(self) -> None:
-        logs = Trajectories([[0.0], [0.5], [1.001]], actions=[0, 0, 0], rewards=[0, 0, 0], offsets=[0, 3])
+        logs = Trajectories([[0.0], [0.5], [0.6]], actions=[0, 0, 0], rewards=[0, 0, 0], offsets=[0, 3])
         for rule in (Radius(1.0), Radius(1.0, metric="euclidean")):
             thinned = rule.fit(logs).thinned()
             assert thinned.logged is not None

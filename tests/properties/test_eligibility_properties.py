@@ -44,6 +44,7 @@ def rules(draw: st.DrawFn) -> Eligibility:
     return Eligibility(
         radius=draw(st.one_of(st.none(), st.floats(0, 50), st.sampled_from([0.0, 1.0, np.inf]))),
         minimum_probability=draw(st.one_of(st.none(), st.floats(0, 1))),
+        relative_probability=draw(st.one_of(st.none(), st.floats(0, 1))),
         metric=draw(st.sampled_from(METRICS)),
         scale=draw(st.sampled_from([None, "standard"])),
         neighbours=draw(st.sampled_from(["pooled", "same_step"])),
@@ -85,9 +86,10 @@ def test_distances_are_those_of_brute_force(train: Trajectories, seed: int, metr
 
 
 @patient
-@given(train=logs(), rule=rules().filter(lambda rule: rule.minimum_probability is None))
+@given(train=logs(), rule=rules())
 def test_a_logged_action_is_eligible_at_its_own_context(train: Trajectories, rule: Eligibility) -> None:
-    fitted = rule.fit(train)
+    # Rules on probabilities may bar what was logged once; the distance rule may not.
+    fitted = replace(rule, minimum_probability=None, relative_probability=None).fit(train)
     eligible = fitted.resolve(train.contexts, train.step_numbers)
     own = train.actions[:, None]
     assert np.take_along_axis(eligible.mask, own, axis=1).all()
@@ -104,7 +106,7 @@ def test_something_is_always_eligible_and_the_fallback_is_counted(
     contexts, steps = questions(train, seed)
     eligible = rule.fit(train).resolve(contexts, steps)
     assert eligible.mask.any(axis=1).all()
-    if rule.radius is None and rule.minimum_probability is None:
+    if rule.radius is None and rule.minimum_probability is None and rule.relative_probability is None:
         assert eligible.mask.all()
         assert eligible.n_stranded == 0
     if eligible.behavior is not None:
@@ -186,6 +188,10 @@ def test_thinning_only_shrinks_the_rule(train: Trajectories, rule: Eligibility, 
     assert not (after.mask & ~after.stranded[:, None] & ~before.mask).any()
     assert not (before.stranded & ~after.stranded).any()
     assert (thin.distances(contexts, steps) >= whole.distances(contexts, steps)).all()
+    if rule.scale is None:
+        shuffled = train.take(np.random.default_rng(seed).permutation(train.n_episodes))
+        thin_too = replace(rule, minimum_probability=None, relative_probability=None).fit(shuffled).thinned(gap)
+        np.testing.assert_array_equal(thin_too.distances(contexts, steps), thin.distances(contexts, steps))
 
 
 @patient
