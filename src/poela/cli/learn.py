@@ -35,10 +35,16 @@ def learn(
         typer.Option(help="How to estimate who took which decision, where the log carries no probabilities."),
     ] = "auto",
     discount: Annotated[float, typer.Option(help="What a reward one step later is worth.")] = 1.0,
-    choose_by: Annotated[str, typer.Option(help="Score on the validation episodes.")] = "sntis",
+    choose_by: Annotated[
+        str, typer.Option(help="Estimate on the validation episodes: guarded, wdr, or sntis as in the paper.")
+    ] = "guarded",
+    confidence: Annotated[
+        float,
+        typer.Option(help="Choose by the lower bound that holds with this confidence; 0.5 is the estimate itself."),
+    ] = 0.95,
     checkpoints: Annotated[
         str, typer.Option(help="final: only fully trained policies; best: any on the way.")
-    ] = "final",
+    ] = "best",
     min_ess: Annotated[
         float,
         typer.Option(
@@ -87,7 +93,7 @@ def learn(
             learners=None if learners is None else names_in(learners),
             restarts=restarts,
             seed=seed,
-            selection=Selection(choose_by, checkpoints, min_ess),
+            selection=Selection(choose_by, checkpoints, confidence, min_ess),
             behavior=behavior,
             discount=discount,
             level=level,

@@ -1,10 +1,11 @@
 """`learn`: the whole job. Split, behavior, candidates, fits, choice, one look at the test logs."""
 
+import math
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,11 +27,12 @@ from poela.studies.candidates import Candidate
 from poela.studies.defaults import default_candidates
 from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
 from poela.studies.logging_policy import LoggingPolicy, logging_policy, model_of_logging_policy
-from poela.studies.material import Material, Scoring, write_behavior, write_material
+from poela.studies.material import Material, write_behavior, write_material
 from poela.studies.radii import with_numeric_radii
 from poela.studies.roles import StudyData
 from poela.studies.runs import Task, versions
-from poela.studies.selection import Selection
+from poela.studies.scoring import Scoring
+from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
 from poela.studies.store import Store
 from poela.studies.study import Study
@@ -45,6 +47,20 @@ class Execution:
     backend: str = "local"
     jobs: int | None = None  # None: every core
     budget: float | None = None  # seconds
+
+
+class Best:
+    """The best score so far, for the progress bar."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection, self._score, self.note = selection, -math.inf, ""
+
+    def see(self, task: Task, record: Mapping[str, Any]) -> None:
+        """Look at a finished run."""
+        scores = [self._selection.score(row["metrics"]) for row in record["checkpoints"]]
+        highest = max((score for score in scores if score is not None), default=-math.inf)
+        if highest > self._score:
+            self._score, self.note = highest, f"best so far {highest:.4g} ({task.candidate})"
 
 
 def learn(
@@ -79,7 +95,7 @@ def learn(
         restarts=restarts,
         seed=seed,
         shares=tuple(shares),
-        selection=selection or Selection(),
+        selection=selection or DEFAULT_SELECTION,
         scoring=Scoring(discount=discount),
         behavior=behavior,
         level=level,
@@ -185,14 +201,14 @@ def _run(study: Study, material: Material, execution: Execution) -> None:
             closing(_outcomes(tasks, scratch, execution, deadline)) as outcomes,
             progress(f"{len(tasks)} runs", len(tasks)) as advance,
         ):
-            best: tuple[float, str] | None = None
+            best = Best(study.settings.selection)
             for task, result in outcomes:
                 if isinstance(result, Lost):
                     lost.append(f"{task.candidate} restart={task.restart}: {result.reason}")
                 else:
                     study.store.write_run(task.run_id, result.record, result.policies)
-                    best = _better(best, task, result.record)
-                advance(1, note="" if best is None else f"best so far {best[0]:.4g} ({best[1]})")
+                    best.see(task, result.record)
+                advance(1, note=best.note)
     except OSError as error:
         raise PoelaError(f"{study.directory} cannot be written: {error.strerror}; free space, then resume") from None
     finally:
@@ -209,13 +225,6 @@ def _outcomes(
     if execution.backend == "local":
         return run_local(tasks, scratch, execution.jobs or available_cores(), deadline)
     raise InputError(f"there is no backend {execution.backend!r}: choose local, inline or ray")
-
-
-def _better(best: tuple[float, str] | None, task: Task, record: Any) -> tuple[float, str] | None:
-    values = [row["metrics"]["sntis"] for row in record["checkpoints"] if row["metrics"]["sntis"] is not None]
-    if not values or (best is not None and best[0] >= max(values)):
-        return best
-    return max(values), str(task.candidate)
 
 
 def _finish(study: Study, data: StudyData, given: LoggingPolicy) -> None:

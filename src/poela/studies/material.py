@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,10 @@ from numpy.typing import NDArray
 from poela.core.policy import Policy
 from poela.core.storage import load_stored, save_stored
 from poela.data.trajectories import Trajectories
+from poela.studies.scoring import Scorer, Scoring
 
 BEHAVIOR_FORMAT = "poela-behavior"
 ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities")
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """How validation metrics are computed, for every candidate alike."""
-
-    discount: float = 1.0
-    truncation: float = 1000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +28,11 @@ class Material:
     validation: Trajectories
     behavior: Policy | None = None
     scoring: Scoring = field(default_factory=Scoring)
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """Scores policies on the validation logs."""
+        return Scorer(self.validation, self.scoring)
 
 
 def data_hash(logs: Trajectories) -> str:

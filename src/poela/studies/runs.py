@@ -14,7 +14,6 @@ from poela.core.storage import Stored
 from poela.learners.learner import Checkpoint
 from poela.studies.candidates import Candidate
 from poela.studies.material import Material
-from poela.studies.scoring import score
 from poela.studies.store import PackedPolicies, packed
 
 PACKAGES = ("poela", "numpy", "scipy", "scikit-learn", "torch", "pyarrow", "safetensors")
@@ -66,7 +65,7 @@ def carry_out(task: Task, material: Material) -> Result:
         warnings.simplefilter("always", PoelaWarning)
         try:
             for checkpoint in _path(task, material):
-                metrics = score(checkpoint.policy, material)
+                metrics = material.scorer.score(checkpoint.policy)
                 rows.append({"step": checkpoint.step, "note": checkpoint.note, "metrics": metrics})
                 policies.append(checkpoint.policy.stored())
         except TrainingError as error:

@@ -1,30 +1,95 @@
 """Validation metrics of a checkpoint: what the selection protocols choose by."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
-from poela.evaluation.evaluate import evaluate
-from poela.studies.material import Material
+import numpy as np
+
+from poela.core.arrays import FloatArray
+from poela.data.trajectories import Trajectories
+from poela.evaluation.estimators import ESTIMATORS
+from poela.evaluation.estimators_by_step import by_step
+from poela.evaluation.evaluate import standard_error
+from poela.evaluation.evidence import Evidence, ModelValues
+from poela.evaluation.weights import LogWeights, effective_sample_size, probabilities_along, safe_shift, weights_of
+from poela.studies.value_model import ValueModel
 
 Metrics = dict[str, float | None]
 
+METRICS = ("sntis", "sntis_error", "ess", "wdr", "wdr_error", "guarded", "guarded_error", "model")
+# A step's correction counts half where this many effective episodes stand behind it.
+HALF_BELIEF = 10.0
 
-def score(policy: Any, material: Material) -> Metrics:
-    """Value, standard error and effective sample size on the validation logs; null where there is none."""
-    estimate = evaluate(
-        policy,
-        material.validation,
-        estimator="sntis",
-        interval=None,
-        discount=material.scoring.discount,
-        truncation=material.scoring.truncation,
-    )
-    return {
-        "sntis": finite(estimate.value),
-        "sntis_error": finite(estimate.standard_error),
-        "ess": finite(estimate.ess),
-        "largest_share": finite(estimate.diagnostics.largest_share),
-    }
+
+@dataclass(frozen=True)
+class Scoring:
+    """How validation metrics are computed, for every candidate alike."""
+
+    discount: float = 1.0
+    truncation: float = 1000.0
+
+
+class Scorer:
+    """Scores policies on validation logs; what does not depend on the policy is computed once."""
+
+    def __init__(self, validation: Trajectories, scoring: Scoring) -> None:
+        self._logs, self._scoring = validation, scoring
+        self._model = ValueModel(validation, scoring.discount)
+
+    def score(self, policy: Any) -> Metrics:
+        """All metrics; null where one cannot be computed."""
+        return self.score_probabilities(probabilities_along(policy, self._logs))
+
+    def score_probabilities(self, probabilities: FloatArray) -> Metrics:
+        """The same for a policy whose probabilities [N, A] along the validation logs are known."""
+        logs, scoring = self._logs, self._scoring
+        values = ModelValues.under(probabilities, self._model.q(probabilities), logs.actions)
+        weights = weights_of(probabilities, logs)
+        evidence = Evidence(weights, logs, scoring.discount, scoring.truncation, values)
+        sntis, wdr = (ESTIMATORS[name].function(evidence) for name in ("sntis", "wdr"))
+        guarded, guarded_error = guarded_value(evidence)
+        found = {
+            "sntis": sntis.value,
+            "sntis_error": standard_error(sntis),
+            "ess": effective_sample_size(weights.truncated(scoring.truncation)),
+            "wdr": wdr.value,
+            "wdr_error": standard_error(wdr),
+            "guarded": guarded,
+            "guarded_error": guarded_error,
+            "model": float(values.expected[logs.offsets[:-1]].mean()),
+        }
+        return {name: finite(value) for name, value in found.items()}
+
+
+def guarded_value(evidence: Evidence) -> tuple[float, float]:
+    """Weighted doubly robust, with each step's correction believed as far as effective episodes support it.
+
+    The estimate is the model's value plus Σ_t f_t·c_t: c_t is the self-normalised mean surprise of step t, and
+    f_t = ESS_t / (ESS_t + 10). With many effective episodes this is WDR, with none it is the model alone. The standard
+    error takes a surprise to vary as much under the policy as it does in the logs, which holds up where one episode
+    has all the weight (the usual one is then near zero), and adds what the uncorrected part of the model may be off by.
+    """
+    model, logs = evidence.model, evidence.logs
+    initial = model.expected[logs.offsets[:-1]]
+    surprises = by_step(evidence.discounts * evidence.surprises, logs.offsets)
+    running = _running(evidence.weights)
+    totals, squares = running.sum(axis=0), np.square(running).sum(axis=0)
+    seen = totals > 0
+    ess = np.divide(totals**2, squares, out=np.zeros_like(totals), where=seen)
+    corrections = np.divide((running * surprises).sum(axis=0), totals, out=np.zeros_like(totals), where=seen)
+    belief = ess / (ess + HALF_BELIEF)
+    spread = surprises.var(axis=0)
+    # f²/ESS = f/(ESS + 10): finite where no episode has weight.
+    chance = belief / (ess + HALF_BELIEF) + (1 - belief) ** 2 / HALF_BELIEF
+    variance = initial.var() / len(initial) + float((spread * chance).sum())
+    return float(initial.mean() + (belief * corrections).sum()), math.sqrt(variance)
+
+
+def _running(weights: LogWeights) -> FloatArray:
+    """Cumulative weights [n, H], on a scale of each step's own where they would overflow."""
+    logs = by_step(weights.running, weights.offsets, keep_last=True)
+    return np.asarray(np.exp(logs - safe_shift(logs)))
 
 
 def finite(number: float) -> float | None:

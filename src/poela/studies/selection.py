@@ -3,37 +3,46 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from poela.core.errors import InputError
 
-SCORES = ("sntis", "lower_bound")
+SCORES = {
+    "sntis": "self-normalised truncated importance sampling",
+    "wdr": "weighted doubly robust",
+    "guarded": "weighted doubly robust, as far as effective episodes support it",
+}
 CHECKPOINTS = ("final", "best")
+NO_WEIGHT = math.ulp(0.0)  # an effective sample size below this is zero
 
 
 @dataclass(frozen=True)
 class Selection:
     """How the policy is chosen.
 
-    `by` names the score; `checkpoints` says whether only each run's final policy takes part or every checkpoint;
-    `min_ess` is the least effective sample size on the validation logs: a number of episodes, or below 1 a share of
-    them. The paper's protocols are `Selection("sntis", "final")` and `Selection("sntis", "best", min_ess=200)`.
+    `by` names the estimate (see `SCORES`), and `confidence` says which lower confidence bound of it counts (0.5: the
+    estimate itself); `checkpoints` says whether only each run's final policy takes part or every checkpoint; `min_ess`
+    is the least effective sample size on the validation logs: a number of episodes, or below 1 a share of them.
+    The paper's protocols are `Selection("sntis", "final")` and `Selection("sntis", "best", min_ess=200)`.
     """
 
     by: str = "sntis"
     checkpoints: str = "final"
+    confidence: float = 0.5
     min_ess: float = 0.0
-    level: float = 0.95  # of the lower bound
 
     def __post_init__(self) -> None:
         problems = []
         if self.by not in SCORES:
-            problems.append(f"policies cannot be chosen by {self.by!r}: choose by {' or '.join(SCORES)}")
+            problems.append(f"policies cannot be chosen by {self.by!r}: choose by {', '.join(SCORES)}")
         if self.checkpoints not in CHECKPOINTS:
             problems.append(f"checkpoints is {self.checkpoints!r}: choose {' or '.join(CHECKPOINTS)}")
         if not self.min_ess >= 0:
             problems.append(f"min_ess is {self.min_ess}: it must be 0 or more")
-        if not 0 < self.level < 1:
-            problems.append(f"level is {self.level}: it must lie between 0 and 1")
+        if not 0.5 <= self.confidence < 1:
+            problems.append(
+                f"confidence is {self.confidence}: it must be at least 0.5 (the estimate itself) and below 1"
+            )
         if problems:
             raise InputError(problems)
 
@@ -44,6 +53,24 @@ class Selection:
         (20.0, 30)
         """
         return self.min_ess * n_episodes if self.min_ess < 1 else self.min_ess
+
+    def bound(self, value: float | None, error: float | None) -> float | None:
+        """What is maximised: the lower bound of an estimate with this standard error.
+
+        >>> Selection(confidence=0.5).bound(3.0, None), round(Selection(confidence=0.95).bound(3.0, 1.0), 3)
+        (3.0, 1.355)
+        """
+        if value is None or self.confidence == 0.5:
+            return value
+        return None if error is None else value - NormalDist().inv_cdf(self.confidence) * error
+
+    def score(self, metrics: Mapping[str, float | None]) -> float | None:
+        """The score of a checkpoint; None where it cannot be computed."""
+        return self.bound(metrics.get(self.by), metrics.get(f"{self.by}_error"))
+
+    def __str__(self) -> str:
+        bound = "" if self.confidence == 0.5 else f"{100 * self.confidence:g}% lower bound of "
+        return f"{bound}{self.by} ({self.checkpoints} checkpoints)"
 
 
 @dataclass(frozen=True)
@@ -57,6 +84,14 @@ class Scored:
 
 
 @dataclass(frozen=True)
+class LoggingValue:
+    """What the logging policy achieved on the validation episodes."""
+
+    value: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
 class Choice:
     """The chosen checkpoint (None: the logging policy), its score, and why."""
 
@@ -65,55 +100,47 @@ class Choice:
     reason: str
 
 
-def choose(checkpoints: Sequence[Scored], selection: Selection, n_episodes: int) -> Choice:
+def choose(
+    checkpoints: Sequence[Scored], selection: Selection, n_episodes: int, logging: LoggingValue | None = None
+) -> Choice:
     """The best qualified checkpoint; of equals the one with more effective episodes, then the one listed first.
+
+    `n_episodes` is the number of validation episodes. The logging policy takes part where its value is given; it is
+    kept where no policy qualifies or none scores higher.
 
     >>> weak = Scored("a", 0, True, {"sntis": 5.0, "ess": 2.0})
     >>> strong = Scored("b", 0, True, {"sntis": 4.0, "ess": 90.0})
     >>> choose([weak, strong], Selection(min_ess=30), n_episodes=100).chosen.run_id
     'b'
-    >>> choose([weak], Selection(min_ess=30), n_episodes=100).reason
-    'none of 1 policies has an effective sample size of 30 or more on the validation logs: the logging policy is kept'
+    >>> choose([weak], Selection(min_ess=3), n_episodes=100).reason
+    'none of 1 policies has an effective sample size of 3 or more on the validation logs: the logging policy is kept'
     """
     entered = [item for item in checkpoints if item.final or selection.checkpoints == "best"]
     least = selection.least_ess(n_episodes)
-    qualified = [item for item in entered if (item.metrics.get("ess") or 0.0) >= max(least, math.ulp(0.0))]
-    scored = [(value, item) for item in qualified if (value := score_of(item.metrics, selection)) is not None]
+    qualified = [item for item in entered if (item.metrics.get("ess") or 0.0) >= max(least, NO_WEIGHT)]
+    scored = [(score, item) for item in qualified if (score := selection.score(item.metrics)) is not None]
+    own = None if logging is None else selection.bound(logging.value, logging.standard_error)
     if not scored:
-        return Choice(None, None, _why_none(len(entered), least, selection))
+        return Choice(None, own, _why_none(len(entered), len(qualified), least))
     # max keeps the first of equals, so the order of candidates decides last.
-    value, best = max(scored, key=lambda pair: (pair[0], pair[1].metrics.get("ess") or 0.0))
-    return Choice(
-        best, value, f"the best {_words(selection)} of {len(scored)} qualified policies ({len(entered)} tried)"
-    )
+    score, best = max(scored, key=lambda pair: (pair[0], pair[1].metrics.get("ess") or 0.0))
+    if score <= (-math.inf if own is None else own):
+        return Choice(
+            None, own, f"none of {len(scored)} policies scores above it by {selection}: the logging policy is kept"
+        )
+    return Choice(best, score, f"the best of {len(scored)} qualified policies by {selection}; {len(entered)} took part")
 
 
-def score_of(metrics: Mapping[str, float | None], selection: Selection) -> float | None:
-    """What the selection maximises; None where it cannot be computed."""
-    value = metrics.get("sntis")
-    if selection.by == "sntis" or value is None:
-        return value
-    error = metrics.get("sntis_error")
-    return None if error is None else value - _z(selection.level) * error
-
-
-def _z(level: float) -> float:
-    from statistics import NormalDist
-
-    return NormalDist().inv_cdf(level)
-
-
-def _words(selection: Selection) -> str:
-    what = {"sntis": "validation SNTIS", "lower_bound": f"{100 * selection.level:g}% lower bound on validation"}[
-        selection.by
-    ]
-    return f"{what} ({selection.checkpoints} checkpoints)"
-
-
-def _why_none(entered: int, least: float, selection: Selection) -> str:
+def _why_none(entered: int, qualified: int, least: float) -> str:
     if not entered:
         return "no run has finished with a policy: the logging policy is kept"
-    return (
-        f"none of {entered} policies has an effective sample size of {least:g} or more on the validation logs: "
-        "the logging policy is kept"
-    )
+    if not qualified:
+        return (
+            f"none of {entered} policies has an effective sample size of {least:g} or more on the validation logs: "
+            "the logging policy is kept"
+        )
+    return f"none of {qualified} policies has a finite score: the logging policy is kept"
+
+
+# Along whole paths, by a lower bound: high where the evidence is, not where the noise is.
+DEFAULT_SELECTION = Selection("guarded", "best", 0.95)

@@ -9,7 +9,7 @@ import numpy as np
 from poela.core.errors import InputError
 from poela.learners.learner import Learner
 from poela.studies.candidates import Candidate, checked_candidates
-from poela.studies.material import Scoring
+from poela.studies.scoring import Scoring
 from poela.studies.selection import Selection
 
 # What may differ when a study is resumed: new candidates are added work, and choosing anew needs no fitting.

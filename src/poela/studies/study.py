@@ -11,7 +11,8 @@ from poela.evaluation.estimate import Estimate
 from poela.studies.candidates import Candidate
 from poela.studies.roles import Look, looks
 from poela.studies.runs import Task
-from poela.studies.selection import Choice, Scored, choose, score_of
+from poela.studies.scoring import METRICS
+from poela.studies.selection import Choice, LoggingValue, Scored, choose
 from poela.studies.settings import StudySettings
 from poela.studies.store import Store
 
@@ -74,7 +75,12 @@ class Study:
     @cached_property
     def choice(self) -> Choice:
         """The chosen checkpoint, and why."""
-        return choose(self.scored, self.settings.selection, self.document["data"]["validation_episodes"])
+        return choose(
+            self.scored,
+            self.settings.selection,
+            self.document["data"]["validation_episodes"],
+            LoggingValue(**self.document["logging_policy"]),
+        )
 
     @property
     def chosen_name(self) -> str:
@@ -152,7 +158,7 @@ class Study:
             "note": checkpoint["note"],
             "final": scored.final,
             **{name: scored.metrics.get(name) for name in METRICS},
-            "score": score_of(scored.metrics, self.settings.selection),
+            "score": self.settings.selection.score(scored.metrics),
             "chosen": scored == self.choice.chosen,
         }
 
@@ -167,9 +173,6 @@ class Study:
             if not kept or row["sntis"] > kept[-1]["sntis"]:
                 kept.append(row)
         return pa.Table.from_pylist(kept, schema=_schema())
-
-
-METRICS = ("sntis", "sntis_error", "ess", "largest_share")
 
 
 def _schema() -> "pa.Schema":
