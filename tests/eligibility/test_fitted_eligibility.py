@@ -134,6 +134,8 @@ def test_the_nearest_propensities_are_nearest_on_the_scale_of_the_rule(logs: Tra
     assert MinimumProbability(0.5).fit(full).mask([[0.4, 1.9]]).tolist() == [[False, True, False]]
     first_only = MinimumProbability(0.5, weights=(1.0, 0.0)).fit(full)
     assert first_only.mask([[0.4, 1.9]]).tolist() == [[True, False, False]]
+    # (0.9, 0.2) is nearest to (1, 0) on this scale, where action 0 was certain.
+    assert MinimumProbability(0.95, scale=(0.5, 1.0)).fit(full).resolve([[0.9, 0.2]]).n_stranded == 0
 
 
 @pytest.mark.parametrize("settings", [{"minimum_probability": 0.1}, {"radius": 1.0, "fallback": "behavior"}])
@@ -253,6 +255,13 @@ class TestThinned:
             thinned = rule.fit(logs).thinned()
             assert thinned.logged is not None
             np.testing.assert_array_equal(thinned.logged.rows, [0, 2])
+
+    def test_the_cover_does_not_depend_on_the_order_of_the_log(self) -> None:
+        for contexts in ([[0.0], [0.4], [0.8]], [[0.4], [0.8], [0.0]]):
+            logs = Trajectories(contexts, actions=[0, 0, 0], rewards=[0, 0, 0], offsets=[0, 3])
+            thinned = Radius(1.0, metric="euclidean").fit(logs).thinned(0.5)
+            assert thinned.logged is not None
+            np.testing.assert_array_equal(np.sort(thinned.logged.contexts, axis=0), np.float32([[0.0], [0.8]]))
 
     def test_steps_are_covered_one_by_one(self, logs: Trajectories) -> None:
         thinned = Radius(1.0, neighbours="same_step").fit(logs).thinned(gap=100.0)
