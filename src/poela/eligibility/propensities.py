@@ -44,6 +44,6 @@ class NearestPropensities(Memoryless):
         return Stored(self.kind, arrays={**arrays, "factors": self._factors})
 
     @classmethod
-    def from_stored(cls, stored: Stored) -> "NearestPropensities":
+    def from_stored(cls, stored: Stored, load_part: Any = None) -> "NearestPropensities":
         """From a file."""
         return cls(stored.arrays["contexts"], stored.arrays["propensities"], stored.arrays["factors"])

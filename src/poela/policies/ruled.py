@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,6 +44,11 @@ class RuledPolicy(ABC):
     def n_actions(self) -> int:
         """How many actions there are."""
         return len(self.action_names)
+
+    @property
+    def behavior_models(self) -> tuple[Any, ...]:
+        """The models of the logging policy that a file of this policy holds."""
+        return () if self.eligibility.behavior is None else (self.eligibility.behavior,)
 
     def probabilities(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
         """[N, A]; `steps` (each row's step number) is needed only by rules and policies that look at it."""

@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from poela.behavior.registry import STORED_KINDS
 from poela.core.errors import InputError
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.policies.ruled import RuledPolicy
@@ -16,7 +17,14 @@ FORMAT_VERSION = 1
 KINDS = {
     "network_policy": "poela.policies.network:NetworkPolicy",
     "greedy_q_policy": "poela.policies.value:GreedyQPolicy",
+    "tilted_policy": "poela.policies.tilted:TiltedPolicy",
+    "step_q": "poela.policies.step_values:StepQ",
+    "ridge_step": "poela.policies.step_values:RidgeStep",
+    "boosted_step": "poela.policies.step_values:BoostedStep",
     "eligibility": "poela.eligibility.fitted:FittedEligibility",
+    "nearest_propensities": "poela.eligibility.propensities:NearestPropensities",
+    "with_history": "poela.data.history:WithHistory",
+    **STORED_KINDS,
 }
 
 
@@ -24,12 +32,15 @@ def save_policy(policy: RuledPolicy, directory: Path, include_contexts: str = "a
     """Write a policy; the document says whether it holds logged contexts."""
     if include_contexts not in {"all", "cover"}:
         raise InputError(f"include_contexts must be 'all' or 'cover', not {include_contexts!r}")
-    if include_contexts == "cover":
-        policy = replace(policy, eligibility=policy.eligibility.thinned())
-    holds = policy.eligibility.holds_logged_contexts
+    # Names of episodes explain a case to those who hold the log; a file that travels does without them.
+    rule = policy.eligibility.thinned() if include_contexts == "cover" else policy.eligibility
+    policy = replace(policy, eligibility=replace(rule, episode_ids=None))
+    # A behavior model made of logged contexts (kNN, logged propensities) cannot be thinned.
+    whole = any(getattr(model, "holds_logged_contexts", False) for model in policy.behavior_models)
+    holds = whole or policy.eligibility.holds_logged_contexts
     notes = {
         "contains_logged_contexts": holds,
-        "contexts": include_contexts if holds else "none",
+        "contexts": "all" if whole else include_contexts if holds else "none",
         "note": "This file contains contexts from the training log (perhaps personal data): keep it as you keep the log"
         if holds
         else "This file contains no rows of the training log.",

@@ -1,0 +1,135 @@
+"""FittedQ: values by backward induction, and the logging policy tilted towards them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, FloatArray
+from poela.core.errors import InputError
+from poela.core.policy import Policy, as_policy
+from poela.core.ragged import episode_sums
+from poela.data.history import HistoryFeatures, with_history
+from poela.data.trajectories import Trajectories
+from poela.eligibility.propensities import NearestPropensities
+from poela.eligibility.rules import Eligibility
+from poela.learners.divergence import reachable_return, refuse_divergence
+from poela.learners.learner import Checkpoint, Learner
+from poela.learners.step_regression import Regressor, fit_backward
+from poela.policies.step_values import StepQ
+from poela.policies.tilted import TiltedPolicy, supported
+
+# The default path in multiples of the mild temperature: from twice to a sixteenth of it, then greedy.
+PATH = tuple(2.0 ** (1 - k / 3) for k in range(16))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedQ(Learner):
+    """π(a|x) ∝ μ(a|x)·exp(Q(x, a)/τ) over eligible actions, with Q by one regression for each step, last to first.
+
+    A high temperature stays near the logging policy μ, where importance sampling can verify the policy; a low one goes
+    where the values point; 0 is greedy. `fit_path` walks there from mild to `temperature`, with one and the same Q.
+    By default the path starts where the log weights of an episode have a standard deviation of about one half, and the
+    temperature halves every three checkpoints. Without `behavior`, μ at new contexts is that of the nearest logged one.
+
+    >>> from poela.data.trajectories import Trajectories
+    >>> actions = np.arange(400) % 2
+    >>> logs = Trajectories(np.zeros((400, 1)), actions, actions * 1.0, np.arange(401), np.full((400, 2), 0.5))
+    >>> FittedQ(temperature=1.0).fit(logs).along(logs.take([0])).round(2)  # 1 : e
+    array([[0.27, 0.73]])
+    """
+
+    temperature: float = 0.0  # τ
+    temperatures: tuple[float, ...] | None = None  # the path towards it, in falling order
+    regressor: Regressor = "ridge"
+    penalty: float | None = 0.3  # of the ridge; None: chosen by leaving one out
+    rule: Eligibility | None = None
+    history: int = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
+    discount: float = 1.0
+
+    def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
+        """Yield the policy at each temperature, the mildest first."""
+        self._check()
+        base = _logging_policy(train, behavior)
+        chances = _known_propensities(train) if behavior is None else as_policy(behavior).along(train)
+        eligibility = (self.rule or Eligibility()).fit(train, behavior)
+        mask = supported(chances > 0, eligibility.mask(train.contexts, train.step_numbers))
+        values, q = self._values(train, mask, seed)
+        layout = (
+            HistoryFeatures(self.history, train.n_features, train.n_actions, initial=True) if self.history else None
+        )
+        for place, temperature in enumerate(self._path(train, q, np.where(mask, chances, 0.0)), start=1):
+            policy = TiltedPolicy(
+                values=values,
+                behavior=base,
+                temperature=temperature,
+                history=layout,
+                eligibility=eligibility,
+                feature_names=train.feature_names,
+                action_names=train.action_names,
+            )
+            yield Checkpoint(place, policy, f"temperature {temperature:.4g}")
+
+    def _values(self, train: Trajectories, mask: BoolArray, seed: int) -> tuple[StepQ, FloatArray]:
+        """Q, and its values [N, A] along the training log."""
+        seen = with_history(train, self.history, initial=True) if self.history else train
+        values = fit_backward(
+            seen,
+            target="max",
+            mask=mask,
+            regressor=self.regressor,
+            discount=self.discount,
+            penalty=self.penalty,
+            seed=seed,
+        )
+        q = values.q(seen)
+        largest, reachable = float(np.abs(q[mask]).max()), reachable_return(train, self.discount)
+        refuse_divergence("FittedQ", "the training log", largest, max(reachable, 1e-6))
+        return values, q
+
+    def _path(self, train: Trajectories, q: FloatArray, chances: FloatArray) -> list[float]:
+        path = self.temperatures
+        if path is None:
+            mild = _mild_temperature(train, q, chances)
+            path = tuple(mild * multiple for multiple in PATH if mild > 0)
+        return [*(float(tau) for tau in path if tau > self.temperature), float(self.temperature)]
+
+    def _check(self) -> None:
+        problems = []
+        if not 0 <= self.temperature < np.inf:
+            problems.append(f"temperature is {self.temperature}: it must be 0 (greedy) or more, and finite")
+        path = self.temperatures or ()
+        if any(not 0 <= tau < np.inf for tau in path) or list(path) != sorted(path, reverse=True):
+            problems.append("temperatures must be finite, 0 or more, and in falling order")
+        if self.history < 0:
+            problems.append(f"history is {self.history}: it must be 0 or more steps")
+        if not 0 < self.discount <= 1:
+            problems.append(f"discount is {self.discount}: it must lie in (0, 1]")
+        if self.penalty is not None and not self.penalty > 0:
+            problems.append(f"penalty is {self.penalty}: it must be above 0, or None")
+        if problems:
+            raise InputError(problems)
+
+
+def _logging_policy(train: Trajectories, behavior: Any) -> Any:
+    """μ at any context: the behavior model, or the propensities of the nearest logged context."""
+    return NearestPropensities(train.contexts, _known_propensities(train)) if behavior is None else behavior
+
+
+def _known_propensities(train: Trajectories) -> FloatArray:
+    if train.propensities is None or train.propensities.ndim == 1:
+        raise InputError(
+            "FittedQ tilts the logging policy, so it must know the propensities of every action: "
+            "give a behavior model (behavior=...), or training logs with all propensities (annotate)"
+        )
+    return train.propensities
+
+
+def _mild_temperature(train: Trajectories, q: FloatArray, chances: FloatArray) -> float:
+    """Where the log weights of an episode have a standard deviation of about 1: at τ they have Σ_t Var_μ(Q) / τ²."""
+    totals = chances.sum(axis=1, keepdims=True)
+    shares = chances / np.where(totals > 0, totals, 1.0)
+    mean = (shares * q).sum(axis=1, keepdims=True)
+    variances = (shares * np.square(q - mean)).sum(axis=1)
+    return float(np.sqrt(episode_sums(variances, train.offsets).mean()))
