@@ -248,6 +248,18 @@ def test_many_batches_shuffled_read_like_sorted(tmp_path: Path) -> None:
     np.testing.assert_array_equal(mixed.offsets, straight.offsets)
 
 
+def test_cells_of_a_csv_file_may_change_their_look_late(tmp_path: Path) -> None:
+    n = 60_000  # more than the first block, whose types a reader may take for granted
+    rows = [f"7,{step},1,{step % 2},0" for step in range(n)]
+    rows[-1] = f"7,{n}.5,2.5,1,0.25"
+    (tmp_path / "logs.csv").write_text("episode,step,flag,action,reward\n" + "\n".join(rows) + "\n")
+    logs = read_logs(tmp_path / "logs.csv")
+    assert (logs.n_steps, logs.contexts[-1, 0], logs.rewards[-1]) == (n, 2.5, 0.25)
+    rows = [f"7,{step},true,{step % 2},0" for step in range(9)]
+    (tmp_path / "logs.csv").write_text("episode,step,flag,action,reward\n" + "\n".join(rows) + "\n")
+    assert read_logs(tmp_path / "logs.csv").contexts.tolist() == [[1]] * 9
+
+
 def test_a_layout_reads_another_log_into_the_same_shape() -> None:
     train = read_logs(ROWS, actions=["wait", "treat", "rest"])
     layout = LogLayout.from_json(LogLayout().fixed(train).to_json())

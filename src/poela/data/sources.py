@@ -3,7 +3,7 @@
 import codecs
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +38,7 @@ class Source:
     read: Callable[[str], "pa.ChunkedArray"]
     batches: Callable[[Sequence[str]], Iterator["pa.RecordBatch"]]
     is_text: bool = False  # CSV, where the types of labels are guesses
+    reopened: "Callable[[], Source] | None" = None  # where reading may fail on types that were only supposed
 
     @property
     def names(self) -> list[str]:
@@ -45,15 +46,18 @@ class Source:
         return [name for name in self.schema.names if not SAVED_INDEX.fullmatch(name)]
 
 
-def open_source(source: Any, labels: Sequence[str]) -> Source:
-    """Open a file, a table, a stream or a data frame; a CSV file's `labels` columns stay text."""
+def open_source(source: Any, labels: Sequence[str], step: str | None = None) -> Source:
+    """Open a file, a table, a stream or a data frame.
+
+    A CSV file's `labels` columns stay text; if `step` is given, all columns but that one are supposed to be numbers.
+    """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         kind = _kind_of(path)
         with readable(source):
             if kind == "Parquet":
                 return _parquet(path)
-            return _csv(path, labels) if kind == "CSV" else _from_table(_arrow_file(path))
+            return _csv(path, labels, step) if kind == "CSV" else _from_table(_arrow_file(path))
     return _from_table(_table_of_object(source))
 
 
@@ -169,16 +173,48 @@ def _mixed_columns(frame: Any) -> list[str]:
     return found.sentences()
 
 
-def _csv(path: Path, labels: Sequence[str]) -> Source:
+def _csv(path: Path, labels: Sequence[str], step: str | None) -> Source:
     import pyarrow as pa
-    from pyarrow import csv
 
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty: it needs a header and a row for each decision")
     as_text = {name: pa.dictionary(pa.int32(), pa.large_string()) for name in labels}
-    convert = csv.ConvertOptions(column_types=as_text, strings_can_be_null=True)
+    if step is not None:
+        try:
+            return _streamed_csv(path, as_text, step)
+        except (pa.ArrowException, UnicodeDecodeError):
+            pass  # what is wrong shows when all of the file is looked at
+    return _inferred_csv(path, as_text)
+
+
+def _streamed_csv(path: Path, as_text: "Mapping[str, pa.DataType]", step: str) -> Source:
+    """Only labels and steps are held; the rest, supposed to be numbers, is parsed again in small batches."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    def stream(columns: Sequence[str], types: "Mapping[str, pa.DataType]") -> "pa.RecordBatchReader":
+        convert = csv.ConvertOptions(include_columns=columns, column_types=types, strings_can_be_null=True)
+        return csv.open_csv(path, convert_options=convert)
+
+    def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
+        return iter(stream(columns, dict.fromkeys(columns, pa.float64())))
+
+    with csv.open_csv(path) as file:
+        names = file.schema.names
+    keys = stream([*as_text, step], as_text).read_all()
+    fields = [keys.schema.field(name) if name in keys.column_names else pa.field(name, pa.float64()) for name in names]
+    return Source(
+        pa.schema(fields), keys.num_rows, keys.column, batches, True, reopened=lambda: _inferred_csv(path, as_text)
+    )
+
+
+def _inferred_csv(path: Path, as_text: "Mapping[str, pa.DataType]") -> Source:
+    """The whole table, each column of the type that all its cells fit."""
+    import pyarrow as pa
+    from pyarrow import csv
+
     try:
-        table = csv.read_csv(path, convert_options=convert)
+        table = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=as_text, strings_can_be_null=True))
         names = table.column_names
     except (pa.ArrowInvalid, UnicodeDecodeError):
         raise InputError(f"{path} cannot be read as CSV: {_csv_problem(path)}") from None

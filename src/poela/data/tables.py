@@ -50,14 +50,21 @@ def read_logs(
     ...                     "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))
     Trajectories(2 episodes, 3 steps, 1 features, 2 actions, no propensities)
     """
+    import pyarrow as pa
+
     settings: dict[str, Any] = {"context": context, "propensity": propensity, "actions": actions}
     named = LogLayout(episode, step, action, reward, **settings)
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
     layout = layout or named
-    opened = open_source(source, labels=(layout.episode, layout.action))
+    opened = open_source(source, labels=(layout.episode, layout.action), step=layout.step)
     with readable(source):
-        logs = _read(opened, layout)
+        try:
+            logs = _read(opened, layout)
+        except pa.ArrowException:
+            if opened.reopened is None:
+                raise
+            logs = _read(opened.reopened(), layout)
     problems = learning_problems(logs) if for_learning else []
     if problems:
         raise InputError(problems)
