@@ -1,5 +1,6 @@
 """POELA, PO-mu and PO-CRM: one policy-gradient learner under three rules (algorithm 1 of the paper)."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import Tensor
 
+from poela.core.errors import PoelaWarning
 from poela.core.policy import Policy
 from poela.core.progress import progress
 from poela.data.trajectories import Trajectories
@@ -17,6 +19,11 @@ from poela.learners.training_batch import TrainingBatch
 from poela.networks.modules import Network, NetworkShape, device_of
 from poela.networks.training import train_steps
 from poela.policies.network import policy_of
+
+NOTHING_TO_CHOOSE = (
+    "{}: the rule leaves a single eligible action at every logged context, so there is nothing to learn; "
+    "loosen the rule (a larger radius, a lower probability)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +62,15 @@ class PolicyGradient(Learner):
         if self.standardise:
             network.standardise_by(train.contexts)
         network.to(device)
+
+        def checkpoint(step: int) -> Checkpoint:
+            names = {"feature_names": train.feature_names, "action_names": train.action_names}
+            return Checkpoint(step, policy_of(network.on_cpu(), eligibility=eligibility, **names))
+
+        if batch.nothing_to_choose:
+            warnings.warn(NOTHING_TO_CHOOSE.format(type(self).__name__), PoelaWarning, stacklevel=2)
+            yield checkpoint(self.steps)
+            return
         every = max(self.steps // max(self.checkpoints, 1), 1)
         with progress(type(self).__name__, self.warm_start_steps + self.steps) as advance:
             for _ in self._clone(network, train, batch, seed):
@@ -62,13 +78,7 @@ class PolicyGradient(Learner):
             for done in self._ascend(network, batch):
                 advance()
                 if done % every == 0 or done == self.steps:
-                    policy = policy_of(
-                        network.on_cpu(),
-                        eligibility=eligibility,
-                        feature_names=train.feature_names,
-                        action_names=train.action_names,
-                    )
-                    yield Checkpoint(done, policy)
+                    yield checkpoint(done)
 
     def _ascend(self, network: Network, batch: TrainingBatch) -> Iterator[int]:
         def loss(step: int) -> Tensor:

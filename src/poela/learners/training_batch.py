@@ -84,6 +84,11 @@ class TrainingBatch:
             offsets=train.offsets,
         )
 
+    @property
+    def nothing_to_choose(self) -> bool:
+        """Whether every step has a single eligible action."""
+        return not bool((self.steps.eligible.sum(dim=1) > 1).any())
+
     def log_weights(self, network: Network) -> Tensor:
         """log ∏W for each episode [n], in float64; −inf where a logged action is ineligible."""
         chosen = self.undecided.of_logged(self.undecided.log_policy(network))

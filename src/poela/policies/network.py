@@ -78,11 +78,11 @@ class _RecurrentActor:
     @torch.no_grad()
     def probabilities(self, contexts: Float32Array) -> FloatArray:
         rows = self._policy.checked(contexts)
-        logits, self._memory = self._network.step(torch.as_tensor(rows), self._previous, self._memory)
+        logits, self._memory = self._network.step(torch.tensor(rows), self._previous, self._memory)
         return self._policy.ruled(logits.double().numpy(), rows, np.full(len(rows), self._step))
 
     def record(self, actions: IntArray) -> None:
-        self._previous = torch.nn.functional.one_hot(torch.as_tensor(actions), self._policy.n_actions).float()
+        self._previous = torch.nn.functional.one_hot(torch.tensor(actions), self._policy.n_actions).float()
         self._step += 1
 
 
@@ -98,7 +98,7 @@ def logits_of(network: Network, contexts: Float32Array) -> FloatArray:
         raise InputError("a recurrent network needs whole episodes, not loose contexts")
     no_actions = torch.zeros(0, dtype=torch.long)
     parts = [
-        network.along(torch.from_numpy(np.array(contexts[start : start + CHUNK])), no_actions, None).double().numpy()
+        network.along(torch.tensor(contexts[start : start + CHUNK]), no_actions, None).double().numpy()
         for start in range(0, max(len(contexts), 1), CHUNK)
     ]
     return np.concatenate(parts)
@@ -108,7 +108,7 @@ def logits_of(network: Network, contexts: Float32Array) -> FloatArray:
 def logits_along(network: Network, contexts: Float32Array, actions: IntArray, offsets: IntArray) -> FloatArray:
     """Outputs [N, A] of a recurrent network along whole episodes."""
     packing = Packing.of(offsets)
-    logits = network.along(torch.as_tensor(np.array(contexts)), torch.as_tensor(np.array(actions)), packing)
+    logits = network.along(torch.tensor(contexts), torch.tensor(actions), packing)
     return np.asarray(logits.double().numpy())
 
 
