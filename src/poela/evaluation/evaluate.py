@@ -30,6 +30,7 @@ def evaluate(
     level: float = 0.95,
     discount: float = 1.0,
     truncation: float = DEFAULT_TRUNCATION,
+    smoothing: float = 0.0,
     q: Regressor | QValues = "ridge",
     folds: int = 5,
     history: int = 1,
@@ -43,6 +44,8 @@ def evaluate(
     `estimator` and `interval` are names from `ESTIMATORS` and `INTERVALS`; `interval=None` skips the interval.
     `q` is the model behind the doubly robust family and fitted-Q evaluation: an object with `q(trajectories)`, or
     "ridge" or "boosted": fitted here, on other `folds` than the episodes they value, with `history` earlier steps.
+    `smoothing` mixes that share of the logging policy into the policy (the paper: 0.01 for greedy policies, whose
+    weights would else be zero wherever the log once did otherwise): it is the mixture that is evaluated.
     `clusters` names the independent unit of each episode, such as the patient of a stay.
 
     >>> class Always:
@@ -58,7 +61,7 @@ def evaluate(
     units = _units(clusters, logs)
     weights, values = LogWeights(np.zeros(logs.n_steps), logs.offsets), None
     if chosen.uses_policy:
-        probabilities = probabilities_along(policy, logs)
+        probabilities = smoothed(probabilities_along(policy, logs), logs, smoothing)
         if logs.propensities is not None:
             weights = weights_of(probabilities, logs)
         if chosen.model != "none":
@@ -84,6 +87,22 @@ def evaluate(
         diagnostics=diagnostics,
         warnings=_warnings(contributions, diagnostics, found, resamples),
     )
+
+
+def smoothed(probabilities: FloatArray, logs: Trajectories, smoothing: float) -> FloatArray:
+    """(1 − s)·π + s·μ along the logs [N, A].
+
+    >>> logs = Trajectories([[0.0]], [1], [0.0], [0, 1], propensities=[[0.5, 0.5]])
+    >>> smoothed(np.array([[1.0, 0.0]]), logs, smoothing=0.01)
+    array([[0.995, 0.005]])
+    """
+    if smoothing == 0:
+        return probabilities
+    if not 0 < smoothing < 1:
+        raise InputError(f"smoothing {smoothing} must lie in [0, 1)")
+    if logs.propensities is None or logs.propensities.ndim == 1:
+        raise InputError("smoothing mixes in the logging policy: it needs logs with the propensities of every action")
+    return np.asarray((1 - smoothing) * probabilities + smoothing * logs.propensities)
 
 
 def standard_error(contributions: Contributions) -> float:
