@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from poela.behavior.multinomial import MultinomialBehavior, MultinomialModel
 from poela.core.errors import InputError
 from poela.core.policy import Memoryless, sample_actions
 from poela.data.history import HistoryFeatures, WithHistory
@@ -118,3 +119,21 @@ def test_sampling_from_the_actor_needs_no_log() -> None:
         rows = actor.probabilities(rng.normal(size=(4, 2)).astype(np.float32))
         np.testing.assert_allclose(rows.sum(axis=1), 1)
         actor.record(sample_actions(rows, rng))
+
+
+def test_the_adapter_comes_back_from_its_stored_form() -> None:
+    logs = logs_of([6, 6, 6, 4])
+    model = MultinomialBehavior().fit(logs.with_history(steps=2, initial=True))
+    policy = WithHistory.of(model, logs, steps=2, initial=True)
+    again = WithHistory.from_stored(policy.stored(), MultinomialModel.from_stored)
+    assert again.features == policy.features
+    assert again.action_names == policy.action_names
+    np.testing.assert_array_equal(again.along(logs), policy.along(logs))
+
+
+def test_an_inner_policy_can_refuse_another_order_of_features() -> None:
+    logs = logs_of([6, 6, 6, 4])
+    policy = WithHistory.of(MultinomialBehavior().fit(logs.with_history(steps=1)), logs, steps=1)
+    turned = Trajectories(logs.contexts, logs.actions, logs.rewards, logs.offsets, feature_names=["age", "pulse"])
+    with pytest.raises(InputError, match="another order"):
+        policy.along(turned)
