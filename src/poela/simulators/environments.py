@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import Float32Array
+from poela.simulators.cartpole import FARTHEST, STEEPEST, CartPole
 from poela.simulators.counterexamples import Bandit, HiddenBranch
 from poela.simulators.episodes import GeneratorNoise, Simulator
 from poela.simulators.sepsis import Sepsis
 from poela.simulators.tumor import MONTHS, TumorGrowth
 
+FASTEST_CART = 100.0  # far beyond what 200 steps allow
 LARGEST_MEASUREMENT = 200.0  # far beyond what the noise allows; sepsis contexts are standardised
 LARGEST_TUMOR = 1000.0  # far beyond what thirty months allow
 
@@ -74,6 +76,14 @@ class SepsisEnvironment(SimulatorEnvironment):
         super().__init__(Sepsis(variant, extra_death), -bound, bound, render_mode)
 
 
+class CartPoleEnvironment(SimulatorEnvironment):
+    """CartPole; see `CartPole`."""
+
+    def __init__(self, markov: bool = True, render_mode: str | None = None) -> None:
+        bound = np.array([2 * FARTHEST, FASTEST_CART, 2 * STEEPEST, FASTEST_CART][: 4 if markov else 3])
+        super().__init__(CartPole(markov), -bound, bound, render_mode)
+
+
 class BanditEnvironment(SimulatorEnvironment):
     """The bandit of the paper's section 4; see `Bandit`."""
 
@@ -95,6 +105,8 @@ gymnasium.register("poela/TumorGrowth-v0", f"{__name__}:TumorEnvironment", kwarg
 gymnasium.register("poela/TumorGrowthMarkov-v0", f"{__name__}:TumorEnvironment", kwargs={"markov": True})
 gymnasium.register("poela/Sepsis-v0", f"{__name__}:SepsisEnvironment")
 gymnasium.register("poela/SepsisHarmful-v0", f"{__name__}:SepsisEnvironment", kwargs={"variant": "harmful"})
+gymnasium.register("poela/CartPole-v0", f"{__name__}:CartPoleEnvironment")
+gymnasium.register("poela/CartPoleNonMarkov-v0", f"{__name__}:CartPoleEnvironment", kwargs={"markov": False})
 gymnasium.register("poela/Bandit-v0", f"{__name__}:BanditEnvironment")
 gymnasium.register("poela/HiddenBranch-v0", f"{__name__}:HiddenBranchEnvironment")
 gymnasium.register("poela/HiddenBranchDecoy-v0", f"{__name__}:HiddenBranchEnvironment", kwargs={"decoy": True})

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from poela.core.errors import InputError
@@ -18,13 +18,18 @@ class Source:
     simulator: Simulator
     behavior: Policy  # acts
     recorded: Policy | None  # gives the propensities in the logs; the behavior itself, unless a flaw is to be imitated
+    seen: Simulator | None = None  # what the behavior looks at, where it sees more than the logs show
 
     def collect(self, episodes: int, seed: int = 0) -> Trajectories:
         """Logs of the behavior."""
-        logs = run(self.simulator, self.behavior, episodes, seed)
-        if self.recorded is self.behavior:
+        logs = run(self.seen or self.simulator, self.behavior, episodes, seed)
+        if self.recorded is not self.behavior:
+            logs = logs.with_propensities(None if self.recorded is None else self.recorded.along(logs))
+        shown = self.simulator.feature_names
+        if logs.feature_names == shown:
             return logs
-        return logs.with_propensities(None if self.recorded is None else self.recorded.along(logs))
+        columns = [logs.feature_names.index(name) for name in shown]
+        return replace(logs, contexts=logs.contexts[:, columns], feature_names=shown)
 
 
 def tumor(markov: bool = False, drug: str = "PCV", as_published: bool = False) -> Source:
@@ -41,6 +46,14 @@ def sepsis(variant: str = "harmless", extra_death: float | None = None, hidden: 
 
     behavior = SepsisBehavior()
     return Source(Sepsis(variant, extra_death), behavior, None if hidden else behavior)
+
+
+def cartpole(markov: bool = True, epsilon: float = 0.1) -> Source:
+    """CartPole under Q-networks from beginner to expert, which see the angular velocity even where the logs do not."""
+    from poela.simulators.cartpole import CartPole, CartPoleBehavior
+
+    behavior = CartPoleBehavior(epsilon=epsilon)
+    return Source(CartPole(markov), behavior, behavior, seen=CartPole())
 
 
 def bandit(n_contexts: int = 20, n_actions: int = 10) -> Source:
@@ -65,6 +78,7 @@ def hidden_branch(horizon: int = 4, decoy: bool = False) -> Source:
 SOURCES: dict[str, Callable[..., Source]] = {
     "tumor": tumor,
     "sepsis": sepsis,
+    "cartpole": cartpole,
     "bandit": bandit,
     "hidden-branch": hidden_branch,
 }
