@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from poela.core.errors import PoelaWarning as PoelaWarning
     from poela.core.errors import TrainingError as TrainingError
     from poela.core.policy import Policy as Policy
+    from poela.data.cohorts import read_mimic_sepsis as read_mimic_sepsis
     from poela.data.layout import LogLayout as LogLayout
     from poela.data.tables import read_logs as read_logs
     from poela.data.trajectories import Trajectories as Trajectories
@@ -55,6 +56,7 @@ _HOME = {
     "Trajectories": "poela.data.trajectories",
     "evaluate": "poela.evaluation.evaluate",
     "read_logs": "poela.data.tables",
+    "read_mimic_sepsis": "poela.data.cohorts",
     "true_value": "poela.evaluation.rollouts",
     "Candidate": "poela.studies.candidates",
     "learn": "poela.studies.learning",
