@@ -157,6 +157,16 @@ def test_stranded_steps_are_counted_where_the_policy_knows_them() -> None:
     assert evaluate(Chooser(0.5), ragged_logs(), interval=None).diagnostics.stranded_steps is None
 
 
+def test_smoothing_evaluates_the_mixture_with_the_logging_policy() -> None:
+    logs = ragged_logs()
+    mixed = evaluate(Chooser(1.0), logs, smoothing=0.2, interval=None)
+    assert mixed.value == pytest.approx(evaluate(Chooser(0.9), logs, interval=None).value)
+    with pytest.raises(InputError, match="propensities of every action"):
+        evaluate(Chooser(1.0), ragged_logs(full=False), smoothing=0.2)
+    with pytest.raises(InputError, match="smoothing 1"):
+        evaluate(Chooser(1.0), logs, smoothing=1)
+
+
 def test_models_alone_need_no_propensities() -> None:
     bare = ragged_logs().with_propensities(None)
     fitted = evaluate(Chooser(0.5), bare, estimator="fqe", interval="percentile", resamples=50)

@@ -138,8 +138,11 @@ def _acceleration(leave_one_out: FloatArray) -> float:
     """Skewness of the jackknife values over six; an episode that holds all the weight has no such value."""
     defined = leave_one_out[np.isfinite(leave_one_out)]
     deviations = defined.mean() - defined if len(defined) else defined
-    square = float((deviations**2).sum())
-    return float((deviations**3).sum()) / (6 * square**1.5) if square > 0 else 0.0
+    largest = np.abs(deviations).max(initial=0.0)
+    if largest == 0:
+        return 0.0
+    scaled = deviations / largest  # so that no power of a small spread underflows
+    return float((scaled**3).sum() / (6 * (scaled**2).sum() ** 1.5))
 
 
 def _defined(values: FloatArray) -> tuple[FloatArray, int]:

@@ -130,25 +130,26 @@ def ess_by_step(weights: LogWeights) -> FloatArray:
     """
     running, steps = weights.running, step_numbers(weights.offsets)
     horizon = int(steps.max()) + 1
-    ended_at, last = np.diff(weights.offsets), running[weights.offsets[1:] - 1]
-
-    def log_totals(power: float) -> FloatArray:
-        # An ended episode keeps its last weight, so it joins the sums of every later step.
-        ended = np.logaddexp.accumulate(_log_sums(ended_at, power * last, horizon + 1))[:horizon]
-        return np.logaddexp(_log_sums(steps, power * running, horizon), ended)
-
-    sums, squares = log_totals(1.0), log_totals(2.0)
+    running_sums, running_squares = _log_sums(steps, running, horizon)
+    # An ended episode keeps its last weight, so it joins the sums of every later step.
+    last = running[weights.offsets[1:] - 1]
+    ended_sums, ended_squares = _log_sums(np.diff(weights.offsets), last, horizon + 1)
+    sums = np.logaddexp(running_sums, np.logaddexp.accumulate(ended_sums)[:horizon])
+    squares = np.logaddexp(running_squares, np.logaddexp.accumulate(ended_squares)[:horizon])
     alive = sums > -np.inf
     return np.where(alive, np.exp(np.where(alive, 2 * sums, 0.0) - np.where(alive, squares, 0.0)), 0.0)
 
 
-def _log_sums(groups: IntArray, log_values: FloatArray, count: int) -> FloatArray:
-    """The log of the sum of exp(log_values) in each group."""
+def _log_sums(groups: IntArray, log_values: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """The logs of the sum of exp(log_values) and of its squares, in each group."""
     largest = np.full(count, -np.inf)
     np.maximum.at(largest, groups, log_values)
     scale = np.where(np.isfinite(largest), largest, 0.0)
+    relative = np.exp(log_values - scale[groups])
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.bincount(groups, np.exp(log_values - scale[groups]), count)) + scale)
+        sums = np.log(np.bincount(groups, relative, count)) + scale
+        squares = np.log(np.bincount(groups, np.square(relative), count)) + 2 * scale
+    return sums, squares
 
 
 def calibration_error(logs: Trajectories) -> float | None:

@@ -99,11 +99,10 @@ def probabilities_along(policy: object, trajectories: Trajectories) -> FloatArra
             f"the policy gives probabilities of shape {probabilities.shape} where the logs need {expected}: "
             "it was made for other actions or does not answer every context"
         )
-    sums = probabilities.sum(axis=1)
-    # Written so that NaN fails it too; a row that sums to 1 with no negative entry has none above 1 either.
-    good = (np.abs(sums - 1) <= ROW_SUM_TOLERANCE) & (probabilities.min(axis=1) >= 0)
-    if not good.all():
-        count, first = first_bad(~good)
+    near_one = np.abs(probabilities @ np.ones(probabilities.shape[1]) - 1) <= ROW_SUM_TOLERANCE
+    # Both comparisons fail on NaN. A row that sums to 1 without a negative entry has none above 1 either.
+    if not (near_one.all() and probabilities.min(initial=0.0) >= 0):
+        count, first = first_bad(~(near_one & (probabilities.min(axis=1) >= 0)))
         raise InputError(
             f"{count} rows of the policy's probabilities are not distributions (NaN, negative, or not summing to 1), "
             f"first at step {first} of the flat log: correct the policy"

@@ -1,0 +1,89 @@
+"""Evaluating a network policy beside its own forward pass, and the growth of the cost with the number of steps.
+
+OMP_NUM_THREADS=1 python benchmarks/evaluate.py
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from poela.core.arrays import Float32Array, FloatArray
+from poela.core.policy import Memoryless
+from poela.data.trajectories import Trajectories
+from poela.evaluation.evaluate import evaluate
+
+FEATURES, ACTIONS, LONGEST = 44, 25, 20
+
+
+class Network(Memoryless):
+    """A softmax network of the paper's size for sepsis: two hidden layers of 256 units."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        layers = [torch.nn.Linear(FEATURES, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU()]
+        self.network = torch.nn.Sequential(*layers, torch.nn.Linear(256, ACTIONS), torch.nn.Softmax(dim=1))
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        """[N, A]."""
+        with torch.inference_mode():
+            rows = torch.from_numpy(np.array(contexts)).split(8192)
+            return torch.cat([self.network(part) for part in rows]).double().numpy()
+
+
+class Even(Memoryless):
+    """Costs next to nothing, so that what is measured is the evaluation."""
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        """[N, A]."""
+        return np.broadcast_to([0.4, 0.6], (len(contexts), 2))
+
+
+def logs_of(steps: int, features: int, actions: int) -> Trajectories:
+    """Ragged episodes of 1 to 20 steps."""
+    rng = np.random.default_rng(0)
+    ends = np.cumsum(rng.integers(1, LONGEST + 1, size=steps // 5))
+    offsets = np.unique(np.r_[0, ends[ends < steps], steps])
+    propensities = np.full((steps, actions), 1 / actions)
+    contexts = rng.normal(size=(steps, features)).astype(np.float32)
+    return Trajectories(contexts, rng.integers(actions, size=steps), rng.normal(size=steps), offsets, propensities)
+
+
+def best_of(repeats: int, job: Callable[[], object]) -> float:
+    """The shortest of some runs, in seconds."""
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        job()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+def main() -> None:
+    """Print the ratio to the forward pass, then seconds per million steps."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=117_000)
+    parser.add_argument("--most", type=int, default=10_000_000, help="steps of the largest log")
+    settings = parser.parse_args()
+    policy, logs = Network(), logs_of(settings.steps, FEATURES, ACTIONS)
+    forward = best_of(5, lambda: policy.probabilities(logs.contexts))
+    print(f"{logs.n_steps} steps, {logs.n_episodes} episodes, {FEATURES} features, {ACTIONS} actions")
+    print(f"forward pass {forward:.3f} s")
+    for name in ("sntis", "cwpdis"):
+        seconds = best_of(5, lambda name=name: evaluate(policy, logs, estimator=name, interval=None))
+        print(f"evaluate, {name}, no interval: {seconds:.3f} s, {seconds / forward:.2f} forward passes")
+    seconds = best_of(2, lambda: evaluate(policy, logs))
+    print(f"evaluate, all defaults: {seconds:.3f} s, {seconds / forward:.2f} forward passes")
+
+    first = None
+    for steps in (10**5, 10**6, settings.most):
+        logs = logs_of(steps, features=1, actions=2)
+        per_million = best_of(3, lambda logs=logs: evaluate(Even(), logs, interval=None)) / steps * 1e6
+        first = first or per_million
+        print(f"{steps:>10} steps: {per_million:.3f} s per million, {per_million / first:.2f} of the smallest log's")
+
+
+if __name__ == "__main__":
+    main()
