@@ -46,6 +46,7 @@ def verdict_on(
 ) -> Verdict:
     """The verdict on an estimate from its diagnostics; `model_only` is for estimates that use no weights but a model.
 
+    >>> import numpy as np
     >>> from poela.evaluation.diagnostics import diagnose
     >>> from poela.evaluation.weights import LogWeights
     >>> one_heavy = LogWeights(np.log([1.0] * 99 + [140.0]), np.arange(101))
