@@ -261,7 +261,9 @@ class TestThinned:
             logs = Trajectories(contexts, actions=[0, 0, 0], rewards=[0, 0, 0], offsets=[0, 3])
             thinned = Radius(1.0, metric="euclidean").fit(logs).thinned(0.5)
             assert thinned.logged is not None
-            np.testing.assert_array_equal(np.sort(thinned.logged.contexts, axis=0), np.float32([[0.0], [0.8]]))
+            np.testing.assert_array_equal(
+                np.sort(thinned.logged.contexts, axis=0), np.array([[0.0], [0.8]], np.float32)
+            )
 
     def test_steps_are_covered_one_by_one(self, logs: Trajectories) -> None:
         thinned = Radius(1.0, neighbours="same_step").fit(logs).thinned(gap=100.0)

@@ -5,6 +5,8 @@ recomputed from the difference vectors in float64. So a context that was logged 
 answer depends neither on the order of the logged contexts nor on which contexts are asked for together.
 """
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -70,12 +72,15 @@ class Neighbours:
         distinct = min(k, len(self._points))
         by_tree = self.n_features <= TREE_FEATURES
         search = self._ask_tree if by_tree else self._ask_products
-        rows_at_once = CHUNK // (4 * k if by_tree else min(len(self._points), BLOCK))
+        rows_at_once = max(1, CHUNK // (4 * k if by_tree else min(len(self._points), BLOCK)))
         points = np.empty((len(contexts), distinct), np.int64)
         squared = np.empty((len(contexts), distinct))
-        for start in range(0, len(contexts), rows_at_once):
+
+        def answer(start: int) -> None:
             chunk = slice(start, start + rows_at_once)
             points[chunk], squared[chunk] = search(contexts[chunk], distinct)
+
+        _for_each(answer, range(0, len(contexts), rows_at_once))
         return self._expand(points, squared, k)
 
     def _expand(self, points: IntArray, squared: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
@@ -206,6 +211,25 @@ def _k_smallest(smallest: NDArray[Any], scores: NDArray[Any]) -> NDArray[Any]:
     groups = n // per_group
     minima = scores[:, : groups * per_group].reshape(len(scores), per_group, groups).min(axis=1)
     return np.partition(np.concatenate([smallest, minima], axis=1), k - 1, axis=1)[:, :k]
+
+
+def _for_each(work: Callable[[int], None], starts: Sequence[int]) -> None:
+    """All the work, by as many threads as the linear algebra library is allowed.
+
+    Each thread does its own products: on a busy machine a product that is split among threads waits for the slowest of
+    them, every time.
+    """
+    if len(starts) <= 2:
+        for start in starts:
+            work(start)
+        return
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    libraries = ThreadpoolController().select(user_api="blas")
+    threads = max((library["num_threads"] for library in libraries.info()), default=1)
+    with libraries.limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, starts):
+            pass
 
 
 def _squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:
