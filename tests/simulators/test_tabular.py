@@ -5,7 +5,7 @@ import pytest
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.policy import LoggedSteps
+from poela.core.policy import Actor, LoggedSteps, MemorylessActor
 from poela.core.ragged import episode_sums
 from poela.simulators.episodes import run
 from poela.simulators.tabular import RowDraws, TablePolicy, TabularMDP
@@ -85,7 +85,7 @@ class Alternating:
         )
         return np.eye(2)[steps % 2]
 
-    def actor(self, n: int) -> "AlternatingActor":
+    def actor(self, n: int) -> Actor:
         return AlternatingActor(n)
 
 
@@ -103,6 +103,27 @@ class AlternatingActor:
 def test_value_of_a_policy_with_memory(chain: TabularMDP) -> None:
     by_step = np.eye(2)[[0, 1, 0]][:, None].repeat(2, axis=1)  # [H, S, A]
     assert chain.value(Alternating()) == pytest.approx(chain.value(by_step), abs=1e-12)
+
+
+class CountingActor(MemorylessActor):
+    """Asked about loose contexts, but knows the step."""
+
+    step = 0
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        return np.tile(np.eye(2)[self.step % 2], (len(contexts), 1))
+
+    def record(self, actions: IntArray) -> None:
+        self.step += 1
+
+
+class Counting(Alternating):
+    def actor(self, n: int) -> Actor:
+        return CountingActor(self)
+
+
+def test_value_of_a_policy_that_counts_steps(chain: TabularMDP) -> None:
+    assert chain.value(Counting()) == pytest.approx(chain.value(Alternating()), abs=1e-12)
 
 
 def test_episodes_that_are_run_have_the_exact_mean(chain: TabularMDP) -> None:

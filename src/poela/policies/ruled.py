@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.policy import Actor, LoggedSteps, sample_actions
+from poela.core.policy import Actor, LoggedSteps, MemorylessActor, sample_actions
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
 from poela.data.trajectories import ActionName
@@ -103,14 +103,16 @@ class RuledPolicy(ABC):
         return rows
 
 
-class _CountingActor:
-    """Acts by the current context and the step number."""
+class _CountingActor(MemorylessActor):
+    """Acts by the current context and the step number, so roll-outs need not ask about ended episodes."""
 
     def __init__(self, policy: RuledPolicy) -> None:
-        self._policy, self._step = policy, 0
+        super().__init__(policy)
+        self._step = 0
 
     def probabilities(self, contexts: Float32Array) -> FloatArray:
-        return self._policy.probabilities(contexts, np.full(len(contexts), self._step))
+        result: FloatArray = self._policy.probabilities(contexts, np.full(len(contexts), self._step))
+        return result
 
     def record(self, actions: IntArray) -> None:
         self._step += 1

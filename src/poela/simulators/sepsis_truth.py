@@ -99,7 +99,7 @@ class _StateIgnored(Memoryless):
 
     def actor(self, n: int) -> Actor:
         inner = self._policy.actor(n)
-        return MemorylessActor(self) if isinstance(inner, MemorylessActor) else _ActorIgnoringState(inner)
+        return (_RowsIgnoringState if isinstance(inner, MemorylessActor) else _ActorIgnoringState)(inner)
 
 
 class _ActorIgnoringState:
@@ -111,3 +111,7 @@ class _ActorIgnoringState:
 
     def record(self, actions: IntArray) -> None:
         self._actor.record(actions)
+
+
+class _RowsIgnoringState(_ActorIgnoringState, MemorylessActor):
+    """The same for actors that need not be asked about ended episodes."""

@@ -144,11 +144,17 @@ class TabularMDP:
         if not hasattr(policy, "probabilities"):
             table = np.broadcast_to(np.asarray(policy, np.float64), (self.horizon, *self.rewards.shape))
             return float(self.initial @ (table[0] * self.q_values(table)[0]).sum(axis=1))
-        acting = as_policy(policy)
-        if isinstance(acting.actor(1), MemorylessActor):
-            return self.value(acting.probabilities(self.observations))
-        logs, chances = self.episodes_of(acting)
+        actor = as_policy(policy).actor(len(self.observations))
+        if isinstance(actor, MemorylessActor):  # it may still count steps
+            return self.value([self._asked(actor) for _ in range(self.horizon)])
+        logs, chances = self.episodes_of(policy)
         return float(chances @ logs.returns())
+
+    def _asked(self, actor: MemorylessActor) -> FloatArray:
+        """A row of probabilities for each state, after which the actor counts one step."""
+        table = actor.probabilities(self.observations)
+        actor.record(np.zeros(len(table), np.int64))
+        return table
 
     def optimal(self) -> tuple[float, FloatArray]:
         """The best value that knowing the hidden state allows, and a policy [H, S, A] that reaches it."""
