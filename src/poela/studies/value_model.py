@@ -18,69 +18,59 @@ from poela.learners.step_regression import FEWEST_ROWS, quadratic_features
 FOLDS = 5
 PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 MOST_FEATURES_WITH_HISTORY = 8  # wider contexts are taken to tell the past themselves
-CACHE_NUMBERS = 2.5e7  # 200 MB; larger problems are decomposed anew for each policy
-
-
-@dataclass(frozen=True, eq=False)
-class _Ridge:
-    """A ridge regression, decomposed and waiting for targets; the penalty is chosen by leaving each row out in turn."""
-
-    scores: FloatArray  # [rows, components]
-    back: FloatArray  # [features, components]: from components to coefficients
-    inverse: FloatArray  # [penalties, components]
-    kept: FloatArray  # [penalties, rows]: 1 − leverage
-
-    @classmethod
-    def of(cls, features: FloatArray) -> "_Ridge":
-        if len(features) >= features.shape[1]:
-            squares, back = np.linalg.eigh(features.T @ features)
-            scores = features @ back
-        else:
-            squares, left = np.linalg.eigh(features @ features.T)
-            some = squares > 1e-10 * max(float(squares[-1]), 1e-300)
-            squares, left = squares[some], left[:, some]
-            scores = left * np.sqrt(squares)
-            back = features.T @ (left / np.sqrt(squares))
-        inverse = 1 / (np.maximum(squares, 0.0) + np.array(PENALTIES)[:, None])
-        kept = np.maximum(1 - inverse @ np.square(scores).T, 1e-6)
-        return cls(scores, back, inverse, kept)
-
-    @property
-    def numbers(self) -> int:
-        return self.scores.size + self.back.size + self.inverse.size + self.kept.size
-
-    def coefficients(self, targets: FloatArray) -> FloatArray:
-        """[features]."""
-        solved = self.inverse * (self.scores.T @ targets)  # [penalties, components]
-        left_out = (targets - solved @ self.scores.T) / self.kept
-        return np.asarray(self.back @ solved[np.square(left_out).sum(axis=1).argmin()])
+CACHE_NUMBERS = 5e7  # 400 MB; what goes beyond is solved anew for each policy
 
 
 @dataclass(frozen=True, eq=False)
 class _Regression:
-    """The ridges of one step in one fold: one for all actions, and one for each action on what that leaves over."""
+    """The ridges of one step in one fold, solved but for their targets.
 
-    rows: IntArray  # fitted on
-    features: FloatArray  # of `rows`
-    asked: FloatArray  # features of all rows of the step
-    shared: _Ridge
-    of_action: dict[int, tuple[BoolArray, _Ridge]]  # which of `rows` took it
+    One is for all actions together, and one for each action on what that leaves over. A solver takes features' products
+    with targets to coefficients.
+    """
+
+    fitted: IntArray  # which of the step's (or of all) rows
+    features: FloatArray  # of those rows
+    shared: FloatArray  # a solver [p, p]
+    of_action: dict[int, tuple[BoolArray, FloatArray]]  # which of the fitted rows took it, and a solver
 
     @property
     def numbers(self) -> int:
-        ridges = [self.shared, *(ridge for _, ridge in self.of_action.values())]
-        return self.features.size + self.asked.size + sum(ridge.numbers for ridge in ridges)
+        return self.shared.size * (1 + len(self.of_action)) + self.features.size
 
-    def predict(self, targets: FloatArray, n_actions: int) -> FloatArray:
-        """Q [asked, A]."""
+    @classmethod
+    def of(cls, fitted: IntArray, features: FloatArray, actions: IntArray, typical: FloatArray) -> "_Regression":
+        """With penalties that suit typical targets."""
+        base = typical.mean()
+        shared = _solver(features, typical - base)
+        left = typical - base - features @ (shared @ (features.T @ (typical - base)))
+        of_action = {
+            int(action): (actions == action, _solver(features[actions == action], left[actions == action]))
+            for action in np.unique(actions)
+        }
+        return cls(fitted, features, shared, of_action)
+
+    def coefficients(self, targets: FloatArray, n_actions: int) -> FloatArray:
+        """[A, p]."""
         base = targets.mean()
-        shared = self.shared.coefficients(targets - base)
+        shared = self.shared @ (self.features.T @ (targets - base))
         shared[0] += base
         left = targets - self.features @ shared
-        coefficients = np.tile(shared, (n_actions, 1))
-        for action, (took, ridge) in self.of_action.items():
-            coefficients[action] += ridge.coefficients(left[took])
-        return np.asarray(self.asked @ coefficients.T)
+        found = np.tile(shared, (n_actions, 1))
+        for action, (took, solver) in self.of_action.items():
+            found[action] += solver @ (self.features[took].T @ left[took])
+        return found
+
+
+def _solver(features: FloatArray, targets: FloatArray) -> FloatArray:
+    """(FᵀF + λI)⁻¹ with the λ that predicts best when each row is left out in turn."""
+    squares, vectors = np.linalg.eigh(features.T @ features)
+    scores = features @ vectors
+    inverse = 1 / (np.maximum(squares, 0.0) + np.array(PENALTIES)[:, None])  # [penalties, components]
+    predicted = (inverse * (scores.T @ targets)) @ scores.T
+    kept = np.maximum(1 - inverse @ np.square(scores).T, 1e-6)
+    best = np.square((targets - predicted) / kept).sum(axis=1).argmin()
+    return np.asarray((vectors * inverse[best]) @ vectors.T)
 
 
 class ValueModel:
@@ -101,26 +91,38 @@ class ValueModel:
         self._last = np.zeros(logs.n_steps, np.bool_)
         self._last[logs.offsets[1:] - 1] = True
         self._lowest, self._highest = self._ranges()
-        self._contexts = _with_history(logs).contexts
-        spread = self._contexts.std(axis=0, dtype=np.float64)
-        self._centre = self._contexts.mean(axis=0, dtype=np.float64)
+        contexts = _with_history(logs).contexts
+        spread = contexts.std(axis=0, dtype=np.float64)
+        self._centre = contexts.mean(axis=0, dtype=np.float64)
         self._scale = np.where(spread > 1e-6 * (1 + np.abs(self._centre)), spread, np.inf)
+        self._contexts = contexts
         self._cache: dict[tuple[int, int], _Regression] = {}
         self._cached_numbers = 0
+        # Penalties are chosen once, on the logging policy's values; those of other policies are about as smooth.
+        self._typical = np.zeros((self._folds, logs.n_steps))
+        self._backward(_logging_probabilities(logs), self._typical)
 
     def q(self, probabilities: FloatArray) -> FloatArray:
         """Q [N, A] of the policy that has these probabilities [N, A] along the logs."""
+        return self._backward(probabilities)
+
+    def _backward(self, probabilities: FloatArray, typical: FloatArray | None = None) -> FloatArray:
+        """From the last step to the first; the targets [folds, N] are noted in `typical`."""
         logs = self._logs
         result = np.zeros((logs.n_steps, logs.n_actions))
-        for fold in range(self._folds):
-            targets, values = np.array(logs.rewards), np.zeros(logs.n_steps)
-            for step, rows in self._backwards():
+        targets = np.tile(logs.rewards, (self._folds, 1))
+        values = np.zeros((self._folds, logs.n_steps))
+        for step, rows in self._backwards():
+            features = self._features(rows)
+            going_on = rows[~self._last[rows]]
+            targets[:, going_on] += self._discount * values[:, going_on + 1]
+            if typical is not None:
+                typical[:, rows] = targets[:, rows]
+            for fold in range(self._folds):
                 regression = self._regression(fold, step, rows)
-                going_on = rows[~self._last[rows]]
-                targets[going_on] += self._discount * values[going_on + 1]
-                found = regression.predict(targets[regression.rows], logs.n_actions)
-                q = np.clip(found, self._lowest[step], self._highest[step])
-                values[rows] = (probabilities[rows] * q).sum(axis=1)
+                coefficients = regression.coefficients(targets[fold, regression.fitted], logs.n_actions)
+                q = np.clip(features @ coefficients.T, self._lowest[step], self._highest[step])
+                values[fold, rows] = (probabilities[rows] * q).sum(axis=1)
                 unseen = self._fold_of_step[rows] == fold
                 result[rows[unseen]] = q[unseen]
         return result
@@ -134,12 +136,7 @@ class ValueModel:
         if (fold, step) in self._cache:
             return self._cache[fold, step]
         fitted = self._rows_to_fit(fold, step, rows)
-        features = self._features(fitted)
-        actions = self._logs.actions[fitted]
-        of_action = {
-            int(action): (actions == action, _Ridge.of(features[actions == action])) for action in np.unique(actions)
-        }
-        found = _Regression(fitted, features, self._features(rows), _Ridge.of(features), of_action)
+        found = _Regression.of(fitted, self._features(fitted), self._logs.actions[fitted], self._typical[fold, fitted])
         if self._cached_numbers + found.numbers <= CACHE_NUMBERS:
             self._cache[fold, step] = found
             self._cached_numbers += found.numbers
@@ -171,6 +168,13 @@ class ValueModel:
             to_go[going_on] += self._discount * to_go[going_on + 1]
             lowest[step], highest[step] = to_go[rows].min(), to_go[rows].max()
         return lowest, highest
+
+
+def _logging_probabilities(logs: Trajectories) -> FloatArray:
+    """Of the logging policy [N, A]: as known, or else all on the logged action."""
+    if logs.propensities is not None and logs.propensities.ndim == 2:
+        return logs.propensities
+    return np.eye(logs.n_actions)[logs.actions]
 
 
 def _with_history(logs: Trajectories) -> Trajectories:
