@@ -6,11 +6,13 @@ OMP_NUM_THREADS=1 python benchmarks/evaluate.py
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
-from poela.core.arrays import Float32Array, FloatArray
+from poela.core.arrays import FloatArray
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
@@ -26,19 +28,19 @@ class Network(Memoryless):
         layers = [torch.nn.Linear(FEATURES, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU()]
         self.network = torch.nn.Sequential(*layers, torch.nn.Linear(256, ACTIONS), torch.nn.Softmax(dim=1))
 
-    def probabilities(self, contexts: Float32Array) -> FloatArray:
+    def probabilities(self, contexts: ArrayLike) -> FloatArray:
         """[N, A]."""
         with torch.inference_mode():
-            rows = torch.from_numpy(np.array(contexts)).split(8192)
-            return torch.cat([self.network(part) for part in rows]).double().numpy()
+            rows = torch.split(torch.from_numpy(np.array(contexts)), 8192)
+            return np.asarray(torch.cat([self.network(part) for part in rows]).double().numpy())
 
 
 class Even(Memoryless):
     """Costs next to nothing, so that what is measured is the evaluation."""
 
-    def probabilities(self, contexts: Float32Array) -> FloatArray:
+    def probabilities(self, contexts: ArrayLike) -> FloatArray:
         """[N, A]."""
-        return np.broadcast_to([0.4, 0.6], (len(contexts), 2))
+        return np.broadcast_to([0.4, 0.6], (len(np.asarray(contexts)), 2))
 
 
 def logs_of(steps: int, features: int, actions: int) -> Trajectories:
@@ -72,7 +74,7 @@ def main() -> None:
     print(f"{logs.n_steps} steps, {logs.n_episodes} episodes, {FEATURES} features, {ACTIONS} actions")
     print(f"forward pass {forward:.3f} s")
     for name in ("sntis", "cwpdis"):
-        seconds = best_of(5, lambda name=name: evaluate(policy, logs, estimator=name, interval=None))
+        seconds = best_of(5, partial(evaluate, policy, logs, estimator=name, interval=None))
         print(f"evaluate, {name}, no interval: {seconds:.3f} s, {seconds / forward:.2f} forward passes")
     seconds = best_of(2, lambda: evaluate(policy, logs))
     print(f"evaluate, all defaults: {seconds:.3f} s, {seconds / forward:.2f} forward passes")
@@ -80,7 +82,7 @@ def main() -> None:
     first = None
     for steps in (10**5, 10**6, settings.most):
         logs = logs_of(steps, features=1, actions=2)
-        per_million = best_of(3, lambda logs=logs: evaluate(Even(), logs, interval=None)) / steps * 1e6
+        per_million = best_of(3, partial(evaluate, Even(), logs, interval=None)) / steps * 1e6
         first = first or per_million
         print(f"{steps:>10} steps: {per_million:.3f} s per million, {per_million / first:.2f} of the smallest log's")
 
