@@ -106,7 +106,8 @@ class FittedEligibility:
         Every logged context left out has a kept one with the same action within `gap`, on the metric's scale (by
         default, half the Euclidean radius). Distances can only grow, so an action that the radius rule bars stays
         barred. That holds for the rule, before the fallback: more contexts may be stranded, and there the fallback
-        may choose otherwise. The ids of episodes are left out; a behavior model is kept as it is.
+        may choose otherwise. With many features few contexts lie that near another: a larger gap leaves out more of
+        them, at the price of fewer eligible actions. The ids of episodes are left out; a behavior model is kept whole.
         """
         if self.logged is None or self.settings.radius is None:
             return replace(self, episode_ids=None)
