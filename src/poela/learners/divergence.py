@@ -24,11 +24,11 @@ def refuse_divergence(name: str, where: str, largest: float, reachable: float) -
 
     >>> refuse_divergence("BCQ", "step 40", largest=500.0, reachable=4.0)
     Traceback (most recent call last):
-    poela.core.errors.TrainingError: BCQ: values diverged at step 40: 500 is more than 10 times the largest reachable
-    return 4; lower the learning rate, tighten the rule, or look for extreme contexts
+    poela.core.errors.TrainingError: BCQ: values diverged at step 40: they reach 500, while no return can reach more
+    than 4; lower the learning rate, tighten the rule, or look for extreme contexts
     """
     if not largest <= DIVERGED * reachable:  # so that NaN is refused too
         raise TrainingError(
-            f"{name}: values diverged at {where}: {largest:.3g} is more than {DIVERGED:g} times the largest reachable "
-            f"return {reachable:.3g}; lower the learning rate, tighten the rule, or look for extreme contexts"
+            f"{name}: values diverged at {where}: they reach {largest:.3g}, while no return can reach more than "
+            f"{reachable:.3g}; lower the learning rate, tighten the rule, or look for extreme contexts"
         )

@@ -9,18 +9,18 @@ from torch import Tensor
 from torch.nn.functional import huber_loss
 
 from poela.core.arrays import BoolArray
-from poela.core.errors import InputError, TrainingError
+from poela.core.errors import InputError
 from poela.core.policy import Policy
 from poela.core.progress import progress
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.learners.density import Density, low_density
+from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.learner import Checkpoint, Learner
-from poela.networks.modules import Network, NetworkShape, device_of
+from poela.learners.transitions import Transitions
+from poela.networks.modules import MLP, NetworkShape, device_of
 from poela.networks.training import LOOK_EVERY, train_steps
 from poela.policies.value import GreedyQPolicy
-
-DIVERGED = 10.0  # values this many times above any reachable return are divergence, not learning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class QLearning(Learner):
         """Which actions may be taken, and bootstrapped from."""
         return self.rule or Eligibility()
 
-    def conservative_term(self, values: Tensor, actions: Tensor) -> Tensor | float:
+    def conservative_term(self, values: Tensor, logged: Tensor) -> Tensor | float:
         """What is added to the temporal-difference loss; nothing, but for CQL."""
         return 0.0
 
@@ -53,18 +53,29 @@ class QLearning(Learner):
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the greedy policy at each checkpoint, the final one last."""
-        device = device_of(self.device)
+        self._check()
+        device, name = device_of(self.device), type(self).__name__
         eligibility = self.eligibility_rule().fit(train, behavior)
-        transitions = _Transitions.of(train, eligibility.mask(train.contexts, train.step_numbers), device)
-        pessimistic, floor = self.pessimistic_steps(train, seed)
-        transitions = transitions.with_pessimism(pessimistic, floor)
-        network = self._network(train, seed).to(device)
-        target = self._network(train, seed).to(device)
-        every = max(self.steps // max(self.checkpoints, 1), 1)
-        with progress(type(self).__name__, self.steps) as advance:
-            for done in self._learn(network, target, transitions, train, seed):
+        disbelieved, floor = self.pessimistic_steps(train, seed)
+        network = self._network(train, seed)
+        data = Transitions.of(
+            train,
+            network,
+            eligible=eligibility.mask(train.contexts, train.step_numbers),
+            discount=self.discount,
+            disbelieved=disbelieved,
+            floor=floor,
+            device=device,
+        )
+        weights = list(network.to(device).parameters())
+        # What an untrained network says is no divergence, even where all rewards are tiny.
+        reachable = max(reachable_return(train, self.discount), abs(floor), data.largest_value(weights))
+        every = max(self.steps // self.checkpoints, 1)
+        with progress(name, self.steps) as advance:
+            for done in self._learn(network, data, reachable, seed):
                 advance()
                 if done % every == 0 or done == self.steps:
+                    refuse_divergence(name, f"step {done}", data.largest_value(weights), reachable)
                     policy = GreedyQPolicy(
                         network=network.on_cpu(),
                         eligibility=eligibility,
@@ -73,29 +84,41 @@ class QLearning(Learner):
                     )
                     yield Checkpoint(done, policy)
 
-    def _network(self, train: Trajectories, seed: int) -> Network:
+    def _check(self) -> None:
+        problems = [
+            f"{name} is {getattr(self, name)}: it must be at least 1"
+            for name in ("steps", "batch_size", "checkpoints")
+            if getattr(self, name) < 1
+        ]
+        problems += [
+            f"{name} is {getattr(self, name)}: it must lie in (0, 1]"
+            for name in ("discount", "target_rate")
+            if not 0 < getattr(self, name) <= 1
+        ]
+        if not self.learning_rate > 0:
+            problems.append(f"learning_rate is {self.learning_rate}: it must be above 0")
+        if problems:
+            raise InputError(problems)
+
+    def _network(self, train: Trajectories, seed: int) -> MLP:
         network = NetworkShape("mlp", train.n_features, train.n_actions, self.hidden).build(seed)
+        assert isinstance(network, MLP)
         if self.standardise:
             network.standardise_by(train.contexts)
         return network
 
-    def _learn(
-        self, network: Network, target: Network, data: "_Transitions", train: Trajectories, seed: int
-    ) -> Iterator[int]:
-        rng = np.random.default_rng([seed, 2])
-        batches = torch.as_tensor(rng.integers(train.n_steps, size=(self.steps, self.batch_size)), device=data.device)
-        reachable = _reachable_return(train, self.discount)
-        slow: list[Tensor] = list(target.parameters())
+    def _learn(self, network: MLP, data: Transitions, reachable: float, seed: int) -> Iterator[int]:
+        name, batches = type(self).__name__, data.batches(self.batch_size, seed)
         fast: list[Tensor] = list(network.parameters())
+        slow = [weight.detach().clone() for weight in fast]
 
         def loss(step: int) -> Tensor:
-            rows = batches[step]
-            values = network.along(data.contexts[rows], data.actions[rows], None)
-            chosen = values.gather(1, data.actions[rows, None])[:, 0]
-            goal = data.goals(rows, network, target, self.discount)
+            rows = next(batches)
+            values, goals = data.values(rows, fast, slow)
             if step % LOOK_EVERY == 0:
-                _refuse_divergence(type(self).__name__, step, values, reachable)
-            return huber_loss(chosen, goal) + self.conservative_term(values, data.actions[rows])
+                refuse_divergence(name, f"step {step}", float(values.detach().abs().max()), reachable)
+            logged = values.gather(1, data.actions[rows])[:, 0]
+            return huber_loss(logged, goals) + self.conservative_term(values, logged)
 
         @torch.no_grad()
         def follow(step: int) -> None:
@@ -104,7 +127,7 @@ class QLearning(Learner):
         return train_steps(
             network,
             loss,
-            name=type(self).__name__,
+            name=name,
             steps=self.steps,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
@@ -151,65 +174,12 @@ class CQL(QLearning):
 
     conservatism: float = 1.0  # α
 
-    def conservative_term(self, values: Tensor, actions: Tensor) -> Tensor | float:
+    def conservative_term(self, values: Tensor, logged: Tensor) -> Tensor | float:
         """α · mean(log Σ_a exp Q(x, a) − Q(x, logged))."""
-        logged = values.gather(1, actions[:, None])[:, 0]
         return self.conservatism * (torch.logsumexp(values, dim=1) - logged).mean()
 
 
-@dataclass(frozen=True, eq=False)
-class _Transitions:
-    """Logged steps as flat tensors; the next step of row i is row i + 1 unless it was the episode's last."""
-
-    contexts: Tensor  # [N, d]
-    actions: Tensor  # [N]
-    rewards: Tensor  # [N]
-    last: Tensor  # [N] bool
-    eligible: Tensor  # [N, A]
-    disbelieved: Tensor  # [N] bool: the context's own value is replaced by `floor`
-    floor: float = 0.0
-
-    @classmethod
-    def of(cls, train: Trajectories, eligible: BoolArray, device: torch.device) -> "_Transitions":
-        last = np.zeros(train.n_steps, np.bool_)
-        last[train.offsets[1:] - 1] = True
-        return cls(
-            contexts=torch.tensor(train.contexts, device=device),
-            actions=torch.tensor(train.actions, device=device),
-            rewards=torch.tensor(train.rewards, dtype=torch.float32, device=device),
-            last=torch.tensor(last, device=device),
-            eligible=torch.tensor(eligible, device=device),
-            disbelieved=torch.zeros(train.n_steps, dtype=torch.bool, device=device),
-        )
-
-    def with_pessimism(self, disbelieved: BoolArray, floor: float) -> "_Transitions":
-        return replace(self, disbelieved=torch.tensor(disbelieved, device=self.device), floor=floor)
-
-    @property
-    def device(self) -> torch.device:
-        return self.contexts.device
-
-    @torch.no_grad()
-    def goals(self, rows: Tensor, network: Network, target: Network, discount: float) -> Tensor:
-        """r + γ·Q_target(x′, best eligible action by the online network)."""
-        following = (rows + 1).clamp(max=len(self.actions) - 1)
-        contexts = self.contexts[following]
-        liked = network.along(contexts, self.actions[following], None)
-        best = liked.masked_fill(~self.eligible[following], -torch.inf).argmax(dim=1, keepdim=True)
-        value = target.along(contexts, self.actions[following], None).gather(1, best)[:, 0]
-        value = torch.where(self.disbelieved[following], torch.full_like(value, self.floor), value)
-        return self.rewards[rows] + discount * value.masked_fill(self.last[rows], 0.0)
-
-
-def _reachable_return(train: Trajectories, discount: float) -> float:
-    longest = int(train.lengths.max())
-    steps = float(longest) if discount == 1 else (1 - discount**longest) / (1 - discount)
-    return max(float(np.abs(train.rewards).max()) * steps, 1e-6)
-
-
 def _lowest_return_to_go(train: Trajectories, discount: float) -> float:
-    if not 0 <= discount <= 1:
-        raise InputError(f"discount must lie in [0, 1], not {discount}")
     to_go = np.zeros(train.n_episodes)
     lowest = np.inf
     for step in range(int(train.lengths.max()) - 1, -1, -1):
@@ -217,12 +187,3 @@ def _lowest_return_to_go(train: Trajectories, discount: float) -> float:
         to_go[running] = train.rewards[train.offsets[:-1][running] + step] + discount * to_go[running]
         lowest = min(lowest, float(to_go[running].min()))
     return lowest
-
-
-def _refuse_divergence(name: str, step: int, values: Tensor, reachable: float) -> None:
-    largest = float(values.detach().abs().max())
-    if largest > DIVERGED * reachable:
-        raise TrainingError(
-            f"{name}: values diverged at step {step}: {largest:.3g} is more than {DIVERGED:g} times the largest "
-            f"reachable return {reachable:.3g}; lower the learning rate or tighten the rule"
-        )

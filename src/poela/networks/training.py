@@ -34,7 +34,8 @@ def train_steps(
     True
     """
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.Adam(parameters, lr=learning_rate, weight_decay=weight_decay)
+    # Fused: on networks as small as these, the plain one spends most of a step in Python.
+    optimizer = torch.optim.Adam(parameters, lr=learning_rate, weight_decay=weight_decay, fused=True)
     dead = 0
     for step in range(steps):
         optimizer.zero_grad()
