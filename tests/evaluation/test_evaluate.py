@@ -1,5 +1,6 @@
 """`evaluate`: what goes in is checked, what comes out can be read, kept and believed."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -15,6 +16,7 @@ from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.intervals import INTERVALS
+from poela.evaluation.verdict import TrustThresholds
 
 
 class Chooser(Memoryless):
@@ -181,6 +183,20 @@ def test_the_text_says_value_interval_and_effective_sample_size() -> None:
     assert f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}] (95% bca)" in text
     assert f"ESS {estimate.ess:.4g} of 60" in text
     assert "[" not in str(evaluate(Chooser(0.6), ragged_logs(), interval=None)).splitlines()[0]
+
+
+def test_the_verdict_comes_with_its_reasons() -> None:
+    trusted = evaluate(Chooser(0.5), ragged_logs(n=200), interval=None)
+    assert (trusted.verdict, trusted.warnings) == ("trust", ())
+    assert "ESS 200 of 200" in trusted.reasons[0]
+    doubted = evaluate(Chooser(0.999), ragged_logs(n=200), interval=None)
+    assert doubted.verdict == "do not trust"
+    assert doubted.warnings == doubted.reasons
+    assert str(doubted).splitlines()[1:] == ["verdict: do not trust", *(f"- {reason}" for reason in doubted.reasons)]
+    assert evaluate(Chooser(0.5), ragged_logs(), estimator="fqe", interval=None).verdict == "caution"
+    lenient = TrustThresholds(*[(1e9, 1e9)] * 6)
+    lenient = dataclasses.replace(lenient, ess=(0.0, 0.0))
+    assert evaluate(Chooser(0.999), ragged_logs(n=200), thresholds=lenient, interval=None).verdict == "trust"
 
 
 def test_an_estimate_survives_json() -> None:

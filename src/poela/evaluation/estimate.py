@@ -27,8 +27,9 @@ class Estimate:
     ess: float
     standard_error: float
     diagnostics: Diagnostics
-    verdict: str = ""
-    warnings: tuple[str, ...] = ()
+    verdict: str = ""  # trust, caution or do not trust
+    reasons: tuple[str, ...] = ()  # for the verdict, the gravest first
+    warnings: tuple[str, ...] = ()  # what went wrong, and the reasons unless the verdict is trust
 
     def __str__(self) -> str:
         interval = ""
@@ -37,7 +38,7 @@ class Estimate:
         lines = [
             f"{_short(self.value)}{interval}, {self.estimator}, ESS {_short(self.ess)} of {self.n_episodes}",
             *([f"verdict: {self.verdict}"] if self.verdict else []),
-            *(f"- {warning}" for warning in self.warnings),
+            *(f"- {sentence}" for sentence in dict.fromkeys((*self.reasons, *self.warnings))),
         ]
         return "\n".join(lines)
 
@@ -51,7 +52,8 @@ class Estimate:
         """The estimate that `to_dict` described; numbers that were not finite come back as NaN."""
         parts: dict[str, Any] = dict(document)
         parts |= {name: math.nan for name in _NUMBERS if parts[name] is None}
-        parts |= {"diagnostics": Diagnostics.from_dict(parts["diagnostics"]), "warnings": tuple(parts["warnings"])}
+        parts |= {name: tuple(parts.get(name, ())) for name in ("reasons", "warnings")}
+        parts["diagnostics"] = Diagnostics.from_dict(parts["diagnostics"])
         return cls(**parts)
 
 

@@ -17,6 +17,7 @@ from poela.evaluation.estimators import ESTIMATORS, Estimator
 from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
 from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS
 from poela.evaluation.values import QValues, cross_fitted_values, given_values
+from poela.evaluation.verdict import TrustThresholds, verdict_on
 from poela.evaluation.weights import LogWeights, probabilities_along, weights_of
 from poela.learners.step_regression import Regressor
 
@@ -36,6 +37,7 @@ def evaluate(
     history: int = 1,
     clusters: ArrayLike | None = None,
     bounds: Bounds | None = None,
+    thresholds: TrustThresholds | None = None,
     resamples: int = DEFAULT_RESAMPLES,
     seed: int = 0,
 ) -> Estimate:
@@ -46,7 +48,8 @@ def evaluate(
     "ridge" or "boosted": fitted here, on other `folds` than the episodes they value, with `history` earlier steps.
     `smoothing` mixes that share of the logging policy into the policy (the paper: 0.01 for greedy policies, whose
     weights would else be zero wherever the log once did otherwise): it is the mixture that is evaluated.
-    `clusters` names the independent unit of each episode, such as the patient of a stay.
+    `clusters` names the independent unit of each episode, such as the patient of a stay. `thresholds` are those of the
+    verdict, `bounds` what is known of returns and weights beforehand, for the intervals that need it.
 
     >>> class Always:
     ...     def probabilities(self, contexts):
@@ -74,6 +77,7 @@ def evaluate(
     if interval is not None and np.isfinite(contributions.value):
         method = INTERVALS[interval]
         found = method(contributions, level, seed=seed, resamples=resamples, clusters=units, bounds=bounds)
+    verdict = verdict_on(diagnostics, thresholds, model_only=chosen.weights == "none" != chosen.model)
     return Estimate(
         value=contributions.value,
         low=None if found is None else found.low,
@@ -85,7 +89,9 @@ def evaluate(
         ess=diagnostics.ess,
         standard_error=standard_error(contributions),
         diagnostics=diagnostics,
-        warnings=_warnings(contributions, diagnostics, found, resamples),
+        verdict=verdict.word,
+        reasons=verdict.reasons,
+        warnings=_warnings(contributions, diagnostics, found, resamples) + verdict.reasons * (verdict.word != "trust"),
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from poela.core.errors import InputError
 from poela.core.storage import read_json, write_json
 from poela.data.trajectories import Trajectories
-from poela.evaluation.diagnostics import Diagnostics
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
 from poela.studies.material import data_hash
@@ -103,14 +102,4 @@ def _look(entry: Mapping[str, Any]) -> Look:
 
 def estimate_of(plain: Mapping[str, Any]) -> Estimate:
     """The estimate that `Estimate.to_dict` described."""
-    import numpy as np
-
-    diagnostics = dict(plain["diagnostics"])
-    by_step = diagnostics.pop("ess_by_step")
-    return Estimate(
-        **{
-            **plain,
-            "diagnostics": Diagnostics(**diagnostics, ess_by_step=np.asarray(by_step, np.float64)),
-            "warnings": tuple(plain["warnings"]),
-        }
-    )
+    return Estimate.from_dict(plain)
