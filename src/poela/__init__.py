@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate as Estimate
     from poela.evaluation.evaluate import evaluate as evaluate
     from poela.evaluation.rollouts import true_value as true_value
+    from poela.learners.clone import Clone as Clone
+    from poela.learners.fitted_q import FittedQ as FittedQ
+    from poela.learners.policy_gradient import POCRM as POCRM
+    from poela.learners.policy_gradient import POELA as POELA
+    from poela.learners.policy_gradient import POMu as POMu
+    from poela.learners.q_learning import BCQ as BCQ
+    from poela.learners.q_learning import CQL as CQL
+    from poela.learners.q_learning import PQL as PQL
+    from poela.policies.storage import load_policy as load_policy
     from poela.studies.candidates import Candidate as Candidate
     from poela.studies.learning import learn as learn
     from poela.studies.selection import Selection as Selection
@@ -58,6 +67,15 @@ _HOME = {
     "read_logs": "poela.data.tables",
     "read_mimic_sepsis": "poela.data.cohorts",
     "true_value": "poela.evaluation.rollouts",
+    "BCQ": "poela.learners.q_learning",
+    "CQL": "poela.learners.q_learning",
+    "PQL": "poela.learners.q_learning",
+    "Clone": "poela.learners.clone",
+    "FittedQ": "poela.learners.fitted_q",
+    "POELA": "poela.learners.policy_gradient",
+    "POMu": "poela.learners.policy_gradient",
+    "POCRM": "poela.learners.policy_gradient",
+    "load_policy": "poela.policies.storage",
     "Candidate": "poela.studies.candidates",
     "learn": "poela.studies.learning",
     "Selection": "poela.studies.selection",

@@ -11,6 +11,8 @@ LEARNERS = {
     "bcq": "poela.learners.q_learning:BCQ",
     "pql": "poela.learners.q_learning:PQL",
     "cql": "poela.learners.q_learning:CQL",
+    "fittedq": "poela.learners.fitted_q:FittedQ",
+    "clone": "poela.learners.clone:Clone",
 }
 
 
