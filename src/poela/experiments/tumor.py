@@ -165,7 +165,7 @@ def _summary(learner: str, own: Sequence[Outcome]) -> dict[str, Cell]:
         "learner": NAMES[learner],
         "true value": with_error([outcome.truth for outcome in own]),
         "SNTIS - truth": with_error([outcome.excess for outcome in own]),
-        "|SNTIS - truth|": with_error([abs(outcome.excess) for outcome in own]),
+        "absolute difference": with_error([abs(outcome.excess) for outcome in own]),
         "estimate above truth": f"{len(over)} of {len(own)}",
         "by on average": sum(over) / len(over) if over else 0.0,
         "ESS": with_error([outcome.ess for outcome in own]),

@@ -174,7 +174,11 @@ def as_published(learner: PolicyGradient) -> PolicyGradient:
     >>> as_published(POELA(radius=0.1)).relu_logits
     True
     """
-    changes: dict[str, object] = {"standardise": False, "relu_logits": True, "warm_start_last_steps": False}
+    changes: dict[str, object] = {
+        "standardise": False,
+        "relu_logits": True,
+        "warm_start_last_steps": False,
+    }
     if not isinstance(learner, POCRM):
         changes["fallback"] = "all"
     return replace(learner, **changes)  # type: ignore[arg-type]
