@@ -8,7 +8,7 @@ from scipy.special import ndtr, ndtri
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, prepared
-from poela.evaluation.contributions import Contributions, ratio_sum
+from poela.evaluation.contributions import Contributions, ratio_sum, standard_error
 
 # Resamples counted and multiplied at once. It is fixed, and short blocks are padded, because the last bits of a
 # matrix product depend on its shape.
@@ -21,6 +21,16 @@ class Resampled:
 
     values: FloatArray
     standard_errors: FloatArray
+
+    @property
+    def defined(self) -> FloatArray:
+        """The values that could be computed."""
+        return self.values[np.isfinite(self.values)]
+
+    @property
+    def undefined(self) -> int:
+        """How many could not."""
+        return int((~np.isfinite(self.values)).sum())
 
 
 def resample(contributions: Contributions, resamples: int, seed: int, *, standard_errors: bool = False) -> Resampled:
@@ -47,6 +57,8 @@ def resample(contributions: Contributions, resamples: int, seed: int, *, standar
         values[start : start + rows] = ratio_sum(sums[:rows, :ratios], sums[:rows, ratios:])
         if standard_errors:
             errors[start : start + rows] = _standard_errors(counts, columns, sums)[:rows]
+    if not np.isfinite(values).any():
+        raise InputError("every resample has only zero weights: the policy never takes the logged actions")
     return Resampled(values + center.sum(), errors)
 
 
@@ -89,9 +101,8 @@ def percentile(
     Interval(low=1.0, high=1.0, method='percentile', undefined_resamples=0)
     """
     units = prepared(contributions, level, clusters)
-    values, undefined = _defined(resample(units, resamples, seed).values)
-    low, high = _quantiles(values, np.array([(1 - level) / 2, (1 + level) / 2]))
-    return Interval(low, high, "percentile", undefined)
+    resampled = resample(units, resamples, seed)
+    return Interval(*percentile_ends(resampled, level), "percentile", resampled.undefined)
 
 
 def bca(
@@ -111,46 +122,93 @@ def bca(
     True
     """
     units = prepared(contributions, level, clusters)
-    values, undefined = _defined(resample(units, resamples, seed).values)
-    low, high = bca_ends(values, units.value, units.leave_one_out, level)
-    return Interval(low, high, "bca", undefined)
+    resampled = resample(units, resamples, seed)
+    ends = bca_ends(resampled, units.value, units.leave_one_out, level)
+    return Interval(*ends, "bca", resampled.undefined)
 
 
-def bca_ends(resampled: FloatArray, value: float, leave_one_out: FloatArray, level: float) -> tuple[float, float]:
-    """The BCa ends, from the values on resamples, the estimate, and its jackknife values.
+def studentised(
+    contributions: Contributions,
+    level: float = 0.95,
+    *,
+    seed: int = 0,
+    resamples: int = DEFAULT_RESAMPLES,
+    clusters: IntArray | None = None,
+    bounds: Bounds | None = None,
+) -> Interval:
+    """Bootstrap of the estimate's error in standard errors, each resample with its own (bootstrap-t; Efron 1982).
 
-    >>> bca_ends(np.array([0.0, 1.0, 2.0]), 1.0, np.array([0.5, 1.5]), 0.5)
+    >>> studentised(Contributions.mean(np.array([3.0, 3.0, 3.0])), resamples=50).width
+    0.0
+    """
+    units = prepared(contributions, level, clusters)
+    resampled = resample(units, resamples, seed, standard_errors=True)
+    ends = studentised_ends(resampled, units, level)
+    return Interval(*ends, "studentised", resampled.undefined)
+
+
+def percentile_ends(resampled: Resampled, level: float) -> tuple[float, float]:
+    """The two quantiles.
+
+    >>> percentile_ends(Resampled(np.array([0.0, 1.0, 2.0]), np.zeros(3)), 0.5)
     (0.5, 1.5)
     """
-    below = ((resampled < value).sum() + (resampled <= value).sum()) / (2 * len(resampled))
+    return _quantiles(resampled.defined, tails(level))
+
+
+def bca_ends(resampled: Resampled, value: float, leave_one_out: FloatArray, level: float) -> tuple[float, float]:
+    """The BCa ends, from the resamples, the estimate, and its jackknife values.
+
+    >>> bca_ends(Resampled(np.array([0.0, 1.0, 2.0]), np.zeros(3)), 1.0, np.array([0.5, 1.5]), 0.5)
+    (0.5, 1.5)
+    """
+    values = resampled.defined
+    below = ((values < value).sum() + (values <= value).sum()) / (2 * len(values))
     # With every resample on one side the correction is infinite: take half a resample as the smallest share.
-    bias = ndtri(np.clip(below, 0.5 / len(resampled), 1 - 0.5 / len(resampled)))
+    bias = ndtri(np.clip(below, 0.5 / len(values), 1 - 0.5 / len(values)))
     acceleration = _acceleration(leave_one_out)
-    shifted = bias + ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
+    shifted = bias + ndtri(tails(level))
     with np.errstate(divide="ignore"):
         stretched = shifted / (1 - acceleration * shifted)
     # Past its pole the map has sent the quantile to the end of the distribution.
     stretched = np.where(acceleration * shifted < 1, stretched, np.sign(shifted) * np.inf)
-    return _quantiles(resampled, ndtr(bias + stretched))
+    return _quantiles(values, ndtr(bias + stretched))
+
+
+def studentised_ends(resampled: Resampled, contributions: Contributions, level: float) -> tuple[float, float]:
+    """Estimate − quantiles of (resampled estimate − estimate) / its standard error, times the standard error.
+
+    >>> contributions = Contributions.mean(np.array([0.0, 2.0]))
+    >>> studentised_ends(Resampled(np.array([0.0, 1.0, 2.0]), np.ones(3)), contributions, 0.5)
+    (0.64..., 1.35...)
+    """
+    value = contributions.value
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = (resampled.values - value) / resampled.standard_errors
+    # Resamples without spread say nothing about the error in units of the spread.
+    errors = errors[np.isfinite(errors)]
+    if not len(errors):
+        return value, value
+    low, high = _quantiles(errors, tails(level))
+    error = standard_error(contributions)
+    return value - high * error, value - low * error
+
+
+def tails(level: float) -> FloatArray:
+    """The two shares that leave equal tails.
+
+    >>> tails(0.5)
+    array([0.25, 0.75])
+    """
+    return np.array([(1 - level) / 2, (1 + level) / 2])
 
 
 def _acceleration(leave_one_out: FloatArray) -> float:
     """Skewness of the jackknife values over six; an episode that holds all the weight has no such value."""
     defined = leave_one_out[np.isfinite(leave_one_out)]
     deviations = defined.mean() - defined if len(defined) else defined
-    largest = np.abs(deviations).max(initial=0.0)
-    if largest == 0:
-        return 0.0
-    scaled = deviations / largest  # so that no power of a small spread underflows
-    return float((scaled**3).sum() / (6 * (scaled**2).sum() ** 1.5))
-
-
-def _defined(values: FloatArray) -> tuple[FloatArray, int]:
-    """The values that could be computed, and how many could not."""
-    defined = values[np.isfinite(values)]
-    if not len(defined):
-        raise InputError("every resample has only zero weights: the policy never takes the logged actions")
-    return defined, len(values) - len(defined)
+    square = float((deviations**2).sum())
+    return float((deviations**3).sum()) / (6 * square**1.5) if square > 0 else 0.0
 
 
 def _quantiles(values: FloatArray, shares: FloatArray) -> tuple[float, float]:

@@ -66,3 +66,16 @@ def ratio_sum(numerators: FloatArray, denominators: FloatArray) -> FloatArray:
     """Σ_k numerators / denominators over the last axis; NaN, without a warning, where a denominator is zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray((numerators / denominators).sum(axis=-1))
+
+
+def standard_error(contributions: Contributions) -> float:
+    """The normal approximation of the paper (Owen 2013, equation 9.9), for any estimator; NaN without weight.
+
+    For SNTIS it is sqrt(Σ w²(r − v)²) / Σ w; for a plain mean, the population standard deviation over √n.
+
+    >>> standard_error(Contributions.mean(np.array([1.0, 3.0])))
+    0.7071067811865...
+    """
+    if not np.isfinite(contributions.value):
+        return float("nan")
+    return float(np.sqrt(np.square(contributions.influence).sum()) / contributions.n_episodes)

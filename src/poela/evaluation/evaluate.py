@@ -11,6 +11,7 @@ from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval
 from poela.evaluation.contributions import Contributions
+from poela.evaluation.contributions import standard_error as standard_error
 from poela.evaluation.diagnostics import Diagnostics, calibration_error, diagnose, undiagnosed
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS, Estimator
@@ -109,19 +110,6 @@ def smoothed(probabilities: FloatArray, logs: Trajectories, smoothing: float) ->
     if logs.propensities is None or logs.propensities.ndim == 1:
         raise InputError("smoothing mixes in the logging policy: it needs logs with the propensities of every action")
     return np.asarray((1 - smoothing) * probabilities + smoothing * logs.propensities)
-
-
-def standard_error(contributions: Contributions) -> float:
-    """The normal approximation of the paper (Owen 2013, equation 9.9), for any estimator; NaN without weight.
-
-    For SNTIS it is sqrt(Σ w²(r − v)²) / Σ w; for a plain mean, the population standard deviation over √n.
-
-    >>> standard_error(Contributions.mean(np.array([1.0, 3.0])))
-    0.7071067811865...
-    """
-    if not np.isfinite(contributions.value):
-        return float("nan")
-    return float(np.sqrt(np.square(contributions.influence).sum()) / contributions.n_episodes)
 
 
 def _units(clusters: ArrayLike | None, logs: Trajectories) -> IntArray | None:

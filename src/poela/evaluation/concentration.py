@@ -1,0 +1,163 @@
+"""Bounds that hold at any sample size: for returns in a known range and weights up to a known size.
+
+They promise at least the level asked for, always, and pay in width. With truncated weights the promise is for the
+truncated value that the estimator aims at; truncation moves that away from the policy's own value.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import brentq
+
+from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, prepared
+from poela.evaluation.contributions import Contributions
+
+_ROUNDING = 1e-9
+
+
+def hoeffding(
+    contributions: Contributions,
+    level: float = 0.95,
+    *,
+    seed: int = 0,
+    resamples: int = DEFAULT_RESAMPLES,
+    clusters: IntArray | None = None,
+    bounds: Bounds | None = None,
+) -> Interval:
+    """Hoeffding (1963); the width falls with the square root of the number of episodes.
+
+    >>> returns = np.array([0.0, 1.0] * 500)
+    >>> hoeffding(Contributions.mean(returns), 0.95, bounds=Bounds(0.0, 1.0, largest_weight=1.0)).width < 0.09
+    True
+    """
+    units, known, spread = _checked(contributions, level, clusters, bounds)
+    deviation = spread * float(np.sqrt(np.log(2 / (1 - level)) / (2 * units.n_episodes)))
+    return _inverted(units, known, lambda value: deviation, "hoeffding")
+
+
+def empirical_bernstein(
+    contributions: Contributions,
+    level: float = 0.95,
+    *,
+    seed: int = 0,
+    resamples: int = DEFAULT_RESAMPLES,
+    clusters: IntArray | None = None,
+    bounds: Bounds | None = None,
+) -> Interval:
+    """Maurer & Pontil (2009), theorem 4, at both ends: narrow where the observed variance is small beside the range.
+
+    >>> nearly_constant = Contributions.mean(np.array([0.5, 0.501] * 500))
+    >>> unit = Bounds(0.0, 1.0, largest_weight=1.0)
+    >>> empirical_bernstein(nearly_constant, 0.95, bounds=unit).width < hoeffding(nearly_constant, bounds=unit).width
+    True
+    """
+    units, known, spread = _checked(contributions, level, clusters, bounds)
+    n, log_term = units.n_episodes, float(np.log(4 / (1 - level)))
+
+    def deviation(value: float) -> float:
+        variance = float((units.numerators - value * units.denominators).var(ddof=1))
+        return float(np.sqrt(2 * variance * log_term / n)) + 7 * spread * log_term / (3 * (n - 1))
+
+    return _inverted(units, known, deviation, "empirical_bernstein")
+
+
+def _checked(
+    contributions: Contributions, level: float, clusters: IntArray | None, bounds: Bounds | None
+) -> tuple[Contributions, Bounds, float]:
+    """The contributions, the bounds, and the range of numerator − value × denominator at any value."""
+    problems = []
+    if bounds is None:
+        problems.append("this interval needs bounds=Bounds(lowest_return, highest_return, largest_weight)")
+    if contributions.numerators.shape[1] > 1:
+        problems.append("this interval is for estimators that weight whole episodes: is, truncated_is, snis or sntis")
+    if clusters is not None:
+        problems.append("this interval bounds single episodes: clusters cannot be used with it")
+    if problems or bounds is None:
+        raise InputError(problems)
+    units = prepared(contributions, level, None)
+    outside, spread = _outside(units, bounds)
+    if outside.any():
+        raise InputError(f"{int(outside.sum())} episodes lie outside the bounds: give wider ones, or truncate weights")
+    return units, bounds, spread
+
+
+def _outside(units: Contributions, bounds: Bounds) -> tuple[BoolArray, float]:
+    """Which episodes break the bounds, and the range of numerator − value × denominator at any value."""
+    numerators, denominators = units.numerators, units.denominators
+    if (denominators == 1).all():  # a mean of weighted returns
+        lowest = min(bounds.largest_weight * bounds.lowest_return, 0.0)
+        highest = max(bounds.largest_weight * bounds.highest_return, 0.0)
+        return (numerators < lowest) | (numerators > highest), highest - lowest
+    tolerance = _ROUNDING * (1 + np.abs(numerators))
+    below = numerators < bounds.lowest_return * denominators - tolerance
+    above = numerators > bounds.highest_return * denominators + tolerance
+    heavy = denominators > bounds.largest_weight * (1 + _ROUNDING)
+    return below | above | heavy, bounds.largest_weight * bounds.return_range
+
+
+def _inverted(units: Contributions, bounds: Bounds, deviation: Callable[[float], float], method: str) -> Interval:
+    """All values within the range of returns at which the mean of numerator − value × denominator is near zero."""
+    numerator, denominator = float(units.numerators.mean()), float(units.denominators.mean())
+
+    def excess(value: float) -> float:
+        return abs(numerator - value * denominator) - deviation(value)
+
+    def end(edge: float) -> float:
+        return edge if excess(edge) <= 0 else float(brentq(excess, center, edge))
+
+    center = min(max(numerator / denominator, bounds.lowest_return), bounds.highest_return)
+    return Interval(end(bounds.lowest_return), end(bounds.highest_return), method)
+
+
+def gain_lower_bound(weights: FloatArray, returns: FloatArray, bounds: Bounds, level: float = 0.95) -> float:
+    """By how much the policy is at least better than the logging policy, at this level, at any time of looking.
+
+    A betting confidence sequence (Waudby-Smith & Ramdas 2024) on (w − 1)·(return − lowest return), episode by episode
+    in the order of the log. It assumes independent episodes, right propensities and returns within the bounds; the
+    weights may be of any size, and truncating them keeps the promise. It may be computed after every new episode: the
+    chance that it is ever too high is at most 1 − level. Above zero it says that the policy is better.
+
+    >>> rng = np.random.default_rng(0)
+    >>> actions = rng.random(2000) < 0.5  # the logging policy tosses a coin; only heads pays, and the policy takes it
+    >>> gain_lower_bound(2.0 * actions, 1.0 * actions, Bounds(0.0, 1.0, largest_weight=2.0)) > 0.4
+    True
+    """
+    if not 0 < level < 1:
+        raise InputError(f"level {level} must lie between 0 and 1, for example 0.95")
+    if (returns < bounds.lowest_return).any() or (returns > bounds.highest_return).any():
+        raise InputError("some returns lie outside the bounds: give wider ones")
+    if bounds.return_range == 0:
+        return 0.0
+    # In units of the range, shifted so that zero is the least possible value and 1 means no gain.
+    outcomes = 1 + (weights - 1) * (returns - bounds.lowest_return) / bounds.return_range
+    return (lower_bound_of_mean(outcomes, level) - 1) * bounds.return_range
+
+
+def lower_bound_of_mean(outcomes: FloatArray, level: float = 0.95) -> float:
+    """A lower confidence sequence, at its end, for the mean of independent outcomes that are never negative.
+
+    For each candidate mean a gambler stakes a share of his wealth on outcomes above it, by what he has seen so far; a
+    mean at which he ever multiplies his wealth by 1/(1 − level) is refuted (Ville's inequality).
+
+    >>> 0.4 < lower_bound_of_mean(np.array([0.0, 1.0] * 500)) < 0.5
+    True
+    """
+    count = np.arange(1, len(outcomes) + 1)
+    # Plug-in moments before each outcome, started with one pseudo-outcome of 1/2 and variance 1/4.
+    mean = (0.5 + np.concatenate([[0.0], np.cumsum(outcomes)[:-1]])) / count
+    square = (0.5 + np.concatenate([[0.0], np.cumsum(np.square(outcomes))[:-1]])) / count
+    variance = square - np.square(mean)
+
+    def refuted(candidate: float) -> bool:
+        edge = mean - candidate
+        stakes = np.clip(edge / (variance + np.square(edge)), 0.0, 0.5 / candidate)
+        wealth = np.cumsum(np.log1p(stakes * (outcomes - candidate)))
+        return bool(wealth.max() >= -np.log(1 - level))
+
+    low, high = 0.0, max(float(outcomes.mean()), 1e-300)
+    while high - low > 1e-9 * max(high, 1.0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
