@@ -252,6 +252,17 @@ def test_vanishing_weights_cannot_underflow_a_normalised_estimate() -> None:
         assert np.isfinite(ESTIMATORS[name].function(tiny).value), name
 
 
+def test_a_table_that_would_not_fit_memory_is_refused_in_words() -> None:
+    lengths = np.r_[np.ones(100_000, int), 5000]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    steps = int(offsets[-1])
+    logs = Trajectories(np.zeros((steps, 1)), np.zeros(steps, int), np.ones(steps), offsets)
+    evidence = Evidence(LogWeights(np.zeros(steps), offsets), logs)
+    with pytest.raises(InputError, match="100001 episodes × 5000 steps"):
+        ESTIMATORS["cwpdis"].function(evidence)
+    assert ESTIMATORS["pdis"].function(evidence).value == pytest.approx(105_000 / 100_001)
+
+
 def test_unnormalised_weights_beyond_floating_point_are_infinite_not_wrong() -> None:
     logs = Trajectories([[0.0]] * 2, [0, 0], [1.0, 1.0], [0, 2])
     evidence = Evidence(LogWeights([400.0, 400.0], logs.offsets), logs)

@@ -8,10 +8,15 @@ running episodes alone would estimate the reward given that the episode still ru
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
+from poela.core.errors import InputError
 from poela.core.ragged import episode_sums
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.weights import LogWeights, safe_shift
+
+
+# One table of this size takes a gigabyte, and an estimate makes a few: better a clear word than no memory left.
+MOST_CELLS = 1 << 27
 
 
 def pdis(evidence: Evidence) -> Contributions:
@@ -79,6 +84,11 @@ def by_step(values: FloatArray, offsets: IntArray, *, keep_last: bool = False) -
     """
     lengths = np.diff(offsets)
     steps = np.arange(lengths.max())
+    if len(lengths) * len(steps) > MOST_CELLS:
+        raise InputError(
+            f"estimates step by step need a table of {len(lengths)} episodes × {len(steps)} steps, which is too large: "
+            "use an estimator of whole episodes or 'pdis' or 'dr', or cut the longest episodes"
+        )
     table = values[offsets[:-1, None] + np.minimum(steps, lengths[:, None] - 1)]
     return table if keep_last else np.where(steps < lengths[:, None], table, 0.0)
 
