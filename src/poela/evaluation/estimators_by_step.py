@@ -14,7 +14,6 @@ from poela.evaluation.contributions import Contributions
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.weights import LogWeights, safe_shift
 
-
 # One table of this size takes a gigabyte, and an estimate makes a few: better a clear word than no memory left.
 MOST_CELLS = 1 << 27
 
