@@ -11,7 +11,7 @@ import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import BinaryIO, cast
 
 import poela
 from poela.core.errors import PoelaError
@@ -97,25 +97,23 @@ class _Hand(threading.Thread):
         self._stopped = True
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
             if threading.current_thread() is not self:
                 self.join()
-            for stream in (self._process.stdin, self._process.stdout):
-                if stream is not None:
-                    _close(stream)
+            _end(self._process)
 
     def _attempt(self, task: Task) -> Result | Lost:
         code = None
         for _ in range(ATTEMPTS):
-            if self._process is None or self._process.poll() is not None:
+            if self._process is None:
                 self._process = _new_worker(self._material)
             try:
-                write_frame(cast("IO[bytes]", self._process.stdin), json.dumps(task.to_plain()).encode())  # type: ignore[arg-type]
-                return read_result(cast("IO[bytes]", self._process.stdout))  # type: ignore[arg-type]
+                write_frame(cast("BinaryIO", self._process.stdin), json.dumps(task.to_plain()).encode())
+                return read_result(cast("BinaryIO", self._process.stdout))
             except (EOFError, OSError, ValueError):
                 if self._stopped:
                     break
-                code = self._process.wait()
+                code = _end(self._process)
+                self._process = None
         return Lost(f"its worker process ended {ATTEMPTS} times (exit code {code}), perhaps for lack of memory")
 
 
@@ -132,9 +130,15 @@ def _new_worker(material: Path) -> "subprocess.Popen[bytes]":
     )
 
 
-def _close(stream: "IO[bytes]") -> None:
-    with contextlib.suppress(OSError):
-        stream.close()
+def _end(process: "subprocess.Popen[bytes]") -> int:
+    """Wait for a process that has died or lost its pipes, and close what is left of them."""
+    process.kill()
+    code = process.wait()
+    for stream in (process.stdin, process.stdout):
+        # What could not be sent is of no use any more.
+        with contextlib.suppress(OSError):
+            cast("BinaryIO", stream).close()
+    return code
 
 
 def available_cores() -> int:

@@ -5,6 +5,7 @@ import re
 import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -102,13 +103,13 @@ def learn(
     )
     execution = Execution(backend, jobs, seconds_of(budget))
     given = _given(logs, validation, test, settings, layout)
-    temporary = tempfile.TemporaryDirectory(prefix="poela-") if out is None else None
-    store = Store(Path(out) if temporary is None and out is not None else Path(str(temporary and temporary.name)))
+    store = Store(tempfile.mkdtemp(prefix="poela-") if out is None else Path(out))
     with store.locked():
         if store.exists and not resume:
             raise InputError(f"{store.directory} already holds a study: add --resume to continue it, or choose another")
         study = _carry_out(store, settings, given, layout or LogLayout(), execution)
-    study._keep_alive = temporary
+    if out is None:
+        weakref.finalize(study, shutil.rmtree, study.directory, ignore_errors=True)
     return study
 
 
@@ -248,6 +249,7 @@ def _finish(study: Study, data: StudyData, given: LoggingPolicy) -> None:
         level=study.settings.level,
         discount=study.settings.scoring.discount,
         truncation=study.settings.scoring.truncation,
+        smoothing=0.0 if chosen is None else chosen.metrics["smoothing"],
     )
     with atomic_file(study.directory / "table.parquet") as temporary:
         pq.write_table(study.table(), temporary)

@@ -10,16 +10,17 @@ from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.estimators_by_step import by_step
-from poela.evaluation.evaluate import standard_error
+from poela.evaluation.evaluate import smoothed, standard_error
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.weights import LogWeights, effective_sample_size, probabilities_along, safe_shift, weights_of
 from poela.studies.value_model import ValueModel
 
 Metrics = dict[str, float | None]
 
-METRICS = ("sntis", "sntis_error", "ess", "wdr", "wdr_error", "guarded", "guarded_error", "model")
+METRICS = ("sntis", "sntis_error", "ess", "wdr", "wdr_error", "guarded", "guarded_error", "model", "smoothing")
 # A step's correction counts half where this many effective episodes stand behind it.
 HALF_BELIEF = 10.0
+GREEDY = 1e-9  # a policy is greedy where no row leaves more than this to other actions
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Scoring:
 
     discount: float = 1.0
     truncation: float = 1000.0
+    smoothing: float = 0.01  # of the logging policy in a greedy one, which importance sampling could not see at all
 
 
 class Scorer:
@@ -41,9 +43,16 @@ class Scorer:
         """All metrics; null where one cannot be computed."""
         return self.score_probabilities(probabilities_along(policy, self._logs))
 
+    def smoothing_of(self, probabilities: FloatArray) -> float:
+        """How much of the logging policy is mixed into a policy with these probabilities before it is scored."""
+        known = self._logs.propensities is not None and self._logs.propensities.ndim == 2
+        return self._scoring.smoothing if known and (probabilities.max(axis=1) > 1 - GREEDY).all() else 0.0
+
     def score_probabilities(self, probabilities: FloatArray) -> Metrics:
         """The same for a policy whose probabilities [N, A] along the validation logs are known."""
         logs, scoring = self._logs, self._scoring
+        smoothing = self.smoothing_of(probabilities)
+        probabilities = smoothed(probabilities, logs, smoothing)
         values = ModelValues.under(probabilities, self._model.q(probabilities), logs.actions)
         weights = weights_of(probabilities, logs)
         evidence = Evidence(weights, logs, scoring.discount, scoring.truncation, values)
@@ -58,6 +67,7 @@ class Scorer:
             "guarded": guarded,
             "guarded_error": guarded_error,
             "model": float(values.expected[logs.offsets[:-1]].mean()),
+            "smoothing": smoothing,
         }
         return {name: finite(value) for name, value in found.items()}
 

@@ -29,7 +29,6 @@ class Study:
         self.store = store
         self.document = store.document()
         self.settings = StudySettings.from_plain(self.document["settings"])
-        self._keep_alive: Any = None  # the temporary directory of a study without a place
 
     @classmethod
     def open(cls, directory: str | Path) -> "Study":

@@ -1,0 +1,43 @@
+"""A small study that takes a fraction of a second."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poela.data.trajectories import Trajectories
+from poela.studies.candidates import Candidate
+from poela.studies.learning import learn
+from poela.studies.study import Study
+
+TINY = {"steps": 6, "warm_start_steps": 2, "hidden": (4,), "checkpoints": 3, "device": "cpu"}
+
+
+@pytest.fixture(scope="session")
+def tiny_logs() -> Trajectories:
+    rng = np.random.default_rng(0)
+    episodes, steps = 60, 3
+    contexts = rng.normal(size=(episodes * steps, 2))
+    chances = 0.2 + 0.6 * (contexts[:, 0] > 0)
+    actions = (rng.random(episodes * steps) < chances).astype(np.int64)
+    rewards = np.where(actions == (contexts[:, 1] > 0), 1.0, 0.0) + 0.1 * rng.normal(size=episodes * steps)
+    propensities = np.stack([1 - chances, chances], axis=1)
+    return Trajectories(contexts, actions, rewards, np.arange(0, episodes * steps + 1, steps), propensities)
+
+
+@pytest.fixture(scope="session")
+def tiny_candidates() -> list[Candidate]:
+    return [
+        Candidate("poela", {"radius": "q75", **TINY}),
+        Candidate("poela", {"radius": 1.0, **TINY}),
+        Candidate("pocrm", TINY),
+    ]
+
+
+@pytest.fixture
+def tiny_study(tiny_logs: Trajectories, tiny_candidates: list[Candidate]) -> Callable[..., Study]:
+    def run(**settings: Any) -> Study:
+        return learn(tiny_logs, **{"candidates": tiny_candidates, "backend": "inline", "restarts": 2, **settings})
+
+    return run

@@ -1,0 +1,79 @@
+"""Run as a script: forks studies, kills them with signal 9 at random moments, and resumes each to its end.
+
+One process imports everything once and forks for every attempt, so that ten kills take seconds. Prints one line for
+each kill: whether the process was really killed, and whether its resumed table and choice are those of the study that
+was never interrupted.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from poela.data.trajectories import Trajectories
+from poela.studies.candidates import grid
+from poela.studies.learning import learn
+
+RESULTS = ("table.parquet", "choice.json")
+
+
+def logs() -> Trajectories:
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 2, 120)
+    rewards = actions + rng.normal(size=120)
+    return Trajectories(rng.normal(size=(120, 2)), actions, rewards, np.arange(0, 121, 3), np.full((120, 2), 0.5))
+
+
+def study(out: Path) -> None:
+    tiny: dict[str, list[Any]] = {
+        "steps": [10],
+        "warm_start_steps": [2],
+        "hidden": [(4,)],
+        "checkpoints": [2],
+        "device": ["cpu"],
+    }
+    candidates = [*grid("poela", radius=["q50", 2.0], **tiny), *grid("pocrm", variance_penalty=[0.1, 1.0], **tiny)]
+    learn(logs(), candidates=candidates, restarts=2, out=out, resume=True, backend="inline")
+
+
+def killed_after(seconds: float, out: Path) -> bool:
+    """Start the study in a forked process and kill it; whether it was still running."""
+    child = os.fork()
+    if child == 0:
+        study(out)
+        os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def results(out: Path) -> list[bytes]:
+    return [(out / name).read_bytes() for name in RESULTS]
+
+
+def main(directory: Path, kills: int) -> None:
+    torch.set_num_threads(1)
+    study(directory / "warm")  # whatever is slow the first time
+    started = time.monotonic()
+    study(directory / "whole")
+    whole = time.monotonic() - started
+    moments = random.Random(0)
+    for kill in range(kills):
+        out = directory / f"killed-{kill}"
+        killed = killed_after(moments.uniform(0, whole), out)
+        finished_before = {path: path.stat().st_mtime_ns for path in out.glob("runs/*.json")}
+        study(out)
+        redone = any(path.stat().st_mtime_ns != when for path, when in finished_before.items())
+        same = results(out) == results(directory / "whole")
+        left = [path.name for path in out.rglob(".*") if path.name != ".lock"]
+        print("killed" if killed else "ended", "same" if same else "DIFFERENT", "REDONE" if redone else "kept", left)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,95 @@
+"""Worker processes: frames, results to the bit, workers that die, deadlines."""
+
+import io
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from poela.data.trajectories import Trajectories
+from poela.studies import execution
+from poela.studies.candidates import Candidate
+from poela.studies.execution import Lost, run_inline, run_local
+from poela.studies.material import Material, write_material
+from poela.studies.runs import Result, Task
+from poela.studies.store import PackedPolicies
+from poela.studies.worker import read_frame, read_result, write_frame, write_result
+
+TINY = {"steps": 3, "warm_start_steps": 1, "hidden": (2,), "checkpoints": 1, "device": "cpu"}
+SLOW = {**TINY, "steps": 10_000_000}
+
+
+@pytest.fixture
+def material(tiny_logs: Trajectories, tmp_path: Path) -> Path:
+    train, validation = tiny_logs.split((0.5, 0.5), seed=0)
+    write_material(tmp_path / "material", Material(train, validation))
+    return tmp_path / "material"
+
+
+def test_frames_and_results_come_back() -> None:
+    stream = io.BytesIO()
+    write_frame(stream, b"one")
+    write_result(stream, Result({"a": 1}, PackedPolicies(b"own", {"x": b"shared"})))
+    write_result(stream, Result({"b": 2}, None))
+    stream.seek(0)
+    assert read_frame(stream) == b"one"
+    first, second = read_result(stream), read_result(stream)
+    assert first.record == {"a": 1}
+    assert first.policies is not None
+    assert (first.policies.own, first.policies.shared) == (b"own", {"x": b"shared"})
+    assert (second.record, second.policies) == ({"b": 2}, None)
+    with pytest.raises(EOFError):
+        read_frame(stream)
+
+
+def test_a_worker_that_dies_is_replaced_and_its_task_done_again(
+    material: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    start = execution._new_worker
+
+    def recorded(path: Path) -> object:
+        process = start(path)
+        started.append(process)
+        if len(started) == 1:
+            threading.Timer(0.2, lambda: os.kill(process.pid, signal.SIGKILL)).start()
+        return process
+
+    monkeypatch.setattr(execution, "_new_worker", recorded)
+    task = Task(Candidate("pocrm", TINY), restart=0, seed=1)
+    ((_, found),) = run_local([task], material, jobs=1)
+    ((_, expected),) = run_inline([task], material)
+    assert len(started) == 2
+    assert isinstance(found, Result)
+    assert isinstance(expected, Result)
+    assert found.record["checkpoints"] == expected.record["checkpoints"]
+    assert found.policies is not None
+    assert expected.policies is not None
+    assert found.policies.own == expected.policies.own
+
+
+def test_a_task_that_kills_every_worker_is_given_up(material: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    ((_, found),) = run_local([Task(Candidate("pocrm", TINY), 0, 1)], material, jobs=1)
+    assert isinstance(found, Lost)
+    assert "worker process ended 3 times (exit code 1)" in found.reason
+
+
+def test_a_deadline_ends_workers_in_the_middle_of_their_work(material: Path) -> None:
+    tasks = [Task(Candidate("pocrm", SLOW), restart, restart) for restart in range(2)]
+    started = time.monotonic()
+    assert list(run_local(tasks, material, jobs=2, deadline=started + 0.5)) == []
+    assert list(run_inline(tasks, material, deadline=started)) == []
+
+
+def test_workers_leave_when_nobody_listens(material: Path) -> None:
+    process = execution._new_worker(material)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    assert process.wait(timeout=60) == 0
+    process.stdout.close()

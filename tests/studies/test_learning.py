@@ -1,0 +1,243 @@
+"""`learn` as a whole, on a study of a fraction of a second."""
+
+import errno
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import poela
+from poela.core.errors import InputError, PoelaError
+from poela.data.trajectories import Trajectories
+from poela.studies.candidates import Candidate
+from poela.studies.evaluation import evaluate_study
+from poela.studies.selection import Selection
+from poela.studies.store import Store
+from poela.studies.study import LOGGING_POLICY, Study
+
+Run = Callable[..., Study]
+
+
+def test_a_study_has_everything(tiny_study: Run, tmp_path: Path) -> None:
+    study = tiny_study(out=tmp_path / "study", selection=Selection("sntis", "final"))
+    assert len(study.runs) == len(study.tasks) == 6
+    assert not study.left_out
+    table = study.table()
+    assert table.num_rows == 18  # 3 candidates × 2 restarts × 3 checkpoints
+    assert sum(table["chosen"].to_pylist()) == 1
+    assert study.estimate.n_episodes == 12
+    finals = [row for row in table.to_pylist() if row["final"]]
+    best = max(finals, key=lambda row: row["sntis"])
+    assert best["chosen"]
+    assert pq.read_table(tmp_path / "study" / "table.parquet").equals(table)
+    record = next(iter(study.runs.values()))
+    assert {"candidate", "seed", "versions", "wall_seconds", "checkpoints", "status"} <= set(record)
+    assert study.document["data"]["hashes"].keys() == {"train", "validation", "test"}
+
+
+def test_the_policy_is_the_same_from_memory_from_the_runs_and_from_its_own_files(
+    tiny_study: Run, tiny_logs: Trajectories, tmp_path: Path
+) -> None:
+    study = tiny_study(out=tmp_path / "study")
+    saved = poela.load_policy(tmp_path / "study" / "policy")
+    opened = Study.open(tmp_path / "study").policy
+    expected = study.policy.along(tiny_logs)
+    np.testing.assert_array_equal(saved.along(tiny_logs), expected)
+    np.testing.assert_array_equal(opened.along(tiny_logs), expected)
+
+
+def test_same_logs_settings_and_seed_give_the_same_study_wherever_it_runs(tiny_study: Run, tmp_path: Path) -> None:
+    tiny_study(out=tmp_path / "inline")
+    tiny_study(out=tmp_path / "local", backend="local", jobs=2)
+    for name in ("table.parquet", "choice.json"):
+        assert (tmp_path / "inline" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+    other = tiny_study(seed=1)
+    assert not other.table().equals(Study.open(tmp_path / "inline").table())
+
+
+def test_a_study_without_a_place_lives_as_long_as_its_object(tiny_study: Run) -> None:
+    study = tiny_study()
+    directory = study.directory
+    assert study.policy is not None
+    del study
+    assert not directory.exists()
+
+
+def test_shared_contexts_are_stored_once(tiny_study: Run, tmp_path: Path) -> None:
+    study = tiny_study(out=tmp_path / "study")
+    shared = list((study.directory / "shared").iterdir())
+    # Twelve POELA checkpoints under two radii hold the same training contexts.
+    assert len(shared) == 1
+
+
+def test_resuming_adds_candidates_and_keeps_what_is_there(
+    tiny_study: Run, tiny_candidates: list[Candidate], tmp_path: Path
+) -> None:
+    out = tmp_path / "study"
+    tiny_study(out=out, candidates=tiny_candidates[:1])
+    before = {path.name: path.stat().st_mtime_ns for path in (out / "runs").iterdir()}
+    study = tiny_study(out=out, resume=True)
+    assert len(study.runs) == 6
+    assert all((out / "runs" / name).stat().st_mtime_ns == when for name, when in before.items())
+
+
+def test_an_existing_study_is_not_overwritten(tiny_study: Run, tmp_path: Path) -> None:
+    tiny_study(out=tmp_path / "study")
+    with pytest.raises(InputError, match="already holds a study: add --resume"):
+        tiny_study(out=tmp_path / "study")
+
+
+def test_resuming_with_other_logs_or_another_seed_is_refused(
+    tiny_study: Run, tiny_logs: Trajectories, tiny_candidates: list[Candidate], tmp_path: Path
+) -> None:
+    tiny_study(out=tmp_path / "study")
+    with pytest.raises(InputError, match="seed was 0 and is now 1"):
+        tiny_study(out=tmp_path / "study", resume=True, seed=1)
+    other = tiny_logs.take(np.arange(50))
+    with pytest.raises(InputError, match="not those that this study began with"):
+        poela.learn(other, candidates=tiny_candidates, out=tmp_path / "study", resume=True, backend="inline")
+
+
+def test_only_one_process_at_a_time(tiny_study: Run, tmp_path: Path) -> None:
+    with Store(tmp_path / "study").locked(), pytest.raises(PoelaError, match="in use by another process"):
+        tiny_study(out=tmp_path / "study")
+    assert len(tiny_study(out=tmp_path / "study").runs) == 6
+
+
+def test_where_nothing_qualifies_the_logging_policy_is_kept(
+    tiny_study: Run, tiny_logs: Trajectories, tmp_path: Path
+) -> None:
+    study = tiny_study(out=tmp_path / "study", selection=Selection("sntis", "final", min_ess=1000))
+    assert study.chosen_name == LOGGING_POLICY
+    assert "effective sample size of 1000" in study.choice.reason
+    assert study.policy.along(tiny_logs).shape == (tiny_logs.n_steps, 2)
+    assert json.loads((tmp_path / "study" / "choice.json").read_text())["policy"] == LOGGING_POLICY
+    assert study.estimate.ess > 5
+
+
+def test_a_second_look_at_the_test_episodes_is_recorded(tiny_study: Run, tmp_path: Path) -> None:
+    out = tmp_path / "study"
+    first = tiny_study(out=out, selection=Selection("sntis", "final"))
+    assert [look.number for look in first.looks] == [1]
+    again = tiny_study(out=out, selection=Selection("sntis", "final"), resume=True)
+    assert [look.number for look in again.looks] == [1]  # the same policy again tells nothing new
+    second = tiny_study(out=out, selection=Selection("sntis", "final", min_ess=1000), resume=True)
+    assert [look.number for look in second.looks] == [1, 2]
+    assert second.test_look is not None
+    assert "look 2" in second.test_look.caveat
+
+
+def test_evaluating_on_other_logs(tiny_study: Run, tiny_logs: Trajectories, tmp_path: Path) -> None:
+    study = tiny_study(out=tmp_path / "study")
+    look = evaluate_study(study, tiny_logs.take(np.arange(20)))
+    assert look.estimate.n_episodes == 20
+    assert look.number == 1
+
+
+def test_logs_without_propensities_are_annotated_and_it_is_said(
+    tiny_study: Run, tiny_logs: Trajectories, tiny_candidates: list[Candidate], tmp_path: Path
+) -> None:
+    bare = tiny_logs.with_propensities(None)
+    study = poela.learn(bare, candidates=tiny_candidates[1:], out=tmp_path / "study", restarts=1, backend="inline")
+    note = study.document["data"]["propensities"]
+    assert note.startswith("propensities: estimated, since the logs carry none, by ")
+    look = evaluate_study(Study.open(tmp_path / "study"), bare.take(np.arange(20)))
+    assert look.estimate.n_episodes == 20
+    with pytest.raises(InputError, match="there is no behavior model 'magic'"):
+        poela.learn(bare, candidates=tiny_candidates, behavior="magic", backend="inline")
+
+
+def test_frontier_trades_value_against_support(tiny_study: Run) -> None:
+    rows = tiny_study().frontier().to_pylist()
+    assert rows
+    assert [row["ess"] for row in rows] == sorted((row["ess"] for row in rows), reverse=True)
+    assert [row["sntis"] for row in rows] == sorted(row["sntis"] for row in rows)
+
+
+def test_a_failing_candidate_does_not_stop_the_others(tiny_study: Run, tiny_candidates: list[Candidate]) -> None:
+    broken = Candidate("pocrm", {"steps": 5, "learning_rate": 1e30, "device": "cpu"})
+    study = tiny_study(candidates=[broken, tiny_candidates[2]], restarts=1)
+    statuses = {run["candidate"]["settings"].get("learning_rate"): run["status"] for run in study.runs.values()}
+    assert statuses[None] == "done"
+    assert statuses[1e30] in {"failed", "broke down"}
+    assert study.policy is not None
+
+
+def test_a_budget_leaves_out_and_says_so(tiny_study: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(10_000))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    study = tiny_study(out=tmp_path / "study", budget="10s")
+    assert 0 < len(study.runs) < 6
+    assert len(study.left_out) == 6 - len(study.runs)
+    assert json.loads((tmp_path / "study" / "choice.json").read_text())["left_out"] == [
+        task.run_id for task in study.left_out
+    ]
+    assert study.estimate is not None
+
+
+@pytest.mark.parametrize("budget", ["soon", "-3m", "0", "3 weeks"])
+def test_a_budget_must_be_a_time(tiny_study: Run, budget: str) -> None:
+    with pytest.raises(InputError, match="is no time: write 90s, 10m or 2h"):
+        tiny_study(budget=budget)
+
+
+def test_a_full_disk_gives_one_sentence_and_the_study_can_go_on(
+    tiny_study: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = 0
+
+    def full(descriptor: int) -> None:
+        nonlocal written
+        written += 1
+        if written > 6:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(PoelaError, match="cannot be written: No space left on device"):
+            tiny_study(out=tmp_path / "study")
+    study = tiny_study(out=tmp_path / "study", resume=True)
+    assert len(study.runs) == 6
+
+
+def test_a_place_that_cannot_be_written_gives_one_sentence(tiny_study: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(PoelaError, match="cannot be written"):
+        tiny_study(out=tmp_path / "file" / "study")
+
+
+def test_a_changed_policy_file_is_refused(tiny_study: Run, tmp_path: Path) -> None:
+    study = tiny_study(out=tmp_path / "study")
+    assert study.choice.chosen is not None
+    path = study.directory / "runs" / f"{study.choice.chosen.run_id}.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="damaged or was changed"):
+        _ = Study.open(tmp_path / "study").policy
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"restarts": 0}, "restarts is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"shares": (0.5, 0.5, 0.5)}, "sum to at most 1"),
+        ({"level": 1.0}, "level is 1.0"),
+        ({"candidates": []}, "there are no candidates"),
+        ({"candidates": [Candidate("luck")]}, "there is no learner 'luck'"),
+        ({"candidates": [Candidate("pocrm", {"luck": 1})]}, "has no setting 'luck'"),
+        ({"candidates": [Candidate("poela", {"radius": "q500"})]}, "neither a number nor a quantile"),
+        ({"backend": "cloud"}, "there is no backend 'cloud'"),
+    ],
+)
+def test_wrong_settings(tiny_study: Run, tmp_path: Path, settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        tiny_study(out=tmp_path / "study", **settings)
+    assert not (tmp_path / "study" / "study.json").exists() or settings.get("backend")
