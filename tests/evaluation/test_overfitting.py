@@ -1,10 +1,15 @@
 """The paper's diagnostics of propensity overfitting, on cases whose answer is known."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
+from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
+from poela.evaluation.avoidance import propensity_overfitting
 from poela.evaluation.diagnostics import diagnose
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.overfitting import (
@@ -58,6 +63,35 @@ def test_one_neighbourhood_for_all_leaves_no_context_to_avoid() -> None:
     weights, returns, values = rng.normal(size=(3, 20))
     found = decompose(weights, returns, values, rng.normal(size=(20, 3)).astype(np.float32), radius=1e6)
     assert found.context_shift == pytest.approx(0, abs=1e-12)
+
+
+def test_equal_weights_shift_nothing_between_contexts() -> None:
+    rng = np.random.default_rng(3)
+    contexts = rng.normal(size=(30, 2)).astype(np.float32)
+    found = decompose(np.zeros(30), rng.normal(size=30), rng.normal(size=30), contexts, radius=0.3)
+    assert found.context_shift == pytest.approx(0, abs=1e-12)
+
+
+def test_all_diagnostics_together_say_what_was_avoided() -> None:
+    # One-step episodes in two groups; the policy goes against every logged action of the second.
+    rng = np.random.default_rng(4)
+    group = np.repeat([0.0, 10.0], 100)
+    actions = np.arange(200) % 2
+    rewards = np.where(group == 0, 1.0, -1.0) + 0.01 * rng.normal(size=200)
+    logs = Trajectories(group[:, None], actions, rewards, np.arange(201), propensities=np.full((200, 2), 0.5))
+
+    class Avoiding(Memoryless):
+        def along(self, trajectories: Any) -> FloatArray:
+            against = np.eye(2)[1 - trajectories.actions]
+            return np.where(trajectories.contexts > 5, against, 0.5)
+
+    found = propensity_overfitting(Avoiding(), logs, radius=0.5, low_return=0.0)
+    assert found.decomposition.estimate == pytest.approx(1, abs=0.01)
+    assert found.decomposition.context_shift == pytest.approx(1, abs=0.01)
+    assert (found.low_returns.weight, found.low_returns.share_of_episodes) == (0.0, 0.5)
+    assert found.balls.empty == 100
+    assert [(row.neighbours, row.weight, row.features) for row in found.avoided] == [(100, 0.0, {"x0": 10.0})]
+    assert "100 of 200 contexts without any weight near them" in str(found)
 
 
 def test_low_return_weight() -> None:

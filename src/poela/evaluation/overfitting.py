@@ -26,7 +26,7 @@ class Decomposition:
     """Equation 4 of the paper: estimate = empirical + context_shift + within_contexts."""
 
     estimate: float
-    empirical: float  # the mean of v(x) over the logged initial contexts
+    empirical: float  # the mean of v over the logged initial contexts
     context_shift: float  # what moving weight between contexts adds; an honest policy has about 0
     within_contexts: float  # the error of weighting within neighbourhoods
 
@@ -41,8 +41,8 @@ def decompose(
 ) -> Decomposition:
     """Split a self-normalised estimate into its three terms, given v(x) [n] at the initial contexts [n, d].
 
-    Each episode's weight is spread evenly over its neighbourhood; with radius 0 that is the paper's sum over identical
-    contexts. (Printed there, the second term has the opposite sign; the three terms sum to the estimate with this one.)
+    v is averaged over each context's neighbourhood; with radius 0 that leaves the paper's sums over identical contexts.
+    (Printed there, the second term has the opposite sign; the three terms sum to the estimate with this one.)
 
     >>> contexts = np.array([[0.0], [0.0], [9.0], [9.0]], np.float32)
     >>> weights, returns = np.array([2.0, 2.0, 0.0, 0.0]), np.array([1.0, 1.0, -5.0, -5.0])
@@ -52,10 +52,11 @@ def decompose(
     """
     shares = _shares(log_weights)
     counts, _ = _ball_sums(contexts, np.ones(len(shares)), radius, metric)
-    spread, _ = _ball_sums(contexts, shares / counts, radius, metric)
-    estimate, empirical = float(shares @ returns), float(values.mean())
-    shifted = float(spread @ values)
-    return Decomposition(estimate, empirical, shifted - empirical, estimate - shifted)
+    totals, _ = _ball_sums(contexts, values, radius, metric)
+    nearby = totals / counts
+    empirical = float(nearby.mean())
+    context_shift = float((shares - 1 / len(shares)) @ nearby)
+    return Decomposition(float(shares @ returns), empirical, context_shift, float(shares @ (returns - nearby)))
 
 
 @dataclass(frozen=True)
