@@ -1,5 +1,6 @@
 """One progress bar on standard error, for anything that takes longer than two seconds."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,12 +11,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 PATIENCE_SECONDS = 2.0
-_enabled: ContextVar[bool] = ContextVar("progress_enabled", default=False)
+# None: only where somebody is looking, that is, where standard error is a terminal.
+_enabled: ContextVar[bool | None] = ContextVar("progress_enabled", default=None)
 
 
 @contextmanager
 def progress_shown(enabled: bool = True) -> Iterator[None]:
-    """Switch progress bars on (or off) inside the block; libraries are silent unless asked.
+    """Switch progress bars on (or off) inside the block; by default they show on a terminal.
 
     >>> with progress_shown(), progress("counting", total=3) as advance:
     ...     advance(3)
@@ -30,7 +32,8 @@ def progress_shown(enabled: bool = True) -> Iterator[None]:
 @contextmanager
 def progress(task: str, total: int) -> Iterator[Callable[..., None]]:
     """Yields `advance(n, note="")`; the bar appears after two seconds, and only the outermost one shows."""
-    if not _enabled.get():
+    enabled = _enabled.get()
+    if not (sys.stderr.isatty() if enabled is None else enabled):
         yield lambda n=1, note="": None
         return
     bar = _LateBar(task, total)
