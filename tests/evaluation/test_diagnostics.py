@@ -37,6 +37,15 @@ def test_pareto_k_ignores_scale_even_beyond_floating_point() -> None:
     assert pareto_k(log_weights + 5000) == pytest.approx(pareto_k(log_weights), rel=1e-6)
 
 
+def test_the_rounding_of_equal_weights_is_no_tail() -> None:
+    # Products of the same ratios in another order differ in their last bits.
+    rng = np.random.default_rng(3)
+    ratios = np.log(np.r_[np.full(15, 1.1), np.full(15, 0.9)])
+    equal = np.array([np.cumsum(rng.permutation(ratios))[-1] for _ in range(300)])
+    assert len(np.unique(equal)) > 1
+    assert pareto_k(equal) == -np.inf
+
+
 def test_pareto_k_of_a_tail_over_hundreds_of_orders_is_hopeless_but_finite() -> None:
     assert 1 < pareto_k(np.linspace(-2000, 0, 400)) < np.inf
 

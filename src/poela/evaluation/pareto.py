@@ -5,6 +5,8 @@ import numpy as np
 from poela.core.arrays import FloatArray
 
 SMALLEST_TAIL = 5
+# Log weights that differ by less are equal but for the rounding of their sums; taken as a tail, it would look heavy.
+TIE = 1e-9
 # Below this, reciprocals overflow; a tail that spans so many orders is hopeless at any precision.
 SMALLEST_EXCESS = 1e-290
 
@@ -22,7 +24,7 @@ def pareto_k(log_weights: FloatArray) -> float:
     if size < SMALLEST_TAIL or log_weights.max() == -np.inf:
         return float("nan")
     largest = np.sort(np.partition(log_weights, n - size - 1)[n - size - 1 :])
-    above = largest > largest[0]
+    above = largest > largest[0] + TIE
     if not above.any():
         return float("-inf")
     if above.sum() < SMALLEST_TAIL:
