@@ -13,6 +13,7 @@ def test_a_slow_task_shows_a_bar_with_the_count(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich draws bars on terminals only
     with progress_shown(), progress("walking", total=3) as advance:
         advance(1, note="first")
         advance(2)
@@ -30,6 +31,7 @@ def test_a_quick_task_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_only_the_outermost_bar_shows(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich draws bars on terminals only
     with progress_shown(), progress("outer", total=1) as outer:
         with progress("inner", total=1) as inner:
             inner(1)
