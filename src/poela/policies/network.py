@@ -14,10 +14,8 @@ from poela.core.policy import Actor, LoggedSteps
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
 from poela.networks.modules import GRU, Network, NetworkShape
-from poela.networks.packing import Packing
+from poela.networks.outputs import outputs_along, outputs_at
 from poela.policies.ruled import RuledPolicy, softmax
-
-CHUNK = 65536  # rows of one forward pass, so that memory stays bounded
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,7 +26,7 @@ class NetworkPolicy(RuledPolicy):
 
     def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """The network's logits [N, A]."""
-        return logits_of(self.network, contexts)
+        return outputs_at(self.network, contexts)
 
     def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
         """The softmax over eligible actions."""
@@ -59,7 +57,7 @@ class RecurrentPolicy(NetworkPolicy):
     def along(self, trajectories: LoggedSteps) -> FloatArray:
         """[N, A] along logged episodes."""
         contexts = self.checked(trajectories.contexts)
-        scores = logits_along(self.network, contexts, trajectories.actions, trajectories.offsets)
+        scores = outputs_along(self.network, contexts, trajectories.actions, trajectories.offsets)
         return self.ruled(scores, contexts, step_numbers(trajectories.offsets))
 
     def actor(self, n: int) -> Actor:
@@ -89,27 +87,6 @@ class _RecurrentActor:
 def policy_of(network: Network, **fields: Any) -> NetworkPolicy:
     """The policy class that fits the network."""
     return RecurrentPolicy(network=network, **fields) if network.remembers else NetworkPolicy(network=network, **fields)
-
-
-@torch.no_grad()
-def logits_of(network: Network, contexts: Float32Array) -> FloatArray:
-    """Outputs [N, A] of a memoryless network, in chunks."""
-    if network.remembers:
-        raise InputError("a recurrent network needs whole episodes, not loose contexts")
-    no_actions = torch.zeros(0, dtype=torch.long)
-    parts = [
-        network.along(torch.tensor(contexts[start : start + CHUNK]), no_actions, None).double().numpy()
-        for start in range(0, max(len(contexts), 1), CHUNK)
-    ]
-    return np.concatenate(parts)
-
-
-@torch.no_grad()
-def logits_along(network: Network, contexts: Float32Array, actions: IntArray, offsets: IntArray) -> FloatArray:
-    """Outputs [N, A] of a recurrent network along whole episodes."""
-    packing = Packing.of(offsets)
-    logits = network.along(torch.tensor(contexts), torch.tensor(actions), packing)
-    return np.asarray(logits.double().numpy())
 
 
 def stored_network(kind: str, policy: RuledPolicy, network: Network, **settings: Any) -> Stored:

@@ -7,7 +7,8 @@ from typing import Any
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.storage import Stored
 from poela.networks.modules import Network
-from poela.policies.network import common_fields, logits_of, network_from_stored, stored_network
+from poela.networks.outputs import outputs_at
+from poela.policies.network import common_fields, network_from_stored, stored_network
 from poela.policies.ruled import RuledPolicy, greedy
 
 
@@ -23,7 +24,7 @@ class GreedyQPolicy(RuledPolicy):
 
     def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """Action values [N, A]."""
-        return logits_of(self.network, contexts)
+        return outputs_at(self.network, contexts)
 
     def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
         """All probability on the best eligible action."""
