@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from poela.core.arrays import FloatArray, IntArray
+from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, prepared
+from poela.evaluation.bounds import Interval, Sample
 from poela.evaluation.contributions import Contributions, ratio_sum, standard_error
 
 # Resamples counted and multiplied at once. It is fixed, and short blocks are padded, because the last bits of a
@@ -40,8 +40,6 @@ def resample(contributions: Contributions, resamples: int, seed: int, *, standar
     >>> sorted({round(float(value), 6) for value in resample(contributions, 200, seed=0).values})
     [1.0, 2.0, 3.0, 4.0]
     """
-    if resamples < 1:
-        raise InputError(f"resamples is {resamples}: at least 1 is needed")
     rng = np.random.default_rng(seed)
     n, ratios = contributions.numerators.shape
     center, columns = _centred(contributions)
@@ -86,64 +84,37 @@ def _standard_errors(counts: FloatArray, columns: FloatArray, sums: FloatArray) 
         return np.asarray(np.sqrt(np.einsum("bn,nb->b", counts, influence**2)))
 
 
-def percentile(
-    contributions: Contributions,
-    level: float = 0.95,
-    *,
-    seed: int = 0,
-    resamples: int = DEFAULT_RESAMPLES,
-    clusters: IntArray | None = None,
-    bounds: Bounds | None = None,
-) -> Interval:
+def percentile(sample: Sample) -> Interval:
     """The plain bootstrap quantiles.
 
-    >>> percentile(Contributions.mean(np.array([1.0, 1.0, 1.0])), 0.9)
+    >>> percentile(Sample(Contributions.mean(np.array([1.0, 1.0, 1.0])), 0.9))
     Interval(low=1.0, high=1.0, method='percentile', undefined_resamples=0)
     """
-    units = prepared(contributions, level, clusters)
-    resampled = resample(units, resamples, seed)
-    return Interval(*percentile_ends(resampled, level), "percentile", resampled.undefined)
+    resampled = resample(sample.contributions, sample.resamples, sample.seed)
+    return Interval(*percentile_ends(resampled, sample.level), "percentile", resampled.undefined)
 
 
-def bca(
-    contributions: Contributions,
-    level: float = 0.95,
-    *,
-    seed: int = 0,
-    resamples: int = DEFAULT_RESAMPLES,
-    clusters: IntArray | None = None,
-    bounds: Bounds | None = None,
-) -> Interval:
+def bca(sample: Sample) -> Interval:
     """Bias-corrected and accelerated bootstrap (Efron 1987), with a closed-form jackknife: linear in episodes.
 
     >>> returns = np.arange(40.0) ** 2
-    >>> interval = bca(Contributions.mean(returns), 0.9, resamples=2000)
+    >>> interval = bca(Sample(Contributions.mean(returns), 0.9, resamples=2000))
     >>> bool(interval.low < returns.mean() < interval.high)
     True
     """
-    units = prepared(contributions, level, clusters)
-    resampled = resample(units, resamples, seed)
-    ends = bca_ends(resampled, units.value, units.leave_one_out, level)
+    resampled = resample(sample.contributions, sample.resamples, sample.seed)
+    ends = bca_ends(resampled, sample.value, sample.contributions.leave_one_out, sample.level)
     return Interval(*ends, "bca", resampled.undefined)
 
 
-def studentised(
-    contributions: Contributions,
-    level: float = 0.95,
-    *,
-    seed: int = 0,
-    resamples: int = DEFAULT_RESAMPLES,
-    clusters: IntArray | None = None,
-    bounds: Bounds | None = None,
-) -> Interval:
+def studentised(sample: Sample) -> Interval:
     """Bootstrap of the estimate's error in standard errors, each resample with its own (bootstrap-t; Efron 1982).
 
-    >>> studentised(Contributions.mean(np.array([3.0, 3.0, 3.0])), resamples=50).width
+    >>> studentised(Sample(Contributions.mean(np.array([3.0, 3.0, 3.0])), resamples=50)).width
     0.0
     """
-    units = prepared(contributions, level, clusters)
-    resampled = resample(units, resamples, seed, standard_errors=True)
-    ends = studentised_ends(resampled, units, level)
+    resampled = resample(sample.contributions, sample.resamples, sample.seed, standard_errors=True)
+    ends = studentised_ends(resampled, sample.contributions, sample.level)
     return Interval(*ends, "studentised", resampled.undefined)
 
 

@@ -1,7 +1,7 @@
-"""What an interval is, and what every way to make one agrees on."""
+"""What an interval is, and what it is made of."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -49,42 +49,56 @@ class Bounds:
         return self.highest_return - self.lowest_return
 
 
-class IntervalMethod(Protocol):
-    """What every entry of `INTERVALS` looks like; methods ignore what they do not need."""
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What an interval is made of: the contributions of independent units, the level, and what else a method may need.
 
-    def __call__(
-        self,
-        contributions: Contributions,
-        level: float = 0.95,
-        *,
-        seed: int = 0,
-        resamples: int = DEFAULT_RESAMPLES,
-        clusters: IntArray | None = None,
-        bounds: Bounds | None = None,
-    ) -> Interval:
-        """The interval at this level."""
+    `recombined` holds the contributions of episodes recombined from logged steps, which show the tail of the weights
+    (see `poela.evaluation.recombination`).
+
+    >>> Sample(Contributions.mean(np.array([1.0, 2.0])), level=1.5)
+    Traceback (most recent call last):
+    poela.core.errors.InputError: level 1.5 must lie between 0 and 1, for example 0.95
+    """
+
+    contributions: Contributions
+    level: float = 0.95
+    seed: int = 0
+    resamples: int = DEFAULT_RESAMPLES
+    bounds: Bounds | None = None
+    recombined: Contributions | None = None
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not 0 < self.level < 1:
+            problems.append(f"level {self.level} must lie between 0 and 1, for example 0.95")
+        if self.contributions.n_episodes < 2:
+            problems.append(
+                f"an interval needs at least 2 independent episodes; here are {self.contributions.n_episodes}"
+            )
+        if self.resamples < 1:
+            problems.append(f"resamples is {self.resamples}: at least 1 is needed")
+        if problems:
+            raise InputError(problems)
+
+    @property
+    def value(self) -> float:
+        """The estimate."""
+        return self.contributions.value
 
 
-def prepared(contributions: Contributions, level: float, clusters: IntArray | None) -> Contributions:
-    """The contributions of independent units (clusters, or else episodes), after checking the input.
+IntervalMethod = Callable[[Sample], Interval]
 
-    >>> prepared(Contributions.mean(np.array([1.0, 2.0, 6.0])), 0.95, np.array([7, 7, 8])).numerators[:, 0]
+
+def in_clusters(contributions: Contributions, clusters: IntArray) -> Contributions:
+    """The contributions of clusters of episodes, such as patients with several stays.
+
+    >>> in_clusters(Contributions.mean(np.array([1.0, 2.0, 6.0])), np.array([7, 7, 8])).numerators[:, 0]
     array([3., 6.])
     """
-    problems = []
-    if not 0 < level < 1:
-        problems.append(f"level {level} must lie between 0 and 1, for example 0.95")
-    if contributions.n_episodes < 2:
-        problems.append(f"an interval needs at least 2 episodes; there are {contributions.n_episodes}")
-    if clusters is not None and len(clusters) != contributions.n_episodes:
-        problems.append(f"clusters names {len(clusters)} episodes; there are {contributions.n_episodes}")
-    if problems:
-        raise InputError(problems)
-    if clusters is None:
-        return contributions
+    if len(clusters) != contributions.n_episodes:
+        raise InputError(f"clusters names {len(clusters)} episodes; there are {contributions.n_episodes}")
     names, cluster_of = np.unique(clusters, return_inverse=True)
-    if len(names) < 2:
-        raise InputError("an interval needs at least 2 clusters; all episodes are in one")
     # Every estimate is a function of sums, so a cluster counts as one episode that holds its sums.
     return Contributions(
         _sums_by(contributions.numerators, cluster_of, len(names)),

@@ -9,78 +9,58 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
-from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.arrays import BoolArray, FloatArray
 from poela.core.errors import InputError
-from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, prepared
+from poela.evaluation.bounds import Bounds, Interval, Sample
 from poela.evaluation.contributions import Contributions
 
 _ROUNDING = 1e-9
 
 
-def hoeffding(
-    contributions: Contributions,
-    level: float = 0.95,
-    *,
-    seed: int = 0,
-    resamples: int = DEFAULT_RESAMPLES,
-    clusters: IntArray | None = None,
-    bounds: Bounds | None = None,
-) -> Interval:
+def hoeffding(sample: Sample) -> Interval:
     """Hoeffding (1963); the width falls with the square root of the number of episodes.
 
-    >>> returns = np.array([0.0, 1.0] * 500)
-    >>> hoeffding(Contributions.mean(returns), 0.95, bounds=Bounds(0.0, 1.0, largest_weight=1.0)).width < 0.09
+    >>> coins = Contributions.mean(np.array([0.0, 1.0] * 500))
+    >>> hoeffding(Sample(coins, bounds=Bounds(0.0, 1.0, largest_weight=1.0))).width < 0.09
     True
     """
-    units, known, spread = _checked(contributions, level, clusters, bounds)
-    deviation = spread * float(np.sqrt(np.log(2 / (1 - level)) / (2 * units.n_episodes)))
-    return _inverted(units, known, lambda value: deviation, "hoeffding")
+    bounds, spread = _checked(sample)
+    deviation = spread * float(np.sqrt(np.log(2 / (1 - sample.level)) / (2 * sample.contributions.n_episodes)))
+    return _inverted(sample.contributions, bounds, lambda value: deviation, "hoeffding")
 
 
-def empirical_bernstein(
-    contributions: Contributions,
-    level: float = 0.95,
-    *,
-    seed: int = 0,
-    resamples: int = DEFAULT_RESAMPLES,
-    clusters: IntArray | None = None,
-    bounds: Bounds | None = None,
-) -> Interval:
+def empirical_bernstein(sample: Sample) -> Interval:
     """Maurer & Pontil (2009), theorem 4, at both ends: narrow where the observed variance is small beside the range.
 
     >>> nearly_constant = Contributions.mean(np.array([0.5, 0.501] * 500))
-    >>> unit = Bounds(0.0, 1.0, largest_weight=1.0)
-    >>> empirical_bernstein(nearly_constant, 0.95, bounds=unit).width < hoeffding(nearly_constant, bounds=unit).width
+    >>> sample = Sample(nearly_constant, bounds=Bounds(0.0, 1.0, largest_weight=1.0))
+    >>> empirical_bernstein(sample).width < hoeffding(sample).width
     True
     """
-    units, known, spread = _checked(contributions, level, clusters, bounds)
-    n, log_term = units.n_episodes, float(np.log(4 / (1 - level)))
+    bounds, spread = _checked(sample)
+    units, log_term = sample.contributions, float(np.log(4 / (1 - sample.level)))
+    n = units.n_episodes
 
     def deviation(value: float) -> float:
         variance = float((units.numerators - value * units.denominators).var(ddof=1))
         return float(np.sqrt(2 * variance * log_term / n)) + 7 * spread * log_term / (3 * (n - 1))
 
-    return _inverted(units, known, deviation, "empirical_bernstein")
+    return _inverted(units, bounds, deviation, "empirical_bernstein")
 
 
-def _checked(
-    contributions: Contributions, level: float, clusters: IntArray | None, bounds: Bounds | None
-) -> tuple[Contributions, Bounds, float]:
-    """The contributions, the bounds, and the range of numerator − value × denominator at any value."""
+def _checked(sample: Sample) -> tuple[Bounds, float]:
+    """The bounds, and the range of numerator − value × denominator at any value."""
     problems = []
-    if bounds is None:
+    if sample.bounds is None:
         problems.append("this interval needs bounds=Bounds(lowest_return, highest_return, largest_weight)")
-    if contributions.numerators.shape[1] > 1:
+    if sample.contributions.numerators.shape[1] > 1:
         problems.append("this interval is for estimators that weight whole episodes: is, truncated_is, snis or sntis")
-    if clusters is not None:
-        problems.append("this interval bounds single episodes: clusters cannot be used with it")
-    if problems or bounds is None:
+    if problems or sample.bounds is None:
         raise InputError(problems)
-    units = prepared(contributions, level, None)
-    outside, spread = _outside(units, bounds)
+    outside, spread = _outside(sample.contributions, sample.bounds)
     if outside.any():
         raise InputError(f"{int(outside.sum())} episodes lie outside the bounds: give wider ones, or truncate weights")
-    return units, bounds, spread
+    return sample.bounds, spread
 
 
 def _outside(units: Contributions, bounds: Bounds) -> tuple[BoolArray, float]:

@@ -11,39 +11,30 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from poela.core.arrays import FloatArray, IntArray
+from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, prepared
+from poela.evaluation.bounds import Interval, Sample
 from poela.evaluation.contributions import Contributions
 
 _STEPS = 200
 _TOLERANCE = 1e-13
 
 
-def empirical_likelihood(
-    contributions: Contributions,
-    level: float = 0.95,
-    *,
-    seed: int = 0,
-    resamples: int = DEFAULT_RESAMPLES,
-    clusters: IntArray | None = None,
-    bounds: Bounds | None = None,
-    moment: bool = False,
-) -> Interval:
+def empirical_likelihood(sample: Sample, *, moment: bool = False) -> Interval:
     """All values whose log likelihood ratio is below the chi-square quantile.
 
     >>> contributions = Contributions.mean(np.array([0.0, 1.0, 2.0, 3.0, 9.0]))
-    >>> interval = empirical_likelihood(contributions, 0.9)
+    >>> interval = empirical_likelihood(Sample(contributions, 0.9))
     >>> 0 < interval.low < 3 < interval.high < 9
     True
     """
-    units = prepared(contributions, level, clusters)
+    units = sample.contributions
     method = "el_moment" if moment else "el"
     center, least = _most_likely(units, moment)
     lowest, highest = _support(units)
     if not lowest < center < highest:  # equal returns: nothing to be uncertain of
         return Interval(center, center, method)
-    allowed = least + float(ndtri((1 + level) / 2)) ** 2
+    allowed = least + float(ndtri((1 + sample.level) / 2)) ** 2
 
     def excess(value: float) -> float:
         return _dual(_functions(units, value, moment))[0] - allowed

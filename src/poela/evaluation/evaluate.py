@@ -16,7 +16,7 @@ from poela.evaluation.diagnostics import Diagnostics, calibration_error, diagnos
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS, Estimator
 from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
-from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS
+from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS, interval_of
 from poela.evaluation.values import QValues, cross_fitted_values, given_values
 from poela.evaluation.verdict import TrustThresholds, verdict_on
 from poela.evaluation.weights import LogWeights, probabilities_along, weights_of
@@ -76,8 +76,8 @@ def evaluate(
     diagnostics = _diagnostics(policy, evidence, chosen)
     found = None
     if interval is not None and np.isfinite(contributions.value):
-        method = INTERVALS[interval]
-        found = method(contributions, level, seed=seed, resamples=resamples, clusters=units, bounds=bounds)
+        options: dict[str, Any] = {"seed": seed, "resamples": resamples, "clusters": units, "bounds": bounds}
+        found = interval_of(interval, contributions, level, **options)
     verdict = verdict_on(diagnostics, thresholds, model_only=chosen.weights == "none" != chosen.model)
     return Estimate(
         value=contributions.value,

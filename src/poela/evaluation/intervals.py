@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 
+from poela.core.arrays import IntArray
+from poela.core.errors import InputError
 from poela.evaluation.bootstrap import bca, percentile, studentised
-from poela.evaluation.bounds import IntervalMethod
+from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, IntervalMethod, Sample, in_clusters
 from poela.evaluation.concentration import empirical_bernstein, hoeffding
+from poela.evaluation.contributions import Contributions
 from poela.evaluation.empirical_likelihood import empirical_likelihood, empirical_likelihood_moment
 from poela.evaluation.normal import normal, student
 
@@ -21,3 +24,28 @@ INTERVALS: Mapping[str, IntervalMethod] = {
 }
 
 DEFAULT_INTERVAL = "bca"
+
+
+def interval_of(
+    name: str,
+    contributions: Contributions,
+    level: float = 0.95,
+    *,
+    seed: int = 0,
+    resamples: int = DEFAULT_RESAMPLES,
+    clusters: IntArray | None = None,
+    bounds: Bounds | None = None,
+    recombined: Contributions | None = None,
+) -> Interval:
+    """The interval of this name; `clusters` names the independent unit of each episode, such as its patient.
+
+    >>> import numpy as np
+    >>> interval_of("normal", Contributions.mean(np.array([1.0, 1.0])))
+    Interval(low=1.0, high=1.0, method='normal', undefined_resamples=0)
+    """
+    if name not in INTERVALS:
+        raise InputError(f"interval {name!r} is unknown: choose one of {', '.join(INTERVALS)}")
+    if clusters is not None:
+        # Recombined episodes stand for single episodes; they say nothing about how clusters vary.
+        contributions, recombined = in_clusters(contributions, clusters), None
+    return INTERVALS[name](Sample(contributions, level, seed, resamples, bounds, recombined))

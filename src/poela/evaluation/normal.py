@@ -3,48 +3,30 @@
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from poela.core.arrays import FloatArray, IntArray
-from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, prepared
+from poela.core.arrays import FloatArray
+from poela.evaluation.bounds import Interval, Sample
 from poela.evaluation.contributions import Contributions, standard_error
 
 
-def normal(
-    contributions: Contributions,
-    level: float = 0.95,
-    *,
-    seed: int = 0,
-    resamples: int = DEFAULT_RESAMPLES,
-    clusters: IntArray | None = None,
-    bounds: Bounds | None = None,
-) -> Interval:
+def normal(sample: Sample) -> Interval:
     """Estimate ± normal quantile × standard error (Owen 2013, equation 9.9, for any sum of ratios).
 
-    >>> interval = normal(Contributions.mean(np.array([1.0, 3.0])), 0.95)
+    >>> interval = normal(Sample(Contributions.mean(np.array([1.0, 3.0])), 0.95))
     >>> round(interval.high - 2.0, 6) == round(1.959964 * 0.5**0.5, 6)
     True
     """
-    units = prepared(contributions, level, clusters)
-    return _around(units, float(ndtri((1 + level) / 2)), "normal")
+    return _around(sample.contributions, float(ndtri((1 + sample.level) / 2)), "normal")
 
 
-def student(
-    contributions: Contributions,
-    level: float = 0.95,
-    *,
-    seed: int = 0,
-    resamples: int = DEFAULT_RESAMPLES,
-    clusters: IntArray | None = None,
-    bounds: Bounds | None = None,
-) -> Interval:
+def student(sample: Sample) -> Interval:
     """As `normal`, with Student quantiles whose degrees of freedom tell how well the variance itself is known.
 
-    >>> returns = np.array([0.0, 1.0, 2.0, 9.0])
-    >>> student(Contributions.mean(returns)).width > normal(Contributions.mean(returns)).width
+    >>> sample = Sample(Contributions.mean(np.array([0.0, 1.0, 2.0, 9.0])))
+    >>> student(sample).width > normal(sample).width
     True
     """
-    units = prepared(contributions, level, clusters)
-    freedom = degrees_of_freedom(units.influence)
-    return _around(units, float(stdtrit(freedom, (1 + level) / 2)), "student")
+    freedom = degrees_of_freedom(sample.contributions.influence)
+    return _around(sample.contributions, float(stdtrit(freedom, (1 + sample.level) / 2)), "student")
 
 
 def degrees_of_freedom(influence: FloatArray) -> float:
