@@ -42,7 +42,7 @@ def resample(contributions: Contributions, resamples: int, seed: int, *, standar
     """
     rng = np.random.default_rng(seed)
     n, ratios = contributions.numerators.shape
-    center, columns = _centred(contributions)
+    center, columns = centred(contributions)
     values = np.empty(resamples)
     index_type = np.int32 if n < 2**31 else np.int64
     errors = np.full(resamples, np.nan)
@@ -60,11 +60,15 @@ def resample(contributions: Contributions, resamples: int, seed: int, *, standar
     return Resampled(values + center.sum(), errors)
 
 
-def _centred(contributions: Contributions) -> tuple[FloatArray, FloatArray]:
+def centred(contributions: Contributions) -> tuple[FloatArray, FloatArray]:
     """The ratios [K], and numerators minus ratio × denominators beside the denominators [n, 2K].
 
     Centring keeps the digits of the spread where the estimate is large beside it; what is left of equal returns is
     rounding, and is put to zero so that their interval has no width.
+
+    >>> centred(Contributions.ratio(np.array([0.3, 0.6]), np.array([1.0, 2.0])))[1]
+    array([[0., 1.],
+           [0., 2.]])
     """
     numerators, denominators = contributions.numerators, contributions.denominators
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -53,8 +53,8 @@ class Bounds:
 class Sample:
     """What an interval is made of: the contributions of independent units, the level, and what else a method may need.
 
-    `recombined` holds the contributions of episodes recombined from logged steps, which show the tail of the weights
-    (see `poela.evaluation.recombination`).
+    `pool` holds the contributions of episodes recombined from logged steps, which show the tail of the weights (see
+    `poela.evaluation.recombination`).
 
     >>> Sample(Contributions.mean(np.array([1.0, 2.0])), level=1.5)
     Traceback (most recent call last):
@@ -66,7 +66,7 @@ class Sample:
     seed: int = 0
     resamples: int = DEFAULT_RESAMPLES
     bounds: Bounds | None = None
-    recombined: Contributions | None = None
+    pool: Contributions | None = None
 
     def __post_init__(self) -> None:
         problems = []

@@ -17,6 +17,7 @@ from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS, Estimator
 from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
 from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS, interval_of
+from poela.evaluation.recombination import recombined_contributions
 from poela.evaluation.values import QValues, cross_fitted_values, given_values
 from poela.evaluation.verdict import TrustThresholds, verdict_on
 from poela.evaluation.weights import LogWeights, probabilities_along, weights_of
@@ -77,6 +78,8 @@ def evaluate(
     found = None
     if interval is not None and np.isfinite(contributions.value):
         options: dict[str, Any] = {"seed": seed, "resamples": resamples, "clusters": units, "bounds": bounds}
+        if interval == "recombined" and chosen.weights in ("episode", "truncated") and units is None:
+            options["pool"] = recombined_contributions(evidence, chosen.function, seed)
         found = interval_of(interval, contributions, level, **options)
     verdict = verdict_on(diagnostics, thresholds, model_only=chosen.weights == "none" != chosen.model)
     return Estimate(

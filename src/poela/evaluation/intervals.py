@@ -10,8 +10,10 @@ from poela.evaluation.concentration import empirical_bernstein, hoeffding
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.empirical_likelihood import empirical_likelihood, empirical_likelihood_moment
 from poela.evaluation.normal import normal, student
+from poela.evaluation.recombination import recombined
 
 INTERVALS: Mapping[str, IntervalMethod] = {
+    "recombined": recombined,
     "bca": bca,
     "percentile": percentile,
     "studentised": studentised,
@@ -23,7 +25,7 @@ INTERVALS: Mapping[str, IntervalMethod] = {
     "empirical_bernstein": empirical_bernstein,
 }
 
-DEFAULT_INTERVAL = "bca"
+DEFAULT_INTERVAL = "recombined"
 
 
 def interval_of(
@@ -35,9 +37,11 @@ def interval_of(
     resamples: int = DEFAULT_RESAMPLES,
     clusters: IntArray | None = None,
     bounds: Bounds | None = None,
-    recombined: Contributions | None = None,
+    pool: Contributions | None = None,
 ) -> Interval:
     """The interval of this name; `clusters` names the independent unit of each episode, such as its patient.
+
+    `pool` holds the contributions of recombined episodes, for the interval `recombined`.
 
     >>> import numpy as np
     >>> interval_of("normal", Contributions.mean(np.array([1.0, 1.0])))
@@ -46,6 +50,6 @@ def interval_of(
     if name not in INTERVALS:
         raise InputError(f"interval {name!r} is unknown: choose one of {', '.join(INTERVALS)}")
     if clusters is not None:
-        # Recombined episodes stand for single episodes; they say nothing about how clusters vary.
-        contributions, recombined = in_clusters(contributions, clusters), None
-    return INTERVALS[name](Sample(contributions, level, seed, resamples, bounds, recombined))
+        # The pool holds single episodes; it says nothing about how clusters vary.
+        contributions, pool = in_clusters(contributions, clusters), None
+    return INTERVALS[name](Sample(contributions, level, seed, resamples, bounds, pool))
