@@ -51,11 +51,12 @@ def fit_backward(
     last = np.zeros(train.n_steps, np.bool_)
     last[train.offsets[1:] - 1] = True
     models: list[StepModel] = []
-    pool = np.zeros(0, np.int64)
+    by_step: list[IntArray] = []
     for _, rows in reversed(list(rows_by_step(train.step_numbers))):
         going_on = rows[~last[rows]]
         targets[going_on] += discount * values[going_on + 1]
-        pool = np.concatenate([rows, pool])[: max(len(rows), needed)]
+        by_step.insert(0, rows)
+        pool = _enough(by_step, needed)
         model: StepModel
         if regressor == "ridge":
             model = fit_ridge(train.contexts[pool], train.actions[pool], targets[pool], train.n_actions, penalty)
@@ -64,6 +65,12 @@ def fit_backward(
         models.append(model)
         values[rows] = following(rows, model.predict(train.contexts[rows]))
     return StepQ(tuple(reversed(models)), train.n_actions, train.feature_names, train.action_names)
+
+
+def _enough(by_step: list[IntArray], needed: int) -> IntArray:
+    """The rows of the first step, with those of whole later steps where they are too few."""
+    counts = np.cumsum([len(rows) for rows in by_step])
+    return np.concatenate(by_step[: int(np.searchsorted(counts, needed)) + 1])
 
 
 class _Following(Protocol):

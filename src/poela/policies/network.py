@@ -70,16 +70,18 @@ class _RecurrentActor:
         assert isinstance(policy.network, GRU)
         self._policy, self._network = policy, policy.network
         self._previous = torch.zeros(n, policy.n_actions)
-        self._memory: torch.Tensor | None = None
+        self._memory: torch.Tensor | None = None  # after the steps that were recorded
+        self._next_memory: torch.Tensor | None = None
         self._step = 0
 
     @torch.no_grad()
     def probabilities(self, contexts: Float32Array) -> FloatArray:
         rows = self._policy.checked(contexts)
-        logits, self._memory = self._network.step(torch.tensor(rows), self._previous, self._memory)
+        logits, self._next_memory = self._network.step(torch.tensor(rows), self._previous, self._memory)
         return self._policy.ruled(logits.double().numpy(), rows, np.full(len(rows), self._step))
 
     def record(self, actions: IntArray) -> None:
+        self._memory = self._next_memory
         self._previous = torch.nn.functional.one_hot(torch.tensor(actions), self._policy.n_actions).float()
         self._step += 1
 
