@@ -1,0 +1,1 @@
+"""The numbers of the paper's tables and figures, as data."""

@@ -1,0 +1,65 @@
+"""How a published table is written down: rows of text, read once into records."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+LEARNERS = ("POELA", "PO-mu", "PO-CRM", "BCQ", "PQL")
+NO_PENALTY = "POELA, no penalty"  # in parentheses in the paper's tables
+WITH_NO_PENALTY = ("POELA", NO_PENALTY, *LEARNERS[1:])
+
+
+@dataclass(frozen=True)
+class Published:
+    """One number of a table, with its standard error where the paper gives one."""
+
+    learner: str
+    contexts: str  # "Markov", "non-Markov", or "" where a table has one kind only
+    quantity: str
+    value: float
+    error: float | None = None
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """One table of the paper by its label there, and what was done for it."""
+
+    label: str
+    title: str
+    protocol: str  # "final" or "best": which policies could be chosen
+    behavior: str  # whose probabilities stand in the weights
+    numbers: tuple[Published, ...]
+
+    def find(self, learner: str, quantity: str, contexts: str = "") -> Published | None:
+        """The number, or None where the paper gives none."""
+        wanted = (learner, contexts, quantity)
+        found = [item for item in self.numbers if (item.learner, item.contexts, item.quantity) == wanted]
+        return found[0] if found else None
+
+
+def published_table(
+    label: str,
+    title: str,
+    columns: Sequence[str],
+    rows: Mapping[tuple[str, str], str],
+    *,
+    protocol: str = "final",
+    behavior: str = "known",
+) -> PublishedTable:
+    """A table from its rows of text, (contexts, quantity) -> cells; a lone dash is an empty cell.
+
+    >>> table = published_table("tab:x", "x", ("A", "B"), {("", "value"): "1.5±0.2 -"})
+    >>> table.numbers
+    (Published(learner='A', contexts='', quantity='value', value=1.5, error=0.2),)
+    """
+    numbers = tuple(
+        Published(learner, contexts, quantity, *_number(cell))
+        for (contexts, quantity), cells in rows.items()
+        for learner, cell in zip(columns, cells.split(), strict=True)
+        if cell != "-"
+    )
+    return PublishedTable(label, title, protocol, behavior, numbers)
+
+
+def _number(cell: str) -> tuple[float, float | None]:
+    value, _, error = cell.partition("±")
+    return float(value), float(error) if error else None
