@@ -13,6 +13,7 @@ from poela.core.policy import Policy
 from poela.core.progress import progress
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
+from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.objective import crm_objective
 from poela.learners.training_batch import TrainingBatch
@@ -53,9 +54,8 @@ class PolicyGradient(Learner):
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the policy at each checkpoint, the final one last."""
-        eligibility = self.rule.fit(train, behavior)
+        eligibility, eligible = eligible_in_training(self.rule, train, behavior)
         device = device_of(self.device)
-        eligible = eligibility.mask(train.contexts, train.step_numbers)
         batch = TrainingBatch.of(train, eligible, self.discount, self.network == "gru", device)
         shape = NetworkShape(self.network, train.n_features, train.n_actions, self.hidden, self.relu_logits)
         network = shape.build(seed)
