@@ -29,6 +29,10 @@ def learn(
     learners: Annotated[
         str | None, typer.Option(help="Ways of learning to try, separated by commas, e.g. poela,pocrm.")
     ] = None,
+    candidates: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with the settings to try instead; see the documentation of studies."),
+    ] = None,
     restarts: Annotated[int, typer.Option(min=1, help="How often each is tried, from different random starts.")] = 2,
     behavior: Annotated[
         str,
@@ -72,6 +76,7 @@ def learn(
     """
     from poela.cli.columns import layout_of, names_in
     from poela.cli.study_output import print_study
+    from poela.studies.candidate_files import candidates_in
     from poela.studies.learning import learn as carry_out
     from poela.studies.selection import Selection
 
@@ -91,6 +96,7 @@ def learn(
             validation=validation,
             test=test,
             learners=None if learners is None else names_in(learners),
+            candidates=None if candidates is None else candidates_in(candidates),
             restarts=restarts,
             seed=seed,
             selection=Selection(choose_by, checkpoints, confidence, min_ess),

@@ -6,16 +6,17 @@ from poela.core.errors import InputError
 from poela.learners.registry import LEARNERS
 from poela.studies.candidates import Candidate, grid
 
-DEFAULT_LEARNERS = ("poela", "pocrm")
+# In the order in which they are tried: under a time budget the quick ones come first.
+DEFAULT_LEARNERS = ("fittedq", "clone", "poela", "pocrm", "bcq", "pql")
 
 
 def default_candidates(learners: Sequence[str] | None = None) -> list[Candidate]:
     """The usual grid of each learner (or of these learners).
 
     >>> [str(candidate) for candidate in default_candidates(["pocrm"])]
-    ['pocrm variance_penalty=0.01', 'pocrm variance_penalty=0.1', 'pocrm variance_penalty=1']
+    ['pocrm variance_penalty=0.1', 'pocrm variance_penalty=1']
     """
-    names = tuple(learners) if learners is not None else tuple(n for n in DEFAULT_LEARNERS if n in LEARNERS)
+    names = DEFAULT_LEARNERS if learners is None else tuple(learners)
     unknown = [name for name in names if name not in LEARNERS]
     if unknown:
         raise InputError([f"there is no learner {name!r}: choose from {', '.join(LEARNERS)}" for name in unknown])
@@ -23,10 +24,22 @@ def default_candidates(learners: Sequence[str] | None = None) -> list[Candidate]
 
 
 def _grid(learner: str) -> list[Candidate]:
-    penalties = [0.01, 0.1, 1.0]
+    penalties = [0.1, 1.0]
     grids: dict[str, list[Candidate]] = {
-        "poela": grid("poela", radius=["q25", "q50", "q75"], variance_penalty=penalties),
+        "poela": grid("poela", radius=["q75", "q90", "q97"], variance_penalty=penalties),
         "pomu": grid("pomu", minimum_probability=[0.01, 0.05], variance_penalty=penalties),
         "pocrm": grid("pocrm", variance_penalty=penalties),
+        "bcq": grid("bcq", threshold=[0.1, 0.3]),
+        "pql": grid("pql", threshold=[0.1, 0.3], density=["nearest"]),
+        "fittedq": grid("fittedq", history=[0, 2], penalty=[0.3, 3.0]),
     }
     return grids.get(learner, [Candidate(learner)])
+
+
+def is_random(candidate: Candidate) -> bool:
+    """Whether restarts of the candidate can differ at all.
+
+    >>> is_random(Candidate("poela")), is_random(Candidate("fittedq"))
+    (True, False)
+    """
+    return candidate.learner != "fittedq" or candidate.settings.get("regressor", "ridge") != "ridge"

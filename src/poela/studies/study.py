@@ -9,6 +9,7 @@ from poela.core.errors import InputError, PoelaError
 from poela.core.storage import read_json
 from poela.evaluation.estimate import Estimate
 from poela.studies.candidates import Candidate
+from poela.studies.defaults import is_random
 from poela.studies.roles import Look, looks
 from poela.studies.runs import Task
 from poela.studies.scoring import METRICS
@@ -49,6 +50,7 @@ class Study:
             Task(candidate, restart, self.settings.restart_seed(restart))
             for restart in range(self.settings.restarts)
             for candidate in candidates
+            if restart == 0 or is_random(candidate)
         )
 
     @cached_property

@@ -1,0 +1,221 @@
+"""The command line as scripts see it: exit codes, JSON, one line for each problem, nothing half-written."""
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poela.cli import main
+
+Columns = dict[str, list[Any]]
+
+
+def columns(episodes: int = 12, steps: int = 3, seed: int = 0) -> Columns:
+    rng = np.random.default_rng(seed)
+    n = episodes * steps
+    treat = rng.random(n) < 0.5
+    return {
+        "episode": np.repeat(np.arange(episodes), steps).tolist(),
+        "step": np.tile(np.arange(steps), episodes).tolist(),
+        "age": rng.normal(size=n).round(3).tolist(),
+        "sofa": rng.normal(size=n).round(3).tolist(),
+        "action": np.where(treat, "treat", "wait").tolist(),
+        "reward": (treat + rng.normal(size=n)).round(3).tolist(),
+        "propensity": [0.5] * n,
+    }
+
+
+def write(path: Path, table: Columns) -> Path:
+    with path.open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(table)
+        lines.writerows(zip(*table.values(), strict=True))
+    return path
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    return write(tmp_path / "logs.csv", columns())
+
+
+Poela = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def poela(capsys: pytest.CaptureFixture[str]) -> Poela:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+COMMANDS = [
+    (),
+    ("simulate",),
+    ("learn",),
+    ("evaluate",),
+    ("reproduce",),
+    *(("studies", c) for c in ("list", "show", "compare")),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(poela: Poela, command: tuple[str, ...]) -> None:
+    code, out, _ = poela(*command, "--help")
+    assert code == 0
+    assert "Example: poela" in " ".join(out.split())
+
+
+def test_help_is_light() -> None:
+    code = (
+        "import sys, poela.cli; poela.cli.main(['--help']); "
+        "sys.exit(bool({'torch', 'sklearn', 'pyarrow', 'numpy'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["learn"],
+        ["nonsense"],
+        ["learn", "logs.csv", "--out", "s", "--nonsense"],
+        ["simulate", "tumor", "--episodes", "0", "--out", "x.parquet"],
+        ["simulate", "tumor", "--episodes", "many", "--out", "x.parquet"],
+        ["simulate", "luck", "--out", "x.parquet"],
+        ["simulate", "tumor", "--out", "x.docx"],
+        ["simulate", "tumor", "--option", "drug", "--out", "x.parquet"],
+        ["reproduce", "nonsense"],
+        ["evaluate", "nowhere", "--logs", "logs.csv"],
+        ["studies", "show", "nowhere"],
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    poela: Poela, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = poela(*arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert len(err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def changed(**new: Any) -> Callable[[Columns], Columns]:
+    """The table with the first rows of some columns replaced."""
+
+    def change(table: Columns) -> Columns:
+        return {name: [*new.get(name, []), *values[len(new.get(name, [])) :]] for name, values in table.items()}
+
+    return change
+
+
+def without(name: str) -> Callable[[Columns], Columns]:
+    return lambda table: {key: values for key, values in table.items() if key != name}
+
+
+def constant(name: str, value: Any) -> Callable[[Columns], Columns]:
+    return lambda table: {**table, name: [value] * len(table[name])}
+
+
+def rows(count: int) -> Callable[[Columns], Columns]:
+    return lambda table: {name: values[:count] for name, values in table.items()}
+
+
+def full_propensities(wait: float, treat: float) -> Callable[[Columns], Columns]:
+    def change(table: Columns) -> Columns:
+        n = len(table["action"])
+        rest = {name: values for name, values in table.items() if name != "propensity"}
+        return {**rest, "propensity_wait": [wait, *[0.5] * (n - 1)], "propensity_treat": [treat, *[0.5] * (n - 1)]}
+
+    return change
+
+
+BAD_LOGS: dict[str, tuple[Callable[[Columns], Columns], list[str]]] = {
+    "missing column": (without("reward"), ["'reward'", "missing"]),
+    "wrong type": (changed(age=["old", "young"]), ["'age'"]),
+    "NaN feature": (changed(age=[float("nan")]), ["'age'", "1 ", "row 1"]),
+    "infinite feature": (changed(age=[0.1, float("inf")]), ["'age'", "1 ", "row 2"]),
+    "NaN reward": (changed(reward=[float("nan")]), ["'reward'", "row 1"]),
+    "NaN propensity": (changed(propensity=[float("nan")]), ["'propensity'", "row 1"]),
+    "zero propensity": (changed(propensity=[0.5, 0.0, 0.0]), ["'propensity'", "2 ", "row 2"]),
+    "propensity above 1": (changed(propensity=[1.5]), ["'propensity'", "row 1"]),
+    "rows of propensities that do not sum to 1": (full_propensities(0.5, 0.7), ["sum", "row 1"]),
+    "duplicate step": (changed(step=[0, 0]), ["'step'", "row 2"]),
+    "empty file": (rows(0), ["no rows"]),
+    "one episode": (rows(3), ["one episode"]),
+    "one action": (constant("action", "wait"), ["'wait'", "two actions"]),
+    "constant column": (constant("age", 1.0), ["'age'", "constant"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LOGS)
+def test_bad_logs_are_told_in_a_sentence_and_nothing_is_written(poela: Poela, tmp_path: Path, case: str) -> None:
+    change, words = BAD_LOGS[case]
+    path = write(tmp_path / "logs.csv", change(columns()))
+    code, out, err = poela("learn", path, "--out", tmp_path / "study")
+    assert code == 2, err
+    assert out == ""
+    assert all(line.startswith("error: ") for line in err.splitlines())
+    assert any(all(word in line for word in words) for line in err.splitlines()), err
+    assert not (tmp_path / "study").exists()
+
+
+def test_all_problems_of_a_file_are_listed_at_once(poela: Poela, tmp_path: Path) -> None:
+    table = changed(age=[float("nan")], reward=[0.0, float("inf")], propensity=[0.5, 0.5, 7.0])(columns())
+    code, _, err = poela("learn", write(tmp_path / "logs.csv", table), "--out", tmp_path / "study")
+    assert code == 2
+    assert len(err.splitlines()) == 3
+
+
+def test_an_action_outside_the_declared_ones(poela: Poela, tmp_path: Path) -> None:
+    (tmp_path / "layout.toml").write_text('actions = ["wait", "treat"]\n')
+    path = write(tmp_path / "logs.csv", changed(action=["pray"])(columns()))
+    code, _, err = poela("learn", path, "--layout", tmp_path / "layout.toml", "--out", tmp_path / "study")
+    assert code == 2
+    assert "'action'" in err
+    assert "'pray'" in err
+
+
+def test_columns_by_flags_or_by_file_but_not_both(poela: Poela, logs: Path, tmp_path: Path) -> None:
+    (tmp_path / "layout.toml").write_text('episode = "stay"\n')
+    code, _, err = poela("learn", logs, "--layout", tmp_path / "layout.toml", "--step", "hour", "--out", tmp_path / "s")
+    assert (code, err.count("\n")) == (2, 1)
+    code, _, err = poela("learn", logs, "--layout", tmp_path / "layout.toml", "--out", tmp_path / "s")
+    assert code == 2
+    assert "'stay'" in err
+    code, _, err = poela("learn", logs, "--context", "age,weight", "--out", tmp_path / "s")
+    assert code == 2
+    assert "'weight'" in err
+
+
+def test_simulate_writes_logs_that_need_no_description(poela: Poela, tmp_path: Path) -> None:
+    from poela.data.tables import read_logs
+
+    code, out, err = poela(
+        "simulate", "tumor", "--episodes", 5, "--markov", "--out", tmp_path / "logs.parquet", "--json"
+    )
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert document["episodes"] == 5
+    logs = read_logs(tmp_path / "logs.parquet")
+    assert (logs.n_episodes, logs.n_features) == (5, 5)
+    assert logs.propensities is not None
+    assert poela("simulate", "tumor", "--episodes", 5, "--markov", "--out", tmp_path / "logs.csv")[0] == 0
+    np.testing.assert_array_equal(read_logs(tmp_path / "logs.csv").actions, logs.actions)
+
+
+def test_no_studies(poela: Poela, tmp_path: Path) -> None:
+    code, out, _ = poela("studies", "list", tmp_path)
+    assert code == 0
+    assert "no studies under" in out
+    assert json.loads(poela("studies", "list", tmp_path, "--json")[1]) == []
