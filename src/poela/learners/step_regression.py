@@ -93,6 +93,8 @@ def fit_ridge(
     """One ridge for all actions together, then one for each action on what it leaves over.
 
     So an action seen often gets its own regression, one seen rarely stays near the average, one never seen is average.
+    An action with fewer rows than quadratic features gets a linear one: else the best of several actions is too often
+    the one whose regression errs highest, and backward induction adds up such errors step by step.
     """
     columns = np.asarray(contexts, np.float64)
     center, spread = columns.mean(axis=0), columns.std(axis=0)
@@ -103,9 +105,11 @@ def fit_ridge(
     shared[0] += base
     left = targets - features @ shared
     coefficients = np.tile(shared, (n_actions, 1))
+    informative = int((features.std(axis=0) > 0).sum())
     for action in np.unique(actions):
         taken = actions == action
-        coefficients[action] += ridge(features[taken], left[taken], penalty)
+        width = features.shape[1] if taken.sum() >= informative else 1 + columns.shape[1]
+        coefficients[action, :width] += ridge(features[taken, :width], left[taken], penalty)
     return RidgeStep(readonly(center, np.float64), readonly(scale, np.float64), readonly(coefficients, np.float64))
 
 
