@@ -77,7 +77,8 @@ def read_material(directory: Path) -> Material:
 
 def write_behavior(directory: Path, model: Any) -> None:
     """Write a model of the logging policy."""
-    save_stored(directory, model.stored(), file_format=BEHAVIOR_FORMAT, version=1, notes={})
+    notes = {"contains_logged_contexts": bool(getattr(model, "holds_logged_contexts", False))}
+    save_stored(directory, model.stored(), file_format=BEHAVIOR_FORMAT, version=1, notes=notes)
 
 
 def read_behavior(directory: Path) -> Any:
