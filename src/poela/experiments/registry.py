@@ -20,6 +20,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         "poela.experiments.demo:demo", "from a simulated log to an evaluated policy, in a minute or two"
     ),
     "tumor": Experiment("poela.experiments.tumor:tumor", "POELA and PO-CRM on tumor logs, beside the truth"),
+    "counterexamples": Experiment(
+        "poela.experiments.counterexamples:counterexamples", "the paper's small examples: episodes needed against H"
+    ),
     "behavior": Experiment(
         "poela.experiments.behavior_models:behavior_models", "behavior models beside known logging policies"
     ),

@@ -9,7 +9,7 @@ WITH_NO_PENALTY = ("POELA", NO_PENALTY, *LEARNERS[1:])
 
 
 @dataclass(frozen=True)
-class Published:
+class Number:
     """One number of a table, with its standard error where the paper gives one."""
 
     learner: str
@@ -27,9 +27,9 @@ class PublishedTable:
     title: str
     protocol: str  # "final" or "best": which policies could be chosen
     behavior: str  # whose probabilities stand in the weights
-    numbers: tuple[Published, ...]
+    numbers: tuple[Number, ...]
 
-    def find(self, learner: str, quantity: str, contexts: str = "") -> Published | None:
+    def find(self, learner: str, quantity: str, contexts: str = "") -> Number | None:
         """The number, or None where the paper gives none."""
         wanted = (learner, contexts, quantity)
         found = [item for item in self.numbers if (item.learner, item.contexts, item.quantity) == wanted]
@@ -49,10 +49,10 @@ def published_table(
 
     >>> table = published_table("tab:x", "x", ("A", "B"), {("", "value"): "1.5±0.2 -"})
     >>> table.numbers
-    (Published(learner='A', contexts='', quantity='value', value=1.5, error=0.2),)
+    (Number(learner='A', contexts='', quantity='value', value=1.5, error=0.2),)
     """
     numbers = tuple(
-        Published(learner, contexts, quantity, *_number(cell))
+        Number(learner, contexts, quantity, *_number(cell))
         for (contexts, quantity), cells in rows.items()
         for learner, cell in zip(columns, cells.split(), strict=True)
         if cell != "-"

@@ -1,0 +1,76 @@
+"""Paper, ours, difference: the table that every reproduction prints."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from poela.experiments.published.records import Number, PublishedTable
+from poela.experiments.results import Cell, mean_and_error
+
+COLUMNS = (
+    "table",
+    "contexts",
+    "learner",
+    "quantity",
+    "paper",
+    "± paper",
+    "ours",
+    "± ours",
+    "difference",
+    "± difference",
+)
+STANDARD_ERRORS = 2.0  # as far apart as two numbers may be and agree
+AGREES = "agrees"
+
+
+def compared(table: PublishedTable, measured: Iterable[Number]) -> list[dict[str, Cell]]:
+    """One row for each number of ours, beside the paper's where it gives one.
+
+    >>> from poela.experiments.published.records import published_table
+    >>> paper = published_table("tab:x", "x", ("A",), {("", "value"): "1.5±0.3"})
+    >>> row, = compared(paper, [Number("A", "", "value", 2.0, 0.4)])
+    >>> row["difference"], row["± difference"], row["agrees"]
+    (0.5, 0.5, 'yes')
+    """
+    return [_row(table, ours) for ours in measured]
+
+
+def _row(table: PublishedTable, ours: Number) -> dict[str, Cell]:
+    paper = table.find(ours.learner, ours.quantity, ours.contexts)
+    difference = None if paper is None else ours.value - paper.value
+    errors = [error for error in (ours.error, None if paper is None else paper.error) if error is not None]
+    error = math.hypot(*errors) if errors and paper is not None else None
+    values = (
+        table.label,
+        ours.contexts,
+        ours.learner,
+        ours.quantity,
+        None if paper is None else paper.value,
+        None if paper is None else paper.error,
+        ours.value,
+        ours.error,
+        difference,
+        error,
+    )
+    return {**dict(zip(COLUMNS, values, strict=True)), AGREES: agreement(difference, error)}
+
+
+def agreement(difference: float | None, error: float | None) -> str:
+    """Whether two numbers lie within two standard errors of their difference; "" where that cannot be said.
+
+    >>> agreement(1.0, 0.6), agreement(1.0, 0.4), agreement(1.0, None), agreement(0.0, None)
+    ('yes', 'no', '', 'yes')
+    """
+    if difference is None:
+        return ""
+    if error is None:
+        return "yes" if difference == 0 else ""
+    return "yes" if abs(difference) <= STANDARD_ERRORS * error else "no"
+
+
+def measured(learner: str, contexts: str, quantity: str, values: Sequence[float]) -> Number:
+    """The mean over data sets with its standard error.
+
+    >>> measured("A", "", "value", [1.0, 3.0])
+    Number(learner='A', contexts='', quantity='value', value=2.0, error=1.0)
+    """
+    return Number(learner, contexts, quantity, *mean_and_error(values))

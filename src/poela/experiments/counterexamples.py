@@ -1,0 +1,218 @@
+"""The paper's counter-examples: how many episodes it takes not to be fooled.
+
+Policies are optimised exactly (see `plans`), so what fails here is the objective, not the optimiser. The paper's H is
+our horizon − 1: its published counts belong to 2^H leaves behind the hidden branch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.progress import progress
+from poela.experiments.comparison import compared
+from poela.experiments.figures import line_figure
+from poela.experiments.plans import Plans, drawn_counts
+from poela.experiments.published.counterexamples import COUNTEREXAMPLES, METHODS, SAMPLES
+from poela.experiments.published.records import Number
+from poela.experiments.results import Cell, Report, ResultTable, with_error
+from poela.simulators.counterexamples import Bandit, HiddenBranch
+
+PENALTY = 1.0  # λ; the paper does not say which it used here
+SIZES = tuple(2**power for power in range(2, 17))
+RELIABLE = 0.95  # the share of repeats that must be solved
+IS, SNIS, ELIGIBLE = METHODS
+NO_PENALTY, VALUES = "eligible actions, no penalty", "Markov values"
+
+Shares = Mapping[str, Mapping[int, float]]
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """Example 2 or 3 for one H: the share of repeats that each method solves, by number of episodes."""
+
+    h: int
+    decoy: bool
+    shares: Shares
+
+    def needed(self, method: str) -> int | None:
+        """The least number of episodes with which the method is reliable; None where none was enough."""
+        return min((size for size, share in self.shares[method].items() if share >= RELIABLE), default=None)
+
+    def lowest_later(self, method: str) -> float | None:
+        """The lowest share that is solved with more episodes than were needed first."""
+        needed = self.needed(method)
+        if needed is None:
+            return None
+        return min((share for size, share in self.shares[method].items() if size > needed), default=None)
+
+
+def counterexamples(out: Path, quick: bool = True, seed: int = 0, jobs: int | None = None) -> Report:
+    """Episodes needed against H, both sequential examples and the bandit; exact, so `jobs` does not matter."""
+    most, repeats = (5, 100) if quick else (8, 1000)
+    levels = range(2, most + 1)
+    found: dict[bool, list[Sequential]] = {}
+    with progress("counter-examples", 2 * len(levels)) as advance:
+        for decoy in (False, True):
+            found[decoy] = []
+            for h in levels:
+                found[decoy].append(sequential(h, decoy, repeats, seed))
+                advance()
+    command = f"poela reproduce counterexamples {'--quick' if quick else '--full'} --seed {seed}"
+    tables = (
+        _needed_table(found[False], repeats, command),
+        _decoy_table(found[True], repeats, command),
+        _shares_table(found[False][-1], repeats, command),
+        _bandit_table(repeats, seed, command),
+    )
+    _figure(found[False], out / "counterexamples.svg")
+    return Report("counterexamples", tables).write(out)
+
+
+def sequential(h: int, decoy: bool, repeats: int, seed: int, sizes: Sequence[int] = SIZES) -> Sequential:
+    """Draw logs of every size, and see who is fooled."""
+    example = HiddenBranch(horizon=h + 1, decoy=decoy)
+    plans = Plans.of(example)
+    shares: dict[str, dict[int, float]] = {}
+    for size in sizes:
+        counts = drawn_counts(plans.chances, size, repeats, seed=(seed, h, int(decoy), size))
+        for method, solved in _solved(plans, counts, example.horizon).items():
+            shares.setdefault(method, {})[size] = float(solved.mean())
+    return Sequential(h, decoy, shares)
+
+
+def _solved(plans: Plans, counts: IntArray, horizon: int) -> dict[str, BoolArray]:
+    eligible = plans.eligible(counts)
+
+    def among_eligible(objective: FloatArray) -> BoolArray:
+        return plans.solved(np.where(eligible, objective, -np.inf))
+
+    return {
+        IS: plans.solved(plans.importance_sampling(counts, PENALTY)),
+        SNIS: plans.solved(plans.self_normalised(counts, PENALTY)),
+        ELIGIBLE: among_eligible(plans.self_normalised(counts, PENALTY)),
+        NO_PENALTY: among_eligible(plans.self_normalised(counts, 0.0)),
+        # A hundred repeats are plenty for a share that is near 0 or 1.
+        VALUES: plans.solved_by_values(counts[:100], horizon),
+    }
+
+
+def _needed_table(results: Sequence[Sequential], repeats: int, command: str) -> ResultTable:
+    rows: list[dict[str, Cell]] = []
+    for result in results:
+        for method in METHODS:
+            needed = result.needed(method)
+            if needed is None:
+                continue
+            (row,) = compared(COUNTEREXAMPLES, [Number(method, f"H = {result.h}", SAMPLES, float(needed))])
+            paper = row["paper"]
+            at_paper = result.shares[method].get(int(paper)) if isinstance(paper, float) else None
+            later = result.lowest_later(method)
+            rows.append({**row, "solved with the paper's number": at_paper, "lowest share with more": later})
+    notes = (
+        f"solved: the best deterministic policy starts with the right action, in {RELIABLE:.0%} of {repeats} repeats, "
+        f"with this number of episodes (a power of 2, up to {SIZES[-1]})",
+        f"objectives: the estimate less {PENALTY:g} standard error; eligible actions with SNIS + CRM",
+    )
+    return ResultTable("Example 2: episodes needed, by H", rows, command, notes)
+
+
+def _decoy_table(results: Sequence[Sequential], repeats: int, command: str) -> ResultTable:
+    methods = (*METHODS, VALUES)
+    rows: list[dict[str, Cell]] = [
+        {
+            "H": result.h,
+            **{method: _or_never(result.needed(method)) for method in methods},
+            "lowest share with more, eligible actions": result.lowest_later(ELIGIBLE),
+        }
+        for result in results
+    ]
+    note = (
+        f"the same criterion, {repeats} repeats (100 for Markov values); never: not with {SIZES[-1]} episodes. "
+        "Markov values: backward induction on the observed frequencies, contexts taken for states"
+    )
+    return ResultTable("Example 3: episodes needed, by H", rows, command, (note,))
+
+
+def _or_never(needed: int | None) -> str:
+    return "never" if needed is None else str(needed)
+
+
+def _shares_table(result: Sequential, repeats: int, command: str) -> ResultTable:
+    rows: list[dict[str, Cell]] = [
+        {"episodes": size, **{method: result.shares[method][size] for method in (*METHODS, NO_PENALTY, VALUES)}}
+        for size in SIZES
+    ]
+    note = (
+        f"share of {repeats} repeats that are solved. Without the penalty even eligible actions can be fooled: once "
+        "every path has been logged, one that was logged too seldom looks better than it is"
+    )
+    return ResultTable(f"Example 2, H = {result.h}: share solved, by number of episodes", rows, command, (note,))
+
+
+def _bandit_table(repeats: int, seed: int, command: str) -> ResultTable:
+    bandit = Bandit()
+    rows: list[dict[str, Cell]] = []
+    for size in (8, 50, 200, 1000, 5000):
+        row: dict[str, Cell] = {"episodes": size}
+        for name, eligible in (("any action", False), ("eligible actions", True)):
+            outcomes = [overfitted(bandit, counts, eligible) for counts in _bandit_counts(bandit, size, repeats, seed)]
+            row[f"SNIS, {name}"] = with_error([estimate for estimate, _ in outcomes])
+            row[f"true value, {name}"] = with_error([truth for _, truth in outcomes])
+        rows.append(row)
+    n_contexts, n_actions = bandit.rewards.shape
+    notes = (
+        f"{n_contexts} contexts, {n_actions} actions, {repeats} repeats; the best value is {bandit.best_value:g}, "
+        f"that of the logging policy {bandit.value(bandit.behavior):g}",
+        "among actions that were not logged in a context the policy takes any; so it does in contexts never logged",
+    )
+    return ResultTable("Example 1 (bandit): the policy with the highest SNIS estimate", rows, command, notes)
+
+
+def _bandit_counts(bandit: Bandit, size: int, repeats: int, seed: int) -> IntArray:
+    """[repeats, contexts, actions]: contexts and actions are uniform."""
+    shape = bandit.rewards.shape
+    chances = np.full(bandit.rewards.size, 1 / bandit.rewards.size)
+    return drawn_counts(chances, size, repeats, seed=(seed, size)).reshape(repeats, *shape)
+
+
+def overfitted(bandit: Bandit, counts: IntArray, eligible: bool) -> tuple[float, float]:
+    """The highest SNIS estimate that a deterministic policy reaches on these counts [contexts, actions]; its truth.
+
+    SNIS is a ratio of two sums over contexts, so its maximum comes from Dinkelbach's iteration: for a given ratio the
+    best action of each context is known, and gives a better ratio until there is none.
+    """
+    # For each context every logged action, and then (last column) any that was not logged.
+    seen = counts > 0
+    n_unseen = (~seen).sum(axis=1)
+    open_to_unseen = n_unseen > 0
+    if eligible:
+        open_to_unseen &= ~seen.any(axis=1)
+    allowed = np.column_stack([seen, open_to_unseen])
+    often = np.column_stack([counts, np.zeros(len(counts))])
+    rewards = np.column_stack([bandit.rewards, np.zeros(len(counts))])
+    unseen_value = np.where(seen, 0.0, bandit.rewards).sum(axis=1) / np.maximum(n_unseen, 1)
+    truths = np.column_stack([bandit.rewards, unseen_value])
+    rows = np.arange(len(counts))
+    # Logged actions first: that policy has weight, whatever the counts.
+    choice = np.where(seen.any(axis=1), np.where(seen, bandit.rewards, -np.inf).argmax(axis=1), counts.shape[1])
+    estimate, best = -np.inf, choice
+    while True:
+        weight = often[rows, choice].sum()
+        value = float((often * rewards)[rows, choice].sum() / weight) if weight else -np.inf
+        if value <= estimate:
+            return estimate, float(truths[rows, best].mean())
+        estimate, best = value, choice
+        choice = np.where(allowed, often * (rewards - estimate), -np.inf).argmax(axis=1)
+
+
+def _figure(results: Sequence[Sequential], path: Path) -> None:
+    lines = {}
+    for method in METHODS:
+        points = [(result.h, needed) for result in results if (needed := result.needed(method)) is not None]
+        paper = [(h, number.value) for h, _ in points if (number := COUNTEREXAMPLES.find(method, SAMPLES, f"H = {h}"))]
+        lines[f"{method}, paper"] = ([h for h, _ in paper], [value for _, value in paper])
+        lines[f"{method}, ours"] = ([h for h, _ in points], [float(needed) for _, needed in points])
+    line_figure(path, lines, x="H", y="episodes needed", log_y=True)
