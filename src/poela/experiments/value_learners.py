@@ -139,7 +139,7 @@ def _markov_tables(chosen: Mapping[str, Chosen], command: str) -> tuple[ResultTa
     ]
     notes = (
         f"{SCALE}. Data sets of 1000 training and 1000 validation episodes, 5 restarts, 1000 steps, known behavior.",
-        f"Chosen by validation SNTIS of the greedy policy with a share of {SMOOTHING:g} of the logging policy mixed in; "
+        f"Chosen by validation SNTIS of the greedy policy with a share of {SMOOTHING:g} of the logging policy in it; "
         "the true value (1000 roll-outs) is that of the greedy policy itself.",
     )
     return (
