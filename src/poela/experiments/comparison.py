@@ -37,8 +37,8 @@ def compared(table: PublishedTable, measured: Iterable[Number]) -> list[dict[str
 def _row(table: PublishedTable, ours: Number) -> dict[str, Cell]:
     paper = table.find(ours.learner, ours.quantity, ours.contexts)
     difference = None if paper is None else ours.value - paper.value
-    errors = [error for error in (ours.error, None if paper is None else paper.error) if error is not None]
-    error = math.hypot(*errors) if errors and paper is not None else None
+    # Without an error of our own (a single data set) nothing can be said.
+    error = None if paper is None or ours.error is None else math.hypot(ours.error, paper.error or 0.0)
     values = (
         table.label,
         ours.contexts,

@@ -19,7 +19,10 @@ EXPERIMENTS: dict[str, Experiment] = {
     "demo": Experiment(
         "poela.experiments.demo:demo", "from a simulated log to an evaluated policy, in a minute or two"
     ),
-    "tumor": Experiment("poela.experiments.tumor:tumor", "POELA and PO-CRM on tumor logs, beside the truth"),
+    "tumor": Experiment("poela.experiments.tumor:tumor", "five learners on tumor logs, beside the truth: six tables"),
+    "tumor-weights": Experiment(
+        "poela.experiments.tumor_weights:tumor_weights", "their weights on low returns; --out tumor uses those studies"
+    ),
     "counterexamples": Experiment(
         "poela.experiments.counterexamples:counterexamples", "the paper's small examples: episodes needed against H"
     ),

@@ -85,10 +85,9 @@ class Report:
         for number, table in enumerate(self.tables, start=1):
             name = f"{self.name}.parquet" if len(self.tables) == 1 else f"{self.name}-{number}.parquet"
             rows = pa.Table.from_pylist([dict(row) for row in table.rows])
+            about = {"title": table.title, "command": table.command, "notes": "\n".join(table.notes)}
             with atomic_file(directory / name) as temporary:
-                pq.write_table(
-                    rows.replace_schema_metadata({"title": table.title, "command": table.command}), temporary
-                )
+                pq.write_table(rows.replace_schema_metadata(about), temporary)
         return self
 
 

@@ -1,147 +1,94 @@
-"""The paper's tumor experiment: learners on simulated logs, each chosen by validation, each with its true value.
+"""The paper's tumor tables: learners on simulated logs, each chosen by validation, each with its true value."""
 
-Every data set is one study; each learner's policy is chosen among its own candidates. The truth of the simulator is
-looked at last, and only to be printed.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from poela.core.progress import progress
-from poela.data.trajectories import Trajectories
 from poela.evaluation.rollouts import true_value
-from poela.experiments.results import Cell, Report, ResultTable, with_error
-from poela.policies.storage import load_object
-from poela.simulators.episodes import run
+from poela.experiments.comparison import compared, measured
+from poela.experiments.published.records import Number, PublishedTable
+from poela.experiments.published.tumor import AUTHORS_CODE, EXCESS, TUMOR, VALUE
+from poela.experiments.results import Cell, Report, ResultTable
+from poela.experiments.tumor_studies import BEHAVIORS, FULL, NAMES, QUICK, Outcome, outcomes_of, tasks_of
 from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
-from poela.studies.candidates import Candidate, grid
-from poela.studies.learning import learn
-from poela.studies.selection import Selection, choose
-from poela.studies.study import Study
 
-FINAL = Selection("sntis", "final")
-PENALTIES = (0.0, 0.1, 1.0)
-RADII = (0.05, 0.1, 0.5)
-# PO-CRM has one setting where POELA has two, so it gets as many values of that one: neither is tuned harder.
-MANY_PENALTIES = (0.0, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0)
-ROLL_OUTS = 2000
-NAMES = {"poela": "POELA", "pocrm": "PO-CRM", "pomu": "PO-mu", "bcq": "BCQ", "pql": "PQL"}
-
-
-@dataclass(frozen=True)
-class TumorTask:
-    """One data set of the experiment."""
-
-    markov: bool = False
-    data_set: int = 0
-    episodes: int = 1000  # to learn from, and as many to choose by
-
-    @property
-    def simulator(self) -> TumorGrowth:
-        """The environment."""
-        return TumorGrowth(markov=self.markov)
-
-    def logs(self) -> tuple[Trajectories, Trajectories]:
-        """Training and validation logs."""
-        parts = (run(self.simulator, TumorBehavior(), self.episodes, seed=(self.data_set, role)) for role in (0, 1))
-        train, validation = parts
-        return train, validation
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The policy that a learner ends with on one data set; values are normalised."""
-
-    learner: str
-    data_set: int
-    candidate: str
-    sntis: float
-    ess: float
-    truth: float
-    truth_error: float
-
-    @property
-    def excess(self) -> float:
-        """By how much the validation estimate exceeds the truth."""
-        return self.sntis - self.truth
+SCALE = "normalised: uniform random 0, best schedule found 100"
 
 
 def tumor(out: Path, quick: bool = True, seed: int = 0, jobs: int | None = None) -> Report:
-    """POELA and PO-CRM with known behavior, final policies, non-Markov contexts: who is right about itself?"""
-    restarts, data_sets, episodes = (2, 2, 300) if quick else (5, 5, 1000)
-    candidates = [
-        *grid("poela", radius=RADII, variance_penalty=PENALTIES),
-        *grid("pocrm", variance_penalty=MANY_PENALTIES),
-    ]
-    if quick:
-        candidates = [c.with_settings(steps=100, warm_start_steps=100) for c in candidates[:12:3]]
-    tasks = [TumorTask(data_set=seed + number, episodes=episodes) for number in range(data_sets)]
-    outcomes = compare_learners(tasks, candidates, restarts, out, jobs)
-    flags = "--quick" if quick else "--full"
-    report = Report("tumor", _tables(outcomes, tasks, f"poela reproduce tumor {flags} --seed {seed}"))
-    return report.write(out)
+    """Six tables: final policies and best checkpoints, with known and estimated behavior, Markov and not.
+
+    The report is written anew after each part, so that an interrupted run leaves the tables of what it finished. The
+    quick version leaves recurrent behavior out.
+    """
+    size = QUICK if quick else FULL
+    command = f"poela reproduce tumor {'--quick' if quick else '--full'} --seed {seed}"
+    outcomes: list[Outcome] = []
+    report = Report("tumor", ())
+    for behavior in list(BEHAVIORS)[: 2 if quick else None]:
+        for markov in (False, True):
+            tasks = tasks_of(size, seed, markov=markov, behavior=behavior)
+            outcomes += outcomes_of(tasks, size, out, jobs)
+            report = Report("tumor", tables_of(outcomes, command)).write(out)
+    return report
 
 
-def compare_learners(
-    tasks: Sequence[TumorTask],
-    candidates: Sequence[Candidate],
-    restarts: int,
-    out: Path,
-    jobs: int | None,
-    selection: Selection = FINAL,
-) -> list[Outcome]:
-    """One study for each data set; what each learner's chosen policy promises and holds."""
-    found: list[Outcome] = []
-    with progress("data sets", len(tasks)) as advance:
-        for task in tasks:
-            train, validation = task.logs()
-            variant = "markov" if task.markov else "non-markov"
-            study = learn(
-                train,
-                validation=validation,
-                candidates=candidates,
-                restarts=restarts,
-                seed=task.data_set,
-                selection=selection,
-                out=out / f"{variant}-{task.data_set}",
-                resume=True,
-                jobs=jobs,
-            )
-            learners = dict.fromkeys(candidate.learner for candidate in candidates)
-            found += [outcome_of(study, learner, task, selection) for learner in learners]
-            advance()
-    return found
+def tables_of(outcomes: Sequence[Outcome], command: str) -> tuple[ResultTable, ...]:
+    """One table for each of the paper's that has results, and one of every data set."""
+    logging = true_value(TumorBehavior(), TumorGrowth(), 20_000, seed=0)
+    note = f"logging policy: true value {normalised(logging.value):.1f}"
+    tables = []
+    for paper in TUMOR:
+        own = [o for o in outcomes if (o.protocol, o.task.behavior) == (paper.protocol, paper.behavior)]
+        if own:
+            notes = (SCALE, note, *_orders(own))
+            tables.append(ResultTable(paper.title, comparison_rows(paper, own), command, notes))
+    return (*tables, ResultTable("Each data set", details(outcomes), command, (SCALE,)))
 
 
-def outcome_of(study: Study, learner: str, task: TumorTask, selection: Selection) -> Outcome:
-    """The learner's own best policy by the selection, and its truth."""
-    own = [item for item in study.scored if study.runs[item.run_id]["candidate"]["learner"] == learner]
-    chosen = choose(own, selection, task.episodes).chosen
-    assert chosen is not None, f"no policy of {learner} has any weight on the validation logs"
-    policy: Any = load_object(study.store.policy(chosen.run_id, chosen.number))
-    truth = true_value(policy, task.simulator, ROLL_OUTS, seed=task.data_set)
-    return Outcome(
-        learner=learner,
-        data_set=task.data_set,
-        candidate=study.name_of(chosen),
-        sntis=normalised(chosen.metrics["sntis"] or 0.0),
-        ess=chosen.metrics["ess"] or 0.0,
-        truth=normalised(truth.value),
-        truth_error=normalised(truth.standard_error) - normalised(0.0),
-    )
+def comparison_rows(paper: PublishedTable, outcomes: Sequence[Outcome]) -> list[dict[str, Cell]]:
+    """Paper, ours, difference; in the main table what the authors' code gives too."""
+    rows = compared(paper, _measured(outcomes))
+    if paper is TUMOR[0]:
+        for row in rows:
+            given = AUTHORS_CODE.find(str(row["learner"]), str(row["quantity"]), str(row["contexts"]))
+            row["authors' code"] = None if given is None else given.value
+    return rows
 
 
-def _tables(outcomes: Sequence[Outcome], tasks: Sequence[TumorTask], command: str) -> tuple[ResultTable, ...]:
-    scale = "normalised: uniform random 0, best schedule found 100"
-    learners = dict.fromkeys(outcome.learner for outcome in outcomes)
-    summary = [_summary(learner, [o for o in outcomes if o.learner == learner]) for learner in learners]
-    details: list[dict[str, Cell]] = [
+def _measured(outcomes: Sequence[Outcome]) -> Iterator[Number]:
+    for contexts in dict.fromkeys(outcome.task.contexts for outcome in outcomes):
+        for learner, name in NAMES.items():
+            own = [o for o in outcomes if (o.learner, o.task.contexts) == (learner, contexts)]
+            if own:
+                yield measured(name, contexts, VALUE, [outcome.truth for outcome in own])
+                yield measured(name, contexts, EXCESS, [outcome.excess for outcome in own])
+
+
+def _orders(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """On how many data sets POELA is above each other policy-gradient learner: the order that the paper found."""
+    for contexts in dict.fromkeys(outcome.task.contexts for outcome in outcomes):
+        truths = {(o.learner, o.task.data_set): o.truth for o in outcomes if o.task.contexts == contexts}
+        for other in ("pomu", "pocrm"):
+            pairs = [
+                (truth, truths.get((other, number))) for (name, number), truth in truths.items() if name == "poela"
+            ]
+            both = [(ours, theirs) for ours, theirs in pairs if theirs is not None]
+            above = sum(ours > theirs for ours, theirs in both)
+            if both:
+                yield f"{contexts}: POELA is above {NAMES[other]} on {above} of {len(both)} data sets"
+
+
+def details(outcomes: Sequence[Outcome]) -> list[dict[str, Cell]]:
+    """One row for each learner, data set and protocol."""
+    return [
         {
+            "contexts": outcome.task.contexts,
+            "behavior": outcome.task.behavior,
+            "protocol": outcome.protocol,
             "learner": NAMES[outcome.learner],
-            "data set": outcome.data_set,
+            "data set": outcome.task.data_set,
             "true value": outcome.truth,
+            "its error": outcome.truth_error,
             "SNTIS": outcome.sntis,
             "SNTIS - truth": outcome.excess,
             "ESS": outcome.ess,
@@ -149,24 +96,3 @@ def _tables(outcomes: Sequence[Outcome], tasks: Sequence[TumorTask], command: st
         }
         for outcome in outcomes
     ]
-    logging = true_value(TumorBehavior(), tasks[0].simulator, 20_000, seed=tasks[0].data_set)
-    note = f"logging policy: true value {normalised(logging.value):.1f}"
-    return (
-        ResultTable(
-            "Tumor growth, non-Markov, final policy chosen by validation SNTIS", summary, command, (scale, note)
-        ),
-        ResultTable("Each data set", details, command, (scale,)),
-    )
-
-
-def _summary(learner: str, own: Sequence[Outcome]) -> dict[str, Cell]:
-    over = [outcome.excess for outcome in own if outcome.excess > 0]
-    return {
-        "learner": NAMES[learner],
-        "true value": with_error([outcome.truth for outcome in own]),
-        "SNTIS - truth": with_error([outcome.excess for outcome in own]),
-        "absolute difference": with_error([abs(outcome.excess) for outcome in own]),
-        "estimate above truth": f"{len(over)} of {len(own)}",
-        "by on average": sum(over) / len(over) if over else 0.0,
-        "ESS": with_error([outcome.ess for outcome in own]),
-    }

@@ -16,7 +16,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import true_value
 from poela.experiments.results import Cell, Report, ResultTable, with_error
-from poela.experiments.tumor import TumorTask
+from poela.experiments.tumor_studies import TumorTask
 from poela.learners.fitted_q import FittedQ
 from poela.learners.q_learning import BCQ, CQL, PQL, QLearning
 from poela.simulators.tumor import TumorBehavior, normalised
