@@ -60,7 +60,11 @@ def learn(
     seed: Annotated[int, typer.Option(min=0, help="The same logs, settings and seed give the same study.")] = 0,
     budget: Annotated[str | None, typer.Option(help="Stop trying after this time, e.g. 10m or 2h.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes side by side. [default: all cores]")] = None,
-    backend: Annotated[str, typer.Option(help="local: processes here; inline: this process.")] = "local",
+    backend: Annotated[
+        str, typer.Option(help="local: processes here; inline: this process; ray: a Ray cluster.")
+    ] = "local",
+    address: Annotated[str | None, typer.Option(help="Of the Ray cluster. [default: one started here]")] = None,
+    track: Annotated[str | None, typer.Option(help="Tell finished runs to mlflow or tensorboard too.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a study that was interrupted.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -108,6 +112,8 @@ def learn(
             backend=backend,
             jobs=jobs,
             budget=budget,
+            address=address,
+            track=track,
         )
     except KeyboardInterrupt:
         from poela.core.errors import PoelaError

@@ -37,6 +37,7 @@ from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
 from poela.studies.store import Store
 from poela.studies.study import Study
+from poela.studies.tracking import tracker
 
 Logs = Trajectories | str | PathLike[str]
 
@@ -48,6 +49,8 @@ class Execution:
     backend: str = "local"
     jobs: int | None = None  # None: every core
     budget: float | None = None  # seconds
+    address: str | None = None  # of a Ray cluster
+    track: str | None = None
 
 
 class Best:
@@ -84,6 +87,8 @@ def learn(
     backend: str = "local",
     jobs: int | None = None,
     budget: float | str | None = None,
+    address: str | None = None,
+    track: str | None = None,
 ) -> Study:
     """Learn a policy from logs, choose it honestly, and say what it is worth.
 
@@ -101,7 +106,7 @@ def learn(
         behavior=behavior,
         level=level,
     )
-    execution = Execution(backend, jobs, seconds_of(budget))
+    execution = Execution(backend, jobs, seconds_of(budget), address, track)
     given = _given(logs, validation, test, settings, layout)
     store = Store(tempfile.mkdtemp(prefix="poela-") if out is None else Path(out))
     with store.locked():
@@ -196,6 +201,7 @@ def _run(study: Study, material: Material, execution: Execution) -> None:
     scratch = study.directory / ".scratch"
     tasks = study.left_out
     lost: list[str] = []
+    told = tracker(execution.track, study.directory)
     try:
         write_material(scratch, material)
         with (
@@ -209,6 +215,8 @@ def _run(study: Study, material: Material, execution: Execution) -> None:
                 else:
                     study.store.write_run(task.run_id, result.record, result.policies)
                     best.see(task, result.record)
+                    if told is not None:
+                        told.finished(task.run_id, result.record)
                 advance(1, note=best.note)
     except OSError as error:
         raise PoelaError(f"{study.directory} cannot be written: {error.strerror}; free space, then resume") from None
@@ -225,6 +233,10 @@ def _outcomes(
         return run_inline(tasks, scratch, deadline)
     if execution.backend == "local":
         return run_local(tasks, scratch, execution.jobs or available_cores(), deadline)
+    if execution.backend == "ray":
+        from poela.studies.ray_backend import run_ray
+
+        return run_ray(tasks, scratch, execution.address, deadline)
     raise InputError(f"there is no backend {execution.backend!r}: choose local, inline or ray")
 
 

@@ -1,0 +1,100 @@
+"""Runs on a Ray cluster: the data put once in the object store, tasks done again when a node or a worker dies."""
+
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from poela.core.errors import InputError, PoelaError
+from poela.studies.execution import ATTEMPTS, ONE_THREAD, Lost, Outcome
+from poela.studies.material import Material, read_material
+from poela.studies.runs import Result, Task, carry_out
+from poela.studies.store import PackedPolicies
+
+Files = Mapping[str, bytes]
+Answer = tuple[dict[str, Any], bytes | None, dict[str, bytes]]
+
+_at_hand: dict[str, Material] = {}  # of the worker process: the material that it was given last
+
+
+def run_ray(
+    tasks: Sequence[Task], material: Path, address: str | None = None, deadline: float | None = None
+) -> Generator[Outcome, None, None]:
+    """On the cluster at `address` ("auto": the one this machine belongs to; None: a small one started here)."""
+    files = {str(path.relative_to(material)): path.read_bytes() for path in material.rglob("*") if path.is_file()}
+    key = hashlib.sha256(repr(sorted((name, hashlib.sha256(c).digest()) for name, c in files.items())).encode())
+    with _cluster(address) as ray:
+        shared = ray.put(files)
+        # Retried where a worker or its node dies; what goes wrong inside a run is part of its result.
+        work = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_answer)
+        waiting = {work.remote(task.to_plain(), key.hexdigest(), shared): task for task in tasks}
+        try:
+            while waiting:
+                patience = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+                ready, _ = ray.wait(list(waiting), num_returns=1, timeout=patience)
+                if not ready:
+                    return
+                task = waiting.pop(ready[0])
+                yield task, _outcome(ray, ready[0])
+        finally:
+            for reference in waiting:
+                ray.cancel(reference, force=True)
+
+
+def _answer(task: dict[str, Any], key: str, files: Files) -> Answer:
+    """What a Ray worker does: one task, with the material at hand or unpacked once."""
+    if key not in _at_hand:
+        _at_hand.clear()
+        with tempfile.TemporaryDirectory(prefix="poela-") as directory:
+            for name, content in files.items():
+                path = Path(directory) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            # The files stay mapped after their names are gone.
+            _at_hand[key] = read_material(Path(directory))
+    result = carry_out(Task.from_plain(task), _at_hand[key])
+    if result.policies is None:
+        return dict(result.record), None, {}
+    return dict(result.record), result.policies.own, dict(result.policies.shared)
+
+
+def _outcome(ray: Any, reference: Any) -> Result | Lost:
+    try:
+        record, own, shared = ray.get(reference)
+    except ray.exceptions.RayError as error:
+        return Lost(f"Ray gave it up: {str(error).splitlines()[0]}")
+    return Result(record, None if own is None else PackedPolicies(own, shared))
+
+
+@contextmanager
+def _cluster(address: str | None) -> Generator[Any, None, None]:
+    """Connected to Ray, for as long as the block lasts; a connection that was there before is left alone."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise InputError("the Ray backend needs Ray: pip install 'poela[ray]'") from None
+    if ray.is_initialized():
+        yield ray
+        return
+    variables = {**dict.fromkeys(ONE_THREAD, "1"), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    local = {"include_dashboard": False} if address is None else {}
+    try:
+        ray.init(
+            address=address or "local",
+            log_to_driver=False,
+            logging_level="error",
+            runtime_env={"env_vars": variables},
+            **local,
+        )
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise PoelaError(f"the Ray cluster at {address or 'this machine'} cannot be reached: {reason}") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
