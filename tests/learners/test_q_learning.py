@@ -190,6 +190,10 @@ def test_wrong_settings_are_listed_all_at_once() -> None:
     with pytest.raises(InputError) as caught:
         BCQ(steps=0, batch_size=0, discount=1.5, learning_rate=-1.0).fit(fork())
     assert len(caught.value.problems) == 4
+    with pytest.raises(InputError, match="conservatism is -1"):
+        CQL(conservatism=-1.0).fit(fork())
+    with pytest.raises(InputError, match="percentile is 200"):
+        PQL(percentile=200.0).fit(fork())
 
 
 def test_bcq_without_any_propensities_says_what_it_needs() -> None:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.errors import InputError
+from poela.core.progress import progress
 from poela.networks.modules import dense, device_of, seeded
 from poela.networks.training import train_steps
 
@@ -84,8 +85,9 @@ def _vae_scores(contexts: Float32Array, steps: int, seed: int, device: str) -> F
         rows = torch.as_tensor(rng.integers(len(contexts), size=BATCH), device=place)
         return -model.bound(data[rows], noise(BATCH)).mean()
 
-    for _ in train_steps(model, loss, name="PQL density", steps=steps, learning_rate=LEARNING_RATE):
-        pass
+    with progress("PQL density", steps) as advance:
+        for _ in train_steps(model, loss, name="PQL density", steps=steps, learning_rate=LEARNING_RATE):
+            advance()
     with torch.no_grad():
         zeros = torch.zeros(len(contexts), latent, device=place)
         return model.bound(data, zeros).double().cpu().numpy()

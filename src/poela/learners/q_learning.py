@@ -53,7 +53,9 @@ class QLearning(Learner):
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the greedy policy at each checkpoint, the final one last."""
-        self._check()
+        problems = self.problems()
+        if problems:
+            raise InputError(problems)
         device, name = device_of(self.device), type(self).__name__
         eligibility = self.eligibility_rule().fit(train, behavior)
         disbelieved, floor = self.pessimistic_steps(train, seed)
@@ -84,21 +86,21 @@ class QLearning(Learner):
                     )
                     yield Checkpoint(done, policy)
 
-    def _check(self) -> None:
-        problems = [
+    def problems(self) -> list[str]:
+        """What is wrong with the settings, one sentence each."""
+        found = [
             f"{name} is {getattr(self, name)}: it must be at least 1"
             for name in ("steps", "batch_size", "checkpoints")
             if getattr(self, name) < 1
         ]
-        problems += [
+        found += [
             f"{name} is {getattr(self, name)}: it must lie in (0, 1]"
             for name in ("discount", "target_rate")
             if not 0 < getattr(self, name) <= 1
         ]
         if not self.learning_rate > 0:
-            problems.append(f"learning_rate is {self.learning_rate}: it must be above 0")
-        if problems:
-            raise InputError(problems)
+            found.append(f"learning_rate is {self.learning_rate}: it must be above 0")
+        return found
 
     def _network(self, train: Trajectories, seed: int) -> MLP:
         network = NetworkShape("mlp", train.n_features, train.n_actions, self.hidden).build(seed)
@@ -161,6 +163,13 @@ class PQL(BCQ):
     density_steps: int = 10_000
     lowest_value: float | None = None  # v_min; None: the lowest return-to-go in the training log
 
+    def problems(self) -> list[str]:
+        """What is wrong with the settings, one sentence each."""
+        found = super().problems()
+        if not 0 <= self.percentile <= 100:
+            found.append(f"percentile is {self.percentile}: it must lie between 0 and 100")
+        return found
+
     def pessimistic_steps(self, train: Trajectories, seed: int) -> tuple[BoolArray, float]:
         """Contexts of low density, and the lowest value."""
         low = low_density(train.contexts, self.density, self.percentile, self.density_steps, seed, self.device)
@@ -173,6 +182,13 @@ class CQL(QLearning):
     """Discrete conservative Q-learning: values of actions that were not taken are pushed down."""
 
     conservatism: float = 1.0  # α
+
+    def problems(self) -> list[str]:
+        """What is wrong with the settings, one sentence each."""
+        found = super().problems()
+        if not self.conservatism >= 0:
+            found.append(f"conservatism is {self.conservatism}: it must be 0 or more")
+        return found
 
     def conservative_term(self, values: Tensor, logged: Tensor) -> Tensor | float:
         """α · mean(log Σ_a exp Q(x, a) − Q(x, logged))."""

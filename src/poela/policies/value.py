@@ -1,4 +1,4 @@
-"""Policies that follow action values: greedy under a rule, or the logging policy tilted towards higher values."""
+"""The greedy policy of a Q network under a rule: what BCQ, PQL and CQL learn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from poela.policies.ruled import RuledPolicy, greedy
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GreedyQPolicy(RuledPolicy):
-    """The eligible action with the highest value of a Q network: what BCQ, PQL and CQL learn.
+    """The eligible action with the highest value of a Q network.
 
     Importance sampling sees a deterministic policy only where the log happens to agree with it at every step;
     `evaluate(..., smoothing=0.01)` mixes in a little of the logging policy, as the paper does.
