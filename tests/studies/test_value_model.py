@@ -134,10 +134,43 @@ def test_guarded_value_by_hand() -> None:
     rows = np.array([[1.0, 0.0], [1.0, 0.0]])
     values = ModelValues(taken=np.array([2.0, 1.0]), expected=np.array([2.0, 2.0]))
     evidence = Evidence(weights_of(rows, logs), logs, values=values)
-    value, error = guarded_value(evidence)
+    value, error = guarded_value(evidence, squared_weights=np.array([0.25]))
     assert value == pytest.approx(2.0 + 1.0 / 11)
-    spread = np.var([1.0, 4.0])
-    assert error == pytest.approx(np.sqrt(spread * ((1 / 11) / 11 + (10 / 11) ** 2 / 10)))
+    corrected, fitted = np.var([1.0, 4.0]) * (1 / 11) ** 2, np.mean([1.0, 16.0]) * (10 / 11) ** 2 * 0.25
+    assert error == pytest.approx(np.sqrt(corrected + fitted))
+
+
+def test_squared_weights_are_those_of_the_fitted_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fitted value is linear in rewards, so its derivative by each reward is that reward's weight."""
+    monkeypatch.setattr(value_model, "FOLDS", 1)
+    monkeypatch.setattr(ValueModel, "_rows_to_fit", lambda self, fold, step, rows: rows)
+    logs = two_step_logs(12, noise=0.4)
+    policy = np.tile([0.3, 0.7], (logs.n_steps, 1))
+
+    def model_of(rewards: np.ndarray) -> ValueModel:
+        model = ValueModel(Trajectories(logs.contexts, logs.actions, rewards, logs.offsets, logs.propensities))
+        model._lowest, model._highest = np.full(2, -np.inf), np.full(2, np.inf)  # clipping is not linear
+        model._cache = first._cache  # nor is the choice of penalties
+        return model
+
+    first = ValueModel(logs)
+
+    def value(rewards: np.ndarray) -> float:
+        expected = (policy * model_of(rewards).q(policy)).sum(axis=1)
+        return float(expected[logs.offsets[:-1]].mean())
+
+    steps = np.eye(logs.n_steps)
+    weights = np.array([value(logs.rewards + step) - value(logs.rewards) for step in steps])
+    by_step = [np.square(weights[logs.step_numbers == step]).sum() for step in range(2)]
+    np.testing.assert_allclose(first.squared_weights(policy), by_step, rtol=1e-6)
+
+
+def test_squared_weights_near_one_over_n_on_the_logs_own_path_and_large_off_it() -> None:
+    logs = two_step_logs(400, noise=0.2)
+    own = ValueModel(logs).squared_weights(np.full((logs.n_steps, 2), 0.5))
+    np.testing.assert_allclose(own, 1 / 320, rtol=0.2)  # four of five folds
+    always = ValueModel(logs).squared_weights(np.tile([0.0, 1.0], (logs.n_steps, 1)))
+    assert (always > 1.5 * own).all()
 
 
 def test_a_policy_without_weight_is_scored_by_the_model_alone() -> None:

@@ -57,7 +57,7 @@ class Scorer:
         weights = weights_of(probabilities, logs)
         evidence = Evidence(weights, logs, scoring.discount, scoring.truncation, values)
         sntis, wdr = (ESTIMATORS[name].function(evidence) for name in ("sntis", "wdr"))
-        guarded, guarded_error = guarded_value(evidence)
+        guarded, guarded_error = guarded_value(evidence, self._model.squared_weights(probabilities))
         found = {
             "sntis": sntis.value,
             "sntis_error": standard_error(sntis),
@@ -72,13 +72,16 @@ class Scorer:
         return {name: finite(value) for name, value in found.items()}
 
 
-def guarded_value(evidence: Evidence) -> tuple[float, float]:
+def guarded_value(evidence: Evidence, squared_weights: FloatArray) -> tuple[float, float]:
     """Weighted doubly robust, with each step's correction believed as far as effective episodes support it.
 
     The estimate is the model's value plus Σ_t f_t·c_t: c_t is the self-normalised mean surprise of step t, and
-    f_t = ESS_t / (ESS_t + 10). With many effective episodes this is WDR, with none it is the model alone. The standard
-    error takes a surprise to vary as much under the policy as it does in the logs, which holds up where one episode
-    has all the weight (the usual one is then near zero), and adds what the uncorrected part of the model may be off by.
+    f_t = ESS_t / (ESS_t + 10). With many effective episodes this is WDR, with none it is the model alone.
+
+    Its standard error takes the surprises of a step to vary as much under the policy as in the logs. The part that is
+    corrected rests on ESS_t episodes, the part that is not on 1 / `squared_weights` of them, those behind the fitted
+    model (see `ValueModel.squared_weights`). So it holds up where one episode has all the weight (the usual error is
+    then near zero), and it is large where the model extrapolates.
     """
     model, logs = evidence.model, evidence.logs
     initial = model.expected[logs.offsets[:-1]]
@@ -89,10 +92,11 @@ def guarded_value(evidence: Evidence) -> tuple[float, float]:
     ess = np.divide(totals**2, squares, out=np.zeros_like(totals), where=seen)
     corrections = np.divide((running * surprises).sum(axis=0), totals, out=np.zeros_like(totals), where=seen)
     belief = ess / (ess + HALF_BELIEF)
-    spread = surprises.var(axis=0)
-    # f²/ESS = f/(ESS + 10): finite where no episode has weight.
-    chance = belief / (ess + HALF_BELIEF) + (1 - belief) ** 2 / HALF_BELIEF
-    variance = initial.var() / len(initial) + float((spread * chance).sum())
+    # f²/ESS = f / (ESS + 10): finite where no episode has weight.
+    corrected = surprises.var(axis=0) * belief / (ess + HALF_BELIEF)
+    still_running = by_step(np.ones(logs.n_steps), logs.offsets).sum(axis=0)
+    fitted = np.square(surprises).sum(axis=0) / still_running * squared_weights * (1 - belief) ** 2
+    variance = initial.var() / len(initial) + float((corrected + fitted).sum())
     return float(initial.mean() + (belief * corrections).sum()), math.sqrt(variance)
 
 

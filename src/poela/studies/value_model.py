@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.data.trajectories import Trajectories
 from poela.learners.step_regression import FEWEST_ROWS, quadratic_features
 
@@ -32,11 +32,11 @@ class _Regression:
     fitted: IntArray  # which of the step's (or of all) rows
     features: FloatArray  # of those rows
     shared: FloatArray  # a solver [p, p]
-    of_action: dict[int, tuple[BoolArray, FloatArray]]  # which of the fitted rows took it, and a solver
+    of_action: dict[int, tuple[IntArray, FloatArray, FloatArray]]  # which fitted rows took it, their features, a solver
 
     @property
     def numbers(self) -> int:
-        return self.shared.size * (1 + len(self.of_action)) + self.features.size
+        return self.shared.size * (1 + len(self.of_action)) + 2 * self.features.size
 
     @classmethod
     def of(cls, fitted: IntArray, features: FloatArray, actions: IntArray, typical: FloatArray) -> "_Regression":
@@ -44,10 +44,10 @@ class _Regression:
         base = typical.mean()
         shared = _solver(features, typical - base)
         left = typical - base - features @ (shared @ (features.T @ (typical - base)))
-        of_action = {
-            int(action): (actions == action, _solver(features[actions == action], left[actions == action]))
-            for action in np.unique(actions)
-        }
+        of_action = {}
+        for action in np.unique(actions):
+            took = np.flatnonzero(actions == action)
+            of_action[int(action)] = (took, features[took], _solver(features[took], left[took]))
         return cls(fitted, features, shared, of_action)
 
     def coefficients(self, targets: FloatArray, n_actions: int) -> FloatArray:
@@ -57,9 +57,19 @@ class _Regression:
         shared[0] += base
         left = targets - self.features @ shared
         found = np.tile(shared, (n_actions, 1))
-        for action, (took, solver) in self.of_action.items():
-            found[action] += solver @ (self.features[took].T @ left[took])
+        for action, (took, features, solver) in self.of_action.items():
+            found[action] += solver @ (features.T @ left[took])
         return found
+
+    def weights(self, asked: FloatArray) -> FloatArray:
+        """The weight of each fitted row's target in Σ_a asked_a · coefficients_a, for feature sums [A, p]."""
+        of_action = np.zeros(len(self.features))
+        for action, (took, features, solver) in self.of_action.items():
+            of_action[took] = features @ (solver @ asked[action])
+        total = asked.sum(axis=0)
+        found = of_action + self.features @ (self.shared @ (total - self.features.T @ of_action))
+        # The mean of the targets is taken off before the ridges and given back to the intercept.
+        return np.asarray(found + (total[0] - found.sum()) / len(found))
 
 
 def _solver(features: FloatArray, targets: FloatArray) -> FloatArray:
@@ -96,6 +106,10 @@ class ValueModel:
         self._centre = contexts.mean(axis=0, dtype=np.float64)
         self._scale = np.where(spread > 1e-6 * (1 + np.abs(self._centre)), spread, np.inf)
         self._contexts = contexts
+        self._every_feature: FloatArray | None = None
+        width = quadratic_features(contexts[:1], self._centre, self._scale).shape[1]
+        if logs.n_steps * width <= CACHE_NUMBERS / 4:
+            self._every_feature = quadratic_features(contexts, self._centre, self._scale)
         self._cache: dict[tuple[int, int], _Regression] = {}
         self._cached_numbers = 0
         # Penalties are chosen once, on the logging policy's values; those of other policies are about as smooth.
@@ -105,6 +119,27 @@ class ValueModel:
     def q(self, probabilities: FloatArray) -> FloatArray:
         """Q [N, A] of the policy that has these probabilities [N, A] along the logs."""
         return self._backward(probabilities)
+
+    def squared_weights(self, probabilities: FloatArray) -> FloatArray:
+        """Σ_i d_ti² [H], where d are the weights of episodes in the fitted value of the policy, step by step.
+
+        A fitted value is a weighted sum of rewards, as every linear regression is. Where the policy stays with the
+        logs the weights are near 1/n; where the regressions extrapolate they are large, of both signs, and rest on a
+        few episodes. Times the variance of a step's surprises they give the variance of the fitted value, whose ratio
+        to that of a plain mean is the restricted χ²-divergence of Duan, Jia & Wang (2020).
+        """
+        squares = np.zeros(int(self._steps.max()) + 1)
+        steps = sorted(self._backwards())
+        rows = steps[0][1]
+        weights = np.full(len(rows), 1 / len(rows))
+        for step, rows_of_step in steps:
+            asked = np.einsum("i,ia,ip->ap", weights, probabilities[rows], self._features(rows))
+            regression = self._regression(0, step, rows_of_step)
+            weights = regression.weights(asked)
+            squares[step] = np.square(weights).sum()
+            going_on = ~self._last[regression.fitted]
+            rows, weights = regression.fitted[going_on] + 1, weights[going_on]
+        return squares
 
     def _backward(self, probabilities: FloatArray, typical: FloatArray | None = None) -> FloatArray:
         """From the last step to the first; the targets [folds, N] are noted in `typical`."""
@@ -143,6 +178,8 @@ class ValueModel:
         return found
 
     def _features(self, rows: IntArray) -> FloatArray:
+        if self._every_feature is not None:
+            return np.asarray(self._every_feature[rows])
         return quadratic_features(self._contexts[rows], self._centre, self._scale)
 
     def _rows_to_fit(self, fold: int, step: int, rows: IntArray) -> IntArray:
