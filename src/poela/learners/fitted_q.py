@@ -20,6 +20,7 @@ from poela.learners.step_regression import Regressor, fit_backward
 from poela.policies.step_values import StepQ
 from poela.policies.tilted import TiltedPolicy, supported
 
+PENALTY_MULTIPLES = (1.0, 10.0, 100.0, 1e3, 1e4)
 # The default path in multiples of the mild temperature: from twice to a sixteenth of it, then greedy.
 PATH = tuple(2.0 ** (1 - k / 3) for k in range(16))
 
@@ -43,7 +44,7 @@ class FittedQ(Learner):
     temperature: float = 0.0  # τ
     temperatures: tuple[float, ...] | None = None  # the path towards it, in falling order
     regressor: Regressor = "ridge"
-    penalty: float | None = 0.3  # of the ridge; None: chosen by leaving one out
+    penalty: float = 0.3  # the ridge's smallest; each regression takes a larger one where that predicts better
     rule: Eligibility | None = None
     history: int = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
     discount: float = 1.0
@@ -80,7 +81,7 @@ class FittedQ(Learner):
             mask=mask,
             regressor=self.regressor,
             discount=self.discount,
-            penalty=self.penalty,
+            penalties=[self.penalty * multiple for multiple in PENALTY_MULTIPLES],
             seed=seed,
         )
         q = values.q(seen)
@@ -106,8 +107,8 @@ class FittedQ(Learner):
             problems.append(f"history is {self.history}: it must be 0 or more steps")
         if not 0 < self.discount <= 1:
             problems.append(f"discount is {self.discount}: it must lie in (0, 1]")
-        if self.penalty is not None and not self.penalty > 0:
-            problems.append(f"penalty is {self.penalty}: it must be above 0, or None")
+        if not self.penalty > 0:
+            problems.append(f"penalty is {self.penalty}: it must be above 0")
         if problems:
             raise InputError(problems)
 

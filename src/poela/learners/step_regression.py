@@ -4,6 +4,7 @@ With `target="policy"` this is fitted-Q evaluation of a policy, with `target="ma
 assumption hides in a shared time index: each step has its own regression.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from poela.policies.step_values import quadratic_features as quadratic_features
 Regressor = Literal["ridge", "boosted"]
 # A step that fewer episodes reach borrows the rows of the steps after it: two rows are no regression.
 FEWEST_ROWS = 50
+TIE = 1e-6
 PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
@@ -30,13 +32,13 @@ def fit_backward(
     mask: BoolArray | None = None,
     regressor: Regressor = "ridge",
     discount: float = 1.0,
-    penalty: float | None = None,
+    penalties: Sequence[float] = PENALTIES,
     seed: int = 0,
 ) -> StepQ:
     """Q of a policy (`target="policy"`), or of acting best from each next step on (`target="max"`).
 
-    `mask` [N, A] says which actions the maximum may consider at each training step. `penalty` is the ridge's; by
-    default each regression takes the one that predicts best when each row is left out in turn.
+    `mask` [N, A] says which actions the maximum may consider at each training step. Of the ridge `penalties` each
+    regression takes the one that predicts best when each row is left out in turn.
 
     >>> contexts, actions = np.zeros((400, 1)), np.arange(400) // 2 % 2
     >>> logs = Trajectories(contexts, actions, np.where(actions == 1, 3.0, 1.0), np.arange(0, 401, 2))
@@ -59,7 +61,7 @@ def fit_backward(
         pool = _enough(by_step, needed)
         model: StepModel
         if regressor == "ridge":
-            model = fit_ridge(train.contexts[pool], train.actions[pool], targets[pool], train.n_actions, penalty)
+            model = fit_ridge(train.contexts[pool], train.actions[pool], targets[pool], train.n_actions, penalties)
         else:
             model = fit_boosted(train.contexts[pool], train.actions[pool], targets[pool], train.n_actions, seed)
         models.append(model)
@@ -88,7 +90,11 @@ def _following(train: Trajectories, target: str, policy: Any, mask: BoolArray | 
 
 
 def fit_ridge(
-    contexts: Float32Array, actions: IntArray, targets: FloatArray, n_actions: int, penalty: float | None = None
+    contexts: Float32Array,
+    actions: IntArray,
+    targets: FloatArray,
+    n_actions: int,
+    penalties: Sequence[float] = PENALTIES,
 ) -> RidgeStep:
     """One ridge for all actions together, then one for each action on what it leaves over.
 
@@ -101,7 +107,7 @@ def fit_ridge(
     scale = np.where(spread > 1e-6 * (1 + np.abs(center)), spread, np.inf)
     features = quadratic_features(contexts, center, scale)
     base = targets.mean()
-    shared = ridge(features, targets - base, penalty)
+    shared = ridge(features, targets - base, penalties)
     shared[0] += base
     left = targets - features @ shared
     coefficients = np.tile(shared, (n_actions, 1))
@@ -109,12 +115,12 @@ def fit_ridge(
     for action in np.unique(actions):
         taken = actions == action
         width = features.shape[1] if taken.sum() >= informative else 1 + columns.shape[1]
-        coefficients[action, :width] += ridge(features[taken, :width], left[taken], penalty)
+        coefficients[action, :width] += ridge(features[taken, :width], left[taken], penalties)
     return RidgeStep(readonly(center, np.float64), readonly(scale, np.float64), readonly(coefficients, np.float64))
 
 
-def ridge(features: FloatArray, targets: FloatArray, penalty: float | None = None) -> FloatArray:
-    """Ridge coefficients [p]; by default, the penalty of `PENALTIES` that predicts best when each row is left out.
+def ridge(features: FloatArray, targets: FloatArray, penalties: Sequence[float] = PENALTIES) -> FloatArray:
+    """Ridge coefficients [p], with the penalty that predicts best when each row is left out in turn.
 
     >>> x = np.linspace(-1, 1, 50)
     >>> ridge(np.column_stack([np.ones(50), x]), 2 + 3 * x).round(2)
@@ -130,11 +136,12 @@ def ridge(features: FloatArray, targets: FloatArray, penalty: float | None = Non
         scores = left * np.sqrt(np.maximum(squares, 0.0))
     squares = np.maximum(squares, 0.0)
     projected = scores.T @ targets
-    penalties = np.array(PENALTIES if penalty is None else [penalty])
-    inverse = 1 / (squares + penalties[:, None])  # [penalties, components]
+    inverse = 1 / (squares + np.array(penalties)[:, None])  # [penalties, components]
     left_over = targets - (inverse * projected) @ scores.T
     leverage = inverse @ np.square(scores).T
-    best = np.square(left_over / np.maximum(1 - leverage, 1e-6)).sum(axis=1).argmin()
+    errors = np.square(left_over / np.maximum(1 - leverage, 1e-6)).sum(axis=1)
+    # Of penalties that do equally well, the largest: so rounding, and with it the order of rows, decides nothing.
+    best = np.flatnonzero(errors <= errors.min() * (1 + TIE))[-1]
     if rows >= width:
         return np.asarray(right @ (inverse[best] * projected))
     dual = left @ ((left.T @ targets) * inverse[best])
