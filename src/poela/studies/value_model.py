@@ -32,11 +32,11 @@ class _Regression:
     fitted: IntArray  # which of the step's (or of all) rows
     features: FloatArray  # of those rows
     shared: FloatArray  # a solver [p, p]
-    of_action: dict[int, tuple[IntArray, FloatArray, FloatArray]]  # which fitted rows took it, their features, a solver
+    of_action: dict[int, tuple[slice, FloatArray]]  # where its rows are (fitted rows stand action by action), a solver
 
     @property
     def numbers(self) -> int:
-        return self.shared.size * (1 + len(self.of_action)) + 2 * self.features.size
+        return self.shared.size * (1 + len(self.of_action)) + self.features.size
 
     @classmethod
     def of(cls, fitted: IntArray, features: FloatArray, actions: IntArray, typical: FloatArray) -> "_Regression":
@@ -46,8 +46,8 @@ class _Regression:
         left = typical - base - features @ (shared @ (features.T @ (typical - base)))
         of_action = {}
         for action in np.unique(actions):
-            took = np.flatnonzero(actions == action)
-            of_action[int(action)] = (took, features[took], _solver(features[took], left[took]))
+            rows = slice(*np.searchsorted(actions, [action, action + 1]))
+            of_action[int(action)] = (rows, _solver(features[rows], left[rows]))
         return cls(fitted, features, shared, of_action)
 
     def coefficients(self, targets: FloatArray, n_actions: int) -> FloatArray:
@@ -57,15 +57,15 @@ class _Regression:
         shared[0] += base
         left = targets - self.features @ shared
         found = np.tile(shared, (n_actions, 1))
-        for action, (took, features, solver) in self.of_action.items():
-            found[action] += solver @ (features.T @ left[took])
+        for action, (rows, solver) in self.of_action.items():
+            found[action] += solver @ (self.features[rows].T @ left[rows])
         return found
 
     def weights(self, asked: FloatArray) -> FloatArray:
         """The weight of each fitted row's target in Σ_a asked_a · coefficients_a, for feature sums [A, p]."""
         of_action = np.zeros(len(self.features))
-        for action, (took, features, solver) in self.of_action.items():
-            of_action[took] = features @ (solver @ asked[action])
+        for action, (rows, solver) in self.of_action.items():
+            of_action[rows] = self.features[rows] @ (solver @ asked[action])
         total = asked.sum(axis=0)
         found = of_action + self.features @ (self.shared @ (total - self.features.T @ of_action))
         # The mean of the targets is taken off before the ridges and given back to the intercept.
@@ -171,6 +171,7 @@ class ValueModel:
         if (fold, step) in self._cache:
             return self._cache[fold, step]
         fitted = self._rows_to_fit(fold, step, rows)
+        fitted = fitted[np.argsort(self._logs.actions[fitted], kind="stable")]
         found = _Regression.of(fitted, self._features(fitted), self._logs.actions[fitted], self._typical[fold, fitted])
         if self._cached_numbers + found.numbers <= CACHE_NUMBERS:
             self._cache[fold, step] = found
