@@ -11,6 +11,7 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.ragged import step_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.pareto import pareto_k
+from poela.evaluation.recombination import recombined_ess
 from poela.evaluation.weights import LogWeights, effective_sample_size
 
 
@@ -31,6 +32,7 @@ class Diagnostics:
     truncated_share: float  # of episodes
     stranded_steps: int | None = None  # steps where nothing was near and the policy fell back
     calibration_error: float | None = None  # of the propensities, where those of all actions are logged
+    recombined_ess: float = float("nan")  # to be expected from the same steps in other combinations
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Diagnostics":
@@ -74,6 +76,7 @@ def diagnose(
         truncated_share=float((episodes > np.log(truncation)).mean()),
         stranded_steps=stranded_steps,
         calibration_error=calibration_error,
+        recombined_ess=recombined_ess(weights, truncation),
     )
 
 

@@ -5,15 +5,16 @@ more often than that: putting the early steps of one episode before the late ste
 have been logged and were not. Recombined weights show how heavy the tail is where the log itself is silent, and the
 errors of estimates on logs made of them show how far the estimate at hand may be off.
 
-The assumption is that early and late ratios are nearly independent, given that the episode goes on. Where they go
-together (some patients are unusual throughout), the tail is longer than this shows.
+An episode goes on as another did whose context was alike at that step. The assumption is that, given the context, early
+and late ratios have little to do with each other. Where they go together for reasons that the context does not show
+(some patients are unusual throughout), the tail is longer than this shows.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from poela.core.arrays import FloatArray, IntArray
+from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.ragged import episode_of_step, lengths_of, step_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bootstrap import centred, tails
@@ -21,12 +22,15 @@ from poela.evaluation.bounds import Interval, Sample
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.normal import student
-from poela.evaluation.weights import LogWeights
+from poela.evaluation.weights import LogWeights, effective_sample_size
 
-BLOCKS = 4  # stretches of steps that stay together
+STRETCHES = 4  # of steps that stay together
 # Recombined episodes for each logged one: enough to show the tail, few enough to stay in the processor's cache.
 COPIES = (4, 40)
 _MANY = 200_000
+_ENOUGH = 20_000  # for moments of the weights
+# Among how many episodes those alike are sought, and how many distances that may take.
+_CANDIDATES, _FEWEST, _PAIRS = 1000, 100, 5_000_000
 _DRAWS_AT_ONCE = 1 << 20
 
 
@@ -103,7 +107,8 @@ def recombined_contributions(
     """
     rng = np.random.default_rng(seed)
     n = evidence.weights.n_episodes
-    log_weights = recombined_weights(evidence.weights, max(COPIES[0] * n, min(COPIES[1] * n, _MANY)), rng)
+    size = max(COPIES[0] * n, min(COPIES[1] * n, _MANY))
+    log_weights = recombined_weights(evidence.weights, size, rng, evidence.logs.contexts)
     returns = _returns_like(log_weights, evidence.weights.episodes, evidence.returns, rng)
     steps = np.arange(len(returns) + 1)
     nothing = np.zeros(len(returns))
@@ -111,35 +116,75 @@ def recombined_contributions(
     return estimator(Evidence(LogWeights(log_weights, steps), logs, truncation=evidence.truncation))
 
 
-def recombined_weights(weights: LogWeights, size: int, rng: np.random.Generator) -> FloatArray:
-    """Log weights [size] of episodes put together from stretches of different logged episodes.
+def recombined_weights(
+    weights: LogWeights, size: int, rng: np.random.Generator, contexts: Float32Array | None = None
+) -> FloatArray:
+    """Log weights [size] of episodes spliced from stretches of different logged episodes.
+
+    Where contexts [N, d] are given, an episode goes on as another did whose context was alike at that step.
 
     >>> logged = LogWeights(np.log([1.0, 2.0, 5.0, 7.0]), np.array([0, 2, 4]))
     >>> drawn = recombined_weights(logged, 100, np.random.default_rng(0))
     >>> sorted({round(float(weight)) for weight in np.exp(drawn)})
     [2, 7, 10, 35]
     """
-    lengths = lengths_of(weights.offsets)
-    steps = step_numbers(weights.offsets)
-    starts = _starts(steps)
-    block = np.searchsorted(starts, steps, side="right") - 1
-    cell = episode_of_step(weights.offsets) * len(starts) + block
-    sums = np.bincount(cell, weights.log_ratios, len(lengths) * len(starts)).reshape(-1, len(starts))
-    total = np.zeros(size)
-    going_on = np.arange(size)
+    lengths, first = lengths_of(weights.offsets), weights.offsets[:-1]
+    starts, sums = _stretches(weights)
+    total, going_on = np.zeros(size), np.arange(size)
+    chosen = rng.integers(len(lengths), size=size)
     for index, start in enumerate(starts):
-        donors = np.flatnonzero(lengths > start)
-        chosen = donors[rng.integers(len(donors), size=len(going_on))]
+        if index > 0:
+            still = lengths[chosen] > start
+            going_on, chosen = going_on[still], chosen[still]
+            donors = np.flatnonzero(lengths > start)
+            alike = _alike(None if contexts is None else contexts[first[donors] + start], len(donors), rng)
+            row = np.searchsorted(donors, chosen)
+            chosen = donors[alike[row, rng.integers(alike.shape[1], size=len(chosen))]]
         total[going_on] += sums[chosen, index]
-        if index + 1 < len(starts):
-            going_on = going_on[lengths[chosen] > starts[index + 1]]
     return total
 
 
-def _starts(steps: IntArray) -> IntArray:
-    """The first step of each block: about as many logged steps in each."""
-    cuts = np.quantile(steps, np.arange(1, BLOCKS) / BLOCKS, method="higher")
-    return np.unique(np.concatenate([[0], cuts])).astype(np.int64)
+def _stretches(weights: LogWeights) -> tuple[IntArray, FloatArray]:
+    """The first step of each stretch, with about as many logged steps in each, and the log weights in them [n, B]."""
+    steps = step_numbers(weights.offsets)
+    cuts = np.quantile(steps, np.arange(1, STRETCHES) / STRETCHES, method="higher")
+    starts = np.unique(np.concatenate([[0], cuts])).astype(np.int64)
+    stretch = np.searchsorted(starts, steps, side="right") - 1
+    cell = episode_of_step(weights.offsets) * len(starts) + stretch
+    sums = np.bincount(cell, weights.log_ratios, weights.n_episodes * len(starts))
+    return starts, np.asarray(sums, np.float64).reshape(-1, len(starts))
+
+
+def _alike(contexts: Float32Array | None, n: int, rng: np.random.Generator) -> IntArray:
+    """For each of n episodes those [n, k] that may go on in its place: the nearest of a random part of all."""
+    if contexts is None:
+        return np.broadcast_to(np.arange(n), (n, n))
+    candidates = rng.permutation(n)[: max(_FEWEST, min(_CANDIDATES, _PAIRS // n))]
+    spread = contexts.std(axis=0)
+    scaled = contexts[:, spread > 0] / spread[spread > 0]
+    others = scaled[candidates]
+    nearest = max(1, int(np.sqrt(len(candidates))))
+    found = np.empty((n, nearest), np.int64)
+    for rows in np.array_split(np.arange(n), n * len(candidates) // _DRAWS_AT_ONCE + 1):
+        distances = np.square(others).sum(axis=1) - 2 * scaled[rows] @ others.T
+        # Equal contexts are many in finite problems: which of them counts as near is left to chance.
+        distances += 1e-3 * rng.random(distances.shape, np.float32)
+        found[rows] = candidates[np.argpartition(distances, nearest - 1, axis=1)[:, :nearest]]
+    return found
+
+
+def recombined_ess(weights: LogWeights, truncation: float = np.inf) -> float:
+    """The effective sample size to expect of a log this long, from its steps in other combinations.
+
+    A log that has missed its heaviest weights shows a larger effective sample size than it should: this one is far
+    steadier.
+
+    >>> recombined_ess(LogWeights(np.zeros(40), np.arange(0, 41, 2)))
+    20.0
+    """
+    size = max(_ENOUGH, weights.n_episodes)
+    drawn = recombined_weights(weights, size, np.random.default_rng(0))
+    return effective_sample_size(np.minimum(drawn, np.log(truncation))) / size * weights.n_episodes
 
 
 def _returns_like(drawn: FloatArray, logged: FloatArray, returns: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -69,6 +69,8 @@ def _findings(diagnostics: Diagnostics, thresholds: TrustThresholds) -> Iterator
     small, concentrated = _grade(-d.ess, (-t.ess[0], -t.ess[1])), _grade(d.largest_share, t.largest_share)
     if small or concentrated:
         yield max(small, concentrated), _size(d)
+    if (grade := _grade(-d.recombined_ess, (-t.ess[0], -t.ess[1]))) > small:
+        yield grade, f"{_expected(d)}: the heaviest weights have not been seen"
     if grade := _grade(d.pareto_k, t.pareto_k):
         yield (
             grade,
@@ -93,6 +95,16 @@ def _grade(value: float, limits: tuple[float, float]) -> int:
 
 
 def _size(diagnostics: Diagnostics) -> str:
-    d, digits = diagnostics, 1 if diagnostics.ess < 10 else 0
+    d = diagnostics
     share = f"{d.largest_share:.{0 if d.largest_share > 0.01 else 1}%}"
-    return f"ESS {d.ess:.{digits}f} of {d.n_episodes}: one episode carries {share} of the weight"
+    return f"ESS {d.ess:.{_digits(d.ess)}f} of {d.n_episodes}: one episode carries {share} of the weight"
+
+
+def _expected(diagnostics: Diagnostics) -> str:
+    d = diagnostics
+    expected = f"{d.recombined_ess:.{_digits(d.recombined_ess)}f}"
+    return f"ESS {d.ess:.0f} of {d.n_episodes}, where the same steps in other combinations let one expect {expected}"
+
+
+def _digits(ess: float) -> int:
+    return 1 if ess < 10 else 0
