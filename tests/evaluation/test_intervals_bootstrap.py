@@ -1,0 +1,170 @@
+"""Bootstrap intervals against SciPy, slow loops and counting by hand."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from poela.core.arrays import FloatArray
+from poela.core.errors import InputError
+from poela.evaluation.bootstrap import Resampled, bca, bca_ends, percentile, resample, studentised
+from poela.evaluation.bounds import Sample, in_clusters
+from poela.evaluation.contributions import Contributions
+from poela.evaluation.intervals import interval_of
+
+
+def weighted(n: int = 80, ratios: int = 1, seed: int = 0) -> Contributions:
+    rng = np.random.default_rng(seed)
+    weights = rng.lognormal(size=(n, ratios))
+    return Contributions(weights * rng.normal(1.0, 1.0, size=(n, ratios)), weights)
+
+
+def same_draws(n: int, resamples: int, seed: int) -> NDArray[np.int32]:
+    return np.random.default_rng(seed).integers(n, size=(resamples, n), dtype=np.int32)
+
+
+def scipy_ends(
+    contributions: Contributions, level: float, method: str, resamples: int, seed: int
+) -> tuple[float, float]:
+    """SciPy's interval, from the same resamples, with SciPy's own jackknife and formulas."""
+    columns = [*contributions.numerators.T, *contributions.denominators.T]
+    ratios = len(columns) // 2
+
+    def statistic(*data: FloatArray, axis: int = -1) -> Any:
+        return sum(data[k].sum(axis) / data[ratios + k].sum(axis) for k in range(ratios))
+
+    draws = same_draws(contributions.n_episodes, resamples, seed)
+    distribution = statistic(*(column[draws] for column in columns))
+    options: Any = {
+        "n_resamples": 0,
+        "bootstrap_result": SimpleNamespace(bootstrap_distribution=distribution),
+        "method": method,
+    }
+    found = stats.bootstrap(
+        columns,
+        statistic,
+        paired=True,
+        vectorized=True,
+        confidence_level=level,
+        **options,
+    )
+    return found.confidence_interval.low, found.confidence_interval.high
+
+
+@pytest.mark.parametrize("ratios", [1, 3])
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_bca_and_percentile_are_scipys_on_the_same_resamples(ratios: int, level: float) -> None:
+    contributions = weighted(ratios=ratios)
+    sample = Sample(contributions, level, seed=7, resamples=999)
+    for method, ours in (("BCa", bca(sample)), ("percentile", percentile(sample))):
+        expected = scipy_ends(contributions, level, method, 999, seed=7)
+        assert (ours.low, ours.high) == pytest.approx(expected, abs=1e-9)
+
+
+def test_resamples_do_not_depend_on_how_many_are_drawn_together() -> None:
+    contributions = weighted(ratios=2)
+    few = resample(contributions, 37, seed=3, standard_errors=True)
+    many = resample(contributions, 100, seed=3, standard_errors=True)
+    assert np.array_equal(few.values, many.values[:37])
+    assert np.array_equal(few.standard_errors, many.standard_errors[:37])
+    assert not np.array_equal(few.values, resample(contributions, 37, seed=4).values)
+
+
+def test_standard_errors_are_those_of_each_resample() -> None:
+    contributions = weighted(n=30, ratios=2)
+    drawn = resample(contributions, 20, seed=1, standard_errors=True)
+    for index, episodes in enumerate(same_draws(30, 20, seed=1)):
+        numerators, denominators = contributions.numerators[episodes], contributions.denominators[episodes]
+        ratios = numerators.sum(axis=0) / denominators.sum(axis=0)
+        influence = ((numerators - ratios * denominators) / denominators.sum(axis=0)).sum(axis=1)
+        assert drawn.values[index] == pytest.approx(ratios.sum(), rel=1e-12)
+        assert drawn.standard_errors[index] == pytest.approx(np.sqrt((influence**2).sum()), rel=1e-9)
+
+
+def test_studentised_is_the_textbook_bootstrap_t() -> None:
+    contributions = weighted(n=40)
+    interval = studentised(Sample(contributions, 0.9, seed=2, resamples=500))
+    weights, values = (
+        contributions.denominators[:, 0],
+        contributions.numerators[:, 0] / contributions.denominators[:, 0],
+    )
+
+    def estimate(w: FloatArray, x: FloatArray) -> tuple[float, float]:
+        center = float((w * x).sum() / w.sum())
+        return center, float(np.sqrt((w**2 * (x - center) ** 2).sum()) / w.sum())
+
+    center, error = estimate(weights, values)
+    pairs = [estimate(weights[episodes], values[episodes]) for episodes in same_draws(40, 500, seed=2)]
+    low, high = np.quantile([(value - center) / spread for value, spread in pairs], [0.05, 0.95])
+    assert (interval.low, interval.high) == pytest.approx((center - high * error, center - low * error), abs=1e-9)
+
+
+def test_all_resamples_on_one_side_still_give_ends_within_them() -> None:
+    values = np.linspace(1.0, 2.0, 50)
+    for center in (0.0, 3.0):
+        ends = bca_ends(Resampled(values, np.zeros(50)), center, np.array([0.0, 1.0, 0.2]), 0.95)
+        assert all(1.0 <= end <= 2.0 for end in ends)
+
+
+def test_strong_acceleration_reaches_the_end_of_the_distribution() -> None:
+    values = np.linspace(0.0, 1.0, 101)
+    leave_one_out = np.append(np.zeros(3), -1.0)  # skewed so strongly that the map has its pole within the level
+    low, high = bca_ends(Resampled(values, np.zeros(101)), 0.9, leave_one_out, 0.999)
+    assert low <= high == 1.0
+
+
+def test_resamples_without_weight_are_counted() -> None:
+    weights = np.array([0.0, 0.0, 0.0, 2.0])
+    contributions = Contributions.ratio(weights * 5.0, weights)
+    interval = percentile(Sample(contributions, 0.9, seed=5, resamples=400))
+    empty = sum(3 not in episodes for episodes in same_draws(4, 400, seed=5))
+    assert interval.undefined_resamples == empty > 0
+    assert (interval.low, interval.high) == (5.0, 5.0)
+
+
+def test_no_weight_at_all_is_an_error() -> None:
+    nothing = Contributions.ratio(np.zeros(3), np.zeros(3))
+    with pytest.raises(InputError, match="only zero weights"):
+        percentile(Sample(nothing, resamples=10))
+
+
+def test_one_episode_with_all_the_weight_has_no_jackknife_value() -> None:
+    weights = np.array([0.0] * 9 + [1.0])
+    interval = bca(Sample(Contributions.ratio(weights * 2.0, weights), resamples=200))
+    assert (interval.low, interval.high) == (2.0, 2.0)
+
+
+def test_clusters_of_one_change_nothing() -> None:
+    contributions = weighted()
+    alone = interval_of("bca", contributions, resamples=200)
+    named = interval_of("bca", contributions, resamples=200, clusters=np.arange(80) * 3)
+    assert alone == named
+
+
+def test_copies_of_an_episode_in_one_cluster_count_once() -> None:
+    contributions = weighted(n=60)
+    copies = Contributions(
+        np.repeat(contributions.numerators, 4, axis=0), np.repeat(contributions.denominators, 4, axis=0)
+    )
+    patients = np.repeat(np.arange(60), 4)
+    once = interval_of("percentile", contributions, resamples=500)
+    clustered = interval_of("percentile", copies, resamples=500, clusters=patients)
+    naive = interval_of("percentile", copies, resamples=500)
+    assert (clustered.low, clustered.high) == pytest.approx((once.low, once.high), abs=1e-12)
+    assert naive.width == pytest.approx(once.width / 2, rel=0.15)
+
+
+def test_clusters_must_name_every_episode() -> None:
+    with pytest.raises(InputError, match="names 3 episodes; there are 80"):
+        in_clusters(weighted(), np.arange(3))
+    with pytest.raises(InputError, match="at least 2 independent episodes"):
+        interval_of("bca", weighted(), clusters=np.zeros(80, np.int64))
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        Sample(weighted(n=1), level=95.0, resamples=0)
+    assert len(caught.value.problems) == 3

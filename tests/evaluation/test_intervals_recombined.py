@@ -1,0 +1,184 @@
+"""Recombined episodes against enumeration, closed forms and coverage where the truth is known."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from poela.core.arrays import FloatArray
+from poela.core.errors import InputError
+from poela.data.trajectories import Trajectories
+from poela.evaluation.bounds import Sample
+from poela.evaluation.contributions import Contributions
+from poela.evaluation.estimators import ESTIMATORS, importance_sampling, snis, sntis
+from poela.evaluation.evaluate import evaluate
+from poela.evaluation.evidence import Evidence
+from poela.evaluation.intervals import DEFAULT_INTERVAL, interval_of
+from poela.evaluation.recombination import (
+    recombined,
+    recombined_contributions,
+    recombined_ess,
+    recombined_weights,
+    studentised_errors,
+)
+from poela.evaluation.weights import LogWeights
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def products(weights: FloatArray) -> set[float]:
+    return {round(float(weight), 6) for weight in np.exp(weights)}
+
+
+def random_evidence(n: int = 200, steps: int = 4, spread: float = 0.4, seed: int = 0) -> Evidence:
+    drawn = rng(seed)
+    weights = LogWeights(drawn.normal(-(spread**2) / 2, spread, n * steps), np.arange(0, n * steps + 1, steps))
+    logs = Trajectories(drawn.random((n * steps, 2)), np.zeros(n * steps), drawn.random(n * steps), weights.offsets)
+    return Evidence(weights, logs)
+
+
+def test_every_combination_of_stretches_occurs_and_no_other() -> None:
+    ratios = np.array([[1.0, 2.0], [3.0, 5.0], [7.0, 11.0]])
+    drawn = recombined_weights(LogWeights(np.log(ratios).ravel(), np.array([0, 2, 4, 6])), 2000, rng())
+    expected = {float(early * late) for early, late in itertools.product(ratios[:, 0], ratios[:, 1])}
+    assert products(drawn) == expected
+
+
+def test_combinations_are_equally_likely() -> None:
+    ratios = np.array([[1.0, 2.0], [3.0, 5.0]])
+    drawn = np.exp(recombined_weights(LogWeights(np.log(ratios).ravel(), np.array([0, 2, 4])), 40_000, rng()))
+    for product in (2.0, 5.0, 6.0, 15.0):
+        assert np.isclose(drawn, product).mean() == pytest.approx(0.25, abs=0.01)
+
+
+def test_an_ended_episode_is_not_continued_and_only_continuing_ones_give_the_rest() -> None:
+    # One episode of one step (ratio 2), two of two steps (3 then 5, 7 then 11).
+    weights = LogWeights(np.log([2.0, 3.0, 5.0, 7.0, 11.0]), np.array([0, 1, 3, 5]))
+    assert products(recombined_weights(weights, 2000, rng())) == {2.0, 15.0, 33.0, 35.0, 77.0}
+
+
+def test_a_step_that_is_never_taken_leaves_no_weight() -> None:
+    weights = LogWeights([0.0, -np.inf, 0.0, 0.0], np.array([0, 2, 4]))
+    drawn = recombined_weights(weights, 1000, rng())
+    assert (drawn == -np.inf).mean() == pytest.approx(0.5, abs=0.06)
+
+
+def test_episodes_are_spliced_only_where_contexts_are_alike() -> None:
+    # Two kinds of patients, told apart by their contexts, whose ratios would multiply to 1 if they were mixed up.
+    n = 400
+    kind = np.repeat(np.arange(n) % 2, 2)
+    log_ratios = np.where(kind == 0, np.log(2.0), np.log(0.5))
+    weights = LogWeights(log_ratios, np.arange(0, 2 * n + 1, 2))
+    contexts = (10.0 * kind[:, None] + rng().normal(size=(2 * n, 3))).astype(np.float32)
+    assert products(recombined_weights(weights, 5000, rng(), contexts)) == {4.0, 0.25}
+    assert products(recombined_weights(weights, 5000, rng())) == {4.0, 1.0, 0.25}
+
+
+def test_equal_contexts_give_every_donor_a_chance() -> None:
+    n = 900
+    log_ratios = np.stack([np.zeros(n), np.log(np.arange(1.0, n + 1))], axis=1).ravel()
+    weights = LogWeights(log_ratios, np.arange(0, 2 * n + 1, 2))
+    drawn = recombined_weights(weights, 50_000, rng(), np.zeros((2 * n, 2), np.float32))
+    assert len(products(drawn)) > 0.99 * n
+
+
+def test_expected_ess_is_closer_to_the_truth_than_the_logs_own() -> None:
+    # Independent log-normal ratios: the weight has second moment exp(σ²·steps).
+    n, steps, spread = 500, 8, 0.5
+    truth = n / np.exp(spread**2 * steps)
+    expected, own = [], []
+    for seed in range(20):
+        evidence = random_evidence(n, steps, spread, seed)
+        expected.append(recombined_ess(evidence.weights))
+        own.append(Contributions.mean(np.exp(evidence.weights.episodes)))
+    sample = [float(each.numerators.sum() ** 2 / np.square(each.numerators).sum()) for each in own]
+    assert np.abs(np.log(np.array(expected) / truth)).mean() < 0.5 * np.abs(np.log(np.array(sample) / truth)).mean()
+    assert np.median(expected) == pytest.approx(truth, rel=0.15)
+
+
+@pytest.mark.parametrize("name", ["is", "truncated_is", "snis", "sntis"])
+def test_any_estimator_of_whole_episodes_can_be_recombined(name: str) -> None:
+    evidence = random_evidence()
+    function = ESTIMATORS[name].function
+    pool = recombined_contributions(evidence, function, seed=0)
+    assert pool.n_episodes == 40 * 200
+    assert pool.value == pytest.approx(function(evidence).value, rel=0.1)
+
+
+def test_truncation_holds_for_recombined_weights() -> None:
+    evidence = Evidence(LogWeights([3.0] * 40, np.arange(0, 41, 4)), random_evidence(10).logs, truncation=20.0)
+    pool = recombined_contributions(evidence, sntis, seed=0)
+    assert pool.denominators.max() == pytest.approx(20.0)
+
+
+def test_recombined_returns_stay_within_the_logged_ones_and_follow_the_weight() -> None:
+    drawn = rng(3)
+    weights = LogWeights(drawn.normal(0.0, 0.7, 4000), np.arange(0, 4001, 4))
+    returns = weights.episodes + 0.1 * drawn.normal(size=1000)
+    rewards = np.zeros(4000)
+    rewards[3::4] = returns
+    evidence = Evidence(weights, Trajectories(np.zeros((4000, 1)), np.zeros(4000), rewards, weights.offsets))
+    pool = recombined_contributions(evidence, importance_sampling, seed=0)
+    # IS numerators are weight × return, so their sign and size tell the return back.
+    assert np.isfinite(pool.numerators).all()
+    drawn_weights = recombined_weights(weights, 40_000, rng(0), evidence.logs.contexts)
+    recovered = pool.numerators[:, 0] / np.exp(drawn_weights)
+    assert recovered.min() >= returns.min() - 1e-9
+    assert recovered.max() <= returns.max() + 1e-9
+    assert np.corrcoef(recovered, drawn_weights)[0, 1] > 0.99
+
+
+def test_errors_of_a_mean_of_normal_values_are_students() -> None:
+    pool = Contributions.mean(rng(1).normal(size=200_000))
+    errors = studentised_errors(pool, n=10, resamples=20_000, seed=0)
+    # With the population standard deviation in place of the sample's, t is larger by √(n / (n − 1)).
+    assert np.quantile(np.abs(errors), 0.95) == pytest.approx(2.262157 * np.sqrt(10 / 9), rel=0.03)
+
+
+def test_draws_do_not_depend_on_their_number() -> None:
+    pool = recombined_contributions(random_evidence(), snis, seed=0)
+    few, many = (studentised_errors(pool, 200, resamples, seed=5) for resamples in (50, 9000))
+    assert np.array_equal(few, many[:50])
+
+
+def test_same_seed_same_interval() -> None:
+    evidence = random_evidence()
+    sample = Sample(snis(evidence), resamples=300, seed=4, pool=recombined_contributions(evidence, snis, seed=4))
+    again = Sample(snis(evidence), resamples=300, seed=4, pool=recombined_contributions(evidence, snis, seed=4))
+    assert recombined(sample) == recombined(again)
+
+
+def test_where_nothing_can_be_recombined_the_interval_is_students() -> None:
+    contributions = snis(random_evidence())
+    assert interval_of("recombined", contributions).method == "student"
+    pool = recombined_contributions(random_evidence(), snis, seed=0)
+    clustered = interval_of("recombined", contributions, clusters=np.arange(200) // 2, pool=pool)
+    assert clustered.method == "student"
+
+
+def test_light_tails_give_the_normal_interval() -> None:
+    evidence = random_evidence(n=2000, spread=0.05)
+    pool = recombined_contributions(evidence, snis, seed=0)
+    ours = interval_of("recombined", snis(evidence), pool=pool)
+    normal = interval_of("normal", snis(evidence))
+    assert (ours.low, ours.high) == pytest.approx((normal.low, normal.high), abs=0.05 * normal.width)
+
+
+def test_evaluate_recombines_by_default() -> None:
+    logs = random_evidence().logs
+
+    class AsLogged:
+        def probabilities(self, contexts: FloatArray) -> FloatArray:
+            return np.ones((len(contexts), 1))
+
+    annotated = logs.with_propensities(np.ones((logs.n_steps, 1)))
+    assert DEFAULT_INTERVAL == "recombined"
+    assert evaluate(AsLogged(), annotated, resamples=100).interval == "recombined"
+    assert evaluate(AsLogged(), annotated, resamples=100, estimator="cwpdis").interval == "student"
+
+
+def test_impossible_samples_are_refused() -> None:
+    with pytest.raises(InputError, match="at least 1 is needed"):
+        Sample(snis(random_evidence()), resamples=0)
