@@ -23,6 +23,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "tumor-weights": Experiment(
         "poela.experiments.tumor_weights:tumor_weights", "their weights on low returns; --out tumor uses those studies"
     ),
+    "cartpole": Experiment("poela.experiments.cartpole:cartpole", "five learners on CartPole logs: four tables"),
     "counterexamples": Experiment(
         "poela.experiments.counterexamples:counterexamples", "the paper's small examples: episodes needed against H"
     ),

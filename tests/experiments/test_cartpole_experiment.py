@@ -1,0 +1,50 @@
+"""The CartPole experiment: the paper's grids, its protocol, and its scale."""
+
+import numpy as np
+import pytest
+
+from poela.data.trajectories import Trajectories
+from poela.evaluation.evaluate import evaluate
+from poela.evaluation.rollouts import TrueValue
+from poela.experiments.cartpole import FULL, LOGGING, PROTOCOLS, Examined, _tables, candidates_of
+
+
+def test_paper_grids() -> None:
+    """Table of hyperparameters in the paper's appendix."""
+    settings = [(candidate.learner, dict(candidate.settings)) for candidate in candidates_of(FULL)]
+    by_learner = {name: [values for other, values in settings if other == name] for name, _ in settings}
+    assert {name: len(own) for name, own in by_learner.items()} == {
+        "poela": 20,
+        "pomu": 4,
+        "pocrm": 4,
+        "bcq": 5,
+        "pql": 5,
+    }
+    assert {values["radius"] for values in by_learner["poela"]} == {0.0001, 0.0005, 0.001, 0.005, 0.01}
+    assert {values["variance_penalty"] for values in by_learner["pocrm"]} == {0, 0.1, 1, 10}
+    assert {values["steps"] for values in by_learner["poela"]} == {500}
+    assert {(values["steps"], values["batch_size"]) for values in by_learner["bcq"]} == {(1000, 64)}
+    assert {values["hidden"] for _, values in settings} == {(256, 256)}
+
+
+@pytest.mark.parametrize("protocol", ["final", "best"])
+def test_thirty_effective_episodes_of_248(protocol: str) -> None:
+    assert PROTOCOLS[protocol].least_ess(248) == pytest.approx(30)
+
+
+def test_two_hundred_steps_are_a_hundred() -> None:
+    logs = Trajectories(np.zeros((40, 1)), np.zeros(40, int), np.full(40, 50.0), np.arange(0, 41, 4), n_actions=2)
+    estimate = evaluate(None, logs, estimator="behavior", interval="bca", level=0.90)
+    examined = Examined(LOGGING, "Markov", "final", "", estimate, TrueValue.mean_of(np.array([100.0, 200.0])))
+    numbers = {number.quantity: number for number in examined.numbers()}
+    assert numbers["SNTIS"].value == 100.0
+    assert numbers["ESS"].value == 10
+    assert (numbers["true value"].value, numbers["true value"].error) == (75.0, 25.0)
+
+
+def test_learners_without_a_qualified_policy_are_named() -> None:
+    logs = Trajectories(np.zeros((40, 1)), np.zeros(40, int), np.full(40, 50.0), np.arange(0, 41, 4), n_actions=2)
+    estimate = evaluate(None, logs, estimator="behavior", interval="bca", level=0.90)
+    tables = _tables([Examined("POELA", "Markov", "final", "", estimate, None)], "command")
+    assert [row["paper"] for row in tables[0].rows][:1] == [88.29]
+    assert tables[0].notes[-1].endswith("PO-mu, PO-CRM, BCQ, PQL, POELA, no penalty")
