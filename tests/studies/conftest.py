@@ -9,6 +9,7 @@ import pytest
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.learning import learn
+from poela.studies.selection import Selection
 from poela.studies.study import Study
 
 TINY = {"steps": 6, "warm_start_steps": 2, "hidden": (4,), "checkpoints": 3, "device": "cpu"}
@@ -38,6 +39,7 @@ def tiny_candidates() -> list[Candidate]:
 @pytest.fixture
 def tiny_study(tiny_logs: Trajectories, tiny_candidates: list[Candidate]) -> Callable[..., Study]:
     def run(**settings: Any) -> Study:
-        return learn(tiny_logs, **{"candidates": tiny_candidates, "backend": "inline", "restarts": 2, **settings})
+        usual = {"candidates": tiny_candidates, "backend": "inline", "restarts": 2, "selection": Selection()}
+        return learn(tiny_logs, **{**usual, **settings})  # type: ignore[arg-type]
 
     return run

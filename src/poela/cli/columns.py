@@ -10,30 +10,48 @@ from poela.core.errors import InputError
 if TYPE_CHECKING:
     from poela.data.layout import LogLayout
 
-PANEL = "Columns of the log (not needed where they have the default names)"
+PANEL = "Columns of the log (needed only where they have other names)"
 
 Episode = Annotated[
-    str | None, typer.Option(help="Column that tells episodes (patients, users, …) apart. [default: episode]")
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL, help="Column that tells episodes (patients, users, …) apart. Default: episode."
+    ),
 ]
-Step = Annotated[str | None, typer.Option(help="Column with the order of decisions within an episode. [default: step]")]
-Action = Annotated[str | None, typer.Option(help="Column with the decision that was taken. [default: action]")]
+Step = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=PANEL, help="Column with the order of decisions within an episode. Default: step."),
+]
+Action = Annotated[
+    str | None, typer.Option(rich_help_panel=PANEL, help="Column with the decision that was taken. Default: action.")
+]
 Reward = Annotated[
-    str | None, typer.Option(help="Column with what came of it: a number, higher is better. [default: reward]")
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL, help="Column with what came of it: a number, higher is better. Default: reward."
+    ),
 ]
 Context = Annotated[
     str | None,
-    typer.Option(help="Columns, separated by commas, with what was known before the decision. [default: all others]"),
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Columns, separated by commas, with what was known before the decision. Default: all others.",
+    ),
 ]
 Propensity = Annotated[
     str | None,
     typer.Option(
+        rich_help_panel=PANEL,
         help="Column with the probability that the decision had when it was taken, if that was logged; or one such "
-        "column for each action, separated by commas. Estimated where there is none."
+        "column for each action, separated by commas. Estimated where there is none.",
     ),
 ]
 Layout = Annotated[
     Path | None,
-    typer.Option(help='TOML file that names the columns instead, e.g. episode = "stay" and context = ["age"].'),
+    typer.Option(
+        rich_help_panel=PANEL,
+        help='TOML file that names the columns instead, e.g. episode = "stay" and context = ["age"].',
+    ),
 ]
 
 
@@ -71,3 +89,15 @@ def names_in(text: str) -> tuple[str, ...]:
     ('age', 'sofa')
     """
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def numbers_in(flag: str, text: str) -> tuple[float, ...]:
+    """The numbers in a list with commas.
+
+    >>> numbers_in("--shares", "0.5, 0.3,0.2")
+    (0.5, 0.3, 0.2)
+    """
+    try:
+        return tuple(map(float, names_in(text)))
+    except ValueError:
+        raise InputError(f"{flag} {text} must be numbers separated by commas") from None

@@ -7,12 +7,15 @@ import typer
 
 from poela.cli import columns
 
-LEARNING, CHOOSING, RUNNING = "What to try", "How the policy is chosen", "How it is run"
+PARTS, TRYING, CHOOSING, RUNNING = "Episodes", "What to try", "How the policy is chosen", "How it is run"
 
 
 def learn(
     logs: Annotated[Path, typer.Argument(help="Table of logged decisions, one row each: .parquet, .csv or .arrow.")],
-    out: Annotated[Path, typer.Option(help="Directory for the study: everything that is tried, and the policy.")],
+    out: Annotated[Path, typer.Option(help="Directory for everything that is tried, and for the policy.")],
+    resume: Annotated[bool, typer.Option("--resume", help="Continue where an interrupted study stopped.")] = False,
+    seed: Annotated[int, typer.Option(help="The same logs, settings and seed give the same study.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     episode: columns.Episode = None,
     step: columns.Step = None,
     action: columns.Action = None,
@@ -20,53 +23,81 @@ def learn(
     context: columns.Context = None,
     propensity: columns.Propensity = None,
     layout: columns.Layout = None,
+    shares: Annotated[
+        str, typer.Option(rich_help_panel=PARTS, help="Shares of episodes to learn from, to choose by, to test with.")
+    ] = "0.5,0.3,0.2",
     validation: Annotated[
-        Path | None, typer.Option(help="Logs to choose the policy by. [default: a fifth of the episodes]")
+        Path | None, typer.Option(rich_help_panel=PARTS, help="Logs to choose the policy by, instead of a share.")
     ] = None,
     test: Annotated[
-        Path | None, typer.Option(help="Logs for the final estimate. [default: another fifth of the episodes]")
+        Path | None, typer.Option(rich_help_panel=PARTS, help="Logs for the final estimate, instead of a share.")
     ] = None,
     learners: Annotated[
-        str | None, typer.Option(help="Ways of learning to try, separated by commas, e.g. poela,pocrm.")
+        str | None,
+        typer.Option(
+            rich_help_panel=TRYING,
+            help="Ways of learning, separated by commas. Default: fittedq,clone,poela,pocrm,bcq,pql.",
+        ),
     ] = None,
     candidates: Annotated[
-        Path | None,
-        typer.Option(help="TOML file with the settings to try instead; see the documentation of studies."),
+        Path | None, typer.Option(rich_help_panel=TRYING, help="TOML file with the settings to try instead.")
     ] = None,
-    restarts: Annotated[int, typer.Option(min=1, help="How often each is tried, from different random starts.")] = 2,
+    restarts: Annotated[
+        int, typer.Option(rich_help_panel=TRYING, help="How often each is tried, from different random starts.")
+    ] = 2,
+    budget: Annotated[
+        str | None, typer.Option(rich_help_panel=TRYING, help="Stop trying after this time, e.g. 10m or 2h.")
+    ] = None,
+    discount: Annotated[
+        float, typer.Option(rich_help_panel=TRYING, help="What a reward counts one step later; 1: as much.")
+    ] = 1.0,
     behavior: Annotated[
         str,
-        typer.Option(help="How to estimate who took which decision, where the log carries no probabilities."),
+        typer.Option(
+            rich_help_panel=TRYING,
+            help="Where the log carries no probabilities of decisions, the model that estimates them: auto, "
+            "multinomial, boosted, knn, clone or recurrent.",
+        ),
     ] = "auto",
-    discount: Annotated[float, typer.Option(help="What a reward one step later is worth.")] = 1.0,
-    choose_by: Annotated[
-        str, typer.Option(help="Estimate on the validation episodes: guarded, wdr, or sntis as in the paper.")
-    ] = "guarded",
-    confidence: Annotated[
-        float,
-        typer.Option(help="Choose by the lower bound that holds with this confidence; 0.5 is the estimate itself."),
-    ] = 0.95,
-    checkpoints: Annotated[
-        str, typer.Option(help="final: only fully trained policies; best: any on the way.")
-    ] = "best",
     min_ess: Annotated[
         float,
         typer.Option(
-            help="Least effective number of validation episodes behind the chosen policy's estimate (below 1: a share "
-            "of them). Higher: a safer, more modest policy."
+            rich_help_panel=CHOOSING,
+            help="How many past episodes must at least speak for the chosen policy (below 1: which share of them). "
+            "Higher: a safer, more modest policy.",
         ),
     ] = 0.0,
-    level: Annotated[float, typer.Option(help="Confidence level of the final interval.")] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="The same logs, settings and seed give the same study.")] = 0,
-    budget: Annotated[str | None, typer.Option(help="Stop trying after this time, e.g. 10m or 2h.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes side by side. [default: all cores]")] = None,
+    choose_by: Annotated[
+        str,
+        typer.Option(rich_help_panel=CHOOSING, help="How policies are compared: guarded, wdr, or sntis (the paper's)."),
+    ] = "guarded",
+    confidence: Annotated[
+        float,
+        typer.Option(
+            rich_help_panel=CHOOSING, help="Compare what policies reach with this confidence; 0.5: on average."
+        ),
+    ] = 0.99,
+    checkpoints: Annotated[
+        str,
+        typer.Option(rich_help_panel=CHOOSING, help="best: policies on the way take part; final: only finished ones."),
+    ] = "best",
+    level: Annotated[
+        float,
+        typer.Option(rich_help_panel=CHOOSING, help="Confidence level of the interval around the final estimate."),
+    ] = 0.95,
+    jobs: Annotated[
+        int | None, typer.Option(rich_help_panel=RUNNING, help="Processes side by side. Default: all cores.")
+    ] = None,
     backend: Annotated[
-        str, typer.Option(help="local: processes here; inline: this process; ray: a Ray cluster.")
+        str,
+        typer.Option(rich_help_panel=RUNNING, help="local: processes here; inline: this process; ray: a Ray cluster."),
     ] = "local",
-    address: Annotated[str | None, typer.Option(help="Of the Ray cluster. [default: one started here]")] = None,
-    track: Annotated[str | None, typer.Option(help="Tell finished runs to mlflow or tensorboard too.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a study that was interrupted.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    address: Annotated[
+        str | None, typer.Option(rich_help_panel=RUNNING, help="Of the Ray cluster. Default: one started here.")
+    ] = None,
+    track: Annotated[
+        str | None, typer.Option(rich_help_panel=RUNNING, help="Tell finished runs to mlflow or tensorboard too.")
+    ] = None,
 ) -> None:
     """Learn a better way to decide from a record of past decisions, and say honestly what it is worth.
 
@@ -78,7 +109,7 @@ def learn(
 
     Afterwards: poela evaluate study/ --logs later.csv
     """
-    from poela.cli.columns import layout_of, names_in
+    from poela.cli.columns import layout_of, names_in, numbers_in
     from poela.cli.study_output import print_study
     from poela.studies.candidate_files import candidates_in
     from poela.studies.learning import learn as carry_out
@@ -103,6 +134,7 @@ def learn(
             candidates=None if candidates is None else candidates_in(candidates),
             restarts=restarts,
             seed=seed,
+            shares=numbers_in("--shares", shares),
             selection=Selection(choose_by, checkpoints, confidence, min_ess),
             behavior=behavior,
             discount=discount,

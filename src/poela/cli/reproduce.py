@@ -11,8 +11,8 @@ def reproduce(
     name: Annotated[str, typer.Argument(help="Which experiment; `list` names them all.")],
     out: Annotated[Path | None, typer.Option(help="Directory for results. [default: the experiment's name]")] = None,
     quick: Annotated[bool, typer.Option("--quick/--full", help="A small version, or all of it.")] = True,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes side by side. [default: all cores]")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    jobs: Annotated[int | None, typer.Option(help="Processes side by side. [default: all cores]")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run an experiment and print its tables.

@@ -6,13 +6,14 @@ from typing import Annotated
 import typer
 
 from poela.cli.output import print_json
+from poela.core.errors import InputError
 
 
 def simulate(
-    name: Annotated[str, typer.Argument(help="Which simulator: tumor.")],
+    name: Annotated[str, typer.Argument(help="Which simulator: tumor or sepsis, among others.")],
     out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.")],
-    episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same logs.")] = 0,
+    episodes: Annotated[int, typer.Option(help="How many episodes.")] = 1000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same logs.")] = 0,
     markov: Annotated[bool, typer.Option("--markov", help="Show the whole state in the context.")] = False,
     option: Annotated[
         list[str] | None, typer.Option(help="More options of the simulator, as name=value; e.g. drug=TMZ.")
@@ -26,6 +27,10 @@ def simulate(
     from poela.cli.log_files import write_logs
     from poela.simulators.registry import simulate as collect
 
+    problems = [f"--episodes is {episodes}: at least 1 is needed"] if episodes < 1 else []
+    problems += [f"--seed is {seed}: it must be 0 or more"] if seed < 0 else []
+    if problems:
+        raise InputError(problems)
     options = {**({"markov": True} if markov else {}), **_options(option or [])}
     logs = collect(name, episodes=episodes, seed=seed, **options)
     write_logs(logs, out)
@@ -46,8 +51,6 @@ def simulate(
 
 
 def _options(texts: list[str]) -> dict[str, object]:
-    from poela.core.errors import InputError
-
     wrong = [text for text in texts if "=" not in text]
     if wrong:
         raise InputError([f"--option {text} has no value: write name=value" for text in wrong])

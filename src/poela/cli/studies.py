@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(help="List, show and compare studies.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List, show and compare studies.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 

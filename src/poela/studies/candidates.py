@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from types import MappingProxyType
 from typing import Any
@@ -44,7 +45,7 @@ class Candidate:
             raise InputError(f"{type(learner).__name__} is not in the table of learners: {', '.join(LEARNERS)}")
         return cls(names[0], _changed(learner))
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A short name that depends on nothing but the learner and its settings."""
         return hashlib.sha256(json.dumps(self.to_plain(), sort_keys=True).encode()).hexdigest()[:12]

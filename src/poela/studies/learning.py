@@ -106,6 +106,8 @@ def learn(
         behavior=behavior,
         level=level,
     )
+    if jobs is not None and jobs < 1:
+        raise InputError(f"jobs is {jobs}: at least 1 process is needed")
     execution = Execution(backend, jobs, seconds_of(budget), address, track)
     given = _given(logs, validation, test, settings, layout)
     store = Store(tempfile.mkdtemp(prefix="poela-") if out is None else Path(out))

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from poela.core.errors import PoelaError, PoelaWarning, TrainingError
@@ -27,7 +27,7 @@ class Task:
     restart: int
     seed: int
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         """The name of the run's files.
 
@@ -74,6 +74,7 @@ def carry_out(task: Task, material: Material) -> Result:
             status, message = "failed", str(error) or type(error).__name__
     record = {
         **task.to_plain(),
+        "candidate_key": task.candidate.key,
         "status": status,
         "message": message,
         "warnings": list(dict.fromkeys(str(item.message) for item in caught)),

@@ -44,14 +44,17 @@ class Study:
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """All runs of the study, finished or not: restart by restart, so that a cut study has tried every candidate."""
-        resolved = map(Candidate.from_plain, self.document["resolved_candidates"])
-        candidates = list(resolved)
-        return tuple(
+        found = (
             Task(candidate, restart, self.settings.restart_seed(restart))
             for restart in range(self.settings.restarts)
-            for candidate in candidates
+            for candidate in self._resolved
             if restart == 0 or is_random(candidate)
         )
+        return tuple({task.run_id: task for task in found}.values())
+
+    @cached_property
+    def _resolved(self) -> tuple[Candidate, ...]:
+        return tuple(map(Candidate.from_plain, self.document["resolved_candidates"]))
 
     @cached_property
     def runs(self) -> Mapping[str, Mapping[str, Any]]:
@@ -97,10 +100,13 @@ class Study:
 
     def asked_candidate(self, run_id: str) -> Candidate:
         """The candidate of a run as it was asked for, quantiles and all."""
-        resolved = Candidate.from_plain(self.runs[run_id]["candidate"])
-        position = self.document["resolved_candidates"].index(resolved.to_plain())
-        candidate: Candidate = self.settings.candidates[position]
-        return candidate
+        return self._asked[self.runs[run_id]["candidate_key"]]
+
+    @cached_property
+    def _asked(self) -> dict[str, Candidate]:
+        pairs = zip(self._resolved, self.settings.candidates, strict=True)
+        # Two quantiles may come to the same distance, and are then the same candidate: the first gives the name.
+        return {resolved.key: asked for resolved, asked in reversed(list(pairs))}
 
     @cached_property
     def policy(self) -> Any:
