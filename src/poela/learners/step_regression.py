@@ -21,6 +21,7 @@ Regressor = Literal["ridge", "boosted"]
 # A step that fewer episodes reach borrows the rows of the steps after it: two rows are no regression.
 FEWEST_ROWS = 50
 TIE = 1e-6
+ROWS_PER_FEATURE = 1.5
 PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
@@ -99,7 +100,7 @@ def fit_ridge(
     """One ridge for all actions together, then one for each action on what it leaves over.
 
     So an action seen often gets its own regression, one seen rarely stays near the average, one never seen is average.
-    An action with fewer rows than quadratic features gets a linear one: else the best of several actions is too often
+    An action with few rows for each quadratic feature gets a linear one: else the best of several actions is too often
     the one whose regression errs highest, and backward induction adds up such errors step by step.
     """
     columns = np.asarray(contexts, np.float64)
@@ -114,7 +115,7 @@ def fit_ridge(
     informative = int((features.std(axis=0) > 0).sum())
     for action in np.unique(actions):
         taken = actions == action
-        width = features.shape[1] if taken.sum() >= informative else 1 + columns.shape[1]
+        width = features.shape[1] if taken.sum() >= ROWS_PER_FEATURE * informative else 1 + columns.shape[1]
         coefficients[action, :width] += ridge(features[taken, :width], left[taken], penalties)
     return RidgeStep(readonly(center, np.float64), readonly(scale, np.float64), readonly(coefficients, np.float64))
 
