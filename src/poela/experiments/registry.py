@@ -23,6 +23,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "tumor-weights": Experiment(
         "poela.experiments.tumor_weights:tumor_weights", "their weights on low returns; --out tumor uses those studies"
     ),
+    "values": Experiment(
+        "poela.experiments.value_learners:value_learners", "BCQ, PQL, CQL and FittedQ's path on tumor logs"
+    ),
     "cartpole": Experiment("poela.experiments.cartpole:cartpole", "five learners on CartPole logs: four tables"),
     "counterexamples": Experiment(
         "poela.experiments.counterexamples:counterexamples", "the paper's small examples: episodes needed against H"

@@ -21,6 +21,7 @@ from poela.learners.fitted_q import FittedQ
 from poela.learners.q_learning import BCQ, CQL, PQL, QLearning
 from poela.simulators.tumor import TumorBehavior, normalised
 
+QUICK, FULL = (2, 200, 1), (5, 1000, 5)  # data sets, episodes, restarts
 SMOOTHING = 0.01  # of the logging policy in the greedy ones, as in the paper
 LOWEST_VALUE = -30.0  # v_min of PQL on this task, as in the paper
 THRESHOLDS = (0.0, 0.2)
@@ -60,7 +61,7 @@ Chosen = list[tuple[Scored, list[Scored]]]  # for each data set the chosen polic
 
 def value_learners(out: Path, quick: bool = True, seed: int = 0, jobs: int | None = None) -> Report:
     """Both tables and their details; everything runs in this process, whatever `jobs`."""
-    data_sets, episodes, restarts = (2, 200, 1) if quick else (5, 1000, 5)
+    data_sets, episodes, restarts = QUICK if quick else FULL
     tasks = [TumorTask(data_set=seed + number, episodes=episodes) for number in range(data_sets)]
     command = f"python -m poela.experiments.value_learners{' --quick' if quick else ''}"
     markov = [replace(task, markov=True) for task in tasks]
