@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
-from poela.core.arrays import FloatArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.evaluation.bootstrap import Resampled, bca, bca_ends, percentile, resample, studentised
+from poela.evaluation.bootstrap import Resampled, bca, bca_ends, drawn_episodes, percentile, resample, studentised
 from poela.evaluation.bounds import Sample, in_clusters
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.intervals import interval_of
@@ -22,8 +21,8 @@ def weighted(n: int = 80, ratios: int = 1, seed: int = 0) -> Contributions:
     return Contributions(weights * rng.normal(1.0, 1.0, size=(n, ratios)), weights)
 
 
-def same_draws(n: int, resamples: int, seed: int) -> NDArray[np.int32]:
-    return np.random.default_rng(seed).integers(n, size=(resamples, n), dtype=np.int32)
+def same_draws(n: int, resamples: int, seed: int) -> IntArray:
+    return drawn_episodes(n, (resamples, n), np.random.default_rng(seed))
 
 
 def scipy_ends(
@@ -62,6 +61,14 @@ def test_bca_and_percentile_are_scipys_on_the_same_resamples(ratios: int, level:
     for method, ours in (("BCa", bca(sample)), ("percentile", percentile(sample))):
         expected = scipy_ends(contributions, level, method, 999, seed=7)
         assert (ours.low, ours.high) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [7, 1000])
+def test_every_episode_is_drawn_equally_often(n: int) -> None:
+    draws = drawn_episodes(n, (400_000 // n, n), np.random.default_rng(1))
+    counts = np.bincount(draws.ravel(), minlength=n)
+    assert len(counts) == n
+    assert stats.chisquare(counts).pvalue > 0.001
 
 
 def test_resamples_do_not_depend_on_how_many_are_drawn_together() -> None:

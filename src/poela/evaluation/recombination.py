@@ -17,7 +17,7 @@ import numpy as np
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.ragged import episode_of_step, lengths_of, step_numbers
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bootstrap import centred, tails
+from poela.evaluation.bootstrap import resample, tails
 from poela.evaluation.bounds import Interval, Sample
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.evidence import Evidence
@@ -31,7 +31,7 @@ _MANY = 200_000
 _ENOUGH = 20_000  # for moments of the weights
 # Among how many episodes those alike are sought, and how many distances that may take.
 _CANDIDATES, _FEWEST, _PAIRS = 1000, 100, 5_000_000
-_DRAWS_AT_ONCE = 1 << 20
+_AT_ONCE = 1 << 20  # distances held in memory
 
 
 def recombined(sample: Sample) -> Interval:
@@ -78,20 +78,9 @@ def studentised_errors(pool: Contributions, n: int, resamples: int, seed: int) -
     >>> round(float(errors.std()), 1)
     1.0
     """
-    rng = np.random.default_rng(seed)
-    columns = centred(pool)[1]
-    # One gather for both: residuals as the real part, denominators as the imaginary one.
-    pairs = columns[:, 0] + 1j * columns[:, 1]
-    rows = max(1, _DRAWS_AT_ONCE // n)
-    errors = np.empty(resamples)
-    for start in range(0, resamples, rows):
-        drawn = rng.integers(len(pairs), size=(min(rows, resamples - start), n), dtype=np.int32).astype(np.int64)
-        taken = pairs.take(drawn)
-        residuals, denominators = taken.real, taken.imag
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = residuals.sum(axis=1) / denominators.sum(axis=1)
-            spread = np.sqrt(np.square(residuals - ratio[:, None] * denominators).sum(axis=1))
-            errors[start : start + rows] = ratio * denominators.sum(axis=1) / spread
+    drawn = resample(pool, resamples, seed, size=n, standard_errors=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = (drawn.values - pool.value) / drawn.standard_errors
     return errors[np.isfinite(errors)]
 
 
@@ -165,7 +154,7 @@ def _alike(contexts: Float32Array | None, n: int, rng: np.random.Generator) -> I
     others = scaled[candidates]
     nearest = max(1, int(np.sqrt(len(candidates))))
     found = np.empty((n, nearest), np.int64)
-    for rows in np.array_split(np.arange(n), n * len(candidates) // _DRAWS_AT_ONCE + 1):
+    for rows in np.array_split(np.arange(n), n * len(candidates) // _AT_ONCE + 1):
         distances = np.square(others).sum(axis=1) - 2 * scaled[rows] @ others.T
         # Equal contexts are many in finite problems: which of them counts as near is left to chance.
         distances += 1e-3 * rng.random(distances.shape, np.float32)

@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from poela.core.arrays import BoolArray, FloatArray
 from poela.core.errors import InputError
+from poela.core.progress import progress
 from poela.evaluation.bootstrap import bca_ends, percentile_ends, resample, studentised_ends
 from poela.evaluation.bounds import Bounds, IntervalMethod, Sample
 from poela.evaluation.concentration import empirical_bernstein, hoeffding
@@ -233,7 +234,11 @@ def coverage_table(repeats: int = 1000, *, quick: bool = False, seed: int = 0, j
         with ProcessPoolExecutor(jobs) as pool:
             measured = list(pool.map(measure, cells, [repeats] * len(cells), [seed] * len(cells)))
     else:
-        measured = [measure(cell, repeats, seed) for cell in cells]
+        with progress("coverage", len(cells)) as advance:
+            measured = []
+            for cell in cells:
+                measured.append(measure(cell, repeats, seed))
+                advance(1, note=f"{cell.environment}, ESS {cell.ess}")
     command = f"python -m poela.experiments.coverage{' --quick' if quick else ''} --repeats {repeats} --seed {seed}"
     return Report("coverage", coverage_tables(measured, command))
 
