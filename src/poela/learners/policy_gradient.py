@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import Tensor
 
-from poela.core.errors import PoelaWarning
+from poela.core.errors import PoelaWarning, TrainingError
 from poela.core.policy import Policy
 from poela.core.progress import progress
 from poela.data.trajectories import Trajectories
@@ -25,6 +25,8 @@ NOTHING_TO_CHOOSE = (
     "{}: the rule leaves a single eligible action at every logged context, so there is nothing to learn; "
     "loosen the rule (a larger radius, a lower probability)"
 )
+
+BROKEN = "{}: probabilities became NaN by step {}; lower the learning rate, or look for extreme rewards or contexts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,8 @@ class PolicyGradient(Learner):
         network.to(device)
 
         def checkpoint(step: int) -> Checkpoint:
+            if batch.broken_by(network):
+                raise TrainingError(BROKEN.format(type(self).__name__, step))
             names = {"feature_names": train.feature_names, "action_names": train.action_names}
             return Checkpoint(step, policy_of(network.on_cpu(), eligibility=eligibility, **names))
 

@@ -89,6 +89,11 @@ class TrainingBatch:
         """Whether every step has a single eligible action."""
         return not bool((self.steps.eligible.sum(dim=1) > 1).any())
 
+    @torch.no_grad()
+    def broken_by(self, network: Network) -> bool:
+        """Whether the network gives NaN on the training log, so that it must not become a checkpoint."""
+        return bool(torch.isnan(self.log_weights(network)).any())
+
     def log_weights(self, network: Network) -> Tensor:
         """log ∏W for each episode [n], in float64; −inf where a logged action is ineligible."""
         chosen = self.undecided.of_logged(self.undecided.log_policy(network))
