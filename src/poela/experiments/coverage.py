@@ -4,6 +4,7 @@ python -m poela.experiments.coverage [--quick] [--repeats 1000] [--out docs/resu
 """
 
 import argparse
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -245,7 +246,7 @@ def coverage_table(repeats: int = 1000, *, quick: bool = False, seed: int = 0, j
 
 def coverage(out: Path, quick: bool = False, seed: int = 0, jobs: int | None = None) -> Report:
     """The experiment: measure, and write the tables to a directory."""
-    return coverage_table(quick=quick, seed=seed, jobs=jobs or 1).write(Path(out))
+    return coverage_table(quick=quick, seed=seed, jobs=jobs or os.cpu_count() or 1).write(Path(out))
 
 
 def main() -> None:

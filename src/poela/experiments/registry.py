@@ -33,4 +33,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "behavior": Experiment(
         "poela.experiments.behavior_models:behavior_models", "behavior models beside known logging policies"
     ),
+    "coverage": Experiment(
+        "poela.experiments.coverage:coverage", "how often each interval holds the truth, and what the verdict says"
+    ),
 }
