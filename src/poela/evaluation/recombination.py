@@ -135,10 +135,13 @@ def recombined_weights(
 
 def _stretches(weights: LogWeights) -> tuple[IntArray, FloatArray]:
     """The first step of each stretch, with about as many logged steps in each, and the log weights in them [n, B]."""
-    steps = step_numbers(weights.offsets)
-    cuts = np.quantile(steps, np.arange(1, STRETCHES) / STRETCHES, method="higher")
+    lengths = lengths_of(weights.offsets)
+    running = np.cumsum(np.bincount(lengths)[::-1])[::-1][1:]  # how many episodes have each step
+    quarters = np.ceil(np.arange(1, STRETCHES) / STRETCHES * (len(weights.log_ratios) - 1))
+    cuts = np.searchsorted(np.cumsum(running), quarters, side="right")
     starts = np.unique(np.concatenate([[0], cuts])).astype(np.int64)
-    stretch = np.searchsorted(starts, steps, side="right") - 1
+    stretch_of_step = np.searchsorted(starts, np.arange(len(running)), side="right") - 1
+    stretch = stretch_of_step[step_numbers(weights.offsets)]
     cell = episode_of_step(weights.offsets) * len(starts) + stretch
     sums = np.bincount(cell, weights.log_ratios, weights.n_episodes * len(starts))
     return starts, np.asarray(sums, np.float64).reshape(-1, len(starts))
