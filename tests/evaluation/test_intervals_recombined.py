@@ -179,6 +179,21 @@ def test_evaluate_recombines_by_default() -> None:
     assert evaluate(AsLogged(), annotated, resamples=100, estimator="cwpdis").interval == "student"
 
 
+def test_a_single_episode_with_weight_gives_no_interval() -> None:
+    class Second:
+        def probabilities(self, contexts: FloatArray) -> FloatArray:
+            return np.tile([0.0, 1.0], (len(contexts), 1))
+
+    actions = np.array([0, 0, 1, 0])
+    logs = Trajectories(
+        np.zeros((4, 1)), actions, [1.0, 2.0, 7.0, 3.0], np.arange(5), propensities=np.full((4, 2), 0.5)
+    )
+    estimate = evaluate(Second(), logs)
+    assert (estimate.value, estimate.low, estimate.high) == (7.0, None, None)
+    assert estimate.verdict == "do not trust"
+    assert any("a single episode has weight" in warning for warning in estimate.warnings)
+
+
 def test_impossible_samples_are_refused() -> None:
     with pytest.raises(InputError, match="at least 1 is needed"):
         Sample(snis(random_evidence()), resamples=0)

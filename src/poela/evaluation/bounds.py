@@ -90,6 +90,15 @@ class Sample:
 IntervalMethod = Callable[[Sample], Interval]
 
 
+def carriers(contributions: Contributions) -> int:
+    """How many episodes have any weight; where it is one, there is no interval.
+
+    >>> carriers(Contributions.ratio(np.array([0.0, 3.0, 0.0]), np.array([0.0, 1.0, 2.0])))
+    2
+    """
+    return int((contributions.denominators != 0).any(axis=1).sum())
+
+
 def in_clusters(contributions: Contributions, clusters: IntArray) -> Contributions:
     """The contributions of clusters of episodes, such as patients with several stays.
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval
+from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, carriers
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.contributions import standard_error as standard_error
 from poela.evaluation.diagnostics import Diagnostics, calibration_error, diagnose, undiagnosed
@@ -76,7 +76,7 @@ def evaluate(
     contributions = chosen.function(evidence)
     diagnostics = _diagnostics(policy, evidence, chosen)
     found = None
-    if interval is not None and np.isfinite(contributions.value):
+    if interval is not None and np.isfinite(contributions.value) and carriers(contributions) > 1:
         options: dict[str, Any] = {"seed": seed, "resamples": resamples, "clusters": units, "bounds": bounds}
         if interval == "recombined" and chosen.weights in ("episode", "truncated") and units is None:
             options["pool"] = recombined_contributions(evidence, chosen.function, seed)
@@ -157,6 +157,8 @@ def _warnings(
         found.append("at some step every weight is zero: this estimator has nothing to weight from there on")
     elif np.isinf(contributions.value):
         found.append("weights exceed floating point: use a self-normalised or truncated estimator")
+    elif carriers(contributions) == 1:
+        found.append("a single episode has weight: its return is the estimate, and nothing tells how far off that is")
     if interval is not None and interval.undefined_resamples:
         found.append(
             f"{interval.undefined_resamples} of {resamples} resamples drew only zero weights and were left out"

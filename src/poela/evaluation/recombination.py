@@ -174,7 +174,7 @@ def recombined_ess(weights: LogWeights, truncation: float = np.inf) -> float:
     >>> recombined_ess(LogWeights(np.zeros(40), np.arange(0, 41, 2)))
     20.0
     """
-    size = max(_ENOUGH, weights.n_episodes)
+    size = max(_ENOUGH, min(weights.n_episodes, _MANY))
     drawn = recombined_weights(weights, size, np.random.default_rng(0))
     return effective_sample_size(np.minimum(drawn, np.log(truncation))) / size * weights.n_episodes
 
