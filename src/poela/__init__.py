@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from poela.eligibility.rules import Eligibility as Eligibility
     from poela.eligibility.rules import MinimumProbability as MinimumProbability
     from poela.eligibility.rules import Radius as Radius
+    from poela.evaluation.bounds import Bounds as Bounds
     from poela.evaluation.estimate import Estimate as Estimate
     from poela.evaluation.evaluate import evaluate as evaluate
+    from poela.evaluation.refit import refit_bootstrap as refit_bootstrap
     from poela.evaluation.rollouts import true_value as true_value
+    from poela.evaluation.verdict import TrustThresholds as TrustThresholds
     from poela.learners.clone import Clone as Clone
     from poela.learners.fitted_q import FittedQ as FittedQ
     from poela.learners.policy_gradient import POCRM as POCRM
@@ -48,6 +51,7 @@ __version__ = "0.1.0"
 _HOME = {
     "AnyAction": "poela.eligibility.rules",
     "BoostedBehavior": "poela.behavior.boosted",
+    "Bounds": "poela.evaluation.bounds",
     "CloneBehavior": "poela.behavior.clone",
     "Eligibility": "poela.eligibility.rules",
     "Estimate": "poela.evaluation.estimate",
@@ -66,7 +70,9 @@ _HOME = {
     "evaluate": "poela.evaluation.evaluate",
     "read_logs": "poela.data.tables",
     "read_mimic_sepsis": "poela.data.cohorts",
+    "refit_bootstrap": "poela.evaluation.refit",
     "true_value": "poela.evaluation.rollouts",
+    "TrustThresholds": "poela.evaluation.verdict",
     "BCQ": "poela.learners.q_learning",
     "CQL": "poela.learners.q_learning",
     "PQL": "poela.learners.q_learning",
