@@ -40,6 +40,6 @@ def tiny_candidates() -> list[Candidate]:
 def tiny_study(tiny_logs: Trajectories, tiny_candidates: list[Candidate]) -> Callable[..., Study]:
     def run(**settings: Any) -> Study:
         usual = {"candidates": tiny_candidates, "backend": "inline", "restarts": 2, "selection": Selection()}
-        return learn(tiny_logs, **{**usual, **settings})  # type: ignore[arg-type]
+        return learn(tiny_logs, **{**usual, **settings})
 
     return run

@@ -30,7 +30,7 @@ def evaluate(
     Example: poela evaluate study/ --logs test.parquet
     """
     from poela.cli.columns import layout_of
-    from poela.cli.output import print_json
+    from poela.cli.output import print_json, say
     from poela.cli.study_output import print_estimate
     from poela.core.errors import InputError
 
@@ -52,10 +52,10 @@ def evaluate(
     if json:
         print_json({"policy": name, "logs": str(logs), "estimate": estimate.to_dict(), "caveat": caveat})
         return
-    typer.echo(f"Policy: {name}")
+    say(f"Policy: {name}")
     print_estimate(estimate, f"On {estimate.n_episodes} episodes of {logs}")
     if caveat:
-        typer.echo(f"- {caveat}")
+        say(f"- {caveat}")
 
 
 def _of_study(directory: Path, path: Path, layout: Any, settings: dict[str, Any]) -> tuple[str, Any, str]:

@@ -14,23 +14,28 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
-def console() -> "Console":
-    """Standard output for people."""
+def say(text: str, *, bold: bool = False) -> None:
+    """A line for people; nothing in it is taken for markup."""
+    _console().print(text, markup=False, style="bold" if bold else None)
+
+
+def _console() -> "Console":
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=False)
+    return Console(highlight=False)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> None:
     """A table; the first column is text, the others are numbers. A row whose first cell starts with * is bold."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left", caption=note or None, caption_justify="left")
+    table = Table(title=Text(title), title_justify="left", caption=Text(note) if note else None, caption_justify="left")
     for position, column in enumerate(columns):
         table.add_column(column, justify="right" if position else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row, style="bold" if row[0].startswith("*") else None)
-    console().print(table)
+        table.add_row(*map(Text, row), style="bold" if row[0].startswith("*") else None)
+    _console().print(table)
 
 
 def number(value: float | None, digits: int = 4) -> str:

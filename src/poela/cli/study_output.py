@@ -1,8 +1,9 @@
 """A study in words and tables, or as JSON."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from poela.cli.output import console, interval, number, print_json, print_table
+from poela.cli.output import interval, number, print_json, print_table, say
 
 if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate
@@ -16,44 +17,49 @@ def print_study(study: "Study", *, as_json: bool, every_run: bool = False) -> No
         return
     rows = study.table().to_pylist()
     print_table(
-        f"{study.directory}: {len(study.runs)} of {len(study.tasks)} runs",
-        ("policy", "value", "std. error", "ESS"),
+        f"{study.directory}: {len(study.runs)} of {len(study.tasks)} runs ({_tried(study)})",
+        ("policy", "value", "std. error", "effective episodes"),
         _rows(study, rows if every_run else _best_of_each_learner(rows)),
-        "Values on the validation episodes, by which the policy was chosen (so the best of them is too high). "
-        "ESS: the effective number of episodes behind a value.",
+        f"Values ({study.settings.selection.by}) are estimates on {study.document['data']['validation_episodes']} "
+        "validation episodes, by which the policy was chosen: the best of many is a little too high. "
+        "Few effective episodes: little evidence.",
     )
-    out = console()
     for run_id, run in study.runs.items():
         if run["status"] != "done":
-            out.print(f"{study.asked_candidate(run_id)} restart={run['restart']} {run['status']}: {run['message']}")
+            say(f"{study.asked_candidate(run_id)} restart={run['restart']} {run['status']}: {run['message']}")
     if study.left_out:
-        out.print(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
-    out.print(study.document["data"]["propensities"][:1].upper() + study.document["data"]["propensities"][1:] + ".")
-    out.print(f"\nChosen: [bold]{study.chosen_name}[/bold]\nWhy: {study.choice.reason}.")
-    look = study.test_look
-    if look is None:
-        out.print("It has not been tested: no look at the test episodes yet.")
-    else:
-        print_estimate(look.estimate, f"On {look.estimate.n_episodes} test episodes, used for nothing else")
-        if look.caveat:
-            out.print(f"- {look.caveat}")
+        say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
+    say(_sentence(study.document["data"]["propensities"]))
+    say("")
+    say(f"Chosen: {study.chosen_name}", bold=True)
+    say(f"Why: {study.choice.reason}.")
+    _print_test(study)
     if (study.directory / "policy").exists():
-        out.print(f"\nPolicy: {study.directory / 'policy'}")
+        say("")
+        say(f"The policy is in {study.directory / 'policy'}.")
+
+
+def _print_test(study: "Study") -> None:
+    look, result = study.test_look, study.result
+    if look is None or result is None:
+        say("It has not been tested: no look at test episodes yet.")
+        return
+    print_estimate(look.estimate, f"On {look.estimate.n_episodes} test episodes, used for nothing else")
+    logging = result["logging_policy_on_test"]
+    say(f"The logging policy achieved {number(logging['value'])} ± {number(logging['standard_error'])} there.")
+    if look.caveat:
+        say(f"- {look.caveat}")
 
 
 def print_estimate(estimate: "Estimate", where: str) -> None:
     """An estimate in a few lines."""
-    out = console()
-    ends = (
-        "" if estimate.low is None else f" {interval(estimate.low, estimate.high)} ({100 * (estimate.level or 0):g}%)"
-    )
-    out.print(
-        f"{where}: value [bold]{number(estimate.value)}[/bold]{ends}, {estimate.estimator}, ESS {number(estimate.ess)}"
-    )
+    ends = "" if estimate.low is None else f" {interval(estimate.low, estimate.high)}"
+    level = "" if estimate.level is None else f" ({100 * estimate.level:g}%)"
+    say(f"{where}: value {number(estimate.value)}{ends}{level}", bold=True)
     if estimate.verdict:
-        out.print(f"Verdict: [bold]{estimate.verdict}[/bold]")
-    for warning in estimate.warnings:
-        out.print(f"- {warning}")
+        say(f"Verdict: {estimate.verdict}", bold=True)
+    for sentence in dict.fromkeys((*estimate.reasons, *estimate.warnings)):
+        say(f"- {sentence}")
 
 
 def study_document(study: "Study") -> dict[str, Any]:
@@ -70,24 +76,32 @@ def study_document(study: "Study") -> dict[str, Any]:
         "estimate": None if look is None else look.estimate.to_dict(),
         "looks_at_test": 0 if look is None else look.number,
         "left_out": [task.run_id for task in study.left_out],
+        "failed": {run_id: run["message"] for run_id, run in study.runs.items() if run["status"] != "done"},
         "table": study.table().to_pylist(),
     }
+
+
+def _tried(study: "Study") -> str:
+    counts = Counter(run["candidate"]["learner"] for run in study.runs.values())
+    return ", ".join(f"{count} {learner}" for learner, count in counts.items()) or "none has finished"
 
 
 def _rows(study: "Study", rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     logging = study.document["logging_policy"]
     episodes = study.document["data"]["validation_episodes"]
-    first = ("logging policy", number(logging["value"]), number(logging["standard_error"]), str(episodes))
-    return [first, *(_row(row) for row in rows)]
+    mark = "* " if study.choice.chosen is None else ""
+    first = (f"{mark}logging policy", number(logging["value"]), number(logging["standard_error"]), str(episodes))
+    return [first, *(_row(row, study.settings.selection.by) for row in rows)]
 
 
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    name = f"{row['candidate']} restart={row['restart']} step={row['step']}"
+def _row(row: dict[str, Any], metric: str) -> tuple[str, ...]:
+    mark = "* " if row["chosen"] else ""
+    where = row["note"] or f"step={row['step']}"
     return (
-        f"* {name}" if row["chosen"] else name,
-        number(row["sntis"]),
-        number(row["sntis_error"]),
-        number(row["ess"]),
+        f"{mark}{row['candidate']} restart={row['restart']} {where}",
+        number(row[metric]),
+        number(row[f"{metric}_error"]),
+        number(row["ess"], 3),
     )
 
 
@@ -102,3 +116,7 @@ def _best_of_each_learner(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _score(row: dict[str, Any]) -> float:
     return float("-inf") if row["score"] is None else float(row["score"])
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

@@ -7,6 +7,7 @@ from typing import Any
 from poela.data.layout import LogLayout
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
+from poela.studies.logging_policy import ESTIMATED
 from poela.studies.material import read_behavior
 from poela.studies.roles import Look, recorded_look
 from poela.studies.study import Study
@@ -20,8 +21,9 @@ def evaluate_study(
     model = read_behavior(study.directory / "behavior") if given.propensities is None else None
     if model is not None:
         given = model.annotate(given)
+    reason = "" if model is None else ESTIMATED
     with study.store.locked():
-        return recorded_look(study.store, study.policy, study.chosen_name, given, **settings)
+        return recorded_look(study.store, study.policy, study.chosen_name, given, reason, **settings)
 
 
 def _layout(study: Study, given: LogLayout | None) -> LogLayout:

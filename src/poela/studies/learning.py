@@ -20,8 +20,6 @@ from poela.core.storage import atomic_file, save_stored, write_json
 from poela.data.layout import LogLayout
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import Contributions
-from poela.evaluation.evaluate import standard_error
 from poela.learners.learner import Learner
 from poela.policies.storage import FILE_FORMAT, FORMAT_VERSION
 from poela.studies.candidates import Candidate
@@ -30,7 +28,7 @@ from poela.studies.execution import Lost, Outcome, available_cores, run_inline, 
 from poela.studies.logging_policy import LoggingPolicy, logging_policy, model_of_logging_policy
 from poela.studies.material import Material, write_behavior, write_material
 from poela.studies.radii import with_numeric_radii
-from poela.studies.roles import StudyData
+from poela.studies.roles import StudyData, logging_value
 from poela.studies.runs import Task, versions
 from poela.studies.scoring import Scoring
 from poela.studies.selection import DEFAULT_SELECTION, Selection
@@ -165,7 +163,6 @@ def _given(
 
 
 def _document(settings: StudySettings, data: StudyData, given: LoggingPolicy, layout: LogLayout) -> dict[str, Any]:
-    returns = Contributions.mean(data.validation.returns(settings.scoring.discount))
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
@@ -181,7 +178,7 @@ def _document(settings: StudySettings, data: StudyData, given: LoggingPolicy, la
             "layout": layout.fixed(data.train).to_json(),
             "propensities": given.note,
         },
-        "logging_policy": {"value": returns.value, "standard_error": standard_error(returns)},
+        "logging_policy": logging_value(data.validation, settings.scoring.discount),
     }
 
 
@@ -260,6 +257,7 @@ def _finish(study: Study, data: StudyData, given: LoggingPolicy) -> None:
         study.store,
         policy,
         study.chosen_name,
+        reason=given.reason,
         level=study.settings.level,
         discount=study.settings.scoring.discount,
         truncation=study.settings.scoring.truncation,
@@ -277,6 +275,7 @@ def _finish(study: Study, data: StudyData, given: LoggingPolicy) -> None:
             "reason": study.choice.reason,
             "look": None if look is None else look.number,
             "estimate": None if look is None else look.estimate.to_dict(),
+            "logging_policy_on_test": data.logging_value_on_test(study.settings.scoring.discount),
             "left_out": [task.run_id for task in study.left_out],
         },
     )

@@ -14,6 +14,7 @@ from poela.data.trajectories import Trajectories
 
 AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
 HELD_OUT = 0.25
+ESTIMATED = "the propensities are estimates: the interval takes them for known"
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,11 @@ class LoggingPolicy:
     parts: tuple[Trajectories | None, ...]
     model: Policy | None
     note: str
+
+    @property
+    def reason(self) -> str:
+        """What a verdict must mention; empty where the propensities are as logged."""
+        return "" if self.model is None else ESTIMATED
 
 
 def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> LoggingPolicy:

@@ -1,15 +1,16 @@
 """The three roles of logged episodes: to learn from, to choose by, and to test with, once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from poela.core.errors import InputError
 from poela.core.storage import read_json, write_json
 from poela.data.trajectories import Trajectories
+from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.evaluate import evaluate
+from poela.evaluation.evaluate import evaluate, standard_error
 from poela.studies.material import data_hash
 from poela.studies.store import Store
 
@@ -60,26 +61,46 @@ class StudyData:
         parts = {"train": self.train, "validation": self.validation, "test": self._test}
         return {role: None if logs is None else data_hash(logs) for role, logs in parts.items()}
 
+    def logging_value_on_test(self, discount: float) -> dict[str, float] | None:
+        """What the logging policy achieved on the test logs; this tells nothing about any other policy."""
+        return None if self._test is None else logging_value(self._test, discount)
+
     def look(self, store: Store, policy: Any, name: str, **settings: Any) -> Look | None:
         """Evaluate on the test logs, and record it; None where no episodes were kept for the test."""
         return None if self._test is None else recorded_look(store, policy, name, self._test, **settings)
 
 
-def recorded_look(store: Store, policy: Any, name: str, logs: Trajectories, **settings: Any) -> Look:
-    """Evaluate a policy on logs that were kept apart; asking the same again gives the same answer, and no new look."""
+def logging_value(logs: Trajectories, discount: float) -> dict[str, float]:
+    """The mean return of the logs, and its standard error.
+
+    >>> logging_value(Trajectories([[0.0], [0.0]], [0, 1], [1.0, 3.0], [0, 1, 2]), discount=1.0)["value"]
+    2.0
+    """
+    returns = Contributions.mean(logs.returns(discount))
+    return {"value": returns.value, "standard_error": standard_error(returns)}
+
+
+def recorded_look(store: Store, policy: Any, name: str, logs: Trajectories, reason: str = "", **settings: Any) -> Look:
+    """Evaluate a policy on logs that were kept apart; asking the same again gives the same answer, and no new look.
+
+    `reason` is something about the logs that belongs to the verdict, such as estimated propensities.
+    """
     key = data_hash(logs)
     asked = dict(sorted(settings.items()))
     earlier = _looks(store)
     for entry in earlier:
         if (entry["policy"], entry["data"], entry["settings"]) == (name, key, asked):
             return _look(entry)
+    estimate = evaluate(policy, logs, **settings)
+    if reason:
+        estimate = replace(estimate, reasons=(*estimate.reasons, reason))
     entry = {
         "policy": name,
         "data": key,
         "settings": asked,
         "number": 1 + sum(other["data"] == key for other in earlier),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "estimate": evaluate(policy, logs, **settings).to_dict(),
+        "estimate": estimate.to_dict(),
     }
     write_json(store.directory / "looks.json", [*earlier, entry])
     return _look(entry)
@@ -97,9 +118,4 @@ def _looks(store: Store) -> list[dict[str, Any]]:
 
 
 def _look(entry: Mapping[str, Any]) -> Look:
-    return Look(entry["policy"], entry["data"], entry["number"], entry["when"], estimate_of(entry["estimate"]))
-
-
-def estimate_of(plain: Mapping[str, Any]) -> Estimate:
-    """The estimate that `Estimate.to_dict` described."""
-    return Estimate.from_dict(plain)
+    return Look(entry["policy"], entry["data"], entry["number"], entry["when"], Estimate.from_dict(entry["estimate"]))
