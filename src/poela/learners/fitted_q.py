@@ -15,6 +15,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.propensities import NearestPropensities
 from poela.eligibility.rules import Eligibility
 from poela.learners.divergence import reachable_return, refuse_divergence
+from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.step_regression import Regressor, fit_backward
 from poela.policies.step_values import StepQ
@@ -54,8 +55,8 @@ class FittedQ(Learner):
         self._check()
         base = _logging_policy(train, behavior)
         chances = _known_propensities(train) if behavior is None else as_policy(behavior).along(train)
-        eligibility = (self.rule or Eligibility()).fit(train, behavior)
-        mask = supported(chances > 0, eligibility.mask(train.contexts, train.step_numbers))
+        eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
+        mask = supported(chances > 0, eligible)
         values, q = self._values(train, mask, seed)
         layout = (
             HistoryFeatures(self.history, train.n_features, train.n_actions, initial=True) if self.history else None

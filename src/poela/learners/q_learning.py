@@ -16,6 +16,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.learners.density import Density, low_density
 from poela.learners.divergence import reachable_return, refuse_divergence
+from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.transitions import Transitions
 from poela.networks.modules import MLP, NetworkShape, device_of
@@ -57,13 +58,13 @@ class QLearning(Learner):
         if problems:
             raise InputError(problems)
         device, name = device_of(self.device), type(self).__name__
-        eligibility = self.eligibility_rule().fit(train, behavior)
+        eligibility, eligible = eligible_in_training(self.eligibility_rule(), train, behavior)
         disbelieved, floor = self.pessimistic_steps(train, seed)
         network = self._network(train, seed)
         data = Transitions.of(
             train,
             network,
-            eligible=eligibility.mask(train.contexts, train.step_numbers),
+            eligible=eligible,
             discount=self.discount,
             disbelieved=disbelieved,
             floor=floor,
