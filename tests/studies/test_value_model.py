@@ -8,7 +8,7 @@ from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.weights import weights_of
 from poela.studies import value_model
-from poela.studies.scoring import Scorer, Scoring, guarded_value
+from poela.studies.scoring import Scorer, Scoring, guarded_value, joined
 from poela.studies.value_model import ValueModel
 
 
@@ -42,21 +42,21 @@ def exact_q(contexts: np.ndarray, steps: np.ndarray, chance: float, discount: fl
 def test_fitted_values_are_the_exact_ones(discount: float) -> None:
     logs, chance = two_step_logs(400), 0.8
     policy = np.tile([1 - chance, chance], (logs.n_steps, 1))
-    found = ValueModel(logs, discount).q(policy)
+    found = ValueModel(logs, discount).q(policy[None])[0]
     np.testing.assert_allclose(found, exact_q(logs.contexts, logs.step_numbers, chance, discount), atol=1e-2)
 
 
 def test_nothing_depends_on_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = two_step_logs(50, noise=0.3)
     policy = np.tile([0.3, 0.7], (logs.n_steps, 1))
-    kept = ValueModel(logs).q(policy)
+    kept = ValueModel(logs).q(policy[None])
     monkeypatch.setattr(value_model, "CACHE_NUMBERS", 0)
-    np.testing.assert_array_equal(ValueModel(logs).q(policy), kept)
+    np.testing.assert_array_equal(ValueModel(logs).q(policy[None]), kept)
 
 
 def test_values_stay_within_what_the_logs_have_shown() -> None:
     logs = two_step_logs(30, noise=1.0)
-    q = ValueModel(logs).q(np.tile([0.0, 1.0], (logs.n_steps, 1)))
+    q = ValueModel(logs).q(np.tile([0.0, 1.0], (1, logs.n_steps, 1)))[0]
     last = logs.step_numbers == 1
     assert q[last].max() <= logs.rewards[last].max()
     assert q[last].min() >= logs.rewards[last].min()
@@ -69,7 +69,7 @@ def test_an_episode_has_no_say_in_its_own_values() -> None:
     rewards[-1] += 0.5 * (rewards.max() - rewards[-1])  # within the range that was there before
     changed = Trajectories(logs.contexts, logs.actions, rewards, logs.offsets, logs.propensities)
     policy = np.full((logs.n_steps, 2), 0.5)
-    before, after = ValueModel(logs).q(policy), ValueModel(changed).q(policy)
+    before, after = ValueModel(logs).q(policy[None])[0], ValueModel(changed).q(policy[None])[0]
     np.testing.assert_array_equal(before[-2:], after[-2:])
     assert not np.array_equal(before, after)
 
@@ -86,7 +86,7 @@ def test_ragged_and_tiny_logs_are_scored_without_a_word() -> None:
         offsets,
         np.full((steps, 3), 1 / 3),
     )
-    metrics = Scorer(logs, Scoring()).score_probabilities(np.full((steps, 3), 1 / 3))
+    (metrics,) = Scorer(logs, Scoring()).score_probabilities(np.full((1, steps, 3), 1 / 3))
     assert all(value is not None for value in metrics.values())
     assert metrics["sntis"] == pytest.approx(logs.returns().mean())
     assert metrics["ess"] == pytest.approx(7)
@@ -94,13 +94,35 @@ def test_ragged_and_tiny_logs_are_scored_without_a_word() -> None:
 
 def test_with_many_effective_episodes_the_guarded_value_is_wdr() -> None:
     logs = two_step_logs(2000, noise=0.5)
-    metrics = Scorer(logs, Scoring()).score_probabilities(np.full((logs.n_steps, 2), 0.5))
+    (metrics,) = Scorer(logs, Scoring()).score_probabilities(np.full((1, logs.n_steps, 2), 0.5))
     assert metrics["ess"] == pytest.approx(2000)
     wdr, model = metrics["wdr"], metrics["model"]
     assert wdr is not None
     assert model is not None
     # Belief is 2000 / 2010 at every step.
     assert metrics["guarded"] == pytest.approx(model + 2000 / 2010 * (wdr - model), abs=1e-9)
+
+
+def test_policies_scored_together_are_scored_as_alone() -> None:
+    train, validation = two_step_logs(60, noise=0.5).split((0.5, 0.5), seed=0)
+    scorer = Scorer(validation, Scoring(), train)
+    steps = train.n_steps + validation.n_steps
+    policies = np.stack([np.tile([1 - chance, chance], (steps, 1)) for chance in (0.2, 0.5, 0.9)])
+    together = scorer.score_probabilities(policies)
+    for policy, metrics in zip(policies, together, strict=True):
+        (alone,) = scorer.score_probabilities(policy[None])
+        assert metrics == pytest.approx(alone, rel=1e-9)
+
+
+def test_training_episodes_help_to_fit_but_are_not_asked() -> None:
+    logs = two_step_logs(60, noise=0.5)
+    train, validation = logs.take(np.arange(40)), logs.take(np.arange(40, 60))
+    policy = np.full((1, logs.n_steps, 2), 0.5)
+    q = ValueModel(joined(train, validation), never_asked=40).q(policy)[0]
+    assert not q[: train.n_steps].any()
+    alone = ValueModel(validation).q(policy[:, train.n_steps :])[0]
+    exact = exact_q(validation.contexts, validation.step_numbers, 0.5, 1.0)
+    assert np.abs(q[train.n_steps :] - exact).mean() < np.abs(alone - exact).mean()
 
 
 def test_metrics_agree_with_evaluate() -> None:
@@ -112,18 +134,19 @@ def test_metrics_agree_with_evaluate() -> None:
             return rows
 
     scorer = Scorer(logs, Scoring())
-    metrics = scorer.score(Policy())
+    (metrics,) = scorer.score([Policy()])
     sntis = evaluate(Policy(), logs, estimator="sntis", interval=None)
     assert (metrics["sntis"], metrics["sntis_error"], metrics["ess"]) == (
         sntis.value,
         sntis.standard_error,
         sntis.ess,
     )
-    q = scorer._model.q(rows)
+    q = scorer._model.q(rows[None])[0]
 
     class Model:
         def q(self, trajectories: Trajectories) -> np.ndarray:
-            return q
+            found: np.ndarray = q
+            return found
 
     assert metrics["wdr"] == evaluate(Policy(), logs, estimator="wdr", q=Model(), interval=None).value
 
@@ -156,20 +179,20 @@ def test_squared_weights_are_those_of_the_fitted_value(monkeypatch: pytest.Monke
     first = ValueModel(logs)
 
     def value(rewards: np.ndarray) -> float:
-        expected = (policy * model_of(rewards).q(policy)).sum(axis=1)
+        expected = (policy * model_of(rewards).q(policy[None])[0]).sum(axis=1)
         return float(expected[logs.offsets[:-1]].mean())
 
     steps = np.eye(logs.n_steps)
     weights = np.array([value(logs.rewards + step) - value(logs.rewards) for step in steps])
     by_step = [np.square(weights[logs.step_numbers == step]).sum() for step in range(2)]
-    np.testing.assert_allclose(first.squared_weights(policy), by_step, rtol=1e-6)
+    np.testing.assert_allclose(first.squared_weights(policy[None])[0], by_step, rtol=1e-6)
 
 
 def test_squared_weights_near_one_over_n_on_the_logs_own_path_and_large_off_it() -> None:
     logs = two_step_logs(400, noise=0.2)
-    own = ValueModel(logs).squared_weights(np.full((logs.n_steps, 2), 0.5))
-    np.testing.assert_allclose(own, 1 / 320, rtol=0.2)  # four of five folds
-    always = ValueModel(logs).squared_weights(np.tile([0.0, 1.0], (logs.n_steps, 1)))
+    own = ValueModel(logs).squared_weights(np.full((1, logs.n_steps, 2), 0.5))[0]
+    np.testing.assert_allclose(own, 1 / 200, rtol=0.2)  # one of two folds
+    always = ValueModel(logs).squared_weights(np.tile([0.0, 1.0], (1, logs.n_steps, 1)))[0]
     assert (always > 1.5 * own).all()
 
 
@@ -177,7 +200,7 @@ def test_a_policy_without_weight_is_scored_by_the_model_alone() -> None:
     logs = Trajectories(
         np.zeros((6, 1)), [0, 0, 0, 0, 0, 0], [1.0, 2.0, 3.0, 1.0, 2.0, 3.0], np.arange(7), np.full((6, 2), 0.5)
     )
-    metrics = Scorer(logs, Scoring(smoothing=0.0)).score_probabilities(np.tile([0.0, 1.0], (6, 1)))
+    (metrics,) = Scorer(logs, Scoring(smoothing=0.0)).score_probabilities(np.tile([0.0, 1.0], (1, 6, 1)))
     assert metrics["sntis"] is None
     assert metrics["ess"] == 0.0
     assert metrics["guarded"] == metrics["model"]

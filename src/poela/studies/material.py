@@ -32,7 +32,7 @@ class Material:
     @cached_property
     def scorer(self) -> Scorer:
         """Scores policies on the validation logs."""
-        return Scorer(self.validation, self.scoring)
+        return Scorer(self.validation, self.scoring, self.train)
 
 
 def data_hash(logs: Trajectories) -> str:

@@ -10,10 +10,10 @@ from functools import cache, cached_property
 from typing import Any
 
 from poela.core.errors import PoelaError, PoelaWarning, TrainingError
-from poela.core.storage import Stored
 from poela.learners.learner import Checkpoint
 from poela.studies.candidates import Candidate
 from poela.studies.material import Material
+from poela.studies.scoring import Metrics
 from poela.studies.store import PackedPolicies, packed
 
 PACKAGES = ("poela", "numpy", "scipy", "scikit-learn", "torch", "pyarrow", "safetensors")
@@ -57,19 +57,22 @@ class Result:
 def carry_out(task: Task, material: Material) -> Result:
     """Fit and score. What goes wrong inside a learner is written into the record; other candidates go on."""
     started = time.monotonic()
+    reached: list[Checkpoint] = []
     rows: list[dict[str, Any]] = []
-    policies: list[Stored] = []
     status, message = "done", ""
     with _one_thread(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", PoelaWarning)
         try:
-            for checkpoint in _path(task, material):
-                metrics = material.scorer.score(checkpoint.policy)
-                rows.append({"step": checkpoint.step, "note": checkpoint.note, "metrics": metrics})
-                policies.append(checkpoint.policy.stored())
-        except TrainingError as error:
-            status, message = ("broke down" if rows else "failed"), str(error)
+            try:
+                for checkpoint in task.candidate.build().fit_path(material.train, task.seed, material.behavior):
+                    reached.append(checkpoint)  # noqa: PERF402 (one by one, to keep those before a breakdown)
+            except TrainingError as error:
+                if not reached:
+                    raise
+                status, message = "broke down", str(error)
+            metrics = material.scorer.score([checkpoint.policy for checkpoint in reached])
+            rows = [_row(checkpoint, found) for checkpoint, found in zip(reached, metrics, strict=True)]
         except (PoelaError, ArithmeticError, RuntimeError, ValueError) as error:
             status, message = "failed", str(error) or type(error).__name__
     record = {
@@ -78,15 +81,15 @@ def carry_out(task: Task, material: Material) -> Result:
         "status": status,
         "message": message,
         "warnings": list(dict.fromkeys(str(item.message) for item in caught)),
-        "checkpoints": rows if status != "failed" else [],
+        "checkpoints": rows,
         "wall_seconds": round(time.monotonic() - started, 3),
         "versions": versions(),
     }
-    return Result(record, packed(policies) if policies and status != "failed" else None)
+    return Result(record, packed([checkpoint.policy.stored() for checkpoint in reached]) if rows else None)
 
 
-def _path(task: Task, material: Material) -> Iterator[Checkpoint]:
-    return task.candidate.build().fit_path(material.train, task.seed, material.behavior)
+def _row(checkpoint: Checkpoint, metrics: Metrics) -> dict[str, Any]:
+    return {"step": checkpoint.step, "note": checkpoint.note, "metrics": metrics}
 
 
 @contextmanager

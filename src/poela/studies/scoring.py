@@ -1,6 +1,7 @@
 """Validation metrics of a checkpoint: what the selection protocols choose by."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ Metrics = dict[str, float | None]
 METRICS = ("sntis", "sntis_error", "ess", "wdr", "wdr_error", "guarded", "guarded_error", "model", "smoothing")
 # A step's correction counts half where this many effective episodes stand behind it.
 HALF_BELIEF = 10.0
+MOST_NUMBERS = 2e7  # probabilities that are scored together: 160 MB
 GREEDY = 1e-9  # a policy is greedy where no row leaves more than this to other actions
 
 
@@ -33,31 +35,47 @@ class Scoring:
 
 
 class Scorer:
-    """Scores policies on validation logs; what does not depend on the policy is computed once."""
+    """Scores policies on validation logs; what does not depend on the policy is computed once.
 
-    def __init__(self, validation: Trajectories, scoring: Scoring) -> None:
+    Weights and corrections come from the validation episodes alone. The model of values that they correct is fitted
+    on training episodes too, and on those validation episodes whose values are not asked for.
+    """
+
+    def __init__(self, validation: Trajectories, scoring: Scoring, train: Trajectories | None = None) -> None:
         self._logs, self._scoring = validation, scoring
-        self._model = ValueModel(validation, scoring.discount)
+        self._fitted_on = validation if train is None else joined(train, validation)
+        self._rest = self._fitted_on.n_steps - validation.n_steps
+        never_asked = self._fitted_on.n_episodes - validation.n_episodes
+        self._model = ValueModel(self._fitted_on, scoring.discount, never_asked)
 
-    def score(self, policy: Any) -> Metrics:
-        """All metrics; null where one cannot be computed."""
-        return self.score_probabilities(probabilities_along(policy, self._logs))
+    def score(self, policies: Sequence[Any]) -> list[Metrics]:
+        """All metrics of each policy; null where one cannot be computed."""
+        step = max(int(MOST_NUMBERS / (self._fitted_on.n_steps * self._fitted_on.n_actions)), 1)
+        found: list[Metrics] = []
+        for start in range(0, len(policies), step):
+            rows = [probabilities_along(policy, self._fitted_on) for policy in policies[start : start + step]]
+            found += self.score_probabilities(np.stack(rows))
+        return found
 
-    def smoothing_of(self, probabilities: FloatArray) -> float:
-        """How much of the logging policy is mixed into a policy with these probabilities before it is scored."""
-        known = self._logs.propensities is not None and self._logs.propensities.ndim == 2
-        return self._scoring.smoothing if known and (probabilities.max(axis=1) > 1 - GREEDY).all() else 0.0
+    def score_probabilities(self, probabilities: FloatArray) -> list[Metrics]:
+        """The same for policies whose probabilities [P, N, A] along training and validation logs are known."""
+        smoothing = [self._smoothing_of(rows[self._rest :]) for rows in probabilities]
+        mixed = [smoothed(rows, self._fitted_on, share) for rows, share in zip(probabilities, smoothing, strict=True)]
+        probabilities = np.stack(mixed)
+        q = self._model.q(probabilities)[:, self._rest :]
+        squared_weights = self._model.squared_weights(probabilities)
+        return [
+            {**self._metrics(*parts), "smoothing": share}
+            for *parts, share in zip(probabilities[:, self._rest :], q, squared_weights, smoothing, strict=True)
+        ]
 
-    def score_probabilities(self, probabilities: FloatArray) -> Metrics:
-        """The same for a policy whose probabilities [N, A] along the validation logs are known."""
+    def _metrics(self, probabilities: FloatArray, q: FloatArray, squared_weights: FloatArray) -> Metrics:
         logs, scoring = self._logs, self._scoring
-        smoothing = self.smoothing_of(probabilities)
-        probabilities = smoothed(probabilities, logs, smoothing)
-        values = ModelValues.under(probabilities, self._model.q(probabilities), logs.actions)
+        values = ModelValues.under(probabilities, q, logs.actions)
         weights = weights_of(probabilities, logs)
         evidence = Evidence(weights, logs, scoring.discount, scoring.truncation, values)
         sntis, wdr = (ESTIMATORS[name].function(evidence) for name in ("sntis", "wdr"))
-        guarded, guarded_error = guarded_value(evidence, self._model.squared_weights(probabilities))
+        guarded, guarded_error = guarded_value(evidence, squared_weights)
         found = {
             "sntis": sntis.value,
             "sntis_error": standard_error(sntis),
@@ -67,9 +85,13 @@ class Scorer:
             "guarded": guarded,
             "guarded_error": guarded_error,
             "model": float(values.expected[logs.offsets[:-1]].mean()),
-            "smoothing": smoothing,
         }
         return {name: finite(value) for name, value in found.items()}
+
+    def _smoothing_of(self, probabilities: FloatArray) -> float:
+        """How much of the logging policy is mixed into a policy with these probabilities before it is scored."""
+        known = self._fitted_on.propensities is not None and self._fitted_on.propensities.ndim == 2
+        return self._scoring.smoothing if known and (probabilities.max(axis=1) > 1 - GREEDY).all() else 0.0
 
 
 def guarded_value(evidence: Evidence, squared_weights: FloatArray) -> tuple[float, float]:
@@ -98,6 +120,27 @@ def guarded_value(evidence: Evidence, squared_weights: FloatArray) -> tuple[floa
     fitted = np.square(surprises).sum(axis=0) / still_running * squared_weights * (1 - belief) ** 2
     variance = initial.var() / len(initial) + float((corrected + fitted).sum())
     return float(initial.mean() + (belief * corrections).sum()), math.sqrt(variance)
+
+
+def joined(first: Trajectories, second: Trajectories) -> Trajectories:
+    """The episodes of both logs, which have the same features and actions.
+
+    >>> logs = Trajectories([[0.0], [1.0]], [0, 1], [1.0, 3.0], [0, 2])
+    >>> joined(logs, logs).returns()
+    array([4., 4.])
+    """
+    known = [logs.propensities for logs in (first, second)]
+    full = all(rows is not None and rows.ndim == 2 for rows in known)
+    return Trajectories(
+        contexts=np.concatenate([first.contexts, second.contexts]),
+        actions=np.concatenate([first.actions, second.actions]),
+        rewards=np.concatenate([first.rewards, second.rewards]),
+        offsets=np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
+        propensities=np.concatenate([rows for rows in known if rows is not None]) if full else None,
+        n_actions=first.n_actions,
+        feature_names=first.feature_names,
+        action_names=first.action_names,
+    )
 
 
 def _running(weights: LogWeights) -> FloatArray:

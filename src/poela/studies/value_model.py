@@ -15,7 +15,8 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.data.trajectories import Trajectories
 from poela.learners.step_regression import FEWEST_ROWS, quadratic_features
 
-FOLDS = 5
+FOLDS = 2
+NO_FOLD = -1
 PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 MOST_FEATURES_WITH_HISTORY = 8  # wider contexts are taken to tell the past themselves
 CACHE_NUMBERS = 5e7  # 400 MB; what goes beyond is solved anew for each policy
@@ -51,25 +52,25 @@ class _Regression:
         return cls(fitted, features, shared, of_action)
 
     def coefficients(self, targets: FloatArray, n_actions: int) -> FloatArray:
-        """[A, p]."""
-        base = targets.mean()
+        """[A, p, P], for the targets [rows, P] of P policies."""
+        base = targets.mean(axis=0)
         shared = self.shared @ (self.features.T @ (targets - base))
         shared[0] += base
         left = targets - self.features @ shared
-        found = np.tile(shared, (n_actions, 1))
+        found = np.tile(shared, (n_actions, 1, 1))
         for action, (rows, solver) in self.of_action.items():
             found[action] += solver @ (self.features[rows].T @ left[rows])
         return found
 
     def weights(self, asked: FloatArray) -> FloatArray:
-        """The weight of each fitted row's target in Σ_a asked_a · coefficients_a, for feature sums [A, p]."""
-        of_action = np.zeros(len(self.features))
+        """The weight [rows, P] of each fitted row's target in Σ_a asked_a · coefficients_a, for sums [A, p, P]."""
+        of_action = np.zeros((len(self.features), asked.shape[2]))
         for action, (rows, solver) in self.of_action.items():
             of_action[rows] = self.features[rows] @ (solver @ asked[action])
         total = asked.sum(axis=0)
         found = of_action + self.features @ (self.shared @ (total - self.features.T @ of_action))
         # The mean of the targets is taken off before the ridges and given back to the intercept.
-        return np.asarray(found + (total[0] - found.sum()) / len(found))
+        return np.asarray(found + (total[0] - found.sum(axis=0)) / len(found))
 
 
 def _solver(features: FloatArray, targets: FloatArray) -> FloatArray:
@@ -84,82 +85,84 @@ def _solver(features: FloatArray, targets: FloatArray) -> FloatArray:
 
 
 class ValueModel:
-    """Cross-fitted Q along the logs, under any policy.
+    """Cross-fitted Q along the logs, under any policies.
+
+    The first `never_asked` episodes only help to fit: their own values are not wanted, so they need no fold.
 
     >>> rewards = np.arange(40) % 2 * 1.0
     >>> logs = Trajectories(np.zeros((40, 1)), np.arange(40) % 2, rewards, np.arange(41))
-    >>> ValueModel(logs).q(np.full((40, 2), 0.5)).mean(axis=0).round(1)
+    >>> ValueModel(logs).q(np.full((1, 40, 2), 0.5))[0].mean(axis=0).round(1)
     array([0., 1.])
     """
 
-    def __init__(self, logs: Trajectories, discount: float = 1.0, seed: int = 0) -> None:
+    def __init__(self, logs: Trajectories, discount: float = 1.0, never_asked: int = 0, seed: int = 0) -> None:
         self._logs, self._discount = logs, discount
-        self._folds = min(FOLDS, logs.n_episodes)
-        fold_of = np.random.default_rng(seed).permutation(logs.n_episodes) % self._folds
-        self._fold_of_step = fold_of[logs.episode_of_step]
+        asked = logs.n_episodes - never_asked
+        self._folds = min(FOLDS, asked)
+        folds = np.random.default_rng(seed).permutation(asked) % self._folds
+        self._fold_of_step = np.concatenate([np.full(never_asked, NO_FOLD), folds])[logs.episode_of_step]
         self._steps = logs.step_numbers
         self._last = np.zeros(logs.n_steps, np.bool_)
         self._last[logs.offsets[1:] - 1] = True
         self._lowest, self._highest = self._ranges()
-        contexts = _with_history(logs).contexts
-        spread = contexts.std(axis=0, dtype=np.float64)
-        self._centre = contexts.mean(axis=0, dtype=np.float64)
+        self._contexts = _with_history(logs).contexts
+        spread = self._contexts.std(axis=0, dtype=np.float64)
+        self._centre = self._contexts.mean(axis=0, dtype=np.float64)
         self._scale = np.where(spread > 1e-6 * (1 + np.abs(self._centre)), spread, np.inf)
-        self._contexts = contexts
-        self._every_feature: FloatArray | None = None
-        width = quadratic_features(contexts[:1], self._centre, self._scale).shape[1]
-        if logs.n_steps * width <= CACHE_NUMBERS / 4:
-            self._every_feature = quadratic_features(contexts, self._centre, self._scale)
         self._cache: dict[tuple[int, int], _Regression] = {}
         self._cached_numbers = 0
         # Penalties are chosen once, on the logging policy's values; those of other policies are about as smooth.
         self._typical = np.zeros((self._folds, logs.n_steps))
-        self._backward(_logging_probabilities(logs), self._typical)
+        self._backward(_logging_probabilities(logs)[None], self._typical)
 
     def q(self, probabilities: FloatArray) -> FloatArray:
-        """Q [N, A] of the policy that has these probabilities [N, A] along the logs."""
+        """Q [P, N, A] of the policies that have these probabilities [P, N, A] along the logs."""
         return self._backward(probabilities)
 
     def squared_weights(self, probabilities: FloatArray) -> FloatArray:
-        """Σ_i d_ti² [H], where d are the weights of episodes in the fitted value of the policy, step by step.
+        """Σ_i d_ti² [P, H], where d are the weights of episodes in the fitted values of policies, step by step.
 
         A fitted value is a weighted sum of rewards, as every linear regression is. Where the policy stays with the
         logs the weights are near 1/n; where the regressions extrapolate they are large, of both signs, and rest on a
         few episodes. Times the variance of a step's surprises they give the variance of the fitted value, whose ratio
         to that of a plain mean is the restricted χ²-divergence of Duan, Jia & Wang (2020).
         """
-        squares = np.zeros(int(self._steps.max()) + 1)
+        policies = len(probabilities)
+        squares = np.zeros((policies, int(self._steps.max()) + 1))
         steps = sorted(self._backwards())
         rows = steps[0][1]
-        weights = np.full(len(rows), 1 / len(rows))
+        rows = rows[self._fold_of_step[rows] != NO_FOLD]
+        weights = np.full((len(rows), policies), 1 / len(rows))
         for step, rows_of_step in steps:
-            asked = np.einsum("i,ia,ip->ap", weights, probabilities[rows], self._features(rows))
+            chosen = weights.T[:, :, None] * probabilities[:, rows]  # [P, rows, A]
+            asked = np.tensordot(self._features(rows), chosen, axes=(0, 1)).transpose(2, 0, 1)  # [A, p, P]
             regression = self._regression(0, step, rows_of_step)
             weights = regression.weights(asked)
-            squares[step] = np.square(weights).sum()
+            squares[:, step] = np.square(weights).sum(axis=0)
             going_on = ~self._last[regression.fitted]
             rows, weights = regression.fitted[going_on] + 1, weights[going_on]
         return squares
 
     def _backward(self, probabilities: FloatArray, typical: FloatArray | None = None) -> FloatArray:
-        """From the last step to the first; the targets [folds, N] are noted in `typical`."""
-        logs = self._logs
-        result = np.zeros((logs.n_steps, logs.n_actions))
-        targets = np.tile(logs.rewards, (self._folds, 1))
-        values = np.zeros((self._folds, logs.n_steps))
+        """From the last step to the first; the targets [folds, N] of the first policy are noted in `typical`."""
+        logs, policies = self._logs, len(probabilities)
+        result = np.zeros((policies, logs.n_steps, logs.n_actions))
+        targets = np.tile(logs.rewards, (self._folds, policies, 1))
+        values = np.zeros((self._folds, policies, logs.n_steps))
         for step, rows in self._backwards():
             features = self._features(rows)
             going_on = rows[~self._last[rows]]
-            targets[:, going_on] += self._discount * values[:, going_on + 1]
+            targets[:, :, going_on] += self._discount * values[:, :, going_on + 1]
             if typical is not None:
-                typical[:, rows] = targets[:, rows]
+                typical[:, rows] = targets[:, 0, rows]
             for fold in range(self._folds):
                 regression = self._regression(fold, step, rows)
-                coefficients = regression.coefficients(targets[fold, regression.fitted], logs.n_actions)
-                q = np.clip(features @ coefficients.T, self._lowest[step], self._highest[step])
-                values[fold, rows] = (probabilities[rows] * q).sum(axis=1)
+                coefficients = regression.coefficients(targets[fold][:, regression.fitted].T, logs.n_actions)
+                found = np.einsum("mp,apk->kma", features, coefficients, optimize=True)
+                q = np.clip(found, self._lowest[step], self._highest[step])
+                values[fold][:, rows] = (probabilities[:, rows] * q).sum(axis=2)
                 unseen = self._fold_of_step[rows] == fold
-                result[rows[unseen]] = q[unseen]
+                result[:, rows[unseen]] = q[:, unseen]
         return result
 
     def _backwards(self) -> Iterator[tuple[int, IntArray]]:
@@ -179,8 +182,6 @@ class ValueModel:
         return found
 
     def _features(self, rows: IntArray) -> FloatArray:
-        if self._every_feature is not None:
-            return np.asarray(self._every_feature[rows])
         return quadratic_features(self._contexts[rows], self._centre, self._scale)
 
     def _rows_to_fit(self, fold: int, step: int, rows: IntArray) -> IntArray:
