@@ -214,6 +214,24 @@ def test_simulate_writes_logs_that_need_no_description(poela: Poela, tmp_path: P
     np.testing.assert_array_equal(read_logs(tmp_path / "logs.csv").actions, logs.actions)
 
 
+def test_the_flags_of_learn_have_the_library_s_defaults() -> None:
+    import inspect
+
+    from poela.cli.learn import learn
+    from poela.studies.defaults import DEFAULT_LEARNERS
+    from poela.studies.selection import DEFAULT_SELECTION, Selection
+    from poela.studies.settings import StudySettings
+
+    flags = {name: parameter.default for name, parameter in inspect.signature(learn).parameters.items()}
+    chosen = Selection(flags["choose_by"], flags["checkpoints"], flags["confidence"], flags["min_ess"])
+    assert chosen == DEFAULT_SELECTION
+    settings = StudySettings(())
+    assert tuple(map(float, flags["shares"].split(","))) == settings.shares
+    assert (flags["restarts"], flags["seed"], flags["level"]) == (settings.restarts, settings.seed, settings.level)
+    annotation = inspect.signature(learn).parameters["learners"].annotation
+    assert ",".join(DEFAULT_LEARNERS) in annotation.__metadata__[0].help
+
+
 def test_no_studies(poela: Poela, tmp_path: Path) -> None:
     code, out, _ = poela("studies", "list", tmp_path)
     assert code == 0

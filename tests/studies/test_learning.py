@@ -149,8 +149,21 @@ def test_logs_without_propensities_are_annotated_and_it_is_said(
     assert note.startswith("propensities: estimated, since the logs carry none, by ")
     look = evaluate_study(Study.open(tmp_path / "study"), bare.take(np.arange(20)))
     assert look.estimate.n_episodes == 20
+    for estimate in (study.estimate, look.estimate):
+        assert "the propensities are estimates: the interval takes them for known" in estimate.reasons
     with pytest.raises(InputError, match="there is no behavior model 'magic'"):
         poela.learn(bare, candidates=tiny_candidates, behavior="magic", backend="inline")
+
+
+def test_logs_with_the_propensity_of_the_logged_action_alone(
+    tiny_logs: Trajectories, tiny_candidates: list[Candidate]
+) -> None:
+    partial = tiny_logs.with_propensities(tiny_logs.logged_propensities)
+    candidates = [Candidate("fittedq", {"history": 0}), tiny_candidates[2]]
+    study = poela.learn(partial, candidates=candidates, restarts=1, backend="inline")
+    assert [run["status"] for run in study.runs.values()] == ["done", "done"]
+    assert "those of actions not taken" in study.document["data"]["propensities"]
+    assert not any("propensities are estimates" in reason for reason in study.estimate.reasons)
 
 
 def test_frontier_trades_value_against_support(tiny_study: Run) -> None:

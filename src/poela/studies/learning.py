@@ -75,7 +75,7 @@ def learn(
     candidates: Sequence[Candidate | Learner] | None = None,
     restarts: int = 2,
     seed: int = 0,
-    shares: Sequence[float] = (0.6, 0.2, 0.2),
+    shares: Sequence[float] = (0.5, 0.3, 0.2),
     selection: Selection | None = None,
     behavior: str = "auto",
     discount: float = 1.0,

@@ -24,11 +24,7 @@ class LoggingPolicy:
     parts: tuple[Trajectories | None, ...]
     model: Policy | None
     note: str
-
-    @property
-    def reason(self) -> str:
-        """What a verdict must mention; empty where the propensities are as logged."""
-        return "" if self.model is None else ESTIMATED
+    reason: str = ""  # what a verdict must mention
 
 
 def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> LoggingPolicy:
@@ -39,15 +35,21 @@ def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: 
     """
     train = parts[0]
     assert train is not None
-    if train.propensities is not None:
+    if train.propensities is not None and train.propensities.ndim == 2:
         return LoggingPolicy(parts, None, "propensities: as logged")
+    if train.propensities is not None:
+        name, model = _fitted(train, behavior, seed)
+        note = (
+            f"propensities: as logged; those of actions not taken, which some learners ask for, are estimated by {name}"
+        )
+        return LoggingPolicy(parts, model, note)
     name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed)
     settings = _settings(name, train.n_steps)
     crossed = annotation(settings, train, folds=min(5, train.n_episodes), seed=seed)
     model = settings.fit_quietly(train, seed)
     reports = [crossed, *(None if part is None else model.annotation(part) for part in parts[1:])]
     annotated = tuple(None if report is None else report.trajectories for report in reports)
-    return LoggingPolicy(annotated, model, _note(name, likelihoods, crossed))
+    return LoggingPolicy(annotated, model, _note(name, likelihoods, crossed), ESTIMATED)
 
 
 def best_behavior(train: Trajectories, seed: int) -> tuple[str, Mapping[str, float]]:
@@ -63,8 +65,12 @@ def best_behavior(train: Trajectories, seed: int) -> tuple[str, Mapping[str, flo
 
 def model_of_logging_policy(train: Trajectories, seed: int) -> Any:
     """A policy that acts as the logs do, for where nothing better can be had."""
-    name, _ = best_behavior(train, seed)
-    return _settings(name, train.n_steps).fit_quietly(train, seed)
+    return _fitted(train, "auto", seed)[1]
+
+
+def _fitted(train: Trajectories, behavior: str, seed: int) -> tuple[str, Any]:
+    name = best_behavior(train, seed)[0] if behavior == "auto" else behavior
+    return name, _settings(name, train.n_steps).fit_quietly(train, seed)
 
 
 def _settings(name: str, n_steps: int) -> Any:

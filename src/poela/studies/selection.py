@@ -143,4 +143,4 @@ def _why_none(entered: int, qualified: int, least: float) -> str:
 
 
 # Along whole paths, by a lower bound: high where the evidence is, not where the noise is.
-DEFAULT_SELECTION = Selection("guarded", "best", 0.95)
+DEFAULT_SELECTION = Selection("guarded", "best", 0.99)

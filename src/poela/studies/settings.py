@@ -23,7 +23,7 @@ class StudySettings:
     candidates: tuple[Candidate, ...]
     restarts: int = 2
     seed: int = 0
-    shares: tuple[float, float, float] = (0.6, 0.2, 0.2)  # train, validation, test
+    shares: tuple[float, float, float] = (0.5, 0.3, 0.2)  # train, validation, test
     selection: Selection = field(default_factory=Selection)
     scoring: Scoring = field(default_factory=Scoring)
     behavior: str = "auto"  # the model of the logging policy, where the logs carry no propensities
