@@ -14,7 +14,7 @@ WORDS: tuple[Word, Word, Word] = ("trust", "caution", "do not trust")
 class TrustThresholds:
     """From where on an estimate is doubtful, and from where on it is not to be believed: pairs of (caution, distrust).
 
-    Coverage of the default interval was measured to hold from an ESS of 100; k̂ of 0.5 and 0.7 are where the variance
+    Below an ESS of about 100 no interval holds its level reliably; k̂ of 0.5 and 0.7 are where the variance
     of the weights stops to exist and where their mean can no longer be relied on at usual sizes (Vehtari et al. 2024).
     """
 
