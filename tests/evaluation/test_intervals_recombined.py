@@ -76,6 +76,14 @@ def test_episodes_are_spliced_only_where_contexts_are_alike() -> None:
     assert products(recombined_weights(weights, 5000, rng())) == {4.0, 1.0, 0.25}
 
 
+def test_features_far_from_zero_are_told_apart() -> None:
+    n = 400
+    kind = np.repeat(np.arange(n) % 2, 2)
+    weights = LogWeights(np.where(kind == 0, np.log(2.0), np.log(0.5)), np.arange(0, 2 * n + 1, 2))
+    years = (2010.0 + kind[:, None] + 0.01 * rng().normal(size=(2 * n, 1))).astype(np.float32)
+    assert products(recombined_weights(weights, 2000, rng(), years)) == {4.0, 0.25}
+
+
 def test_equal_contexts_give_every_donor_a_chance() -> None:
     n = 900
     log_ratios = np.stack([np.zeros(n), np.log(np.arange(1.0, n + 1))], axis=1).ravel()
@@ -123,7 +131,7 @@ def test_recombined_returns_stay_within_the_logged_ones_and_follow_the_weight() 
     pool = recombined_contributions(evidence, importance_sampling, seed=0)
     # IS numerators are weight × return, so their sign and size tell the return back.
     assert np.isfinite(pool.numerators).all()
-    drawn_weights = recombined_weights(weights, 40_000, rng(0), evidence.logs.contexts)
+    drawn_weights = recombined_weights(weights, 40_000, np.random.default_rng((0, 1)), evidence.logs.contexts)
     recovered = pool.numerators[:, 0] / np.exp(drawn_weights)
     assert recovered.min() >= returns.min() - 1e-9
     assert recovered.max() <= returns.max() + 1e-9

@@ -32,6 +32,7 @@ _ENOUGH = 20_000  # for moments of the weights
 # Among how many episodes those alike are sought, and how many distances that may take.
 _CANDIDATES, _FEWEST, _PAIRS = 1000, 100, 5_000_000
 _AT_ONCE = 1 << 20  # distances held in memory
+_POOL = 1  # joined to the seed, so that the pool and draws from it have nothing in common
 
 
 def recombined(sample: Sample) -> Interval:
@@ -94,7 +95,7 @@ def recombined_contributions(
     >>> recombined_contributions(Evidence(LogWeights([0.0, 1.0, -1.0, 0.0], logs.offsets), logs), snis, seed=0).value
     2.0
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng((seed, _POOL))
     n = evidence.weights.n_episodes
     size = max(COPIES[0] * n, min(COPIES[1] * n, _MANY))
     log_weights = recombined_weights(evidence.weights, size, rng, evidence.logs.contexts)
@@ -153,7 +154,7 @@ def _alike(contexts: Float32Array | None, n: int, rng: np.random.Generator) -> I
         return np.broadcast_to(np.arange(n), (n, n))
     candidates = rng.permutation(n)[: max(_FEWEST, min(_CANDIDATES, _PAIRS // n))]
     spread = contexts.std(axis=0)
-    scaled = contexts[:, spread > 0] / spread[spread > 0]
+    scaled = ((contexts - contexts.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
     others = scaled[candidates]
     nearest = max(1, int(np.sqrt(len(candidates))))
     found = np.empty((n, nearest), np.int64)
