@@ -135,9 +135,30 @@ def test_a_second_look_at_the_test_episodes_is_recorded(tiny_study: Run, tmp_pat
 
 def test_evaluating_on_other_logs(tiny_study: Run, tiny_logs: Trajectories, tmp_path: Path) -> None:
     study = tiny_study(out=tmp_path / "study")
-    look = evaluate_study(study, tiny_logs.take(np.arange(20)))
-    assert look.estimate.n_episodes == 20
-    assert look.number == 1
+    fresh = Trajectories(
+        tiny_logs.contexts + 0.01, tiny_logs.actions, tiny_logs.rewards, tiny_logs.offsets, tiny_logs.propensities
+    )
+    look = evaluate_study(study, fresh)
+    assert (look.estimate.n_episodes, look.number, look.caveat) == (60, 1, "")
+
+
+def test_evaluating_on_episodes_that_took_part_is_told(
+    tiny_study: Run, tiny_logs: Trajectories, tmp_path: Path
+) -> None:
+    look = evaluate_study(tiny_study(out=tmp_path / "study"), tiny_logs)
+    assert look.seen == 48  # all but the test episodes
+    assert look.caveat.startswith("48 of 60 episodes took part in learning or choosing")
+
+
+def test_episodes_that_look_alike_by_chance_are_no_reason_for_a_caveat(tiny_candidates: list[Candidate]) -> None:
+    rng = np.random.default_rng(0)
+
+    def coins(n: int) -> Trajectories:
+        actions = rng.integers(0, 2, n)
+        return Trajectories(rng.integers(0, 2, (n, 1)), actions, actions * 1.0, np.arange(n + 1), np.full((n, 2), 0.5))
+
+    study = poela.learn(coins(60), candidates=tiny_candidates[2:], restarts=1, backend="inline")
+    assert evaluate_study(study, coins(20)).caveat == ""
 
 
 def test_logs_without_propensities_are_annotated_and_it_is_said(

@@ -26,7 +26,7 @@ def print_study(study: "Study", *, as_json: bool, every_run: bool = False) -> No
     )
     for run_id, run in study.runs.items():
         if run["status"] != "done":
-            say(f"{study.asked_candidate(run_id)} restart={run['restart']} {run['status']}: {run['message']}")
+            say(f"{study.asked_candidate(run_id)}, restart {run['restart']}, {run['status']}: {run['message']}")
     if study.left_out:
         say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
     say(_sentence(study.document["data"]["propensities"]))
@@ -96,9 +96,9 @@ def _rows(study: "Study", rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
 
 def _row(row: dict[str, Any], metric: str) -> tuple[str, ...]:
     mark = "* " if row["chosen"] else ""
-    where = row["note"] or f"step={row['step']}"
+    where = row["note"] or f"step {row['step']}"
     return (
-        f"{mark}{row['candidate']} restart={row['restart']} {where}",
+        f"{mark}{row['candidate']}, restart {row['restart']}, {where}",
         number(row[metric]),
         number(row[f"{metric}_error"]),
         number(row["ess"], 3),

@@ -28,7 +28,7 @@ from poela.studies.execution import Lost, Outcome, available_cores, run_inline, 
 from poela.studies.logging_policy import LoggingPolicy, logging_policy, model_of_logging_policy
 from poela.studies.material import Material, write_behavior, write_material
 from poela.studies.radii import with_numeric_radii
-from poela.studies.roles import StudyData, logging_value
+from poela.studies.roles import StudyData, logging_value, write_episodes
 from poela.studies.runs import Task, versions
 from poela.studies.scoring import Scoring
 from poela.studies.selection import DEFAULT_SELECTION, Selection
@@ -93,6 +93,13 @@ def learn(
     The episodes are split by `shares` to learn from, to choose by and to test with, unless `validation` (and `test`)
     are given apart. Everything is kept in the directory `out`, where `resume=True` continues after an interruption;
     without `out` the study lives as long as the returned object.
+
+    >>> from poela.simulators.registry import simulate
+    >>> study = learn(simulate("tumor", episodes=100), candidates=[Candidate("fittedq")], backend="inline")
+    >>> study.chosen_name
+    'fittedq, restart 0, temperature ...'
+    >>> study.estimate.n_episodes
+    20
     """
     settings = StudySettings.checked(
         candidates if candidates is not None else default_candidates(learners),
@@ -130,6 +137,7 @@ def _carry_out(
         _check_resumable(Study(store), settings, document)
     if given.model is not None:
         write_behavior(store.directory / "behavior", given.model)
+    write_episodes(store, data)
     store.write_document(document)
     study = Study(store)
     if study.left_out:
@@ -210,7 +218,7 @@ def _run(study: Study, material: Material, execution: Execution) -> None:
             best = Best(study.settings.selection)
             for task, result in outcomes:
                 if isinstance(result, Lost):
-                    lost.append(f"{task.candidate} restart={task.restart}: {result.reason}")
+                    lost.append(f"{task.candidate}, restart {task.restart}: {result.reason}")
                 else:
                     study.store.write_run(task.run_id, result.record, result.policies)
                     best.see(task, result.record)

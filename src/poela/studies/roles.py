@@ -1,18 +1,22 @@
 """The three roles of logged episodes: to learn from, to choose by, and to test with, once."""
 
+import hashlib
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from poela.core.errors import InputError
-from poela.core.storage import read_json, write_json
+from poela.core.storage import atomic_file, read_json, write_json
 from poela.data.trajectories import Trajectories
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate, standard_error
 from poela.studies.material import data_hash
 from poela.studies.store import Store
+
+CHANCE = 0.05  # a share of episodes that may look alike without a word
 
 
 @dataclass(frozen=True)
@@ -25,15 +29,22 @@ class Look:
     when: str
     estimate: Estimate
 
+    seen: int = 0  # how many of these episodes took part in learning or choosing
+
     @property
     def caveat(self) -> str:
-        """What a look after the first means; empty for the first."""
-        if self.number == 1:
-            return ""
-        return (
-            f"this is look {self.number} at these logs: choosing between policies after looking makes the estimate "
-            "too high; keep fresh logs for a final answer"
-        )
+        """What to know about the look itself; empty for a first look at fresh episodes."""
+        if self.seen:
+            return (
+                f"{self.seen} of {self.estimate.n_episodes} episodes took part in learning or choosing, which makes "
+                "the estimate too high: evaluate on others"
+            )
+        if self.number > 1:
+            return (
+                f"this is look {self.number} at these logs: choosing between policies after looking makes the estimate "
+                "too high; keep fresh logs for a final answer"
+            )
+        return ""
 
 
 class StudyData:
@@ -70,6 +81,51 @@ class StudyData:
         return None if self._test is None else recorded_look(store, policy, name, self._test, **settings)
 
 
+def write_episodes(store: Store, data: StudyData) -> None:
+    """Note which episodes learn and choose, by hashes of their content."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    roles = {"train": data.train, "validation": data.validation}
+    digests = {role: episode_digests(logs) for role, logs in roles.items()}
+    columns = {
+        "role": [role for role, found in digests.items() for _ in found],
+        "episode": [digest for found in digests.values() for digest in found],
+    }
+    with atomic_file(store.directory / "episodes.parquet") as temporary:
+        pq.write_table(pa.table(columns), temporary)
+
+
+def seen_before(store: Store, logs: Trajectories) -> int:
+    """How many of these episodes took part in learning or choosing, beyond what chance would have.
+
+    Where contexts are few, different episodes look alike. So those of validation that look like a training episode tell
+    how many of fresh ones would.
+    """
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(store.directory / "episodes.parquet").to_pydict()
+    known: dict[str, set[str]] = {"train": set(), "validation": set()}
+    for role, digest in zip(table["role"], table["episode"], strict=True):
+        known[role].add(digest)
+    by_chance = len(known["train"] & known["validation"]) / max(len(known["validation"]), 1)
+    alike = sum(digest in known["train"] or digest in known["validation"] for digest in episode_digests(logs))
+    return alike if alike / logs.n_episodes > 2 * by_chance + CHANCE else 0
+
+
+def episode_digests(logs: Trajectories) -> list[str]:
+    """A hash of each episode's contexts, actions and rewards.
+
+    >>> logs = Trajectories([[0.0], [1.0], [0.0]], [0, 1, 0], [1.0, 3.0, 1.0], [0, 1, 2, 3])
+    >>> first, second, third = episode_digests(logs)
+    >>> first == third != second
+    True
+    """
+    bounds = list(itertools.pairwise(logs.offsets.tolist()))
+    arrays = (logs.contexts, logs.actions, logs.rewards)
+    return [hashlib.sha256(b"".join(a[i:j].tobytes() for a in arrays)).hexdigest()[:16] for i, j in bounds]
+
+
 def logging_value(logs: Trajectories, discount: float) -> dict[str, float]:
     """The mean return of the logs, and its standard error.
 
@@ -99,6 +155,7 @@ def recorded_look(store: Store, policy: Any, name: str, logs: Trajectories, reas
         "data": key,
         "settings": asked,
         "number": 1 + sum(other["data"] == key for other in earlier),
+        "seen": seen_before(store, logs),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "estimate": estimate.to_dict(),
     }
@@ -118,4 +175,5 @@ def _looks(store: Store) -> list[dict[str, Any]]:
 
 
 def _look(entry: Mapping[str, Any]) -> Look:
-    return Look(entry["policy"], entry["data"], entry["number"], entry["when"], Estimate.from_dict(entry["estimate"]))
+    estimate = Estimate.from_dict(entry["estimate"])
+    return Look(entry["policy"], entry["data"], entry["number"], entry["when"], estimate, entry["seen"])

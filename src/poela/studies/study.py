@@ -24,7 +24,10 @@ LOGGING_POLICY = "logging policy"
 
 
 class Study:
-    """What was tried, how it scored, what was chosen and why. Open one with `Study.open(directory)`."""
+    """What was tried, how it scored, what was chosen and why.
+
+    `learn` returns one, and `Study.open(directory)` opens one that is on disk, finished or not.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -93,10 +96,11 @@ class Study:
         return LOGGING_POLICY if chosen is None else self.name_of(chosen)
 
     def name_of(self, scored: Scored) -> str:
-        """A checkpoint in a few words: learner, settings as asked for, restart, step."""
+        """A checkpoint in a few words: learner, settings as asked for, restart, and where on its path it is."""
         run = self.runs[scored.run_id]
-        step = run["checkpoints"][scored.number]["step"]
-        return f"{self.asked_candidate(scored.run_id)} restart={run['restart']} step={step}"
+        checkpoint = run["checkpoints"][scored.number]
+        where = checkpoint["note"] or f"step {checkpoint['step']}"
+        return f"{self.asked_candidate(scored.run_id)}, restart {run['restart']}, {where}"
 
     def asked_candidate(self, run_id: str) -> Candidate:
         """The candidate of a run as it was asked for, quantiles and all."""
