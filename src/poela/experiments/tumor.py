@@ -40,7 +40,7 @@ def tables_of(outcomes: Sequence[Outcome], command: str) -> tuple[ResultTable, .
     for paper in TUMOR:
         own = [o for o in outcomes if (o.protocol, o.task.behavior) == (paper.protocol, paper.behavior)]
         if own:
-            notes = (SCALE, note, *_orders(own))
+            notes = (SCALE, note, *_orders(own), *_excesses(own))
             tables.append(ResultTable(paper.title, comparison_rows(paper, own), command, notes))
     return (*tables, ResultTable("Each data set", details(outcomes), command, (SCALE,)))
 
@@ -76,6 +76,21 @@ def _orders(outcomes: Sequence[Outcome]) -> Iterator[str]:
             above = sum(ours > theirs for ours, theirs in both)
             if both:
                 yield f"{contexts}: POELA is above {NAMES[other]} on {above} of {len(both)} data sets"
+
+
+def _excesses(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """On how many data sets, and by how much, each learner's estimate exceeds the truth."""
+    for contexts in dict.fromkeys(outcome.task.contexts for outcome in outcomes):
+        for learner, name in NAMES.items():
+            own = [o.excess for o in outcomes if (o.learner, o.task.contexts) == (learner, contexts)]
+            over = [excess for excess in own if excess > 0]
+            if own:
+                by = f", there by {sum(over) / len(over):.1f} on average" if over else ""
+                off = sum(map(abs, own)) / len(own)
+                yield (
+                    f"{contexts}: the estimate of {name} is above the truth on {len(over)} of {len(own)} sets{by}; "
+                    f"off by {off:.1f} on average"
+                )
 
 
 def details(outcomes: Sequence[Outcome]) -> list[dict[str, Cell]]:
