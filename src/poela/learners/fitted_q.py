@@ -8,7 +8,7 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray
 from poela.core.errors import InputError
-from poela.core.policy import Policy, as_policy
+from poela.core.policy import LoggedSteps, Memoryless, Policy, as_policy
 from poela.core.ragged import episode_sums
 from poela.data.history import HistoryFeatures, with_history
 from poela.data.trajectories import Trajectories
@@ -31,7 +31,9 @@ class FittedQ(Learner):
     """π(a|x) ∝ μ(a|x)·exp(Q(x, a)/τ) over eligible actions, with Q by one regression for each step, last to first.
 
     A high temperature stays near the logging policy μ, where importance sampling can verify the policy; a low one goes
-    where the values point; 0 is greedy. `fit_path` walks there from mild to `temperature`, with one and the same Q.
+    where the values point; 0 is greedy. `fit_path` walks there from mild to `temperature`, with one and the same Q
+    (`backup="max"`: of acting best from the next step on) or with each temperature's own (`backup="soft"`: of acting
+    best at a price of τ for each nat of departure from μ, which gives the most value for what must be verified).
     By default the path starts where the log weights of an episode have a standard deviation of about one half, and the
     temperature halves every three checkpoints. Without `behavior`, μ at new contexts is that of the nearest logged one.
 
@@ -45,6 +47,7 @@ class FittedQ(Learner):
     temperature: float = 0.0  # τ
     temperatures: tuple[float, ...] | None = None  # the path towards it, in falling order
     regressor: Regressor = "ridge"
+    backup: str = "max"  # or "soft"
     penalty: float = 0.3  # the ridge's smallest; each regression takes a larger one where that predicts better
     rule: Eligibility | None = None
     history: int = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
@@ -58,12 +61,16 @@ class FittedQ(Learner):
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
         mask = supported(chances > 0, eligible)
         values, q = self._values(train, mask, seed)
+        near = _Known(np.where(mask, chances, 0.0))
         layout = (
             HistoryFeatures(self.history, train.n_features, train.n_actions, initial=True) if self.history else None
         )
         for place, temperature in enumerate(self._path(train, q, np.where(mask, chances, 0.0)), start=1):
+            own = values
+            if self.backup == "soft" and temperature > 0:
+                own, _ = self._values(train, mask, seed, near, temperature)
             policy = TiltedPolicy(
-                values=values,
+                values=own,
                 behavior=base,
                 temperature=temperature,
                 history=layout,
@@ -73,12 +80,16 @@ class FittedQ(Learner):
             )
             yield Checkpoint(place, policy, f"temperature {temperature:.4g}")
 
-    def _values(self, train: Trajectories, mask: BoolArray, seed: int) -> tuple[StepQ, FloatArray]:
-        """Q, and its values [N, A] along the training log."""
+    def _values(
+        self, train: Trajectories, mask: BoolArray, seed: int, near: Policy | None = None, temperature: float = 0.0
+    ) -> tuple[StepQ, FloatArray]:
+        """Q, of acting best or of acting best while staying near a policy, and its values [N, A] in training."""
         seen = with_history(train, self.history, initial=True) if self.history else train
         values = fit_backward(
             seen,
-            target="max",
+            target="max" if near is None else "soft",
+            policy=near,
+            temperature=temperature,
             mask=mask,
             regressor=self.regressor,
             discount=self.discount,
@@ -108,10 +119,22 @@ class FittedQ(Learner):
             problems.append(f"history is {self.history}: it must be 0 or more steps")
         if not 0 < self.discount <= 1:
             problems.append(f"discount is {self.discount}: it must lie in (0, 1]")
+        if self.backup not in ("max", "soft"):
+            problems.append(f"backup is {self.backup!r}: choose 'max' or 'soft'")
         if not self.penalty > 0:
             problems.append(f"penalty is {self.penalty}: it must be above 0")
         if problems:
             raise InputError(problems)
+
+
+class _Known(Memoryless):
+    """A policy whose probabilities along the training log are at hand."""
+
+    def __init__(self, rows: FloatArray) -> None:
+        self._rows = rows
+
+    def along(self, trajectories: LoggedSteps) -> FloatArray:
+        return self._rows
 
 
 def _logging_policy(train: Trajectories, behavior: Any) -> Any:

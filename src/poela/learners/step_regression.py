@@ -28,9 +28,10 @@ PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 def fit_backward(
     train: Trajectories,
     *,
-    target: Literal["policy", "max"] = "policy",
+    target: Literal["policy", "max", "soft"] = "policy",
     policy: Any = None,
     mask: BoolArray | None = None,
+    temperature: float = 1.0,
     regressor: Regressor = "ridge",
     discount: float = 1.0,
     penalties: Sequence[float] = PENALTIES,
@@ -38,7 +39,9 @@ def fit_backward(
 ) -> StepQ:
     """Q of a policy (`target="policy"`), or of acting best from each next step on (`target="max"`).
 
-    `mask` [N, A] says which actions the maximum may consider at each training step. Of the ridge `penalties` each
+    With `target="soft"` acting best means to gain the most after a price of τ = `temperature` for each nat by which it
+    departs from `policy`: a context is worth τ·log Σ_a policy(a)·exp(Q(a)/τ).
+    `mask` [N, A] says which actions may be considered at each training step. Of the ridge `penalties` each
     regression takes the one that predicts best when each row is left out in turn.
 
     >>> contexts, actions = np.zeros((400, 1)), np.arange(400) // 2 % 2
@@ -46,7 +49,7 @@ def fit_backward(
     >>> fit_backward(logs, target="max").q_at(np.zeros((1, 1), np.float32), np.array([1])).round(1)
     array([[1., 3.]])
     """
-    following = _following(train, target, policy, mask)
+    following = _following(train, target, policy, mask, temperature)
     if regressor not in ("ridge", "boosted"):
         raise InputError(f"regressor {regressor!r} is unknown: choose 'ridge' or 'boosted'")
     needed = min(FEWEST_ROWS, train.n_episodes)
@@ -80,13 +83,17 @@ class _Following(Protocol):
     def __call__(self, rows: IntArray, q: FloatArray) -> FloatArray: ...
 
 
-def _following(train: Trajectories, target: str, policy: Any, mask: BoolArray | None) -> _Following:
+def _following(train: Trajectories, target: str, policy: Any, mask: BoolArray | None, temperature: float) -> _Following:
     """How the value [m] of being at training rows follows from their Q [m, A]."""
     if target == "max":
         return lambda rows, q: (q if mask is None else np.where(mask[rows], q, -np.inf)).max(axis=1)
-    if target != "policy" or policy is None:
-        raise InputError("target must be 'max', or 'policy' with the policy to evaluate")
+    if target not in ("policy", "soft") or policy is None:
+        raise InputError("target must be 'max', or 'soft' or 'policy' with the policy to stay near or to evaluate")
     probabilities = np.asarray(as_policy(policy).along(train), np.float64)
+    if target == "soft":
+        with np.errstate(divide="ignore"):
+            chances = np.log(probabilities if mask is None else np.where(mask, probabilities, 0.0))
+        return lambda rows, q: temperature * np.logaddexp.reduce(chances[rows] + q / temperature, axis=1)
     return lambda rows, q: np.asarray((probabilities[rows] * q).sum(axis=1))
 
 

@@ -31,7 +31,7 @@ def _grid(learner: str) -> list[Candidate]:
         "pocrm": grid("pocrm", variance_penalty=penalties),
         "bcq": grid("bcq", threshold=[0.1, 0.3]),
         "pql": grid("pql", threshold=[0.1, 0.3], density=["nearest"]),
-        "fittedq": grid("fittedq", history=[0, 2], penalty=[0.3, 3.0]),
+        "fittedq": grid("fittedq", history=[0, 2], backup=["max", "soft"]),
     }
     return grids.get(learner, [Candidate(learner)])
 
