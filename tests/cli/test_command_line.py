@@ -94,6 +94,7 @@ def test_help_is_light() -> None:
         ["simulate", "tumor", "--out", "x.docx"],
         ["simulate", "tumor", "--option", "drug", "--out", "x.parquet"],
         ["reproduce", "nonsense"],
+        ["reproduce", "counterexamples", "--backend", "nonsense"],
         ["evaluate", "nowhere", "--logs", "logs.csv"],
         ["studies", "show", "nowhere"],
     ],

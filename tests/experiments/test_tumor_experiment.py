@@ -7,12 +7,14 @@ import pytest
 
 from poela.experiments import tumor_weights
 from poela.experiments.published.tumor import TUMOR
+from poela.experiments.running import Running
 from poela.experiments.tumor import comparison_rows, details, tables_of
 from poela.experiments.tumor_studies import FULL, Outcome, Size, TumorTask, candidates_of, outcomes_of
 from poela.experiments.tumor_weights import normalised_weights
 from poela.simulators.tumor import TumorBehavior
 
 TINY = Size(data_sets=1, episodes=30, restarts=1, roll_outs=20, steps=4, checkpoints=2)
+INLINE = Running(backend="inline")
 
 
 class Uniform:
@@ -70,14 +72,14 @@ def test_estimated_behavior_sees_no_propensities() -> None:
 
 def test_both_protocols_and_the_weights_from_one_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = TumorTask(episodes=TINY.episodes)
-    outcomes = outcomes_of([task], TINY, tmp_path, jobs=1)
+    outcomes = outcomes_of([task], TINY, tmp_path, INLINE)
     final, best = ({o.learner: o for o in outcomes if o.protocol == protocol} for protocol in ("final", "best"))
     assert set(final) == set(best) == {"poela", "pomu", "pocrm", "bcq", "pql"}
     assert all(best[learner].sntis >= final[learner].sntis for learner in final)
     before = sorted(path.stat().st_mtime_ns for path in (tmp_path / task.directory / "runs").iterdir())
     monkeypatch.setattr(tumor_weights, "QUICK", TINY)
     monkeypatch.setattr(tumor_weights, "tasks_of", lambda *_, markov: [] if markov else [task])
-    report = tumor_weights.tumor_weights(tmp_path, jobs=1)
+    report = tumor_weights.tumor_weights(tmp_path, running=INLINE)
     assert before == sorted(path.stat().st_mtime_ns for path in (tmp_path / task.directory / "runs").iterdir())
     assert all(0 <= float(str(row["weight on low returns"])) <= 1 for row in report.tables[-1].rows)
 

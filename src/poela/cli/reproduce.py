@@ -13,15 +13,20 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick/--full", help="A small version, or all of it.")] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Processes side by side. [default: all cores]")] = None,
+    backend: Annotated[
+        str, typer.Option(help="Where studies run: local (processes), inline (this process) or ray (a Ray cluster).")
+    ] = "local",
+    address: Annotated[str | None, typer.Option(help="Of the Ray cluster. [default: one started here]")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Run an experiment and print its tables.
+    """Run an experiment and print its tables; after an interruption the same command continues.
 
     Example: poela reproduce demo
     """
     from poela.cli.output import print_json
-    from poela.core.errors import InputError
+    from poela.core.errors import InputError, PoelaError
     from poela.experiments.registry import EXPERIMENTS
+    from poela.experiments.running import Running
 
     if name == "list":
         _print_list(EXPERIMENTS, json)
@@ -29,7 +34,12 @@ def reproduce(
     if name not in EXPERIMENTS:
         raise InputError(f"there is no experiment {name!r}: choose from {', '.join(EXPERIMENTS)}")
     module, attribute = EXPERIMENTS[name].run.split(":")
-    report: Any = getattr(import_module(module), attribute)(out=out or Path(name), quick=quick, seed=seed, jobs=jobs)
+    run: Any = getattr(import_module(module), attribute)
+    directory, running = out or Path(name), Running(jobs, backend, address)
+    try:
+        report = run(out=directory, quick=quick, seed=seed, running=running)
+    except KeyboardInterrupt:
+        raise PoelaError(f"interrupted: studies in {directory} are continued by the same command") from None
     if json:
         print_json(report.to_dict())
     else:

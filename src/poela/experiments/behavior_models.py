@@ -29,6 +29,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.experiments.remembering import remembering_logs
 from poela.experiments.results import Cell, Report, ResultTable, mean_and_error
+from poela.experiments.running import HERE, Running
 from poela.simulators.episodes import run
 from poela.simulators.sepsis import Sepsis, SepsisBehavior
 from poela.simulators.sepsis_truth import sepsis_value
@@ -60,8 +61,8 @@ QUICK_MODELS: dict[str, Behavior] = {
 }
 
 
-def behavior_models(out: Path, quick: bool = True, seed: int = 0, jobs: int | None = None) -> Report:
-    """Both tables; everything runs in this process, whatever `jobs`."""
+def behavior_models(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
+    """Both tables; everything runs in this process, whatever `running` says."""
     command = f"poela reproduce behavior {'--quick' if quick else '--full'} --seed {seed}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PoelaWarning)  # rare actions miss from small logs: the tables show the effect

@@ -14,11 +14,11 @@ from poela.experiments.comparison import compared
 from poela.experiments.published.cartpole import CARTPOLE
 from poela.experiments.published.records import NO_PENALTY, Number
 from poela.experiments.results import Cell, Report, ResultTable
+from poela.experiments.running import HERE, Running
 from poela.policies.storage import load_object
 from poela.simulators.cartpole import STEPS, CartPole
 from poela.simulators.registry import simulate
 from poela.studies.candidates import Candidate, grid
-from poela.studies.learning import learn
 from poela.studies.material import read_behavior
 from poela.studies.selection import Scored, Selection, choose
 from poela.studies.study import Study
@@ -79,14 +79,14 @@ class Examined:
             yield Number(self.learner, self.contexts, "true value", value, error)
 
 
-def cartpole(out: Path, quick: bool = True, seed: int = 0, jobs: int | None = None) -> Report:
+def cartpole(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
     """Four tables: final policies and best checkpoints, with and without the angular velocity."""
     size = QUICK if quick else FULL
     command = f"poela reproduce cartpole {'--quick' if quick else '--full'} --seed {seed}"
     examined: list[Examined] = []
     with progress("CartPole", 2) as advance:
         for markov in (True, False):
-            examined += _examined(size, markov, seed, out, jobs)
+            examined += _examined(size, markov, seed, out, running)
             advance()
     return Report("cartpole", _tables(examined, command)).write(out)
 
@@ -112,22 +112,20 @@ def candidates_of(size: Size) -> list[Candidate]:
     return [candidate for own in learners for candidate in own[:: size.fewer]]
 
 
-def _examined(size: Size, markov: bool, seed: int, out: Path, jobs: int | None) -> Iterator[Examined]:
+def _examined(size: Size, markov: bool, seed: int, out: Path, running: Running) -> Iterator[Examined]:
     # Propensities are estimated, as the name of the paper's PO-mu column has it.
     logs = simulate("cartpole", size.episodes, seed, markov=markov).with_propensities(None)
     train, validation, test = logs.split((0.6, 0.2, 0.2), seed=seed)
     contexts = "Markov" if markov else "non-Markov"
-    study = learn(
+    study = running.study(
         train,
+        out / contexts.lower(),
         validation=validation,
         candidates=candidates_of(size),
         restarts=size.restarts,
         seed=seed,
         selection=PROTOCOLS["final"],
         behavior=size.behavior,
-        out=out / contexts.lower(),
-        resume=True,
-        jobs=jobs,
     )
     test = read_behavior(study.directory / "behavior").annotation(test).trajectories
     for protocol, selection in PROTOCOLS.items():

@@ -18,6 +18,7 @@ from poela.experiments.plans import Plans, drawn_counts
 from poela.experiments.published.counterexamples import COUNTEREXAMPLES, METHODS, SAMPLES
 from poela.experiments.published.records import Number
 from poela.experiments.results import Cell, Report, ResultTable, with_error
+from poela.experiments.running import HERE, Running
 from poela.simulators.counterexamples import Bandit, HiddenBranch
 
 PENALTY = 1.0  # λ; the paper does not say which it used here
@@ -49,8 +50,8 @@ class Sequential:
         return min((share for size, share in self.shares[method].items() if size > needed), default=None)
 
 
-def counterexamples(out: Path, quick: bool = True, seed: int = 0, jobs: int | None = None) -> Report:
-    """Episodes needed against H, both sequential examples and the bandit; exact, so `jobs` does not matter."""
+def counterexamples(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
+    """Episodes needed against H, both sequential examples and the bandit; exact, so `running` does not matter."""
     most, repeats = (5, 100) if quick else (8, 1000)
     levels = range(2, most + 1)
     found: dict[bool, list[Sequential]] = {}

@@ -40,6 +40,7 @@ from poela.experiments.coverage_environments import (
 )
 from poela.experiments.results import Cell as Value
 from poela.experiments.results import Report, ResultTable
+from poela.experiments.running import HERE, Running
 
 LEVELS = (0.8, 0.9, 0.95)
 RESAMPLES = 1000
@@ -244,9 +245,9 @@ def coverage_table(repeats: int = 1000, *, quick: bool = False, seed: int = 0, j
     return Report("coverage", coverage_tables(measured, command))
 
 
-def coverage(out: Path, quick: bool = False, seed: int = 0, jobs: int | None = None) -> Report:
+def coverage(out: Path, quick: bool = False, seed: int = 0, running: Running = HERE) -> Report:
     """The experiment: measure, and write the tables to a directory."""
-    return coverage_table(quick=quick, seed=seed, jobs=jobs or os.cpu_count() or 1).write(Path(out))
+    return coverage_table(quick=quick, seed=seed, jobs=running.jobs or os.cpu_count() or 1).write(Path(out))
 
 
 def main() -> None:

@@ -9,26 +9,27 @@ from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import true_value
 from poela.experiments.results import Cell, Report, ResultTable
+from poela.experiments.running import HERE, Running
 from poela.policies.storage import load_object
 from poela.simulators.episodes import run
 from poela.simulators.tumor import TumorBehavior, TumorGrowth
 from poela.studies.candidates import grid
-from poela.studies.learning import learn
 from poela.studies.selection import Selection, choose
 from poela.studies.study import Study
 
 ROLL_OUTS = 5000
 
 
-def demo(out: Path, quick: bool = True, seed: int = 0, jobs: int | None = None) -> Report:
+def demo(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
     """Simulate tumor logs, learn POELA and PO-CRM, and compare them with the logging policy."""
     episodes = (500, 500, 500) if quick else (1000, 1000, 1000)
     train, validation, test = (
         run(TumorGrowth(), TumorBehavior(), n, seed=(seed, part)) for part, n in enumerate(episodes)
     )
     _write_logs(test, out / "test.parquet")
-    study = learn(
+    study = running.study(
         train,
+        out / "study",
         validation=validation,
         test=test,
         candidates=[
@@ -37,9 +38,6 @@ def demo(out: Path, quick: bool = True, seed: int = 0, jobs: int | None = None) 
         ],
         restarts=1 if quick else 3,
         seed=seed,
-        out=out / "study",
-        resume=True,
-        jobs=jobs,
     )
     rows = [_row(name, policy, test) for name, policy in _policies(study).items()]
     table = ResultTable(

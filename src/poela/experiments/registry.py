@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Experiment:
     """Where an experiment lives, and what it shows.
 
-    `run` names a function `(out: Path, quick: bool, seed: int, jobs: int | None) -> report`; a report prints as text
+    `run` names a function `(out: Path, quick: bool, seed: int, running: Running) -> report`; a report prints as text
     and has `to_dict()`.
     """
 

@@ -8,13 +8,14 @@ from poela.experiments.comparison import compared, measured
 from poela.experiments.published.records import Number, PublishedTable
 from poela.experiments.published.tumor import AUTHORS_CODE, EXCESS, TUMOR, VALUE
 from poela.experiments.results import Cell, Report, ResultTable
+from poela.experiments.running import HERE, Running
 from poela.experiments.tumor_studies import BEHAVIORS, FULL, NAMES, QUICK, Outcome, outcomes_of, tasks_of
 from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
 
 SCALE = "normalised: uniform random 0, best schedule found 100"
 
 
-def tumor(out: Path, quick: bool = True, seed: int = 0, jobs: int | None = None) -> Report:
+def tumor(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
     """Six tables: final policies and best checkpoints, with known and estimated behavior, Markov and not.
 
     The report is written anew after each part, so that an interrupted run leaves the tables of what it finished. The
@@ -27,7 +28,7 @@ def tumor(out: Path, quick: bool = True, seed: int = 0, jobs: int | None = None)
     for behavior in list(BEHAVIORS)[: 2 if quick else None]:
         for markov in (False, True):
             tasks = tasks_of(size, seed, markov=markov, behavior=behavior)
-            outcomes += outcomes_of(tasks, size, out, jobs)
+            outcomes += outcomes_of(tasks, size, out, running)
             report = Report("tumor", tables_of(outcomes, command)).write(out)
     return report
 

@@ -11,11 +11,11 @@ from typing import Any
 from poela.core.progress import progress
 from poela.data.trajectories import Trajectories
 from poela.evaluation.rollouts import true_value
+from poela.experiments.running import Running
 from poela.policies.storage import load_object
 from poela.simulators.episodes import run
 from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
 from poela.studies.candidates import Candidate, grid
-from poela.studies.learning import learn
 from poela.studies.selection import Scored, Selection, choose
 from poela.studies.study import Study
 
@@ -137,29 +137,27 @@ def candidates_of(size: Size, behavior: str = "known") -> list[Candidate]:
     ]
 
 
-def study_of(task: TumorTask, size: Size, out: Path, jobs: int | None) -> Study:
+def study_of(task: TumorTask, size: Size, out: Path, running: Running) -> Study:
     """The study of a data set: carried out, continued or, where it is finished, opened."""
     train, validation = task.logs()
-    return learn(
+    return running.study(
         train,
+        out / task.directory,
         validation=validation,
         candidates=candidates_of(size, task.behavior),
         restarts=size.restarts,
         seed=task.data_set,
         selection=PROTOCOLS["final"],
         behavior=BEHAVIORS[task.behavior],
-        out=out / task.directory,
-        resume=True,
-        jobs=jobs,
     )
 
 
-def outcomes_of(tasks: Sequence[TumorTask], size: Size, out: Path, jobs: int | None) -> list[Outcome]:
+def outcomes_of(tasks: Sequence[TumorTask], size: Size, out: Path, running: Running) -> list[Outcome]:
     """What each learner's chosen policy promises and holds, by either protocol."""
     found: list[Outcome] = []
     with progress("data sets", len(tasks)) as advance:
         for task in tasks:
-            study = study_of(task, size, out, jobs)
+            study = study_of(task, size, out, running)
             for learner in NAMES:
                 found += _outcomes(study, learner, task, size)
             advance()

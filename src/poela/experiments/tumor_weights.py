@@ -18,6 +18,7 @@ from poela.experiments.comparison import compared, measured
 from poela.experiments.published.records import Number
 from poela.experiments.published.tumor import WEIGHT, WEIGHTS
 from poela.experiments.results import Cell, Report, ResultTable
+from poela.experiments.running import HERE, Running
 from poela.experiments.tumor_studies import FULL, NAMES, PROTOCOLS, QUICK, TumorTask, chosen_by, study_of, tasks_of
 from poela.policies.storage import load_object
 
@@ -34,14 +35,14 @@ class Share:
     logged: float  # the share of such episodes in the log
 
 
-def tumor_weights(out: Path, quick: bool = True, seed: int = 0, jobs: int | None = None) -> Report:
+def tumor_weights(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
     """Both tables, final policies, known behavior."""
     size = QUICK if quick else FULL
     shares: list[Share] = []
     tasks = [task for markov in (False, True) for task in tasks_of(size, seed, markov=markov)]
     with progress("data sets", len(tasks)) as advance:
         for task in tasks:
-            study = study_of(task, size, out, jobs)
+            study = study_of(task, size, out, running)
             train, _ = task.logs()
             low = train.returns() < LOW
             for learner in NAMES:

@@ -16,6 +16,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import true_value
 from poela.experiments.results import Cell, Report, ResultTable, with_error
+from poela.experiments.running import HERE, Running
 from poela.experiments.tumor_studies import TumorTask
 from poela.learners.fitted_q import FittedQ
 from poela.learners.q_learning import BCQ, CQL, PQL, QLearning
@@ -59,8 +60,8 @@ class Scored:
 Chosen = list[tuple[Scored, list[Scored]]]  # for each data set the chosen policy, and all that it was chosen from
 
 
-def value_learners(out: Path, quick: bool = True, seed: int = 0, jobs: int | None = None) -> Report:
-    """Both tables and their details; everything runs in this process, whatever `jobs`."""
+def value_learners(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
+    """Both tables and their details; everything runs in this process, whatever `running` says."""
     data_sets, episodes, restarts = QUICK if quick else FULL
     tasks = [TumorTask(data_set=seed + number, episodes=episodes) for number in range(data_sets)]
     command = f"python -m poela.experiments.value_learners{' --quick' if quick else ''}"
