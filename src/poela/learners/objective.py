@@ -1,4 +1,7 @@
-"""The learning objective, as in the paper: SNTIS minus λ times the root of its estimated variance (equation CRM)."""
+"""The learning objective, as in the paper: SNTIS minus λ times the root of its estimated variance (equation CRM).
+
+Sums run over the last axis, the episodes; axes before it are policies that are learned side by side.
+"""
 
 import math
 
@@ -11,7 +14,7 @@ TINY = 1e-12  # below this the root has no usable slope
 def truncated_weights(log_weights: Tensor, truncation: float) -> Tensor:
     """min(∏W, M) for each episode, up to one common factor that SNTIS and its variance do not see."""
     truncated = log_weights.clamp(max=math.log(truncation))
-    return torch.exp(truncated - truncated.detach().max())
+    return torch.exp(truncated - truncated.detach().amax(dim=-1, keepdim=True))
 
 
 def sntis(weights: Tensor, returns: Tensor) -> Tensor:
@@ -20,18 +23,19 @@ def sntis(weights: Tensor, returns: Tensor) -> Tensor:
     >>> sntis(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 4.0]))
     tensor(3.)
     """
-    return (returns * weights).sum() / weights.sum()
+    return (returns * weights).sum(dim=-1) / weights.sum(dim=-1)
 
 
 def variance_of_sntis(weights: Tensor, returns: Tensor) -> Tensor:
     """The normal approximation (Owen 2013, equation 9.9): Σ (r − v)²·w² / (Σ w)²."""
-    return ((returns - sntis(weights, returns)) ** 2 * weights**2).sum() / weights.sum() ** 2
+    deviations = returns - sntis(weights, returns)[..., None]
+    return (deviations**2 * weights**2).sum(dim=-1) / weights.sum(dim=-1) ** 2
 
 
-def crm_objective(log_weights: Tensor, returns: Tensor, truncation: float, variance_penalty: float) -> Tensor:
-    """v_SNTIS(π) − λ·sqrt(Var(v_SNTIS(π))), to be maximised."""
+def crm_objective(log_weights: Tensor, returns: Tensor, truncation: float, variance_penalty: float | Tensor) -> Tensor:
+    """v_SNTIS(π) − λ·sqrt(Var(v_SNTIS(π))), to be maximised; for weights [K, n] of K policies, that of each."""
     weights = truncated_weights(log_weights, truncation)
     value = sntis(weights, returns)
-    if variance_penalty == 0:
+    if isinstance(variance_penalty, float | int) and variance_penalty == 0:
         return value
     return value - variance_penalty * variance_of_sntis(weights, returns).clamp(min=TINY).sqrt()

@@ -53,12 +53,7 @@ class TrainingBatch:
         cls, train: Trajectories, eligible: BoolArray, discount: float, remembers: bool, device: torch.device
     ) -> "TrainingBatch":
         """The log as tensors; refuses one in which no episode can have any weight."""
-        logged_eligible = np.take_along_axis(eligible, train.actions[:, None], axis=1)[:, 0]
-        if not np.logical_and.reduceat(logged_eligible, train.offsets[:-1]).any():
-            raise InputError(
-                f"every one of the {train.n_episodes} training episodes takes an ineligible action at some step, "
-                "so all importance weights are zero: loosen the rule"
-            )
+        logged_eligible = refuse_no_weight(train, eligible)
         rows = np.arange(train.n_steps) if remembers else np.flatnonzero(eligible.sum(axis=1) > 1)
         packing = Packing.of(train.offsets, device) if remembers else None
 
@@ -78,7 +73,7 @@ class TrainingBatch:
                 np.where(logged_eligible, 0.0, -np.inf), dtype=torch.float32, device=device
             ),
             log_propensities=torch.tensor(np.log(train.logged_propensities), device=device),
-            targets=_cloning_targets(train, eligible, device),
+            targets=cloning_targets(train, eligible, device),
             returns=torch.tensor(train.returns(discount), device=device),
             lengths=torch.tensor(train.lengths, device=device),
             offsets=train.offsets,
@@ -131,7 +126,19 @@ def _episode_sums(values: Tensor, lengths: Tensor) -> Tensor:
     return torch.segment_reduce(values, "sum", lengths=lengths)
 
 
-def _cloning_targets(train: Trajectories, eligible: BoolArray, device: torch.device) -> Tensor | None:
+def refuse_no_weight(train: Trajectories, eligible: BoolArray) -> BoolArray:
+    """Whether the logged action of each step [N] is eligible; refuses a rule that leaves no episode any weight."""
+    logged_eligible: BoolArray = np.take_along_axis(eligible, train.actions[:, None], axis=1)[:, 0]
+    if not np.logical_and.reduceat(logged_eligible, train.offsets[:-1]).any():
+        raise InputError(
+            f"every one of the {train.n_episodes} training episodes takes an ineligible action at some step, "
+            "so all importance weights are zero: loosen the rule"
+        )
+    return logged_eligible
+
+
+def cloning_targets(train: Trajectories, eligible: BoolArray, device: torch.device) -> Tensor | None:
+    """The behavior probabilities [N, A] over eligible actions; None where only those of logged actions are known."""
     if train.propensities is None or train.propensities.ndim == 1:
         return None
     targets: FloatArray = np.where(eligible, train.propensities, 0.0)

@@ -1,0 +1,130 @@
+"""A stack learns what its members learn one after the other."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from poela.core.errors import InputError, TrainingError
+from poela.data.trajectories import Trajectories
+from poela.learners.learner import Learner
+from poela.learners.policy_gradient import POCRM, POELA, POMu
+from poela.learners.q_learning import BCQ, CQL, PQL
+from poela.learners.stacked import Member, fit_stacked, in_parts, stack_key
+from poela.networks.modules import MLP, NetworkShape
+from poela.networks.stack import Stack
+from poela.simulators.registry import simulate
+
+FEW: dict[str, Any] = {"steps": 12, "hidden": (8, 8), "checkpoints": 3, "device": "cpu"}
+GRADIENT: dict[str, Any] = {**FEW, "warm_start_steps": 8, "warm_start_episodes": 5, "learning_rate": 1e-2}
+
+
+@pytest.fixture(scope="module")
+def logs() -> Trajectories:
+    """Episodes of different lengths."""
+    whole = simulate("tumor", episodes=30, seed=0)
+    ends = whole.offsets[1:] - np.arange(whole.n_episodes) % 7
+    keep = [np.arange(start, end) for start, end in zip(whole.offsets[:-1], ends, strict=True)]
+    rows = np.concatenate(keep)
+    assert whole.propensities is not None
+    return Trajectories(
+        whole.contexts[rows],
+        whole.actions[rows],
+        whole.rewards[rows],
+        np.cumsum([0, *map(len, keep)]),
+        propensities=whole.propensities[rows],
+    )
+
+
+POLICY_GRADIENTS = [
+    Member(POELA(radius=0.5, variance_penalty=0.0, **GRADIENT), 0),
+    Member(POELA(radius=2.0, variance_penalty=1.0, **GRADIENT), 7),
+    Member(POMu(minimum_probability=0.1, **GRADIENT), 0),
+    Member(POCRM(variance_penalty=0.3, **GRADIENT), 7),
+]
+Q_FUNCTIONS = [
+    Member(BCQ(threshold=0.0, **FEW), 0),
+    Member(BCQ(threshold=0.3, **FEW), 5),
+    Member(PQL(threshold=0.0, density="nearest", percentile=20.0, **FEW), 5),
+    Member(CQL(conservatism=0.5, **FEW), 0),
+]
+
+
+@pytest.mark.parametrize("members", [POLICY_GRADIENTS, Q_FUNCTIONS], ids=["policy gradients", "Q functions"])
+def test_a_stack_learns_the_same_policies_as_its_members_alone(members: list[Member], logs: Trajectories) -> None:
+    together = fit_stacked(members, logs)
+    for member, learned in zip(members, together, strict=True):
+        alone = list(member.learner.fit_path(logs, member.seed))
+        assert learned.error is None
+        assert [c.step for c in learned.checkpoints] == [c.step for c in alone] == [4, 8, 12]
+        for ours, theirs in zip(learned.checkpoints, alone, strict=True):
+            scores = ours.policy.scores(logs.contexts, None)
+            np.testing.assert_allclose(scores, theirs.policy.scores(logs.contexts, None), rtol=1e-3, atol=1e-4)
+            assert (ours.policy.probabilities(logs.contexts)[~ours.policy.eligibility.mask(logs.contexts)] == 0).all()
+
+
+def test_warm_start_without_last_steps_and_without_known_probabilities(logs: Trajectories) -> None:
+    member = Member(POCRM(**{**GRADIENT, "warm_start_last_steps": False, "steps": 1}), 3)
+    assert logs.propensities is not None
+    only_logged = logs.with_propensities(logs.propensities[np.arange(logs.n_steps), logs.actions])
+    for known in (logs, only_logged):
+        (learned,) = fit_stacked([member], known)
+        expected = member.learner.fit(known, seed=3).scores(known.contexts, None)
+        found = learned.checkpoints[-1].policy.scores(known.contexts, None)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_members_do_not_depend_on_their_company(logs: Trajectories) -> None:
+    large, small = fit_stacked(POLICY_GRADIENTS, logs)[1], fit_stacked(POLICY_GRADIENTS[1:2], logs)[0]
+    found, expected = (x.checkpoints[-1].policy.probabilities(logs.contexts) for x in (large, small))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_one_that_breaks_down_stops_alone(logs: Trajectories) -> None:
+    wild = Member(CQL(conservatism=float("inf"), **FEW), 0)
+    steady, broken = fit_stacked([Q_FUNCTIONS[0], wild], logs)
+    assert isinstance(broken.error, TrainingError)
+    assert len(broken.checkpoints) < 3
+    assert steady.error is None
+    assert len(steady.checkpoints) == 3
+
+
+def test_what_a_member_cannot_do_is_said_of_it_alone(logs: Trajectories) -> None:
+    decided = Member(POMu(minimum_probability=0.2, **GRADIENT), 0)
+    fine, warned = fit_stacked([POLICY_GRADIENTS[0], decided], logs)
+    assert fine.error is None
+    assert not fine.warnings
+    assert "nothing to learn" in warned.warnings[0]
+    learned, refused = fit_stacked([Q_FUNCTIONS[0], Member(PQL(percentile=200.0, **FEW), 0)], logs)
+    assert learned.error is None
+    assert "percentile is 200.0" in str(refused.error)
+
+
+@pytest.mark.parametrize("other", [POCRM(**{**GRADIENT, "steps": 5}), BCQ(**FEW), POCRM(**GRADIENT, network="gru")])
+def test_unlike_learners_are_refused(other: Learner, logs: Trajectories) -> None:
+    assert stack_key(other) != stack_key(POLICY_GRADIENTS[0].learner)
+    with pytest.raises(InputError, match="cannot be trained as one stack"):
+        fit_stacked([POLICY_GRADIENTS[0], Member(other, 0)], logs)
+
+
+def test_a_stack_gives_back_its_networks() -> None:
+    shape = NetworkShape("mlp", 3, 2, (4, 5), relu_outputs=True)
+    networks = [network for network in map(shape.build, range(3)) if isinstance(network, MLP)]
+    contexts = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    stack = Stack(networks)
+    assert len(stack) == 3
+    for before, after, logits in zip(networks, stack.members(), stack.logits(contexts), strict=True):
+        for name, weight in before.weights().items():
+            np.testing.assert_array_equal(weight, after.weights()[name])
+        torch.testing.assert_close(logits, before.along(contexts, torch.zeros(0), None))
+    with torch.no_grad():
+        stack.weights[0][1] = torch.nan
+    assert stack.broken().tolist() == [False, True, False]
+
+
+def test_parts_hold_every_member_once() -> None:
+    members = [Member(POCRM(), seed) for seed in range(7)]
+    parts = list(in_parts(members, 3))
+    assert sorted(member.seed for part in parts for member in part) == list(range(7))
+    assert max(map(len, parts)) <= 3
