@@ -187,15 +187,6 @@ def test_a_constant_feature_does_not_break_standard_scaling() -> None:
     np.testing.assert_array_equal(distances, [[0.0, 2.0]])
 
 
-def test_known_distances_are_not_computed_again(logs: Trajectories) -> None:
-    contexts = [[0.0, 0.0], [3.0, 0.0]]
-    fitted = Radius(1.0).fit(logs)
-    known = fitted.distances(contexts)
-    np.testing.assert_array_equal(fitted.resolve(contexts, distances=known).mask, fitted.mask(contexts))
-    far = fitted.resolve(contexts, distances=known + 5)
-    assert far.n_stranded == 2
-
-
 @pytest.mark.parametrize(
     ("contexts", "words"),
     [

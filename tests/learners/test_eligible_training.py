@@ -5,9 +5,10 @@ import gc
 import numpy as np
 import pytest
 
+from poela.core import remembered
 from poela.data.trajectories import Trajectories
+from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.rules import Eligibility
-from poela.learners import eligible_training
 from poela.learners.eligible_training import eligible_in_training
 
 
@@ -29,10 +30,20 @@ def test_masks_equal_those_of_the_rule_alone(other: dict[str, object]) -> None:
 def test_distances_are_measured_once_and_go_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     data = logs()
     eligible_in_training(Eligibility(radius=0.1), data, None)
-    held = len(eligible_training._distances)
+    held = len(remembered._known)
     fitted = Eligibility(radius=0.1).fit(data)
-    monkeypatch.setattr(type(fitted), "distances", lambda *args: pytest.fail("measured again"))
+    monkeypatch.setattr(LoggedContexts, "squared_distances", lambda *args: pytest.fail("measured again"))
     eligible_in_training(Eligibility(radius=0.7), data, None)
+    with pytest.raises(pytest.fail.Exception):
+        eligible_in_training(Eligibility(radius=0.7), logs(), None)
     del data, fitted
     gc.collect()
-    assert len(eligible_training._distances) < held
+    assert len(remembered._known) < held
+
+
+def test_behaviors_are_not_mistaken_for_each_other() -> None:
+    data = logs()
+    for chances in ([0.9, 0.05, 0.05], [0.05, 0.9, 0.05]):
+        known = data.with_propensities(np.tile(chances, (60, 1)))
+        mask = Eligibility(minimum_probability=0.5).fit(known).along(data).mask
+        np.testing.assert_array_equal(mask, np.tile(np.array(chances) > 0.5, (60, 1)))

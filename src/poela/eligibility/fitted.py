@@ -9,6 +9,9 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, first_bad, readonly
 from poela.core.errors import InputError
+from poela.core.policy import LoggedSteps
+from poela.core.ragged import step_numbers
+from poela.core.remembered import remembered
 from poela.core.storage import Stored
 from poela.data.trajectories import ActionName, Trajectories
 from poela.eligibility.explanation import Explanation, explain
@@ -59,17 +62,30 @@ class FittedEligibility:
         """Which actions may be taken [N, A]: at least one for each context, by the fallback where need be."""
         return self.resolve(contexts, steps).mask
 
-    def resolve(
-        self, contexts: ArrayLike, steps: ArrayLike | None = None, distances: FloatArray | None = None
-    ) -> Eligible:
-        """The mask, where the fallback acted, and what to follow there; `distances`, where they are known already."""
-        checked, step_numbers = self._checked(contexts, steps)
+    def resolve(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> Eligible:
+        """The mask, where the fallback acted, and what to follow there."""
+        checked, numbers = self._checked(contexts, steps)
         rule = self.settings
         probabilities = self.behavior_probabilities(checked) if rule.asks_behavior else None
-        if rule.radius is None:
-            distances = None
-        elif distances is None:
-            distances = self._distances(checked, step_numbers)
+        distances = None if rule.radius is None else self._distances(checked, numbers)
+        return self._resolved(checked, distances, probabilities)
+
+    def along(self, logs: LoggedSteps) -> Eligible:
+        """The same along logged episodes; what takes long is done once for each log, whatever the radius."""
+        rule, checked = self.settings, self._checked(logs.contexts, step_numbers(logs.offsets))
+        distances = probabilities = None
+        if rule.radius is not None:
+            kind = replace(rule, radius=None, minimum_probability=None, relative_probability=None)
+            source = None if self.logged is None else self.logged.contexts
+            distances = remembered(logs, kind, source, lambda: self._distances(*checked))
+        if rule.asks_behavior:
+            probabilities = remembered(logs, "behavior", self.behavior, lambda: self.behavior_probabilities(checked[0]))
+        return self._resolved(checked[0], distances, probabilities)
+
+    def _resolved(
+        self, checked: Float32Array, distances: FloatArray | None, probabilities: FloatArray | None
+    ) -> Eligible:
+        rule = self.settings
         probable = np.ones((len(checked), self.n_actions), bool)
         if probabilities is not None:
             probable = rule.probable(probabilities)

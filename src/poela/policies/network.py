@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.policy import Actor, LoggedSteps
-from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
 from poela.networks.modules import GRU, Network, NetworkShape
 from poela.networks.outputs import outputs_along, outputs_at
@@ -58,7 +57,7 @@ class RecurrentPolicy(NetworkPolicy):
         """[N, A] along logged episodes."""
         contexts = self.checked(trajectories.contexts)
         scores = outputs_along(self.network, contexts, trajectories.actions, trajectories.offsets)
-        return self.ruled(scores, contexts, step_numbers(trajectories.offsets))
+        return self.ruled(scores, self.eligibility.along(trajectories))
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once, remembering each."""
@@ -78,7 +77,8 @@ class _RecurrentActor:
     def probabilities(self, contexts: Float32Array) -> FloatArray:
         rows = self._policy.checked(contexts)
         logits, self._next_memory = self._network.step(torch.tensor(rows), self._previous, self._memory)
-        return self._policy.ruled(logits.double().numpy(), rows, np.full(len(rows), self._step))
+        eligible = self._policy.eligibility.resolve(rows, np.full(len(rows), self._step))
+        return self._policy.ruled(logits.double().numpy(), eligible)
 
     def record(self, actions: IntArray) -> None:
         self._memory = self._next_memory

@@ -54,11 +54,12 @@ class RuledPolicy(ABC):
         """[N, A]; `steps` (each row's step number) is needed only by rules and policies that look at it."""
         rows = self.checked(contexts)
         numbers = None if steps is None else np.asarray(steps, np.int64)
-        return self.ruled(self.scores(rows, numbers), rows, numbers)
+        return self.ruled(self.scores(rows, numbers), self.eligibility.resolve(rows, numbers))
 
     def along(self, trajectories: LoggedSteps) -> FloatArray:
         """[N, A] along logged episodes."""
-        return self.probabilities(trajectories.contexts, step_numbers(trajectories.offsets))
+        scores = self.scores(self.checked(trajectories.contexts), step_numbers(trajectories.offsets))
+        return self.ruled(scores, self.eligibility.along(trajectories))
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once."""
@@ -74,8 +75,7 @@ class RuledPolicy(ABC):
 
     def stranded(self, trajectories: LoggedSteps) -> BoolArray:
         """Which steps [N] had nothing eligible nearby, so that the rule's fallback acted."""
-        eligible = self.eligibility.resolve(trajectories.contexts, step_numbers(trajectories.offsets))
-        return eligible.stranded
+        return self.eligibility.along(trajectories).stranded
 
     def save(self, directory: str | Path, include_contexts: str = "all") -> None:
         """Write the policy as JSON and safetensors.
@@ -87,9 +87,8 @@ class RuledPolicy(ABC):
 
         save_policy(self, Path(directory), include_contexts)
 
-    def ruled(self, scores: FloatArray, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
+    def ruled(self, scores: FloatArray, eligible: Eligible) -> FloatArray:
         """Probabilities under the rule; where the fallback is to follow the logging policy, they are its own."""
-        eligible = self.eligibility.resolve(contexts, steps)
         return _followed(self.choose(scores, eligible.mask), eligible)
 
     def checked(self, contexts: ArrayLike) -> Float32Array:

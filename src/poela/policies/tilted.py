@@ -10,6 +10,7 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.policy import Actor, LoggedSteps, as_policy
 from poela.core.ragged import step_numbers
+from poela.core.remembered import remembered
 from poela.core.storage import Stored
 from poela.data.history import HistoryFeatures, HistoryRecord
 from poela.policies.ruled import RuledPolicy, greedy, softmax
@@ -50,8 +51,11 @@ class TiltedPolicy(RuledPolicy):
         features = rows
         if self.history is not None:
             features = self.history.of(rows, trajectories.actions, trajectories.offsets)
-        scores = self.tilted(self.values.q_at(features, steps), as_policy(self.behavior).along(trajectories))
-        return self.ruled(scores, rows, steps)
+        behavior = remembered(
+            trajectories, "along", self.behavior, lambda: as_policy(self.behavior).along(trajectories)
+        )
+        scores = self.tilted(self.values.q_at(features, steps), behavior)
+        return self.ruled(scores, self.eligibility.along(trajectories))
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once, counting steps and remembering what the values look at."""
@@ -118,7 +122,7 @@ class _TiltedActor:
         features = rows if self._record is None else self._record.features(rows)
         steps = np.full(len(rows), self._step)
         scores = self._policy.tilted(self._policy.values.q_at(features, steps), self._behavior.probabilities(rows))
-        return self._policy.ruled(scores, rows, steps)
+        return self._policy.ruled(scores, self._policy.eligibility.resolve(rows, steps))
 
     def record(self, actions: IntArray) -> None:
         self._behavior.record(actions)
