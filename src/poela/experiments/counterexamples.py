@@ -68,7 +68,7 @@ def counterexamples(out: Path, quick: bool = True, seed: int = 0, running: Runni
         _shares_table(found[False][-1], repeats, command),
         _bandit_table(repeats, seed, command),
     )
-    _figure(found[False], out / "counterexamples.svg")
+    _figure(found[False], out / "counterexamples")
     return Report("counterexamples", tables).write(out)
 
 

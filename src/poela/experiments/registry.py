@@ -26,6 +26,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "values": Experiment(
         "poela.experiments.value_learners:value_learners", "BCQ, PQL, CQL and FittedQ's path on tumor logs"
     ),
+    "sepsis": Experiment(
+        "poela.experiments.sepsis:sepsis", "learners on simulated sepsis logs, beside the truth: six tables and figures"
+    ),
     "cartpole": Experiment("poela.experiments.cartpole:cartpole", "five learners on CartPole logs: four tables"),
     "counterexamples": Experiment(
         "poela.experiments.counterexamples:counterexamples", "the paper's small examples: episodes needed against H"

@@ -1,0 +1,135 @@
+"""Every learner beside the logging policy, in truth and by its estimate; and what a default study hands back."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from poela.core.storage import read_json, write_json
+from poela.experiments.published.records import NO_PENALTY
+from poela.experiments.results import Cell, ResultTable
+from poela.experiments.running import Running
+from poela.experiments.sepsis_policies import Examined, Examiner, logging_truth
+from poela.experiments.sepsis_studies import LEAST_ESS, PROTOCOLS, UNLIMITED, Size, default_study
+from poela.simulators.sepsis import Sepsis
+from poela.simulators.sepsis_truth import SepsisTruth, sepsis_value
+
+LOST = 2.0  # standard errors below the logging policy
+FROM_LOGGING = "standard errors from the clinicians"
+MISLEADS = "says better, is worse"
+CAUGHT, MISSED = "yes, caught", "yes, not caught"
+
+
+def beside_table(examiner: Examiner, command: str) -> ResultTable:
+    """Each learner's own choice with own care: its truth, its estimate, and whether the verdict can be believed."""
+    logging, variant = examiner.logging(), examiner.own.task.variant
+    rows = [_row(item, logging, least) for item, least in _chosen(examiner)]
+    notes = (
+        f"chosen by validation SNTIS among all checkpoints, with an effective sample size of {LEAST_ESS:.1%} of the "
+        "validation episodes or more; where no policy of a learner has that, with any",
+        f"{MISLEADS}: the truth is more than {LOST:g} standard errors below the clinicians', the estimate above their "
+        "mean return on the same test logs; caught: the verdict is not 'trust'",
+        f"{examiner.own.study.document['data']['propensities']}",
+    )
+    title = f"Sepsis, {variant}: every learner beside the clinicians"
+    return ResultTable(title, [_row(logging, logging, ""), *rows], command, notes)
+
+
+def _chosen(examiner: Examiner) -> Iterator[tuple[Examined, str]]:
+    for name, items in examiner.own.own.items():
+        for least, selection in ((f"{LEAST_ESS:.1%}", PROTOCOLS["best"]), ("any", UNLIMITED["best"])):
+            chosen = examiner.own.chosen(items, selection)
+            if chosen is not None and name != NO_PENALTY:
+                yield examiner.examined(chosen, name, "best"), least
+                break
+
+
+def _row(item: Examined, logging: Examined, least: str) -> dict[str, Cell]:
+    beyond = 0.0 if item is logging else item.beyond(logging)
+    return {
+        "learner": item.learner,
+        "true value": item.truth.value,
+        "its error": item.truth.standard_error,
+        FROM_LOGGING: beyond,
+        "SNTIS": item.estimate.value,
+        "± SNTIS": item.estimate.standard_error,
+        "ESS": item.estimate.ess,
+        "verdict": item.estimate.verdict,
+        MISLEADS: misleads(item, logging),
+        "least ESS": least,
+        "chosen": item.chosen,
+    }
+
+
+def misleads(item: Examined, logging: Examined) -> str:
+    """Whether a policy is worse than the logging policy while its estimate says better, and the verdict warns."""
+    worse = item is not logging and item.beyond(logging) < -LOST
+    if not (worse and item.estimate.value > logging.estimate.value):
+        return "no"
+    return MISSED if item.estimate.verdict == "trust" else CAUGHT
+
+
+def closing(tables: Sequence[ResultTable]) -> str:
+    """Which learners lose while their estimate looks fine, and how many of them the verdict catches.
+
+    >>> rows = [{"learner": name, FROM_LOGGING: -3.0, MISLEADS: how} for name, how in (("A", CAUGHT), ("B", "no"))]
+    >>> print(closing([ResultTable("Sepsis, harmful: every learner beside the clinicians", rows, "")]))
+    Sepsis, harmful: of 2 learners 2 are more than 2 standard errors below the clinicians (A, B).
+    The estimates of 1 say the contrary (A); the verdict catches 1 of 1.
+    """
+    lines = []
+    for table in tables:
+        if MISLEADS not in table.columns:
+            continue
+        learned = [row for row in table.rows if row.get("least ESS") != ""]
+        worse = [str(row["learner"]) for row in learned if float(str(row[FROM_LOGGING])) < -LOST]
+        fooled = {str(row["learner"]): row[MISLEADS] for row in learned if row[MISLEADS] != "no"}
+        caught = sum(how == CAUGHT for how in fooled.values())
+        lines.append(
+            f"{table.title.partition(':')[0]}: of {len(learned)} learners {len(worse)} are more than {LOST:g} standard "
+            f"errors below the clinicians{_listed(worse)}."
+        )
+        if fooled:
+            lines.append(
+                f"The estimates of {len(fooled)} say the contrary{_listed(list(fooled))}; "
+                f"the verdict catches {caught} of {len(fooled)}."
+            )
+        else:
+            lines.append("No estimate says the contrary.")
+    return "\n".join(lines)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
+
+
+def default_table(variant: str, out: Path, size: Size, seed: int, running: Running, command: str) -> ResultTable:
+    """What a study with default settings hands back, and what it is truly worth."""
+    study = default_study(variant, size, seed, out, running)
+    path = out / "examined" / f"{variant}-default.json"
+    if not path.exists():
+        found = sepsis_value(study.policy, Sepsis(variant), size.roll_outs, seed)
+        write_json(path, found._asdict())
+    truth, logging = SepsisTruth(**read_json(path)), logging_truth(variant, size, seed)
+    estimate = study.estimate
+    beyond = (truth.value - logging.value) / (truth.standard_error**2 + logging.standard_error**2) ** 0.5
+    row: dict[str, Cell] = {
+        "variant": variant,
+        "chosen": study.chosen_name,
+        "true value": truth.value,
+        "its error": truth.standard_error,
+        "the clinicians' true value": logging.value,
+        FROM_LOGGING: beyond,
+        "estimate": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "ESS": estimate.ess,
+        "verdict": estimate.verdict,
+        "reason": study.choice.reason,
+    }
+    lost = "is below the clinicians by more than" if beyond < -LOST else "is not below the clinicians by more than"
+    notes = (
+        f"learn(logs) on {size.default_episodes} episodes without propensities, default split; the policy {lost} "
+        f"{LOST:g} standard errors",
+        *([f"learners: {', '.join(size.default_learners)} only"] if size.default_learners else []),
+        str(study.document["data"]["propensities"]),
+    )
+    return ResultTable(f"Sepsis, {variant}: the policy of a default study", [row], command, notes)

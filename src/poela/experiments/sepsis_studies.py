@@ -1,0 +1,232 @@
+"""The studies behind the sepsis tables: which logs, which candidates, and each learner's own choice.
+
+Every study has a directory of its own, so several processes can work on different ones under the same `--out`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from poela.data.trajectories import Trajectories
+from poela.experiments.published.records import NO_PENALTY
+from poela.experiments.running import Running
+from poela.simulators.episodes import run
+from poela.simulators.sepsis import Sepsis, SepsisBehavior
+from poela.studies.candidates import Candidate, grid
+from poela.studies.defaults import default_candidates
+from poela.studies.selection import Scored, Selection, choose
+from poela.studies.study import Study
+
+# Whose probabilities stand in the weights; "own" is the model that predicts held-out actions best.
+BEHAVIORS = {"kNN": "knn", "BC": "clone", "BCRNN": "recurrent"}
+OWN = "own"
+NAMES = {
+    "poela": "POELA",
+    "pomu": "PO-mu",
+    "pocrm": "PO-CRM",
+    "bcq": "BCQ",
+    "pql": "PQL",
+    "cql": "CQL",
+    "fittedq": "FittedQ",
+    "clone": "Clone",
+}
+# A share, so that smaller versions can choose too: 200 of 3,000 validation episodes, as in the paper.
+LEAST_ESS = 200 / 3000
+PROTOCOLS = {name: Selection("sntis", name, min_ess=LEAST_ESS) for name in ("final", "best")}
+UNLIMITED = {name: Selection("sntis", name) for name in ("final", "best")}
+
+RADII = (0.4, 0.6, 0.8, 1.0)
+PENALTIES = (0.0, 0.1, 1.0, 10.0)
+PROBABILITIES = (0.01, 0.02, 0.05, 0.1)
+THRESHOLDS = (0.0, 0.01, 0.05, 0.1, 0.3, 0.5)
+# With own care, each policy-gradient learner has eight settings, so that none is tuned harder.
+FEW_PENALTIES = (0.0, 1.0)
+MANY_PENALTIES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+CONSERVATISM = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+LOWEST_VALUE = 0.0  # v_min of PQL on this task
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is done."""
+
+    episodes: tuple[int, int, int] = (9000, 3000, 3000)  # to learn from, to choose by, to test with
+    restarts: int = 3
+    roll_outs: int = 20_000
+    hidden: tuple[int, int] = (256, 256)
+    steps: int = 1000  # of policy gradients; Q-learning takes ten times as many
+    checkpoints: int = 20
+    fewer: int = 1  # every so many candidates of each learner are tried
+    behaviors: tuple[str, ...] = tuple(BEHAVIORS)  # of the paper's tables
+    own: str = "auto"
+    default_episodes: int = 15_000
+    default_learners: tuple[str, ...] | None = None  # None: all that a default study tries
+
+
+FULL = Size()
+QUICK = Size(
+    episodes=(300, 150, 150),
+    restarts=1,
+    roll_outs=500,
+    hidden=(32, 32),
+    steps=30,
+    checkpoints=3,
+    fewer=5,
+    behaviors=("kNN",),
+    own="multinomial",
+    default_episodes=300,
+    default_learners=("clone",),
+)
+
+
+@dataclass(frozen=True)
+class SepsisTask:
+    """One data set with one model of the logging policy."""
+
+    variant: str = "harmless"
+    behavior: str = "kNN"
+    seed: int = 0
+
+    @property
+    def simulator(self) -> Sepsis:
+        """The environment."""
+        return Sepsis(self.variant)
+
+    @property
+    def directory(self) -> str:
+        """Where its study is kept.
+
+        >>> SepsisTask("harmful", "BC").directory
+        'harmful-bc'
+        """
+        return f"{self.variant}-{self.behavior.lower()}"
+
+    def logs(self, size: Size) -> tuple[Trajectories, Trajectories, Trajectories]:
+        """Logs to learn from, to choose by and to test with; the clinicians' probabilities stay hidden."""
+        train, validation, test = (
+            run(self.simulator, SepsisBehavior(), n, seed=(self.seed, role)).with_propensities(None)
+            for role, n in enumerate(size.episodes)
+        )
+        return train, validation, test
+
+
+def candidates_of(size: Size, behavior: str) -> list[Candidate]:
+    """The paper's grids for its behavior models; for "own" ours, with more learners.
+
+    >>> [len(candidates_of(FULL, behavior)) for behavior in ("kNN", "BC", OWN)]
+    [36, 36, 47]
+    """
+    common = {"hidden": (size.hidden,), "checkpoints": (size.checkpoints,)}
+    gradient = {**common, "steps": (size.steps,), "warm_start_steps": (max(size.steps // 2, 1),)}
+    values = {**common, "steps": (10 * size.steps,), "batch_size": (100,)}
+    density = {**values, "density_steps": (10 * size.steps,), "lowest_value": (LOWEST_VALUE,)}
+    learners = [
+        *(_own_care(gradient, values) if behavior == OWN else _as_published(behavior, gradient)),
+        grid("bcq", threshold=THRESHOLDS, **values),
+        grid("pql", threshold=THRESHOLDS, **density),
+    ]
+    return [candidate for own in learners for candidate in own[:: size.fewer]]
+
+
+def _as_published(behavior: str, gradient: dict[str, Any]) -> list[list[Candidate]]:
+    """Where kNN gives an action probability 0, the paper bars it for every policy-gradient learner."""
+    radius = {"radius": RADII, "variance_penalty": PENALTIES, "fallback": ("all",)}
+    overlap = {"minimum_probability": (0.0,)}
+    unruled = grid("pocrm", variance_penalty=PENALTIES, **gradient)
+    if behavior == "kNN":
+        radius |= overlap
+        unruled = grid("pomu", variance_penalty=PENALTIES, **overlap, **gradient)
+    return [
+        grid("poela", **radius, **gradient),
+        grid("pomu", minimum_probability=PROBABILITIES, variance_penalty=(0.0,), **gradient),
+        unruled,
+    ]
+
+
+def _own_care(gradient: dict[str, Any], values: dict[str, Any]) -> list[list[Candidate]]:
+    return [
+        grid("poela", radius=RADII, variance_penalty=FEW_PENALTIES, **gradient),
+        grid("pomu", minimum_probability=PROBABILITIES, variance_penalty=FEW_PENALTIES, **gradient),
+        grid("pocrm", variance_penalty=MANY_PENALTIES, **gradient),
+        grid("cql", conservatism=CONSERVATISM, **values),
+        grid("fittedq", history=(0, 2), backup=("max", "soft")),
+        [Candidate("clone")],
+    ]
+
+
+def name_of(candidate: Candidate) -> str:
+    """The learner as tables name it: PO-mu that asks for no more than overlap is PO-CRM.
+
+    >>> name_of(Candidate("pomu", {"minimum_probability": 0.0})), name_of(Candidate("pomu"))
+    ('PO-CRM', 'PO-mu')
+    """
+    if candidate.learner == "pomu" and candidate.settings.get("minimum_probability") == 0:
+        return NAMES["pocrm"]
+    return NAMES[candidate.learner]
+
+
+@dataclass(frozen=True, eq=False)
+class SepsisStudy:
+    """A finished study of the experiment."""
+
+    task: SepsisTask
+    size: Size
+    study: Study
+
+    @cached_property
+    def own(self) -> dict[str, list[Scored]]:
+        """The policies of each learner, and those of POELA without a variance penalty."""
+        found: dict[str, list[Scored]] = {}
+        for item in self.study.scored:
+            candidate = self.candidate(item)
+            found.setdefault(name_of(candidate), []).append(item)
+            if candidate.learner == "poela" and candidate.settings["variance_penalty"] == 0:
+                found.setdefault(NO_PENALTY, []).append(item)
+        return found
+
+    def candidate(self, item: Scored) -> Candidate:
+        """What a policy was learned with."""
+        return self.study.asked_candidate(item.run_id)
+
+    def chosen(self, items: list[Scored], selection: Selection) -> Scored | None:
+        """The best of these policies on the validation logs; None where none qualifies."""
+        return choose(items, selection, self.study.document["data"]["validation_episodes"]).chosen
+
+
+def study_of(task: SepsisTask, size: Size, out: Path, running: Running) -> SepsisStudy:
+    """The study of a task: carried out, continued or, where it is finished, opened."""
+    directory, candidates = out / task.directory, candidates_of(size, task.behavior)
+    study = _finished(directory, candidates, size.restarts)
+    if study is None:
+        train, validation, _ = task.logs(size)
+        study = running.study(
+            train,
+            directory,
+            validation=validation,
+            candidates=candidates,
+            restarts=size.restarts,
+            seed=task.seed,
+            selection=PROTOCOLS["best"],
+            behavior=size.own if task.behavior == OWN else BEHAVIORS[task.behavior],
+        )
+    return SepsisStudy(task, size, study)
+
+
+def default_study(variant: str, size: Size, seed: int, out: Path, running: Running) -> Study:
+    """A study with default settings on one file of logs without propensities."""
+    directory = out / f"{variant}-default"
+    study = _finished(directory, default_candidates(size.default_learners), restarts=2)
+    if study is not None:
+        return study
+    logs = run(Sepsis(variant), SepsisBehavior(), size.default_episodes, seed=(seed, 3)).with_propensities(None)
+    return running.study(logs, directory, learners=size.default_learners, seed=seed)
+
+
+def _finished(directory: Path, candidates: list[Candidate], restarts: int) -> Study | None:
+    """A study that has come to its end, opened without fitting the behavior model once more."""
+    if not (directory / "choice.json").exists():
+        return None
+    study = Study.open(directory)
+    same = study.settings.candidates == tuple(candidates) and study.settings.restarts == restarts
+    return study if same and not study.left_out else None

@@ -1,0 +1,176 @@
+"""The paper's sepsis tables: final policies, best checkpoints, least effective sample sizes, radii, the trade-off."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from poela.data.trajectories import Trajectories
+from poela.evaluation.evaluate import evaluate
+from poela.experiments.comparison import compared
+from poela.experiments.figures import cloud_figure, line_figure
+from poela.experiments.published.records import NO_PENALTY, Number, PublishedTable
+from poela.experiments.published.sepsis import DELTA_STUDY, SEPSIS
+from poela.experiments.results import Cell, ResultTable
+from poela.experiments.sepsis_policies import Examined, Examiner
+from poela.experiments.sepsis_studies import LEAST_ESS, NAMES, PROTOCOLS, RADII, UNLIMITED
+from poela.studies.logging_policy import logging_policy
+from poela.studies.selection import Scored, Selection
+
+NOTES = (
+    "ours is a simulator on the public icu-sepsis matrices, not MIMIC-III itself: "
+    "agreement can be one of order, not of level",
+    "bounds: 5% and 95%, BCa; true value: by roll-outs, which the paper cannot give",
+    "the logging policy's model is fitted on training episodes, and gives the weights of test episodes too; "
+    "the paper's kNN is fitted on the test episodes themselves",
+)
+ABLATION = next(table for table in SEPSIS if table.label == "tab:sepsis_noess_result")
+LEARNERS = (*(NAMES[name] for name in ("poela", "pomu", "pocrm", "bcq", "pql")), NO_PENALTY)
+
+
+def published_tables(examiner: Examiner, command: str) -> Iterator[ResultTable]:
+    """Final policies and best checkpoints under one behavior model, beside the paper's."""
+    for paper in SEPSIS:
+        if paper.behavior != examiner.own.task.behavior or paper is ABLATION:
+            continue
+        chosen = examiner.chosen(paper.protocol)
+        examined = [examiner.examined(item, name, paper.protocol) for name, item in chosen.items()]
+        chosen_by = (
+            f"chosen by validation SNTIS among policies with an effective sample size of {LEAST_ESS:.1%} of the "
+            "validation episodes or more (the paper's 200)"
+        )
+        yield _beside(paper, [*examined, examiner.logging(paper.protocol)], (chosen_by, *NOTES), command)
+
+
+def ablation_tables(examiner: Examiner, command: str) -> Iterator[ResultTable]:
+    """The same choices without a least effective sample size: beside the paper's, and in both protocols."""
+    found = {
+        (protocol, limited): _chosen(examiner, selection)
+        for limited, selections in ((False, UNLIMITED), (True, PROTOCOLS))
+        for protocol, selection in selections.items()
+    }
+    yield _beside(ABLATION, found[ABLATION.protocol, False], ("no least effective sample size", *NOTES), command)
+    rows: list[dict[str, Cell]] = [
+        {
+            "protocol": protocol,
+            "least ESS": f"{LEAST_ESS:.1%}" if limited else "none",
+            "learner": item.learner,
+            "SNTIS": item.estimate.value,
+            "lower bound": item.estimate.low,
+            "upper bound": item.estimate.high,
+            "ESS": item.estimate.ess,
+            "verdict": item.estimate.verdict,
+            "true value": item.truth.value,
+            "its error": item.truth.standard_error,
+            "SNTIS - truth": item.estimate.value - item.truth.value,
+            "chosen": item.chosen,
+        }
+        for (protocol, limited), examined in found.items()
+        for item in examined
+    ]
+    yield ResultTable("Sepsis, behavior by kNN: with and without a least effective sample size", rows, command)
+
+
+def _chosen(examiner: Examiner, selection: Selection) -> list[Examined]:
+    chosen = {name: examiner.own.chosen(items, selection) for name, items in examiner.own.own.items()}
+    return [examiner.examined(item, name, selection.checkpoints) for name, item in chosen.items() if item is not None]
+
+
+def delta_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
+    """POELA by its radius: value and effective sample size on training and test logs, and the truth."""
+    train, _, _ = examiner.own.task.logs(examiner.own.size)
+    # As the study has them: each training episode is weighted by a model that has not seen it.
+    (annotated,) = logging_policy((train,), "knn", examiner.own.task.seed).parts
+    assert annotated is not None
+    numbers: list[Number] = []
+    for radius in RADII:
+        chosen = examiner.own.chosen(_with_radius(examiner, radius), PROTOCOLS["best"])
+        if chosen is not None:
+            numbers += _by_radius(examiner, chosen, f"{radius:.1f}", annotated)
+    _delta_figures(numbers, out)
+    notes = ("best checkpoints; a radius without a row has no policy with the least effective sample size", *NOTES)
+    return ResultTable(DELTA_STUDY.title, compared(DELTA_STUDY, numbers), command, notes)
+
+
+def _with_radius(examiner: Examiner, radius: float) -> list[Scored]:
+    own = examiner.own
+    return [item for item in own.own.get("POELA", []) if own.candidate(item).settings["radius"] == radius]
+
+
+def _by_radius(examiner: Examiner, item: Scored, radius: str, train: Trajectories) -> Iterator[Number]:
+    policy: Any = examiner.policy(item)
+    learned = evaluate(policy, train, interval=None)
+    tested = examiner.examined(item, radius, "best")
+    yield Number(radius, "", "training SNTIS", learned.value, learned.standard_error)
+    yield Number(radius, "", "training ESS", learned.ess)
+    yield Number(radius, "", "test SNTIS", tested.estimate.value, tested.estimate.standard_error)
+    yield Number(radius, "", "test ESS", tested.estimate.ess)
+    yield Number(radius, "", "true value", tested.truth.value, tested.truth.standard_error)
+
+
+def _delta_figures(numbers: Sequence[Number], out: Path) -> None:
+    def lines(*quantities: str) -> dict[str, tuple[list[float], list[float]]]:
+        ours = {name: [item for item in numbers if item.quantity == name] for name in quantities}
+        return {
+            f"{name}, {whose}": ([float(item.learner) for item in own], [item.value for item in own])
+            for name in quantities
+            for whose, own in (
+                ("paper", [item for item in DELTA_STUDY.numbers if item.quantity == name]),
+                ("ours", ours[name]),
+            )
+            if own
+        }
+
+    line_figure(out / "sepsis-radius-value", lines("training SNTIS", "test SNTIS", "true value"), x="δ", y="value")
+    line_figure(out / "sepsis-radius-ess", lines("training ESS", "test ESS"), x="δ", y="effective sample size")
+
+
+def trade_off_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
+    """Value against effective sample size on the validation logs: the best checkpoint of every run."""
+    own, on_frontier = examiner.own, _frontier(examiner)
+    best: dict[str, Scored] = {}
+    for item in own.study.scored:
+        value = item.metrics["sntis"]
+        before = best.get(item.run_id)
+        if value is not None and (before is None or value > (before.metrics["sntis"] or 0.0)):
+            best[item.run_id] = item
+    rows: list[dict[str, Cell]] = [
+        {
+            "learner": name,
+            "chosen": own.study.name_of(item),
+            "ESS": item.metrics["ess"],
+            "SNTIS": item.metrics["sntis"],
+            "on the frontier": (item.run_id, item.number) in on_frontier,
+        }
+        for name, items in own.own.items()
+        if name != NO_PENALTY
+        for item in items
+        if best.get(item.run_id) == item
+    ]
+    mean = own.study.document["logging_policy"]["value"]
+    clouds = {str(name): _column(rows, name, "ESS", "SNTIS") for name in dict.fromkeys(row["learner"] for row in rows)}
+    cloud_figure(out / "sepsis-trade-off", clouds, x="effective sample size", y="validation SNTIS", line=mean)
+    notes = (f"validation logs; the mean logged return there is {mean:.2f}", *NOTES[:1])
+    return ResultTable("Sepsis, behavior by kNN: effective sample size and value of every run", rows, command, notes)
+
+
+def _column(rows: Sequence[dict[str, Cell]], learner: Cell, *names: str) -> tuple[list[float], list[float]]:
+    across, up = ([float(str(row[name])) for row in rows if row["learner"] == learner] for name in names)
+    return across, up
+
+
+def _frontier(examiner: Examiner) -> set[tuple[str, int]]:
+    """The checkpoints that no other of the study beats in both."""
+    kept = {(row["run"], row["step"]) for row in examiner.own.study.frontier().to_pylist()}
+    return {
+        (item.run_id, item.number)
+        for item in examiner.own.study.scored
+        if (item.run_id, examiner.own.study.runs[item.run_id]["checkpoints"][item.number]["step"]) in kept
+    }
+
+
+def _beside(paper: PublishedTable, examined: Sequence[Examined], notes: tuple[str, ...], command: str) -> ResultTable:
+    missing = [name for name in LEARNERS if name not in {item.learner for item in examined}]
+    if missing:
+        notes = (f"no policy qualifies: {', '.join(missing)}", *notes)
+    rows = compared(paper, [number for item in examined for number in item.numbers()])
+    return ResultTable(paper.title, rows, command, notes)

@@ -1,0 +1,118 @@
+"""The sepsis experiment in miniature: grids, choices, tables, pictures, and what is kept."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poela.data.trajectories import Trajectories
+from poela.evaluation.evaluate import evaluate
+from poela.experiments import sepsis_policies
+from poela.experiments.published.sepsis import DELTA_STUDY
+from poela.experiments.running import Running
+from poela.experiments.sepsis import part, sepsis
+from poela.experiments.sepsis_actions import eligible_by_rule, severities
+from poela.experiments.sepsis_beside import CAUGHT, MISSED, misleads
+from poela.experiments.sepsis_policies import LOGGING, Examined
+from poela.experiments.sepsis_studies import FULL, OWN, PROTOCOLS, QUICK, SepsisTask, candidates_of, name_of
+from poela.simulators.sepsis_truth import SepsisTruth
+
+INLINE = Running(backend="inline")
+TINY = replace(QUICK, episodes=(40, 30, 30), roll_outs=20, steps=2, checkpoints=2, fewer=16, default_episodes=60)
+
+
+def test_paper_grids() -> None:
+    """Table of hyperparameters in the paper's appendix."""
+    settings = [(name_of(candidate), dict(candidate.settings)) for candidate in candidates_of(FULL, "kNN")]
+    by_learner = {name: [values for other, values in settings if other == name] for name, _ in settings}
+    assert {name: len(own) for name, own in by_learner.items()} == {
+        "POELA": 16,
+        "PO-mu": 4,
+        "PO-CRM": 4,
+        "BCQ": 6,
+        "PQL": 6,
+    }
+    assert {values["radius"] for values in by_learner["POELA"]} == {0.4, 0.6, 0.8, 1.0}
+    assert {values["variance_penalty"] for values in by_learner["PO-CRM"]} == {0, 0.1, 1, 10}
+    assert {values["minimum_probability"] for values in by_learner["PO-mu"]} == {0.01, 0.02, 0.05, 0.1}
+    assert {values["threshold"] for values in by_learner["PQL"]} == {0, 0.01, 0.05, 0.1, 0.3, 0.5}
+    assert {values["steps"] for values in by_learner["POELA"]} == {1000}
+    assert {(values["steps"], values["batch_size"]) for values in by_learner["BCQ"]} == {(10_000, 100)}
+    assert {values["hidden"] for _, values in settings} == {(256, 256)}
+    assert PROTOCOLS["final"].least_ess(3000) == pytest.approx(200)
+
+
+def test_own_care_is_equal() -> None:
+    names = [name_of(candidate) for candidate in candidates_of(FULL, OWN)]
+    assert {names.count(name) for name in ("POELA", "PO-mu", "PO-CRM")} == {8}
+    assert {names.count(name) for name in ("BCQ", "PQL", "CQL")} == {6}
+
+
+def test_logs_hide_the_clinicians() -> None:
+    parts = SepsisTask().logs(TINY)
+    assert [logs.n_episodes for logs in parts] == [40, 30, 30]
+    assert all(logs.propensities is None for logs in parts)
+
+
+def test_paper_part_and_nothing_is_done_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = part("kNN", tmp_path, TINY, 0, INLINE)
+    labels = [table.rows[0].get("table") for table in tables if table.rows]
+    assert labels[:3] == ["tab:sepsis_result_main", "tab:sepsis_result_checkpoint", "tab:sepsis_noess_result"]
+    assert any(table.title == DELTA_STUDY.title for table in tables)
+    clinicians = [row for row in tables[0].rows if row["learner"] == LOGGING]
+    assert {row["quantity"] for row in clinicians} == {"SNTIS", "upper bound", "lower bound", "ESS", "true value"}
+
+    def again(*_: Any) -> None:
+        raise AssertionError("a truth is found out twice")
+
+    monkeypatch.setattr(sepsis_policies, "sepsis_value", again)
+    monkeypatch.setattr(Running, "study", again)
+    assert part("kNN", tmp_path, TINY, 0, INLINE) == tables
+
+
+def test_report_of_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poela.experiments.sepsis.QUICK", replace(TINY, behaviors=()))
+    report = sepsis(tmp_path, running=INLINE)
+    harmless, harmful, *default = report.tables
+    for table in (harmless, harmful):
+        assert [row["learner"] for row in table.rows][:4] == [LOGGING, "POELA", "PO-mu", "PO-CRM"]
+    assert [table.rows[0]["variant"] for table in default] == ["harmless", "harmful"]
+    assert "Sepsis, harmful: of " in report.closing
+    assert (tmp_path / "sepsis.md").exists()
+
+
+def examined(value: float, truth: float, verdict: str) -> Examined:
+    logs = Trajectories([[0.0]] * 2, [0, 0], [value - 1, value + 1], [0, 1, 2])
+    estimate = replace(evaluate(None, logs, estimator="behavior", interval=None), verdict=verdict)
+    return Examined("POELA", "best", "", estimate, SepsisTruth(truth, 0.1))
+
+
+def test_a_policy_misleads_where_it_is_worse_and_its_estimate_better() -> None:
+    logging = examined(80.0, 78.0, "trust")
+    assert misleads(logging, logging) == "no"
+    assert misleads(examined(90.0, 70.0, "trust"), logging) == MISSED
+    assert misleads(examined(90.0, 70.0, "caution"), logging) == CAUGHT
+    assert misleads(examined(75.0, 70.0, "trust"), logging) == "no"  # its estimate tells
+    assert misleads(examined(90.0, 77.9, "trust"), logging) == "no"  # within two standard errors
+
+
+def test_eligible_actions_by_hand() -> None:
+    train = Trajectories([[0.0, 0.0], [2.0, 0.0]], [0, 1], [0, 0], [0, 2], n_actions=3)
+    patient = Trajectories([[1.0, 0.0], [0.0, 0.0]], [0, 1], [0, 0], [0, 2], n_actions=3)
+
+    class Model:
+        def probabilities(self, contexts: np.ndarray) -> np.ndarray:
+            return np.tile([0.935, 0.05, 0.015], (len(contexts), 1))
+
+    masks = eligible_by_rule(train, patient, Model())
+    # Mean squared differences: ½ to both at the first step; 0 and 2 at the second. Action 2 was never logged.
+    assert masks["δ = 0.4"].tolist() == [[False, False, False], [True, False, False]]
+    assert masks["δ = 0.6"].tolist() == [[True, True, False], [True, False, False]]
+    assert masks["μ ≥ 0.02"].tolist() == [[True, True, False]] * 2
+
+
+def test_every_step_has_one_severity() -> None:
+    _, _, test = SepsisTask().logs(TINY)
+    assert np.sum(list(severities(test).values()), axis=0).tolist() == [1] * test.n_steps
