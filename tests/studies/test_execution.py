@@ -52,8 +52,8 @@ def test_a_worker_that_dies_is_replaced_and_its_task_done_again(
     started = []
     start = execution._new_worker
 
-    def recorded(path: Path) -> object:
-        process = start(path)
+    def recorded(path: Path, use_gpu: bool) -> object:
+        process = start(path, use_gpu)
         started.append(process)
         if len(started) == 1:
             threading.Timer(0.2, lambda: os.kill(process.pid, signal.SIGKILL)).start()
@@ -87,7 +87,7 @@ def test_a_deadline_ends_workers_in_the_middle_of_their_work(material: Path) -> 
 
 
 def test_workers_leave_when_nobody_listens(material: Path) -> None:
-    process = execution._new_worker(material)
+    process = execution._new_worker(material, use_gpu=True)
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.close()

@@ -101,7 +101,28 @@ def test_resuming_with_other_logs_or_another_seed_is_refused(
         tiny_study(out=tmp_path / "study", resume=True, seed=1)
     other = tiny_logs.take(np.arange(50))
     with pytest.raises(InputError, match="not those that this study began with"):
-        poela.learn(other, candidates=tiny_candidates, out=tmp_path / "study", resume=True, backend="inline")
+        poela.learn(
+            other,
+            candidates=tiny_candidates,
+            out=tmp_path / "study",
+            selection=Selection(),
+            resume=True,
+            backend="inline",
+        )
+
+
+def test_a_study_by_sntis_needs_no_value_model_and_says_so(tiny_study: Run, tmp_path: Path) -> None:
+    study = tiny_study(out=tmp_path / "study")
+    assert {item.metrics["wdr"] for item in study.scored} == {None}
+    with pytest.raises(InputError, match="scored by sntis alone, so none can be chosen by wdr"):
+        tiny_study(out=tmp_path / "study", resume=True, selection=Selection("wdr"))
+    richer = tiny_study(out=tmp_path / "richer", selection=Selection("wdr"))
+    assert None not in {item.metrics["wdr"] for item in richer.scored}
+    for ours, theirs in zip(study.scored, richer.scored, strict=True):
+        assert ours.metrics["sntis"] == theirs.metrics["sntis"]
+    again = tiny_study(out=tmp_path / "richer", resume=True, restarts=3)
+    assert again.chosen_name == tiny_study(out=tmp_path / "three", restarts=3).chosen_name
+    assert None not in {item.metrics["wdr"] for item in again.scored}
 
 
 def test_only_one_process_at_a_time(tiny_study: Run, tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ def test_metrics_agree_with_evaluate() -> None:
         sntis.standard_error,
         sntis.ess,
     )
+    assert scorer._model is not None
     q = scorer._model.q(rows[None])[0]
 
     class Model:

@@ -43,7 +43,7 @@ def run_inline(tasks: Sequence[Task], material: Path, deadline: float | None = N
 
 
 def run_local(
-    tasks: Sequence[Task], material: Path, jobs: int, deadline: float | None = None
+    tasks: Sequence[Task], material: Path, jobs: int, deadline: float | None = None, use_gpu: bool = True
 ) -> Generator[Outcome, None, None]:
     """In `jobs` worker processes; outcomes come in the order in which they are ready.
 
@@ -53,7 +53,7 @@ def run_local(
     ready: queue.SimpleQueue[Outcome | PoelaError] = queue.SimpleQueue()
     for task in tasks:
         waiting.put(task)
-    hands = [_Hand(material, waiting, ready) for _ in range(min(jobs, len(tasks)))]
+    hands = [_Hand(material, waiting, ready, use_gpu) for _ in range(min(jobs, len(tasks)))]
     try:
         for hand in hands:
             hand.start()
@@ -75,12 +75,17 @@ class _Hand(threading.Thread):
     """A thread that owns one worker process and feeds it tasks."""
 
     def __init__(
-        self, material: Path, waiting: "queue.SimpleQueue[Task]", ready: "queue.SimpleQueue[Outcome | PoelaError]"
+        self,
+        material: Path,
+        waiting: "queue.SimpleQueue[Task]",
+        ready: "queue.SimpleQueue[Outcome | PoelaError]",
+        use_gpu: bool,
     ) -> None:
         super().__init__(daemon=True)
-        self._material, self._waiting, self._ready = material, waiting, ready
+        self._material, self._waiting, self._ready, self._use_gpu = material, waiting, ready, use_gpu
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
+        self._starting = threading.Lock()  # so that no worker is started behind the back of stop()
 
     def run(self) -> None:
         try:
@@ -94,7 +99,8 @@ class _Hand(threading.Thread):
 
     def stop(self) -> None:
         """Kill the worker: whatever it was doing is not needed any more."""
-        self._stopped = True
+        with self._starting:
+            self._stopped = True
         if self._process is not None:
             self._process.kill()
             if threading.current_thread() is not self:
@@ -104,8 +110,11 @@ class _Hand(threading.Thread):
     def _attempt(self, task: Task) -> Result | Lost:
         code = None
         for _ in range(ATTEMPTS):
-            if self._process is None:
-                self._process = _new_worker(self._material)
+            with self._starting:
+                if self._stopped:
+                    break
+                if self._process is None:
+                    self._process = _new_worker(self._material, self._use_gpu)
             try:
                 write_frame(cast("BinaryIO", self._process.stdin), json.dumps(task.to_plain()).encode())
                 return read_result(cast("BinaryIO", self._process.stdout))
@@ -117,14 +126,15 @@ class _Hand(threading.Thread):
         return Lost(f"its worker process ended {ATTEMPTS} times (exit code {code}), perhaps for lack of memory")
 
 
-def _new_worker(material: Path) -> "subprocess.Popen[bytes]":
+def _new_worker(material: Path, use_gpu: bool) -> "subprocess.Popen[bytes]":
+    hidden = {} if use_gpu else {"CUDA_VISIBLE_DEVICES": ""}
     home = str(Path(poela.__file__).parents[1])
     paths = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
         [sys.executable, "-m", "poela.studies.worker", str(material)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **dict.fromkeys(ONE_THREAD, "1"), "PYTHONPATH": paths},
+        env={**os.environ, **dict.fromkeys(ONE_THREAD, "1"), "PYTHONPATH": paths, **hidden},
         # Ctrl-C is for the parent alone, which then ends its workers.
         start_new_session=True,
     )

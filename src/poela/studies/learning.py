@@ -33,6 +33,7 @@ from poela.studies.runs import Task, versions
 from poela.studies.scoring import Scoring
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
+from poela.studies.stacks import has_gpu, run_stacked
 from poela.studies.store import Store
 from poela.studies.study import Study
 from poela.studies.tracking import tracker
@@ -101,13 +102,14 @@ def learn(
     >>> study.estimate.n_episodes
     20
     """
+    selection = selection or DEFAULT_SELECTION
     settings = StudySettings.checked(
         candidates if candidates is not None else default_candidates(learners),
         restarts=restarts,
         seed=seed,
         shares=tuple(shares),
-        selection=selection or DEFAULT_SELECTION,
-        scoring=Scoring(discount=discount),
+        selection=selection,
+        scoring=Scoring(discount=discount, value_model=selection.by != "sntis"),
         behavior=behavior,
         level=level,
     )
@@ -132,9 +134,12 @@ def _carry_out(
     assert train is not None
     assert validation is not None
     data = StudyData(train, validation, test)
+    earlier = Study(store) if store.exists else None
+    if earlier is not None:
+        settings = settings.continuing(earlier.settings)
     document = _document(settings, data, given, layout)
-    if store.exists:
-        _check_resumable(Study(store), settings, document)
+    if earlier is not None:
+        _check_resumable(earlier, settings, document)
     if given.model is not None:
         write_behavior(store.directory / "behavior", given.model)
     write_episodes(store, data)
@@ -239,7 +244,8 @@ def _outcomes(
     if execution.backend == "inline":
         return run_inline(tasks, scratch, deadline)
     if execution.backend == "local":
-        return run_local(tasks, scratch, execution.jobs or available_cores(), deadline)
+        jobs = execution.jobs or available_cores()
+        return (run_stacked if has_gpu() else run_local)(tasks, scratch, jobs, deadline)
     if execution.backend == "ray":
         from poela.studies.ray_backend import run_ray
 

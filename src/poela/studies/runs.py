@@ -2,20 +2,21 @@
 
 import platform
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from poela.core.errors import PoelaError, PoelaWarning, TrainingError
+from poela.core.errors import PoelaError, TrainingError
 from poela.learners.learner import Checkpoint
+from poela.learners.stacked import Learned, Member, fit_alone
 from poela.studies.candidates import Candidate
 from poela.studies.material import Material
 from poela.studies.scoring import Metrics
 from poela.studies.store import PackedPolicies, packed
 
+OTHER_ERRORS = (ArithmeticError, RuntimeError, ValueError)  # what may go wrong in the libraries beneath
 PACKAGES = ("poela", "numpy", "scipy", "scikit-learn", "torch", "pyarrow", "safetensors")
 
 
@@ -57,30 +58,33 @@ class Result:
 def carry_out(task: Task, material: Material) -> Result:
     """Fit and score. What goes wrong inside a learner is written into the record; other candidates go on."""
     started = time.monotonic()
-    reached: list[Checkpoint] = []
-    rows: list[dict[str, Any]] = []
-    status, message = "done", ""
-    with _one_thread(), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", PoelaWarning)
+    with one_thread():
         try:
-            try:
-                for checkpoint in task.candidate.build().fit_path(material.train, task.seed, material.behavior):
-                    reached.append(checkpoint)  # noqa: PERF402 (one by one, to keep those before a breakdown)
-            except TrainingError as error:
-                if not reached:
-                    raise
-                status, message = "broke down", str(error)
+            learned = fit_alone(Member(task.candidate.build(), task.seed), material.train, material.behavior)
+        except OTHER_ERRORS as error:
+            learned = Learned(error=PoelaError(str(error) or type(error).__name__))
+        return result_of(task, learned, material, started)
+
+
+def result_of(task: Task, learned: Learned, material: Material, started: float) -> Result:
+    """Score what was learned; `started`: the monotonic time at which work on it began."""
+    reached, rows = learned.checkpoints, []
+    status, message = "done", ""
+    if learned.error is not None:
+        broke_down = reached and isinstance(learned.error, TrainingError)
+        status, message = "broke down" if broke_down else "failed", str(learned.error)
+    if status != "failed":
+        try:
             metrics = material.scorer.score([checkpoint.policy for checkpoint in reached])
             rows = [_row(checkpoint, found) for checkpoint, found in zip(reached, metrics, strict=True)]
-        except (PoelaError, ArithmeticError, RuntimeError, ValueError) as error:
+        except (PoelaError, *OTHER_ERRORS) as error:
             status, message = "failed", str(error) or type(error).__name__
     record = {
         **task.to_plain(),
         "candidate_key": task.candidate.key,
         "status": status,
         "message": message,
-        "warnings": list(dict.fromkeys(str(item.message) for item in caught)),
+        "warnings": list(dict.fromkeys(learned.warnings)),
         "checkpoints": rows,
         "wall_seconds": round(time.monotonic() - started, 3),
         "versions": versions(),
@@ -93,7 +97,7 @@ def _row(checkpoint: Checkpoint, metrics: Metrics) -> dict[str, Any]:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """One BLAS and torch thread: processes side by side do not fight, and sums always run in the same order."""
     import torch
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]

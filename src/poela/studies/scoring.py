@@ -32,6 +32,7 @@ class Scoring:
     discount: float = 1.0
     truncation: float = 1000.0
     smoothing: float = 0.01  # of the logging policy in a greedy one, which importance sampling could not see at all
+    value_model: bool = True  # False: SNTIS and its ESS alone, where nothing else is asked for and time matters
 
 
 class Scorer:
@@ -43,10 +44,10 @@ class Scorer:
 
     def __init__(self, validation: Trajectories, scoring: Scoring, train: Trajectories | None = None) -> None:
         self._logs, self._scoring = validation, scoring
-        self._fitted_on = validation if train is None else joined(train, validation)
+        self._fitted_on = joined(train, validation) if train is not None and scoring.value_model else validation
         self._rest = self._fitted_on.n_steps - validation.n_steps
         never_asked = self._fitted_on.n_episodes - validation.n_episodes
-        self._model = ValueModel(self._fitted_on, scoring.discount, never_asked)
+        self._model = ValueModel(self._fitted_on, scoring.discount, never_asked) if scoring.value_model else None
 
     def score(self, policies: Sequence[Any]) -> list[Metrics]:
         """All metrics of each policy; null where one cannot be computed."""
@@ -61,32 +62,38 @@ class Scorer:
         """The same for policies whose probabilities [P, N, A] along training and validation logs are known."""
         smoothing = [self._smoothing_of(rows[self._rest :]) for rows in probabilities]
         mixed = [smoothed(rows, self._fitted_on, share) for rows, share in zip(probabilities, smoothing, strict=True)]
-        probabilities = np.stack(mixed)
-        q = self._model.q(probabilities)[:, self._rest :]
-        squared_weights = self._model.squared_weights(probabilities)
+        found = [self._by_weights(rows[self._rest :]) for rows in mixed]
+        if self._model is not None:
+            probabilities = np.stack(mixed)
+            q = self._model.q(probabilities)[:, self._rest :]
+            squared_weights = self._model.squared_weights(probabilities)
+            parts = zip(probabilities[:, self._rest :], q, squared_weights, strict=True)
+            found = [{**metrics, **self._by_model(*part)} for metrics, part in zip(found, parts, strict=True)]
         return [
-            {**self._metrics(*parts), "smoothing": share}
-            for *parts, share in zip(probabilities[:, self._rest :], q, squared_weights, smoothing, strict=True)
+            {**dict.fromkeys(METRICS), **{name: finite(value) for name, value in metrics.items()}, "smoothing": share}
+            for metrics, share in zip(found, smoothing, strict=True)
         ]
 
-    def _metrics(self, probabilities: FloatArray, q: FloatArray, squared_weights: FloatArray) -> Metrics:
+    def _by_weights(self, probabilities: FloatArray) -> dict[str, float]:
+        weights = weights_of(probabilities, self._logs)
+        evidence = Evidence(weights, self._logs, self._scoring.discount, self._scoring.truncation)
+        sntis = ESTIMATORS["sntis"].function(evidence)
+        ess = effective_sample_size(weights.truncated(self._scoring.truncation))
+        return {"sntis": sntis.value, "sntis_error": standard_error(sntis), "ess": ess}
+
+    def _by_model(self, probabilities: FloatArray, q: FloatArray, squared_weights: FloatArray) -> dict[str, float]:
         logs, scoring = self._logs, self._scoring
         values = ModelValues.under(probabilities, q, logs.actions)
-        weights = weights_of(probabilities, logs)
-        evidence = Evidence(weights, logs, scoring.discount, scoring.truncation, values)
-        sntis, wdr = (ESTIMATORS[name].function(evidence) for name in ("sntis", "wdr"))
+        evidence = Evidence(weights_of(probabilities, logs), logs, scoring.discount, scoring.truncation, values)
+        wdr = ESTIMATORS["wdr"].function(evidence)
         guarded, guarded_error = guarded_value(evidence, squared_weights)
-        found = {
-            "sntis": sntis.value,
-            "sntis_error": standard_error(sntis),
-            "ess": effective_sample_size(weights.truncated(scoring.truncation)),
+        return {
             "wdr": wdr.value,
             "wdr_error": standard_error(wdr),
             "guarded": guarded,
             "guarded_error": guarded_error,
             "model": float(values.expected[logs.offsets[:-1]].mean()),
         }
-        return {name: finite(value) for name, value in found.items()}
 
     def _smoothing_of(self, probabilities: FloatArray) -> float:
         """How much of the logging policy is mixed into a policy with these probabilities before it is scored."""

@@ -1,7 +1,7 @@
 """The settings of a study: everything that its results depend on, beside the logs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -73,9 +73,19 @@ class StudySettings:
             }
         )
 
+    def continuing(self, earlier: "StudySettings") -> "StudySettings":
+        """The same, with everything scored that the earlier study scored."""
+        model = self.scoring.value_model or earlier.scoring.value_model
+        return replace(self, scoring=replace(self.scoring, value_model=model))
+
     def conflicts_with(self, earlier: "StudySettings") -> list[str]:
         """Why these settings cannot continue an earlier study, each as one sentence."""
         now, then = self.to_plain(), earlier.to_plain()
+        if self.scoring.value_model and not earlier.scoring.value_model:
+            return [
+                f"policies of this study were scored by sntis alone, so none can be chosen by {self.selection.by}: "
+                "choose by sntis, or begin another study"
+            ]
         return [
             f"{name} was {then[name]!r} and is now {now[name]!r}: resume with the same, or choose another directory"
             for name in now

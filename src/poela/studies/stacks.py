@@ -1,0 +1,91 @@
+"""Runs on a GPU: candidates that can be are learned as one stack, and scored by threads beside it."""
+
+import time
+from collections.abc import Generator, Hashable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from poela.core.errors import PoelaError
+from poela.learners.stacked import Learned, Member, fit_stacked, stack_key
+from poela.studies.execution import Outcome, run_local
+from poela.studies.material import Material, read_material
+from poela.studies.runs import OTHER_ERRORS, Result, Task, one_thread, result_of
+
+MOST_IN_A_STACK = 128  # so that finished runs are written every so often
+
+
+def run_stacked(
+    tasks: Sequence[Task], material: Path, jobs: int, deadline: float | None = None
+) -> Generator[Outcome, None, None]:
+    """Stacks first, on the GPU; then the rest, in worker processes on the CPU. Looks at the deadline between stacks."""
+    given = read_material(material)
+    _ = given.scorer  # made here, before several threads ask for it
+    stacks, rest = stacks_of(tasks)
+    waiting: dict[Future[Result], Task] = {}
+    with one_thread(), ThreadPoolExecutor(jobs) as threads:
+        for stack in stacks:
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+            started = time.monotonic()
+            for task, learned in zip(stack, _learned(stack, given), strict=True):
+                waiting[threads.submit(result_of, task, learned, given, started)] = task
+            yield from _ready(waiting, wait_for_all=False)
+        yield from _ready(waiting, wait_for_all=True)
+    if rest:
+        yield from run_local(rest, material, jobs, deadline, use_gpu=False)
+
+
+def has_gpu() -> bool:
+    """Whether there is a GPU that torch can use."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def stacks_of(tasks: Sequence[Task]) -> tuple[list[list[Task]], list[Task]]:
+    """The tasks that can be learned together, stack by stack, and those that cannot.
+
+    >>> from poela.studies.candidates import Candidate
+    >>> tasks = [Task(Candidate(name), restart, seed=restart) for restart in (0, 1) for name in ("poela", "fittedq")]
+    >>> [len(stack) for stack in stacks_of(tasks)[0]], len(stacks_of(tasks)[1])
+    ([2], 2)
+    """
+    together: dict[Hashable, list[Task]] = {}
+    rest = []
+    for task in tasks:
+        key = _key(task)
+        if key is None:
+            rest.append(task)
+        else:
+            together.setdefault(key, []).append(task)
+    parts = (own[start : start + MOST_IN_A_STACK] for own in together.values() for start in _starts(own))
+    return list(parts), rest
+
+
+def _starts(tasks: Sequence[Task]) -> range:
+    return range(0, len(tasks), MOST_IN_A_STACK)
+
+
+def _key(task: Task) -> Hashable:
+    """None for a candidate that cannot be built: its own run says why."""
+    try:
+        return stack_key(task.candidate.build())
+    except (PoelaError, *OTHER_ERRORS):
+        return None
+
+
+def _learned(stack: Sequence[Task], given: Material) -> list[Learned]:
+    members = [Member(task.candidate.build(), task.seed) for task in stack]
+    try:
+        return fit_stacked(members, given.train, given.behavior)
+    except OTHER_ERRORS as error:
+        return [Learned(error=PoelaError(str(error) or type(error).__name__)) for _ in stack]
+
+
+def _ready(waiting: "dict[Future[Result], Task]", *, wait_for_all: bool) -> Generator[Outcome, None, None]:
+    while waiting:
+        done, _ = wait(waiting, timeout=None if wait_for_all else 0, return_when=FIRST_COMPLETED)
+        if not done:
+            return
+        for future in done:
+            yield waiting.pop(future), future.result()
