@@ -100,12 +100,12 @@ class _Hand(threading.Thread):
     def stop(self) -> None:
         """Kill the worker: whatever it was doing is not needed any more."""
         with self._starting:
-            self._stopped = True
-        if self._process is not None:
-            self._process.kill()
+            self._stopped, process = True, self._process
+        if process is not None:
+            process.kill()
             if threading.current_thread() is not self:
                 self.join()
-            _end(self._process)
+            _end(process)
 
     def _attempt(self, task: Task) -> Result | Lost:
         code = None
@@ -119,8 +119,6 @@ class _Hand(threading.Thread):
                 write_frame(cast("BinaryIO", self._process.stdin), json.dumps(task.to_plain()).encode())
                 return read_result(cast("BinaryIO", self._process.stdout))
             except (EOFError, OSError, ValueError):
-                if self._stopped:
-                    break
                 code = _end(self._process)
                 self._process = None
         return Lost(f"its worker process ended {ATTEMPTS} times (exit code {code}), perhaps for lack of memory")
