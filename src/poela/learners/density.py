@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.errors import InputError
 from poela.core.progress import progress
-from poela.networks.modules import dense, device_of, seeded
+from poela.networks.modules import dense, seeded
 from poela.networks.training import train_steps
 
 Density = Literal["vae", "nearest"]
@@ -18,19 +18,17 @@ BATCH = 100
 LEARNING_RATE = 3e-4
 
 
-def low_density(
-    contexts: Float32Array, density: Density, percentile: float, steps: int, seed: int, device: str
-) -> BoolArray:
+def low_density(contexts: Float32Array, density: Density, percentile: float, steps: int, seed: int) -> BoolArray:
     """Contexts [N] whose score is below the given percentile of all scores.
 
     >>> crowd = np.concatenate([np.zeros((99, 2)), [[50.0, 50.0]]]).astype(np.float32)
-    >>> np.flatnonzero(low_density(crowd, "nearest", percentile=2.0, steps=0, seed=0, device="cpu"))
+    >>> np.flatnonzero(low_density(crowd, "nearest", percentile=2.0, steps=0, seed=0))
     array([99])
     """
     if density not in {"vae", "nearest"}:
         raise InputError(f"density must be 'vae' or 'nearest', not {density!r}")
     scaled = _standardised(contexts)
-    scores = _vae_scores(scaled, steps, seed, device) if density == "vae" else _neighbour_scores(scaled)
+    scores = _vae_scores(scaled, steps, seed) if density == "vae" else _neighbour_scores(scaled)
     return np.asarray(scores < np.percentile(scores, percentile))
 
 
@@ -70,24 +68,24 @@ class _VAE(nn.Module):
         return bound
 
 
-def _vae_scores(contexts: Float32Array, steps: int, seed: int, device: str) -> FloatArray:
-    place = device_of(device)
-    data = torch.tensor(contexts, device=place)
+def _vae_scores(contexts: Float32Array, steps: int, seed: int) -> FloatArray:
+    # On the CPU: batches this small would keep a GPU waiting.
+    data = torch.tensor(contexts)
     with seeded(seed):
-        model = _VAE(data.abs().amax(dim=0).clamp(min=1e-6).cpu()).to(place)
+        model = _VAE(data.abs().amax(dim=0).clamp(min=1e-6))
     rng = np.random.default_rng([seed, 3])
     latent = 2 * contexts.shape[1]
 
     def noise(rows: int) -> Tensor:
-        return torch.as_tensor(rng.standard_normal((rows, latent), dtype=np.float32), device=place)
+        return torch.as_tensor(rng.standard_normal((rows, latent), dtype=np.float32))
 
     def loss(step: int) -> Tensor:
-        rows = torch.as_tensor(rng.integers(len(contexts), size=BATCH), device=place)
+        rows = torch.as_tensor(rng.integers(len(contexts), size=BATCH))
         return -model.bound(data[rows], noise(BATCH)).mean()
 
     with progress("PQL density", steps) as advance:
         for _ in train_steps(model, loss, name="PQL density", steps=steps, learning_rate=LEARNING_RATE):
             advance()
     with torch.no_grad():
-        zeros = torch.zeros(len(contexts), latent, device=place)
-        return model.bound(data, zeros).double().cpu().numpy()
+        zeros = torch.zeros(len(contexts), latent)
+        return model.bound(data, zeros).double().numpy()

@@ -173,7 +173,7 @@ class PQL(BCQ):
 
     def pessimistic_steps(self, train: Trajectories, seed: int) -> tuple[BoolArray, float]:
         """Contexts of low density, and the lowest value."""
-        low = low_density(train.contexts, self.density, self.percentile, self.density_steps, seed, self.device)
+        low = low_density(train.contexts, self.density, self.percentile, self.density_steps, seed)
         floor = self.lowest_value
         return low, _lowest_return_to_go(train, self.discount) if floor is None else floor
 
