@@ -45,7 +45,7 @@ class Size:
     restarts: int = 3
     roll_outs: int = 1000
     hidden: tuple[int, int] = (256, 256)
-    checkpoints: int = 50
+    checkpoints: int = 25
     behavior: str = "clone"
     fewer: int = 1  # every so many candidates of each learner are tried, with as many times fewer steps
 

@@ -42,7 +42,7 @@ class Size:
     restarts: int
     roll_outs: int
     steps: int | None = None  # None: as many as the paper
-    checkpoints: int = 50
+    checkpoints: int = 25
 
 
 FULL = Size(data_sets=5, episodes=1000, restarts=5, roll_outs=2000)

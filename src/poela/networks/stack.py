@@ -92,4 +92,4 @@ def members_at_a_time(shape: NetworkShape, n_rows: int, device: torch.device) ->
     """How many networks may be trained together on this many rows, for the memory that is free."""
     numbers = n_rows * (3 * sum(shape.hidden) + 10 * shape.n_outputs) + 1
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 2**31
-    return max(math.floor(0.4 * free / (4 * numbers)), 1)
+    return max(math.floor(0.2 * free / (4 * numbers)), 1)
