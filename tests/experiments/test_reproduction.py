@@ -1,15 +1,18 @@
 """Paper beside ours: the rows, the page, and that the committed page is the one the stored results give."""
 
+import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from poela.experiments.comparison import AGREES, compared
+from poela.experiments.figures import comparison_figure
 from poela.experiments.published.counterexamples import COUNTEREXAMPLES, SAMPLES
 from poela.experiments.published.records import Number
 from poela.experiments.published.tumor import EXCESS, TUMOR, VALUE
 from poela.experiments.reproduction import reproduction_page, stored_comparisons
-from poela.experiments.results import Report, ResultTable
+from poela.experiments.results import Cell, Report, ResultTable
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -43,9 +46,17 @@ def results(tmp_path: Path) -> Path:
             Number("POELA", "non-Markov", VALUE, 95.0, 1.0),
             Number("POELA", "non-Markov", EXCESS, 20.0, 1.0),
             Number("CQL", "non-Markov", VALUE, 50.0, 1.0),
+            Number("PO-CRM", "non-Markov", VALUE, 90.0, 1.0),
         ],
     )
-    other = ResultTable("another table", [{"x": 1}], "poela reproduce x")
+    where = {"contexts": "non-Markov", "behavior": "known", "protocol": "final"}
+    truths = {"POELA": (94.0, 96.0, 95.0), "PO-CRM": (95.0, 88.0, 87.0)}
+    each: list[dict[str, Cell]] = [
+        {**where, "learner": name, "data set": number, "true value": truth}
+        for name, own in truths.items()
+        for number, truth in enumerate(own)
+    ]
+    other = ResultTable("another table", each, "poela reproduce x")
     Report("tumor", (ResultTable("Tumor", rows, "poela reproduce tumor", ("made up",)), other)).write(tmp_path)
     counts = {"IS + CRM": (10.0, 30.0), "eligible actions": (16.0, 16.0)}
     numbers = [Number(name, f"H = {h}", SAMPLES, counts[name][h - 2]) for name in counts for h in (2, 3)]
@@ -56,14 +67,42 @@ def results(tmp_path: Path) -> Path:
 def test_page_says_what_agrees_and_what_does_not(results: Path) -> None:
     assert [comparison.label for comparison in stored_comparisons(results)] == [TUMOR[0].label, COUNTEREXAMPLES.label]
     page = reproduction_page(results)
-    assert "Agree: POELA, true value, non-Markov." in page
+    assert "Agree: POELA, true value, non-Markov; PO-CRM, true value, non-Markov." in page
     assert "Do not agree: POELA, SNTIS - truth, non-Markov (ours 21.28 higher)." in page
     assert "| non-Markov | CQL | true value |  | 50.00 ± 1.00 |  |  |" in page
-    assert "(`tab:tumor_result_main`) | 22 | 2 | 1 | 1 | 0 |" in page
+    assert "(`tab:tumor_result_main`) | 22 | 3 | 2 | 1 | 0 |" in page
     assert "(`tab:cartpole_results`) | 28 | none: no stored result | | | |" in page
     assert "made up." in page
+    assert "(`tab:cartpole_results`): nothing of it." in page
     assert "IS + CRM: from 10 to 30 episodes (paper 32 to 128), at least 3 times as many" in page
     assert "eligible actions: no more episodes as H grows (16; paper 16)." in page
+
+
+def test_order_of_the_learners_data_set_by_data_set(results: Path) -> None:
+    """By hand: the differences -1, 8, 8 have mean 5 and a standard error of √27 / √3 = 3."""
+    page = reproduction_page(results)
+    assert "| non-Markov | true value | PO-CRM | +18.60 | +5.00 ± 3.00 | +1.7 | 2 of 3 | open |" in page
+    assert (
+        "POELA is clearly above PO-CRM in 0 of 1 rows, clearly below in 0; data set by data set it is above in 2 of 3"
+        in page
+    )
+
+
+def test_every_comparison_has_a_picture_that_the_page_shows(results: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert "(results/tumor-1.svg)" in reproduction_page(results)
+    assert not (results / "tumor-2.svg").exists()  # no comparison
+    again = results / "again"
+    assert comparison_figure(again, pq.read_table(results / "tumor-1.parquet").to_pylist())
+    assert (results / "again.svg").read_bytes() == (results / "tumor-1.svg").read_bytes()
+    assert (results / "again.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_pictures_are_left_out_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    rows = compared(TUMOR[0], [Number("POELA", "non-Markov", VALUE, 95.0, 1.0)])
+    Report("tumor", (ResultTable("Tumor", rows, "poela reproduce tumor"),)).write(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"tumor.md", "tumor.parquet"}
 
 
 def test_committed_page_is_that_of_the_stored_results() -> None:

@@ -16,7 +16,9 @@ from poela.core.storage import atomic_file
 from poela.experiments.comparison import AGREES, COLUMNS, STANDARD_ERRORS
 from poela.experiments.published.counterexamples import COUNTEREXAMPLES
 from poela.experiments.published.tables import PUBLISHED
-from poela.experiments.results import shown
+from poela.experiments.published_order import order_section, orders
+from poela.experiments.results import ResultTable, shown
+from poela.experiments.sepsis_beside import FROM_LOGGING, MISLEADS, closing
 
 HEAD = f"""# The paper, reproduced
 
@@ -50,20 +52,31 @@ class StoredComparison:
         """Rows that agree ("yes"), that do not ("no"), or of which nothing is said ("")."""
         return [row for row in self.rows if row["paper"] is not None and row[AGREES] == verdict]
 
+    @property
+    def experiment(self) -> str:
+        """The name of the experiment that it belongs to."""
+        return self.file.removesuffix(".parquet").rsplit("-", 1)[0]
 
-def stored_comparisons(results: Path) -> list[StoredComparison]:
-    """All comparisons among the Parquet files of a directory, in the order of the paper's tables."""
+
+def stored_tables(results: Path, columns: set[str]) -> list[StoredComparison]:
+    """All tables with these columns among the Parquet files of a directory."""
     import pyarrow.parquet as pq
 
     found = []
     for path in sorted(results.glob("*.parquet")):
-        table = pq.read_table(path)
-        if not {*COLUMNS, AGREES} <= set(table.column_names):
+        if not columns <= set(pq.read_schema(path).names):
             continue
+        table = pq.read_table(path)
         about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
         notes = tuple(about["notes"].splitlines())
         found.append(StoredComparison(path.name, about["title"], about["command"], notes, tuple(table.to_pylist())))
+    return found
+
+
+def stored_comparisons(results: Path) -> list[StoredComparison]:
+    """All comparisons with the paper, in the order of its tables."""
     order = list(PUBLISHED)
+    found = [table for table in stored_tables(results, {*COLUMNS, AGREES}) if table.rows]
     return sorted(found, key=lambda comparison: order.index(comparison.label))
 
 
@@ -71,7 +84,51 @@ def reproduction_page(results: Path) -> str:
     """The whole page as Markdown."""
     comparisons = stored_comparisons(results)
     sections = [_section(comparison, results) for comparison in comparisons]
-    return "\n".join([HEAD, *_summary(comparisons), *sections])
+    parts = (_summary(comparisons), _not_run(comparisons), _order(comparisons, results), _verdicts(results))
+    return "\n".join([HEAD, *(line for part in parts for line in part), *sections])
+
+
+def _not_run(comparisons: Sequence[StoredComparison]) -> Iterator[str]:
+    """What of the paper's tables has no number of ours: whole tables, and learners within them."""
+    yield "## What has no number of ours"
+    yield ""
+    yield "Not run; or run, but no policy of the learner qualified, where the notes of a table say so."
+    yield ""
+    by_label = {comparison.label: comparison for comparison in comparisons}
+    for label, paper in PUBLISHED.items():
+        if label not in by_label:
+            yield f"- {paper.title} (`{label}`): nothing of it."
+            continue
+        ours = {(row["contexts"], row["learner"]) for row in by_label[label].rows}
+        missing = [key for key in dict.fromkeys((n.contexts, n.learner) for n in paper.numbers) if key not in ours]
+        if missing:
+            names = "; ".join(", ".join(filter(None, (learner, contexts))) for contexts, learner in missing)
+            yield f"- {paper.title} (`{label}`): {names}."
+    yield ""
+
+
+def _order(comparisons: Sequence[StoredComparison], results: Path) -> Iterator[str]:
+    details: dict[str, tuple[Row, ...]] = {}
+    for table in stored_tables(results, {"contexts", "behavior", "protocol", "learner", "data set"}):
+        details[table.experiment] = details.get(table.experiment, ()) + table.rows
+    found = [
+        order for comparison in comparisons for order in orders(comparison.rows, details.get(comparison.experiment, ()))
+    ]
+    return order_section(found) if found else iter(())
+
+
+def _verdicts(results: Path) -> Iterator[str]:
+    """Which sepsis learners lose while their estimate looks fine, and whether the verdict says so."""
+    tables = [
+        ResultTable(table.title, table.rows, table.command)
+        for table in stored_tables(results, {MISLEADS, FROM_LOGGING})
+    ]
+    if tables:
+        yield "## Sepsis: does the verdict catch what estimates hide?"
+        yield ""
+        yield from (f"{line}  " for line in closing(tables).splitlines())
+        yield "Each learner beside the clinicians, and what a default study hands back: [sepsis](results/sepsis.md)."
+        yield ""
 
 
 def _summary(comparisons: Sequence[StoredComparison]) -> Iterator[str]:
@@ -99,11 +156,12 @@ def _section(comparison: StoredComparison, results: Path) -> str:
         cells += [row["learner"], row["quantity"]]
         cells += [_with_error(row[name], row[f"± {name}"]) for name in ("paper", "ours", "difference")]
         lines.append(f"| {' | '.join([*cells, row[AGREES]])} |")
-    name = comparison.file.removesuffix(".parquet").rsplit("-", 1)[0]
+    name, picture = comparison.experiment, comparison.file.removesuffix(".parquet")
     lines += ["", *(f"{note}.  " for note in comparison.notes)]
     lines += [f"Command: `{comparison.command}`. All tables of this experiment: [{name}](results/{name}.md)."]
-    if (results / f"{name}.svg").exists():
-        lines += ["", f"![{comparison.title}](results/{name}.svg)"]
+    pictures = dict.fromkeys(file for file in (picture, name) if (results / f"{file}.svg").exists())
+    for file in pictures:
+        lines += ["", f"![{comparison.title}](results/{file}.svg)"]
     return "\n".join([*lines, ""])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from poela.core.storage import atomic_file
+from poela.experiments.figures import comparison_figure
 
 Cell = str | float | int | bool | None
 
@@ -76,18 +77,20 @@ class Report:
         }
 
     def write(self, directory: Path) -> "Report":
-        """Write `NAME.md` and one Parquet file for each table; returns itself."""
+        """Write `NAME.md`, one Parquet file for each table, and a picture of each comparison; returns itself."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         with atomic_file(directory / f"{self.name}.md") as temporary:
             temporary.write_text("\n".join(table.markdown() for table in self.tables), encoding="utf-8")
         for number, table in enumerate(self.tables, start=1):
-            name = f"{self.name}.parquet" if len(self.tables) == 1 else f"{self.name}-{number}.parquet"
+            name = self.name if len(self.tables) == 1 else f"{self.name}-{number}"
             rows = pa.Table.from_pylist([dict(row) for row in table.rows])
             about = {"title": table.title, "command": table.command, "notes": "\n".join(table.notes)}
-            with atomic_file(directory / name) as temporary:
+            with atomic_file(directory / f"{name}.parquet") as temporary:
                 pq.write_table(rows.replace_schema_metadata(about), temporary)
+            if {"paper", "ours"} <= set(table.columns):
+                comparison_figure(directory / name, table.rows)
         return self
 
 

@@ -125,10 +125,11 @@ def default_table(variant: str, out: Path, size: Size, seed: int, running: Runni
         "verdict": estimate.verdict,
         "reason": study.choice.reason,
     }
-    lost = "is below the clinicians by more than" if beyond < -LOST else "is not below the clinicians by more than"
+    kept = f"the study keeps the clinicians' own policy (true value {logging.value:.2f}); its file imitates them: "
     notes = (
-        f"learn(logs) on {size.default_episodes} episodes without propensities, default split; the policy {lost} "
-        f"{LOST:g} standard errors",
+        f"learn(logs) on {size.default_episodes} episodes without propensities, default split",
+        f"{kept if study.choice.chosen is None else ''}the policy in the file is "
+        f"{'' if beyond < -LOST else 'not '}below the clinicians by more than {LOST:g} standard errors",
         *([f"learners: {', '.join(size.default_learners)} only"] if size.default_learners else []),
         str(study.document["data"]["propensities"]),
     )

@@ -1,6 +1,7 @@
 """The paper's tumor tables: learners on simulated logs, each chosen by validation, each with its true value."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from poela.evaluation.rollouts import true_value
@@ -10,8 +11,9 @@ from poela.experiments.published.tumor import AUTHORS_CODE, EXCESS, TUMOR, VALUE
 from poela.experiments.results import Cell, Report, ResultTable
 from poela.experiments.running import HERE, Running
 from poela.experiments.tumor_studies import BEHAVIORS, FULL, NAMES, QUICK, Outcome, outcomes_of, tasks_of
-from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
+from poela.simulators.tumor import Schedule, TumorBehavior, TumorGrowth, normalised
 
+ROLL_OUTS = 20_000  # of policies that need no learning
 SCALE = "normalised: uniform random 0, best schedule found 100"
 
 
@@ -35,7 +37,7 @@ def tumor(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE)
 
 def tables_of(outcomes: Sequence[Outcome], command: str) -> tuple[ResultTable, ...]:
     """One table for each of the paper's that has results, and one of every data set."""
-    logging = true_value(TumorBehavior(), TumorGrowth(), 20_000, seed=0)
+    logging = true_value(TumorBehavior(), TumorGrowth(), ROLL_OUTS, seed=0)
     note = f"logging policy: true value {normalised(logging.value):.1f}"
     tables = []
     for paper in TUMOR:
@@ -63,6 +65,15 @@ def _measured(outcomes: Sequence[Outcome]) -> Iterator[Number]:
             if own:
                 yield measured(name, contexts, VALUE, [outcome.truth for outcome in own])
                 yield measured(name, contexts, EXCESS, [outcome.excess for outcome in own])
+        yield nine_months(contexts)
+
+
+@lru_cache(maxsize=2)
+def nine_months(contexts: str) -> Number:
+    """The fixed schedule behind the logging policy, which the paper's tables show too: the first nine months."""
+    truth = true_value(Schedule.first_months(9), TumorGrowth(markov=contexts == "Markov"), ROLL_OUTS)
+    error = normalised(truth.standard_error) - normalised(0.0)
+    return Number("9 months", contexts, VALUE, normalised(truth.value), error)
 
 
 def _orders(outcomes: Sequence[Outcome]) -> Iterator[str]:
