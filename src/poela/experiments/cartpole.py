@@ -42,7 +42,7 @@ class Size:
     """How much is done; the paper does not say how many restarts it had here."""
 
     episodes: int = 1240
-    restarts: int = 3
+    restarts: int = 2
     roll_outs: int = 1000
     hidden: tuple[int, int] = (256, 256)
     checkpoints: int = 25

@@ -54,7 +54,7 @@ class Size:
     """How much is done."""
 
     episodes: tuple[int, int, int] = (9000, 3000, 3000)  # to learn from, to choose by, to test with
-    restarts: int = 3
+    restarts: int = 1
     roll_outs: int = 20_000
     hidden: tuple[int, int] = (256, 256)
     steps: int = 1000  # of policy gradients; Q-learning takes ten times as many
