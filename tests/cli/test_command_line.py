@@ -224,7 +224,7 @@ def test_the_flags_of_learn_have_the_library_s_defaults() -> None:
     from poela.studies.settings import StudySettings
 
     flags = {name: parameter.default for name, parameter in inspect.signature(learn).parameters.items()}
-    chosen = Selection(flags["choose_by"], flags["checkpoints"], flags["confidence"], flags["min_ess"])
+    chosen = Selection(*(flags[name] for name in ("choose_by", "checkpoints", "confidence", "min_ess", "proof")))
     assert chosen == DEFAULT_SELECTION
     settings = StudySettings(())
     assert tuple(map(float, flags["shares"].split(","))) == settings.shares

@@ -3,7 +3,7 @@
 import pytest
 
 from poela.core.errors import InputError
-from poela.studies.selection import LoggingValue, Scored, Selection, choose
+from poela.studies.selection import LoggingValue, Scored, Selection, choose, shown_to_be_better
 
 LOGGING = LoggingValue(value=1.0, standard_error=0.1)
 
@@ -84,3 +84,25 @@ def test_wrong_settings_are_all_named_at_once() -> None:
     with pytest.raises(InputError) as caught:
         Selection("luck", "some", 1.5, min_ess=-1)
     assert len(caught.value.problems) == 4
+
+
+def test_with_estimated_propensities_a_policy_must_be_shown_to_be_better() -> None:
+    estimated = LoggingValue(value=50.0, standard_error=1.0, estimated=True)
+    promising = checkpoint("promising", sntis=90.0, sntis_error=0.1, ess=1.2, guarded=90.0, guarded_error=1.0)
+    shown = checkpoint("shown", sntis=60.0, sntis_error=1.0, ess=80.0, guarded=60.0, guarded_error=1.0)
+    asked = Selection("guarded", "best", 0.99, proof=0.95)
+    assert choose([promising, shown], asked, 100, estimated).chosen is shown
+    assert choose([promising, shown], asked, 100, LoggingValue(50.0, 1.0)).chosen is promising
+    assert choose([promising, shown], Selection("guarded", "best", 0.99), 100, estimated).chosen is promising
+    kept = choose([promising], asked, 100, estimated)
+    assert kept.chosen is None
+    assert "shows none of 1 policies to be better (95% confidence in all of them together)" in kept.reason
+
+
+def test_the_more_policies_are_tried_the_more_each_must_show() -> None:
+    logging = LoggingValue(value=50.0, standard_error=1.0)
+    # Of 100 episodes with a spread of 10, 50 effective ones have an error of sqrt(2), and both means one of sqrt(3);
+    # t with 49 degrees of freedom is 1.68 at 95% and 3.50 at 99.95%.
+    item = checkpoint("one", sntis=50.0 + 2.0 * 3**0.5, sntis_error=0.1, ess=50.0)
+    assert shown_to_be_better([item], logging, 0.95, 100) == [item]
+    assert shown_to_be_better([item] * 100, logging, 0.95, 100) == []

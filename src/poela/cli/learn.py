@@ -77,6 +77,14 @@ def learn(
             rich_help_panel=CHOOSING, help="Compare what policies reach with this confidence; 0.5: on average."
         ),
     ] = 0.99,
+    proof: Annotated[
+        float,
+        typer.Option(
+            rich_help_panel=CHOOSING,
+            help="Where propensities are estimated: with this confidence the logs must show that a policy is better "
+            "than what is done now, or that is kept; 0: not asked.",
+        ),
+    ] = 0.95,
     checkpoints: Annotated[
         str,
         typer.Option(rich_help_panel=CHOOSING, help="best: policies on the way take part; final: only finished ones."),
@@ -135,7 +143,7 @@ def learn(
             restarts=restarts,
             seed=seed,
             shares=numbers_in("--shares", shares),
-            selection=Selection(choose_by, checkpoints, confidence, min_ess),
+            selection=Selection(choose_by, checkpoints, confidence, min_ess, proof),
             behavior=behavior,
             discount=discount,
             level=level,

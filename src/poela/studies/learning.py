@@ -190,6 +190,7 @@ def _document(settings: StudySettings, data: StudyData, given: LoggingPolicy, la
             "actions": [name if isinstance(name, str) else int(name) for name in data.train.action_names],
             "layout": layout.fixed(data.train).to_json(),
             "propensities": given.note,
+            "estimated": given.estimated,
         },
         "logging_policy": logging_value(data.validation, settings.scoring.discount),
     }

@@ -26,6 +26,11 @@ class LoggingPolicy:
     note: str
     reason: str = ""  # what a verdict must mention
 
+    @property
+    def estimated(self) -> bool:
+        """Whether weights rest on estimated propensities."""
+        return self.reason == ESTIMATED
+
 
 def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> LoggingPolicy:
     """The parts (train, validation, test) with propensities: the logged ones, or estimates of a model.

@@ -24,12 +24,17 @@ class Selection:
     estimate itself); `checkpoints` says whether only each run's final policy takes part or every checkpoint; `min_ess`
     is the least effective sample size on the validation logs: a number of episodes, or below 1 a share of them.
     The paper's protocols are `Selection("sntis", "final")` and `Selection("sntis", "best", min_ess=200)`.
+
+    `proof` matters where propensities are estimated, so that no estimate can be taken at its word: a policy takes part
+    only where importance sampling shows with this confidence, over all policies that are tried, that it is better than
+    the logging policy (0: not asked).
     """
 
     by: str = "sntis"
     checkpoints: str = "final"
     confidence: float = 0.5
     min_ess: float = 0.0
+    proof: float = 0.0
 
     def __post_init__(self) -> None:
         problems = []
@@ -43,6 +48,8 @@ class Selection:
             problems.append(
                 f"confidence is {self.confidence}: it must be at least 0.5 (the estimate itself) and below 1"
             )
+        if not 0 <= self.proof < 1:
+            problems.append(f"proof is {self.proof}: it must be 0 (not asked) or more, and below 1")
         if problems:
             raise InputError(problems)
 
@@ -85,10 +92,11 @@ class Scored:
 
 @dataclass(frozen=True)
 class LoggingValue:
-    """What the logging policy achieved on the validation episodes."""
+    """What the logging policy achieved on the validation episodes, and whether its propensities are estimates."""
 
     value: float
     standard_error: float
+    estimated: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +130,11 @@ def choose(
     own = None if logging is None else selection.bound(logging.value, logging.standard_error)
     if not scored:
         return Choice(None, own, _why_none(len(entered), len(qualified), least))
+    if logging is not None and logging.estimated and selection.proof > 0:
+        shown_better = shown_to_be_better([item for _, item in scored], logging, selection.proof, n_episodes)
+        if not shown_better:
+            return Choice(None, own, _why_unproven(len(scored), selection.proof))
+        scored = [(score, item) for score, item in scored if item in shown_better]
     # max keeps the first of equals, so the order of candidates decides last.
     score, best = max(scored, key=lambda pair: (pair[0], pair[1].metrics.get("ess") or 0.0))
     if score <= (-math.inf if own is None else own):
@@ -129,6 +142,43 @@ def choose(
             None, own, f"none of {len(scored)} policies scores above it by {selection}: the logging policy is kept"
         )
     return Choice(best, score, f"the best of {len(scored)} qualified policies by {selection}; {len(entered)} took part")
+
+
+def shown_to_be_better(
+    policies: Sequence[Scored], logging: LoggingValue, confidence: float, n_episodes: int
+) -> list[Scored]:
+    """Those whose SNTIS is above the logging policy's mean, with this confidence in all of them together.
+
+    By Student's t with as many observations as there are effective episodes; Bonferroni's correction makes up for how
+    many policies there are. The standard error is at least what that many logged returns would have, since the usual
+    one is near zero where one episode has all the weight.
+
+    >>> logging = LoggingValue(value=50.0, standard_error=1.0)
+    >>> strong = Scored("a", 0, True, {"sntis": 60.0, "sntis_error": 1.5, "ess": 60.0})
+    >>> lucky = Scored("b", 0, True, {"sntis": 90.0, "sntis_error": 0.1, "ess": 1.1})
+    >>> [item.run_id for item in shown_to_be_better([strong, lucky], logging, 0.95, n_episodes=100)]
+    ['a']
+    """
+    from scipy.special import stdtrit
+
+    level = 1 - (1 - confidence) / max(len(policies), 1)
+    spread = logging.standard_error * math.sqrt(n_episodes)
+    found = []
+    for item in policies:
+        value, error, ess = (item.metrics.get(name) for name in ("sntis", "sntis_error", "ess"))
+        if value is None or error is None or ess is None or ess <= 1:
+            continue
+        least = math.hypot(max(error, spread / math.sqrt(ess)), logging.standard_error)
+        if value - stdtrit(ess - 1, level) * least > logging.value:
+            found.append(item)
+    return found
+
+
+def _why_unproven(policies: int, confidence: float) -> str:
+    return (
+        f"importance sampling shows none of {policies} policies to be better ({100 * confidence:g}% confidence in all "
+        "of them together), and with estimated propensities nothing less will do: the logging policy is kept"
+    )
 
 
 def _why_none(entered: int, qualified: int, least: float) -> str:
@@ -143,4 +193,4 @@ def _why_none(entered: int, qualified: int, least: float) -> str:
 
 
 # Along whole paths, by a lower bound: high where the evidence is, not where the noise is.
-DEFAULT_SELECTION = Selection("guarded", "best", 0.99)
+DEFAULT_SELECTION = Selection("guarded", "best", 0.99, proof=0.95)

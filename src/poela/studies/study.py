@@ -86,7 +86,7 @@ class Study:
             self.scored,
             self.settings.selection,
             self.document["data"]["validation_episodes"],
-            LoggingValue(**self.document["logging_policy"]),
+            LoggingValue(**self.document["logging_policy"], estimated=self.document["data"].get("estimated", False)),
         )
 
     @property
