@@ -9,14 +9,14 @@ import pytest
 
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
-from poela.experiments import sepsis_policies
+from poela.experiments import sepsis_policies, sepsis_tables
 from poela.experiments.published.sepsis import DELTA_STUDY
 from poela.experiments.running import Running
 from poela.experiments.sepsis import part, sepsis
 from poela.experiments.sepsis_actions import eligible_by_rule, severities
 from poela.experiments.sepsis_beside import CAUGHT, MISSED, misleads
 from poela.experiments.sepsis_policies import LOGGING, Examined
-from poela.experiments.sepsis_studies import FULL, OWN, PROTOCOLS, QUICK, SepsisTask, candidates_of, name_of
+from poela.experiments.sepsis_studies import FULL, OWN, PROTOCOLS, QUICK, UNLIMITED, SepsisTask, candidates_of, name_of
 from poela.simulators.sepsis_truth import SepsisTruth
 
 INLINE = Running(backend="inline")
@@ -60,9 +60,21 @@ def test_paper_part_and_nothing_is_done_twice(tmp_path: Path, monkeypatch: pytes
     tables = part("kNN", tmp_path, TINY, 0, INLINE)
     labels = [table.rows[0].get("table") for table in tables if table.rows]
     assert labels[:3] == ["tab:sepsis_result_main", "tab:sepsis_result_checkpoint", "tab:sepsis_noess_result"]
-    assert any(table.title == DELTA_STUDY.title for table in tables)
+    by_title = {table.title: table for table in tables}
+    assert DELTA_STUDY.title not in by_title  # no radius has a policy with the least effective sample size
+    (radius,) = by_title[f"{DELTA_STUDY.title}, on validation logs"].rows
+    assert (radius["δ"], radius["variance penalty"]) == (0.4, 0.0)
+    assert float(str(radius["largest ESS"])) >= float(str(radius["ESS"]))
     clinicians = [row for row in tables[0].rows if row["learner"] == LOGGING]
     assert {row["quantity"] for row in clinicians} == {"SNTIS", "upper bound", "lower bound", "ESS", "true value"}
+
+    with monkeypatch.context() as unlimited:
+        unlimited.setattr(sepsis_tables, "PROTOCOLS", UNLIMITED)
+        qualified = {table.title: table for table in part("kNN", tmp_path, TINY, 0, INLINE)}
+    quantities = ("training SNTIS", "training ESS", "test SNTIS", "test ESS", "true value")
+    assert [(row["learner"], row["quantity"]) for row in qualified[DELTA_STUDY.title].rows] == [
+        ("0.4", quantity) for quantity in quantities
+    ]
 
     def again(*_: Any) -> None:
         raise AssertionError("a truth is found out twice")
@@ -80,7 +92,7 @@ def test_report_of_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [row["learner"] for row in beside.rows][:4] == [LOGGING, "POELA", "PO-mu", "PO-CRM"]
     assert default.rows[0]["variant"] == "harmful"
     assert "Sepsis, harmful: of " in report.closing
-    assert (tmp_path / "sepsis.md").exists()
+    assert report.closing.splitlines()[-1] in (tmp_path / "sepsis.md").read_text(encoding="utf-8")
 
 
 def examined(value: float, truth: float, verdict: str) -> Examined:

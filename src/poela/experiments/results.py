@@ -1,6 +1,6 @@
 """What an experiment hands back: tables that print, and that are written as Parquet and Markdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ class Report:
         import pyarrow.parquet as pq
 
         with atomic_file(directory / f"{self.name}.md") as temporary:
-            temporary.write_text("\n".join(table.markdown() for table in self.tables), encoding="utf-8")
+            temporary.write_text("\n".join([*map(ResultTable.markdown, self.tables), *self._end()]), encoding="utf-8")
         for number, table in enumerate(self.tables, start=1):
             name = self.name if len(self.tables) == 1 else f"{self.name}-{number}"
             rows = pa.Table.from_pylist([dict(row) for row in table.rows])
@@ -92,6 +92,11 @@ class Report:
             if {"paper", "ours"} <= set(table.columns):
                 comparison_figure(directory / name, table.rows)
         return self
+
+    def _end(self) -> Iterator[str]:
+        """What is said in closing, as Markdown: after a rule, line by line."""
+        if self.closing:
+            yield "\n".join(["---", "", *(f"{line}  " for line in self.closing.splitlines()), ""])
 
 
 def shown(value: Cell) -> str:

@@ -12,7 +12,7 @@ from poela.evaluation.weights import probabilities_along
 from poela.experiments.figures import panel_figure
 from poela.experiments.results import Cell, ResultTable
 from poela.experiments.sepsis_policies import LOGGING, Examiner
-from poela.experiments.sepsis_studies import PROBABILITIES, RADII
+from poela.experiments.sepsis_studies import LEAST_ESS, PROBABILITIES, RADII
 from poela.simulators.sepsis import sofa_scores
 from poela.studies.material import read_behavior
 
@@ -36,7 +36,7 @@ def action_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
     """Shares of the 25 actions in test contexts: as logged, and as each chosen final policy takes them."""
     test = examiner.test
     taken = {LOGGING: np.eye(test.n_actions)[test.actions]}
-    for name, item in examiner.chosen("final").items():
+    for name, item, _ in examiner.chosen_or_any("final"):
         taken[name] = probabilities_along(examiner.policy(item), test)
     shares = {
         (severity, name): _grid(rows[steps].mean(axis=0))
@@ -59,6 +59,8 @@ def action_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
     counts = ", ".join(f"{name} {int(steps.sum())}" for name, steps in severities(test).items())
     notes = (
         f"final policies, behavior by kNN; test contexts: {counts} (high: SOFA above {HIGH:g}, low: below {MID:g})",
+        f"each with an effective sample size of {LEAST_ESS:.1%} of the validation episodes or more; where no policy of "
+        "a learner has that, with any",
         "as logged: the share of actions that both would take, over all 25",
     )
     return ResultTable("Sepsis: shares of actions by severity of illness", rows, command, notes)

@@ -1,14 +1,13 @@
 """Every learner beside the logging policy, in truth and by its estimate; and what a default study hands back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from poela.core.storage import read_json, write_json
-from poela.experiments.published.records import NO_PENALTY
 from poela.experiments.results import Cell, ResultTable
 from poela.experiments.running import Running
 from poela.experiments.sepsis_policies import Examined, Examiner, logging_truth
-from poela.experiments.sepsis_studies import LEAST_ESS, PROTOCOLS, UNLIMITED, Size, default_study
+from poela.experiments.sepsis_studies import LEAST_ESS, Size, default_study
 from poela.simulators.sepsis import Sepsis
 from poela.simulators.sepsis_truth import SepsisTruth, sepsis_value
 
@@ -21,7 +20,8 @@ CAUGHT, MISSED = "yes, caught", "yes, not caught"
 def beside_table(examiner: Examiner, command: str) -> ResultTable:
     """Each learner's own choice with own care: its truth, its estimate, and whether the verdict can be believed."""
     logging, variant = examiner.logging(), examiner.own.task.variant
-    rows = [_row(item, logging, least) for item, least in _chosen(examiner)]
+    chosen = examiner.chosen_or_any("best")
+    rows = [_row(examiner.examined(item, name, "best"), logging, least) for name, item, least in chosen]
     notes = (
         f"chosen by validation SNTIS among all checkpoints, with an effective sample size of {LEAST_ESS:.1%} of the "
         "validation episodes or more; where no policy of a learner has that, with any",
@@ -31,15 +31,6 @@ def beside_table(examiner: Examiner, command: str) -> ResultTable:
     )
     title = f"Sepsis, {variant}: every learner beside the clinicians"
     return ResultTable(title, [_row(logging, logging, ""), *rows], command, notes)
-
-
-def _chosen(examiner: Examiner) -> Iterator[tuple[Examined, str]]:
-    for name, items in examiner.own.own.items():
-        for least, selection in ((f"{LEAST_ESS:.1%}", PROTOCOLS["best"]), ("any", UNLIMITED["best"])):
-            chosen = examiner.own.chosen(items, selection)
-            if chosen is not None and name != NO_PENALTY:
-                yield examiner.examined(chosen, name, "best"), least
-                break
 
 
 def _row(item: Examined, logging: Examined, least: str) -> dict[str, Cell]:

@@ -11,8 +11,8 @@ from poela.core.storage import read_json, write_json
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
-from poela.experiments.published.records import Number
-from poela.experiments.sepsis_studies import PROTOCOLS, SepsisStudy, Size
+from poela.experiments.published.records import NO_PENALTY, Number
+from poela.experiments.sepsis_studies import LEAST_ESS, PROTOCOLS, UNLIMITED, SepsisStudy, Size
 from poela.policies.storage import load_object
 from poela.simulators.sepsis import Sepsis, SepsisBehavior
 from poela.simulators.sepsis_truth import SepsisTruth, sepsis_value
@@ -86,6 +86,15 @@ class Examiner:
         """Each learner's own choice by one of the paper's protocols, where a policy qualifies."""
         found = {name: self.own.chosen(items, PROTOCOLS[protocol]) for name, items in self.own.own.items()}
         return {name: item for name, item in found.items() if item is not None}
+
+    def chosen_or_any(self, protocol: str) -> Iterator[tuple[str, Scored, str]]:
+        """Each learner's own choice; where none of its policies has the least effective sample size, of all of them."""
+        for name, items in self.own.own.items():
+            for least, selections in ((f"{LEAST_ESS:.1%}", PROTOCOLS), ("any", UNLIMITED)):
+                chosen = self.own.chosen(items, selections[protocol])
+                if chosen is not None and name != NO_PENALTY:
+                    yield name, chosen, least
+                    break
 
     def logging(self, protocol: str = "") -> Examined:
         """The logging policy itself."""

@@ -12,7 +12,7 @@ from poela.experiments.published.records import NO_PENALTY, Number, PublishedTab
 from poela.experiments.published.sepsis import DELTA_STUDY, SEPSIS
 from poela.experiments.results import Cell, ResultTable
 from poela.experiments.sepsis_policies import Examined, Examiner
-from poela.experiments.sepsis_studies import LEAST_ESS, NAMES, PROTOCOLS, RADII, UNLIMITED
+from poela.experiments.sepsis_studies import LEAST_ESS, NAMES, PENALTIES, PROTOCOLS, RADII, UNLIMITED
 from poela.studies.logging_policy import logging_policy
 from poela.studies.selection import Scored, Selection
 
@@ -75,20 +75,58 @@ def _chosen(examiner: Examiner, selection: Selection) -> list[Examined]:
     return [examiner.examined(item, name, selection.checkpoints) for name, item in chosen.items() if item is not None]
 
 
-def delta_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
-    """POELA by its radius: value and effective sample size on training and test logs, and the truth."""
+def delta_tables(examiner: Examiner, out: Path, command: str) -> Iterator[ResultTable]:
+    """POELA by its radius: on training and test logs and in truth, where a policy qualifies; on validation logs."""
+    numbers = [number for radius in RADII for number in _validated(examiner, radius)]
+    tested = [*_tested(examiner)]
+    _delta_figures([*tested, *numbers], out)
+    if tested:
+        about = ("best checkpoints; a radius without rows has no policy with the least effective sample size", *NOTES)
+        yield ResultTable(DELTA_STUDY.title, compared(DELTA_STUDY, tested), command, about)
+    rows = [_by_penalty(examiner, radius, penalty) for radius in RADII for penalty in PENALTIES]
+    notes = (
+        "the checkpoint with the highest validation SNTIS, whatever its effective sample size; "
+        "the largest one that any checkpoint has on the validation logs",
+        NOTES[0],
+    )
+    yield ResultTable(f"{DELTA_STUDY.title}, on validation logs", [row for row in rows if row], command, notes)
+
+
+def _tested(examiner: Examiner) -> Iterator[Number]:
+    found = {radius: examiner.own.chosen(_with_radius(examiner, radius), PROTOCOLS["best"]) for radius in RADII}
+    chosen = {radius: item for radius, item in found.items() if item is not None}
+    if not chosen:
+        return
     train, _, _ = examiner.own.task.logs(examiner.own.size)
     # As the study has them: each training episode is weighted by a model that has not seen it.
     (annotated,) = logging_policy((train,), "knn", examiner.own.task.seed).parts
     assert annotated is not None
-    numbers: list[Number] = []
-    for radius in RADII:
-        chosen = examiner.own.chosen(_with_radius(examiner, radius), PROTOCOLS["best"])
-        if chosen is not None:
-            numbers += _by_radius(examiner, chosen, f"{radius:.1f}", annotated)
-    _delta_figures(numbers, out)
-    notes = ("best checkpoints; a radius without a row has no policy with the least effective sample size", *NOTES)
-    return ResultTable(DELTA_STUDY.title, compared(DELTA_STUDY, numbers), command, notes)
+    for radius, item in chosen.items():
+        yield from _by_radius(examiner, item, f"{radius:.1f}", annotated)
+
+
+def _validated(examiner: Examiner, radius: float) -> Iterator[Number]:
+    chosen = examiner.own.chosen(_with_radius(examiner, radius), UNLIMITED["best"])
+    for quantity, metric in (("validation SNTIS", "sntis"), ("validation ESS", "ess")):
+        if chosen is not None and (value := chosen.metrics[metric]) is not None:
+            yield Number(f"{radius:.1f}", "", quantity, value)
+
+
+def _by_penalty(examiner: Examiner, radius: float, penalty: float) -> dict[str, Cell]:
+    own = examiner.own
+    items = [i for i in _with_radius(examiner, radius) if own.candidate(i).settings["variance_penalty"] == penalty]
+    chosen = own.chosen(items, UNLIMITED["best"])
+    if chosen is None:
+        return {}
+    return {
+        "δ": radius,
+        "variance penalty": penalty,
+        "SNTIS": chosen.metrics["sntis"],
+        "± SNTIS": chosen.metrics["sntis_error"],
+        "ESS": chosen.metrics["ess"],
+        "largest ESS": max(item.metrics["ess"] or 0.0 for item in items),
+        "chosen": own.study.name_of(chosen),
+    }
 
 
 def _with_radius(examiner: Examiner, radius: float) -> list[Scored]:
@@ -120,8 +158,10 @@ def _delta_figures(numbers: Sequence[Number], out: Path) -> None:
             if own
         }
 
-    line_figure(out / "sepsis-radius-value", lines("training SNTIS", "test SNTIS", "true value"), x="δ", y="value")
-    line_figure(out / "sepsis-radius-ess", lines("training ESS", "test ESS"), x="δ", y="effective sample size")
+    values = lines("training SNTIS", "test SNTIS", "validation SNTIS", "true value")
+    line_figure(out / "sepsis-radius-value", values, x="δ", y="value")
+    sizes = lines("training ESS", "test ESS", "validation ESS")
+    line_figure(out / "sepsis-radius-ess", sizes, x="δ", y="effective sample size")
 
 
 def trade_off_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
