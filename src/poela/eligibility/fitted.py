@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, first_bad, readonly
 from poela.core.errors import InputError
-from poela.core.policy import LoggedSteps
+from poela.core.policy import LoggedSteps, as_policy
 from poela.core.ragged import step_numbers
 from poela.core.remembered import remembered
 from poela.core.storage import Stored
@@ -62,11 +62,18 @@ class FittedEligibility:
         """Which actions may be taken [N, A]: at least one for each context, by the fallback where need be."""
         return self.resolve(contexts, steps).mask
 
-    def resolve(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> Eligible:
-        """The mask, where the fallback acted, and what to follow there."""
+    def resolve(
+        self, contexts: ArrayLike, steps: ArrayLike | None = None, behavior: FloatArray | None = None
+    ) -> Eligible:
+        """The mask, where the fallback acted, and what to follow there.
+
+        `behavior` [N, A] holds the logging policy's probabilities, where they are known already.
+        """
         checked, numbers = self._checked(contexts, steps)
         rule = self.settings
-        probabilities = self.behavior_probabilities(checked) if rule.asks_behavior else None
+        probabilities = behavior
+        if probabilities is None and rule.asks_behavior:
+            probabilities = self.behavior_probabilities(checked)
         distances = None if rule.radius is None else self._distances(checked, numbers)
         return self._resolved(checked, distances, probabilities)
 
@@ -79,7 +86,8 @@ class FittedEligibility:
             source = None if self.logged is None else self.logged.contexts
             distances = remembered(logs, kind, source, lambda: self._distances(*checked))
         if rule.asks_behavior:
-            probabilities = remembered(logs, "behavior", self.behavior, lambda: self.behavior_probabilities(checked[0]))
+            probabilities = remembered(logs, "along", self.behavior, lambda: as_policy(self.behavior).along(logs))
+            probabilities = self.checked_behavior(probabilities, len(checked[0]))
         return self._resolved(checked[0], distances, probabilities)
 
     def _resolved(
@@ -187,14 +195,18 @@ class FittedEligibility:
         return nearness
 
     def behavior_probabilities(self, contexts: Float32Array) -> FloatArray:
-        """The logging policy's probabilities [N, A], by the behavior model of this rule."""
-        probabilities = np.asarray(self.behavior.probabilities(contexts), np.float64)
-        if probabilities.shape != (len(contexts), self.n_actions):
+        """The logging policy's probabilities [N, A] at loose contexts, by the behavior model of this rule."""
+        return self.checked_behavior(self.behavior.probabilities(contexts), len(contexts))
+
+    def checked_behavior(self, probabilities: ArrayLike, rows: int) -> FloatArray:
+        """What the behavior model of this rule says [N, A], or one clear sentence."""
+        found = np.asarray(probabilities, np.float64)
+        if found.shape != (rows, self.n_actions):
             raise InputError(
-                f"the behavior model gives probabilities of shape {probabilities.shape}, "
-                f"not ({len(contexts)}, {self.n_actions}): fit it on the same logs"
+                f"the behavior model gives probabilities of shape {found.shape}, "
+                f"not ({rows}, {self.n_actions}): fit it on the same logs"
             )
-        return probabilities
+        return found
 
     def _checked(self, contexts: ArrayLike, steps: ArrayLike | None) -> tuple[Float32Array, IntArray | None]:
         checked = np.asarray(contexts, np.float32)

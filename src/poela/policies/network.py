@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
@@ -14,7 +13,7 @@ from poela.core.policy import Actor, LoggedSteps
 from poela.core.storage import Stored
 from poela.networks.modules import GRU, Network, NetworkShape
 from poela.networks.outputs import outputs_along, outputs_at
-from poela.policies.ruled import RuledPolicy, softmax
+from poela.policies.ruled import ActingRule, RuledPolicy, softmax
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,19 +70,18 @@ class _RecurrentActor:
         self._previous = torch.zeros(n, policy.n_actions)
         self._memory: torch.Tensor | None = None  # after the steps that were recorded
         self._next_memory: torch.Tensor | None = None
-        self._step = 0
+        self._rule = ActingRule(policy.eligibility, n)
 
     @torch.no_grad()
     def probabilities(self, contexts: Float32Array) -> FloatArray:
         rows = self._policy.checked(contexts)
         logits, self._next_memory = self._network.step(torch.tensor(rows), self._previous, self._memory)
-        eligible = self._policy.eligibility.resolve(rows, np.full(len(rows), self._step))
-        return self._policy.ruled(logits.double().numpy(), eligible)
+        return self._policy.ruled(logits.double().numpy(), self._rule.eligible(rows))
 
     def record(self, actions: IntArray) -> None:
         self._memory = self._next_memory
         self._previous = torch.nn.functional.one_hot(torch.tensor(actions), self._policy.n_actions).float()
-        self._step += 1
+        self._rule.record(actions)
 
 
 def policy_of(network: Network, **fields: Any) -> NetworkPolicy:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.policy import Actor, LoggedSteps, MemorylessActor, sample_actions
+from poela.core.policy import Actor, LoggedSteps, MemorylessActor, as_policy, sample_actions
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
 from poela.data.trajectories import ActionName
@@ -63,7 +63,8 @@ class RuledPolicy(ABC):
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once."""
-        return _CountingActor(self)
+        rule = ActingRule(self.eligibility, n)
+        return _RememberingActor(self, rule) if rule.remembers else _CountingActor(self, rule)
 
     def sample(self, contexts: ArrayLike, seed: int) -> IntArray:
         """One action for each context, drawn with this seed."""
@@ -102,19 +103,51 @@ class RuledPolicy(ABC):
         return rows
 
 
-class _CountingActor(MemorylessActor):
-    """Acts by the current context and the step number, so roll-outs need not ask about ended episodes."""
+class ActingRule:
+    """A rule in n running episodes: it counts steps, and follows a behavior model that remembers them."""
 
-    def __init__(self, policy: RuledPolicy) -> None:
-        super().__init__(policy)
-        self._step = 0
+    def __init__(self, eligibility: FittedEligibility, n: int) -> None:
+        self._eligibility, self.step = eligibility, 0
+        actor = as_policy(eligibility.behavior).actor(n) if eligibility.settings.asks_behavior else None
+        self._behavior = None if isinstance(actor, MemorylessActor) else actor
 
-    def probabilities(self, contexts: Float32Array) -> FloatArray:
-        result: FloatArray = self._policy.probabilities(contexts, np.full(len(contexts), self._step))
-        return result
+    @property
+    def remembers(self) -> bool:
+        """Whether it must be asked about all n episodes at every step."""
+        return self._behavior is not None
+
+    def eligible(self, contexts: Float32Array) -> Eligible:
+        """What is eligible at the episodes' current contexts."""
+        behavior = None if self._behavior is None else self._behavior.probabilities(contexts)
+        return self._eligibility.resolve(contexts, self.steps(contexts), behavior)
+
+    def steps(self, contexts: Float32Array) -> IntArray:
+        """The current step, for each of these contexts."""
+        return np.full(len(contexts), self.step)
 
     def record(self, actions: IntArray) -> None:
-        self._step += 1
+        """One step on."""
+        if self._behavior is not None:
+            self._behavior.record(actions)
+        self.step += 1
+
+
+class _RememberingActor:
+    """Acts by the current context and the step number, under a rule that remembers."""
+
+    def __init__(self, policy: RuledPolicy, rule: ActingRule) -> None:
+        self._acting, self._rule = policy, rule
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        rows = self._acting.checked(contexts)
+        return self._acting.ruled(self._acting.scores(rows, self._rule.steps(rows)), self._rule.eligible(rows))
+
+    def record(self, actions: IntArray) -> None:
+        self._rule.record(actions)
+
+
+class _CountingActor(_RememberingActor, MemorylessActor):
+    """The same under a rule that does not, so roll-outs need not ask about ended episodes."""
 
 
 def softmax(scores: FloatArray, eligible: BoolArray) -> FloatArray:

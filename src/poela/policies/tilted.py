@@ -13,7 +13,7 @@ from poela.core.ragged import step_numbers
 from poela.core.remembered import remembered
 from poela.core.storage import Stored
 from poela.data.history import HistoryFeatures, HistoryRecord
-from poela.policies.ruled import RuledPolicy, greedy, softmax
+from poela.policies.ruled import ActingRule, RuledPolicy, greedy, softmax
 from poela.policies.step_values import StepQ
 
 
@@ -114,21 +114,22 @@ class TiltedPolicy(RuledPolicy):
 
 class _TiltedActor:
     def __init__(self, policy: TiltedPolicy, n: int) -> None:
-        self._policy, self._behavior, self._step = policy, as_policy(policy.behavior).actor(n), 0
+        self._policy, self._behavior = policy, as_policy(policy.behavior).actor(n)
+        self._rule = ActingRule(policy.eligibility, n)
         self._record = None if policy.history is None else HistoryRecord(policy.history, n)
 
     def probabilities(self, contexts: Float32Array) -> FloatArray:
         rows = self._policy.checked(contexts)
         features = rows if self._record is None else self._record.features(rows)
-        steps = np.full(len(rows), self._step)
-        scores = self._policy.tilted(self._policy.values.q_at(features, steps), self._behavior.probabilities(rows))
-        return self._policy.ruled(scores, self._policy.eligibility.resolve(rows, steps))
+        q = self._policy.values.q_at(features, self._rule.steps(rows))
+        scores = self._policy.tilted(q, self._behavior.probabilities(rows))
+        return self._policy.ruled(scores, self._rule.eligible(rows))
 
     def record(self, actions: IntArray) -> None:
         self._behavior.record(actions)
         if self._record is not None:
             self._record.add(actions)
-        self._step += 1
+        self._rule.record(actions)
 
 
 def supported(taken: BoolArray, eligible: BoolArray) -> BoolArray:
