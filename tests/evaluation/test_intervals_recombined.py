@@ -18,6 +18,7 @@ from poela.evaluation.recombination import (
     recombined,
     recombined_contributions,
     recombined_ess,
+    recombined_pool,
     recombined_weights,
     studentised_errors,
 )
@@ -153,22 +154,22 @@ def test_draws_do_not_depend_on_their_number() -> None:
 
 def test_same_seed_same_interval() -> None:
     evidence = random_evidence()
-    sample = Sample(snis(evidence), resamples=300, seed=4, pool=recombined_contributions(evidence, snis, seed=4))
-    again = Sample(snis(evidence), resamples=300, seed=4, pool=recombined_contributions(evidence, snis, seed=4))
+    sample = Sample(snis(evidence), resamples=300, seed=4, pool=recombined_pool(evidence, snis, seed=4))
+    again = Sample(snis(evidence), resamples=300, seed=4, pool=recombined_pool(evidence, snis, seed=4))
     assert recombined(sample) == recombined(again)
 
 
 def test_where_nothing_can_be_recombined_the_interval_is_students() -> None:
     contributions = snis(random_evidence())
     assert interval_of("recombined", contributions).method == "student"
-    pool = recombined_contributions(random_evidence(), snis, seed=0)
+    pool = recombined_pool(random_evidence(), snis, seed=0)
     clustered = interval_of("recombined", contributions, clusters=np.arange(200) // 2, pool=pool)
     assert clustered.method == "student"
 
 
 def test_light_tails_give_the_normal_interval() -> None:
     evidence = random_evidence(n=2000, spread=0.05)
-    pool = recombined_contributions(evidence, snis, seed=0)
+    pool = recombined_pool(evidence, snis, seed=0)
     ours = interval_of("recombined", snis(evidence), pool=pool)
     normal = interval_of("normal", snis(evidence))
     assert (ours.low, ours.high) == pytest.approx((normal.low, normal.high), abs=0.05 * normal.width)
@@ -205,3 +206,27 @@ def test_a_single_episode_with_weight_gives_no_interval() -> None:
 def test_impossible_samples_are_refused() -> None:
     with pytest.raises(InputError, match="at least 1 is needed"):
         Sample(snis(random_evidence()), resamples=0)
+
+
+def test_where_one_episode_has_all_the_weight_the_interval_is_as_wide_as_the_logged_returns() -> None:
+    drawn = rng(2)
+    weights = LogWeights(np.where(np.arange(400) // 2 == 7, 8.0, -8.0), np.arange(0, 401, 2))
+    logs = Trajectories(np.zeros((400, 1)), np.zeros(400), drawn.normal(size=400), weights.offsets)
+    evidence = Evidence(weights, logs)
+    contributions = sntis(evidence)
+    interval = recombined(Sample(contributions, pool=recombined_pool(evidence, sntis, seed=0)))
+    assert interval.low <= contributions.value <= interval.high
+    # The usual standard error says that the estimate is exact.
+    assert interval.width > 2 * logs.returns().std()
+    assert logs.returns().min() <= interval.low
+    assert interval.high <= logs.returns().max()
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_it_is_never_narrower_than_student_s(level: float) -> None:
+    for spread in (0.1, 0.5, 1.5):
+        evidence = random_evidence(spread=spread)
+        pool = recombined_pool(evidence, snis, seed=0)
+        ours, theirs = (interval_of(name, snis(evidence), level, pool=pool) for name in ("recombined", "student"))
+        inside = min(ours.high, evidence.returns.max()) - max(ours.low, evidence.returns.min())
+        assert inside >= min(theirs.width, np.ptp(evidence.returns)) - 1e-12

@@ -11,7 +11,7 @@ from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators import snis
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.intervals import interval_of
-from poela.evaluation.recombination import recombined_contributions
+from poela.evaluation.recombination import recombined_pool
 from poela.evaluation.weights import LogWeights
 
 NAMES = ("recombined", "bca", "percentile", "studentised", "normal", "student", "el")
@@ -27,7 +27,7 @@ def random_evidence(seed: int, *, shift: float = 0.0, scale: float = 1.0, heavie
 
 
 def interval(name: str, evidence: Evidence, level: float = 0.9) -> Interval:
-    pool = recombined_contributions(evidence, snis, seed=0)
+    pool = recombined_pool(evidence, snis, seed=0)
     return interval_of(name, snis(evidence), level, resamples=60, pool=pool)
 
 

@@ -50,11 +50,18 @@ class Bounds:
 
 
 @dataclass(frozen=True, eq=False)
+class Pool:
+    """Contributions of episodes recombined from logged steps, which show the tail of the weights; logged returns."""
+
+    contributions: Contributions
+    logged_returns: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class Sample:
     """What an interval is made of: the contributions of independent units, the level, and what else a method may need.
 
-    `pool` holds the contributions of episodes recombined from logged steps, which show the tail of the weights (see
-    `poela.evaluation.recombination`).
+    `pool` holds what episodes recombined from logged steps would contribute (see `poela.evaluation.recombination`).
 
     >>> Sample(Contributions.mean(np.array([1.0, 2.0])), level=1.5)
     Traceback (most recent call last):
@@ -66,7 +73,7 @@ class Sample:
     seed: int = 0
     resamples: int = DEFAULT_RESAMPLES
     bounds: Bounds | None = None
-    pool: Contributions | None = None
+    pool: Pool | None = None
 
     def __post_init__(self) -> None:
         problems = []

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from poela.core.arrays import IntArray
 from poela.core.errors import InputError
 from poela.evaluation.bootstrap import bca, percentile, studentised
-from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, IntervalMethod, Sample, in_clusters
+from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, IntervalMethod, Pool, Sample, in_clusters
 from poela.evaluation.concentration import empirical_bernstein, hoeffding
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.empirical_likelihood import empirical_likelihood, empirical_likelihood_moment
@@ -37,11 +37,11 @@ def interval_of(
     resamples: int = DEFAULT_RESAMPLES,
     clusters: IntArray | None = None,
     bounds: Bounds | None = None,
-    pool: Contributions | None = None,
+    pool: Pool | None = None,
 ) -> Interval:
     """The interval of this name; `clusters` names the independent unit of each episode, such as its patient.
 
-    `pool` holds the contributions of recombined episodes, for the interval `recombined`.
+    `pool` holds recombined episodes, for the interval `recombined`.
 
     >>> import numpy as np
     >>> interval_of("normal", Contributions.mean(np.array([1.0, 1.0])))

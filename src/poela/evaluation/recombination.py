@@ -13,15 +13,16 @@ and late ratios have little to do with each other. Where they go together for re
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import stdtrit
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.ragged import episode_of_step, lengths_of, step_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bootstrap import resample, tails
-from poela.evaluation.bounds import Interval, Sample
+from poela.evaluation.bounds import Interval, Pool, Sample
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.normal import student
+from poela.evaluation.normal import degrees_of_freedom, student
 from poela.evaluation.weights import LogWeights, effective_sample_size
 
 STRETCHES = 4  # of steps that stay together
@@ -47,29 +48,43 @@ def recombined(sample: Sample) -> Interval:
     >>> logs = Trajectories(np.zeros((800, 1)), np.zeros(800), rng.random(800), weights.offsets)
     >>> from poela.evaluation.estimators import snis
     >>> evidence = Evidence(weights, logs)
-    >>> sample = Sample(snis(evidence), resamples=500, pool=recombined_contributions(evidence, snis, seed=0))
+    >>> sample = Sample(snis(evidence), resamples=500, pool=recombined_pool(evidence, snis, seed=0))
     >>> interval = recombined(sample)
     >>> interval.method, interval.low < sample.value < interval.high
     ('recombined', True)
     """
     if sample.pool is None:
         return student(sample)
-    errors = studentised_errors(sample.pool, sample.contributions.n_episodes, sample.resamples, sample.seed)
-    return Interval(*recombined_ends(errors, sample.contributions, sample.level), "recombined")
+    errors = studentised_errors(
+        sample.pool.contributions, sample.contributions.n_episodes, sample.resamples, sample.seed
+    )
+    ends = recombined_ends(errors, sample.contributions, sample.pool.logged_returns, sample.level)
+    return Interval(*ends, "recombined")
 
 
-def recombined_ends(errors: FloatArray, contributions: Contributions, level: float) -> tuple[float, float]:
+def recombined_ends(
+    errors: FloatArray, contributions: Contributions, returns: FloatArray, level: float
+) -> tuple[float, float]:
     """The ends from errors in standard errors, as they occur on recombined logs.
 
-    >>> recombined_ends(np.array([-1.0, 0.0, 1.0]), Contributions.mean(np.array([1.0, 1.0])), 0.95)
+    They reach at least as far as those of `student`, and no farther than the logged returns. The standard error is near
+    zero where one episode has all the weight, just where the estimate knows least, so what one more effective episode
+    may change is added to it: the spread of returns over the effective sample size. With many of those it is nothing.
+
+    >>> recombined_ends(np.array([-1.0, 0.0, 1.0]), Contributions.mean(np.array([1.0, 1.0])), np.ones(2), 0.95)
     (1.0, 1.0)
     """
-    value, error = contributions.value, standard_error(contributions)
+    value = contributions.value
     if not len(errors):
         return value, value
-    reach = float(np.quantile(np.abs(errors), level))
-    shift = float(np.quantile(errors, tails(level)).mean()) / 2
-    return value - (shift + reach) * error, value - (shift - reach) * error
+    with np.errstate(divide="ignore"):
+        ess = effective_sample_size(np.log(contributions.denominators[:, 0]))
+    error = float(np.hypot(standard_error(contributions), returns.std() / ess))
+    least = float(stdtrit(degrees_of_freedom(contributions.influence), (1 + level) / 2))
+    reach = max(float(np.quantile(np.abs(errors), level)), least)
+    shift = float(np.clip(np.quantile(errors, tails(level)).mean() / 2, -reach, reach))
+    low, high = value - (shift + reach) * error, value - (shift - reach) * error
+    return max(low, min(value, float(returns.min()))), min(high, max(value, float(returns.max())))
 
 
 def studentised_errors(pool: Contributions, n: int, resamples: int, seed: int) -> FloatArray:
@@ -83,6 +98,11 @@ def studentised_errors(pool: Contributions, n: int, resamples: int, seed: int) -
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = (drawn.values - pool.value) / drawn.standard_errors
     return errors[np.isfinite(errors)]
+
+
+def recombined_pool(evidence: Evidence, estimator: Callable[[Evidence], Contributions], seed: int) -> Pool:
+    """What `recombined` needs of a log."""
+    return Pool(recombined_contributions(evidence, estimator, seed), evidence.returns)
 
 
 def recombined_contributions(

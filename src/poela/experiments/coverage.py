@@ -129,7 +129,7 @@ def _every_interval(
     errors = studentised_errors(pool, contributions.n_episodes, RESAMPLES, seed)
     left_out = contributions.leave_one_out
     ends: dict[str, Callable[[float], tuple[float, float]]] = {
-        "recombined": lambda level: recombined_ends(errors, contributions, level),
+        "recombined": lambda level: recombined_ends(errors, contributions, evidence.returns, level),
         "percentile": lambda level: percentile_ends(drawn, level),
         "bca": lambda level: bca_ends(drawn, contributions.value, left_out, level),
         "studentised": lambda level: studentised_ends(drawn, contributions, level),
