@@ -27,6 +27,7 @@ SMOOTHING = 0.01  # of the logging policy in the greedy ones, as in the paper
 LOWEST_VALUE = -30.0  # v_min of PQL on this task, as in the paper
 THRESHOLDS = (0.0, 0.2)
 TEMPERATURES = (4.0, 2.0, 1.4, 1.3, 1.2, 1.1, 1.0, 0.7, 0.5, 0.25, 0.0)
+BACKUPS = {"max": "as if acting best from the next step on", "soft": "at a price for each departure from the logs"}
 VERIFIABLE = 12.0  # effective episodes
 SCALE = "normalised: uniform random 0, best schedule found 100"
 
@@ -68,8 +69,9 @@ def value_learners(out: Path, quick: bool = True, seed: int = 0, running: Runnin
     markov = [replace(task, markov=True) for task in tasks]
     grids = {name: ([_shorter(learner) for learner in grid] if quick else grid) for name, (grid, _) in GRIDS.items()}
     chosen = {name: _chosen(name, grid, markov, restarts) for name, grid in grids.items()}
-    paths = _paths(tasks)
-    return Report("value_learners", (*_markov_tables(chosen, command), *_path_tables(paths, command))).write(out)
+    paths = {backup: _paths(tasks, backup) for backup in BACKUPS}
+    tables = [table for backup, found in paths.items() for table in _path_tables(found, backup, command)]
+    return Report("value_learners", (*_markov_tables(chosen, command), *tables)).write(out)
 
 
 def _shorter(learner: QLearning) -> QLearning:
@@ -150,14 +152,14 @@ def _markov_tables(chosen: Mapping[str, Chosen], command: str) -> tuple[ResultTa
     )
 
 
-def _paths(tasks: Sequence[TumorTask]) -> list[list[Scored]]:
+def _paths(tasks: Sequence[TumorTask], backup: str) -> list[list[Scored]]:
     """The policy at each temperature, for each data set."""
     found = []
     with progress("FittedQ", len(tasks) * len(TEMPERATURES)) as advance:
         for task in tasks:
             train, validation = task.logs()
             path = []
-            for point in FittedQ(temperatures=TEMPERATURES).fit_path(train, behavior=TumorBehavior()):
+            for point in FittedQ(temperatures=TEMPERATURES, backup=backup).fit_path(train, behavior=TumorBehavior()):
                 scored = _scored(point.policy, point.note, 0, validation, task, smoothing=0.0)
                 by_model = evaluate(point.policy, validation, estimator="fqe", interval=None).value
                 path.append(replace(scored, by_model=normalised(by_model)))
@@ -166,7 +168,7 @@ def _paths(tasks: Sequence[TumorTask]) -> list[list[Scored]]:
     return found
 
 
-def _path_tables(paths: Sequence[Sequence[Scored]], command: str) -> tuple[ResultTable, ResultTable]:
+def _path_tables(paths: Sequence[Sequence[Scored]], backup: str, command: str) -> tuple[ResultTable, ResultTable]:
     rows: list[dict[str, Cell]] = [
         {
             "policy": points[0].settings,
@@ -199,7 +201,11 @@ def _path_tables(paths: Sequence[Sequence[Scored]], command: str) -> tuple[Resul
         for point in path
     ]
     title = "Tumor growth, not Markov: FittedQ with history, from verifiable to valuable"
-    return ResultTable(title, rows, command, notes), ResultTable("Each data set", details, command, (SCALE,))
+    how = f"values {BACKUPS[backup]} (backup {backup!r})"
+    return (
+        ResultTable(f"{title}; {how}", rows, command, notes),
+        ResultTable(f"Each data set, backup {backup!r}", details, command, (SCALE,)),
+    )
 
 
 def _range(values: Sequence[float]) -> str:
