@@ -16,7 +16,7 @@ from poela.simulators.registry import simulate
 from poela.studies.candidates import Candidate, grid
 from poela.studies.learning import learn
 from poela.studies.radii import with_numeric_radii
-from poela.studies.runs import _one_thread
+from poela.studies.runs import one_thread
 from poela.studies.settings import StudySettings
 
 RESTARTS = 3
@@ -30,7 +30,7 @@ def bare(train: Trajectories, candidates: tuple[Candidate, ...]) -> float:
     """Seconds for the fits alone."""
     settings = StudySettings(candidates, restarts=RESTARTS)
     started = time.perf_counter()
-    with _one_thread():
+    with one_thread():
         for restart in range(RESTARTS):
             for candidate in candidates:
                 candidate.build().fit(train, seed=settings.restart_seed(restart))
