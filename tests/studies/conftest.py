@@ -1,6 +1,7 @@
 """A small study that takes a fraction of a second."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.learning import learn
+from poela.studies.material import Material, write_material
 from poela.studies.selection import Selection
 from poela.studies.study import Study
 
@@ -34,6 +36,14 @@ def tiny_candidates() -> list[Candidate]:
         Candidate("poela", {"radius": 1.0, **TINY}),
         Candidate("pocrm", TINY),
     ]
+
+
+@pytest.fixture
+def material(tiny_logs: Trajectories, tmp_path: Path) -> Path:
+    """What workers are given, as files."""
+    train, validation = tiny_logs.split((0.5, 0.5), seed=0)
+    write_material(tmp_path / "material", Material(train, validation))
+    return tmp_path / "material"
 
 
 @pytest.fixture

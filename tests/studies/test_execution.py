@@ -10,24 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from poela.data.trajectories import Trajectories
 from poela.studies import execution
 from poela.studies.candidates import Candidate
 from poela.studies.execution import Lost, run_inline, run_local
-from poela.studies.material import Material, write_material
 from poela.studies.runs import Result, Task
 from poela.studies.store import PackedPolicies
 from poela.studies.worker import read_frame, read_result, write_frame, write_result
 
 TINY = {"steps": 3, "warm_start_steps": 1, "hidden": (2,), "checkpoints": 1, "device": "cpu"}
 SLOW = {**TINY, "steps": 10_000_000}
-
-
-@pytest.fixture
-def material(tiny_logs: Trajectories, tmp_path: Path) -> Path:
-    train, validation = tiny_logs.split((0.5, 0.5), seed=0)
-    write_material(tmp_path / "material", Material(train, validation))
-    return tmp_path / "material"
 
 
 def test_frames_and_results_come_back() -> None:

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from poela.data.trajectories import Trajectories
 from poela.studies import learning
 from poela.studies.candidates import Candidate
 from poela.studies.execution import run_inline
-from poela.studies.material import Material, write_material
 from poela.studies.runs import Result, Task
 from poela.studies.stacks import run_stacked, stacks_of
 from poela.studies.study import Study
@@ -24,13 +22,6 @@ CANDIDATES = (
     Candidate("fittedq", {"history": 0}),
 )
 TASKS = [Task(candidate, restart, seed=restart + 5) for restart in (0, 1) for candidate in CANDIDATES]
-
-
-@pytest.fixture
-def material(tiny_logs: Trajectories, tmp_path: Path) -> Path:
-    train, validation = tiny_logs.split((0.5, 0.5), seed=0)
-    write_material(tmp_path / "material", Material(train, validation))
-    return tmp_path / "material"
 
 
 def test_what_goes_together() -> None:

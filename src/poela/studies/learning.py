@@ -1,7 +1,6 @@
 """`learn`: the whole job. Split, behavior, candidates, fits, choice, one look at the test logs."""
 
 import math
-import re
 import shutil
 import tempfile
 import time
@@ -22,6 +21,7 @@ from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.learners.learner import Learner
 from poela.policies.storage import FILE_FORMAT, FORMAT_VERSION
+from poela.studies.budget import seconds_of
 from poela.studies.candidates import Candidate
 from poela.studies.defaults import default_candidates
 from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
@@ -294,17 +294,3 @@ def _finish(study: Study, data: StudyData, given: LoggingPolicy) -> None:
             "left_out": [task.run_id for task in study.left_out],
         },
     )
-
-
-def seconds_of(budget: float | str | None) -> float | None:
-    """A time budget in seconds.
-
-    >>> seconds_of("10m"), seconds_of("1.5h"), seconds_of(30), seconds_of(None)
-    (600.0, 5400.0, 30.0, None)
-    """
-    if budget is None:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)?", str(budget).strip())
-    if not match or float(match[1]) <= 0:
-        raise InputError(f"the budget {budget!r} is no time: write 90s, 10m or 2h")
-    return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2] or "s"]
