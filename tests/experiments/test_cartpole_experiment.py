@@ -6,7 +6,9 @@ import pytest
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import TrueValue
-from poela.experiments.cartpole import FULL, LOGGING, PROTOCOLS, Examined, _tables, candidates_of
+from poela.experiments.cartpole import LOGGING, Examined, _tables
+from poela.experiments.cartpole_studies import ANY, FULL, PROTOCOLS, QUICK, REDUCED, Task, candidates_of
+from poela.experiments.cartpole_support import support
 
 
 def test_paper_grids() -> None:
@@ -25,6 +27,13 @@ def test_paper_grids() -> None:
     assert {values["steps"] for values in by_learner["poela"]} == {500}
     assert {(values["steps"], values["batch_size"]) for values in by_learner["bcq"]} == {(1000, 64)}
     assert {values["hidden"] for _, values in settings} == {(256, 256)}
+
+
+def test_the_reduced_version_tunes_poela_no_harder_than_its_rival() -> None:
+    learners = [candidate.learner for candidate in candidates_of(REDUCED)]
+    assert learners.count("poela") == learners.count("pocrm") == 4
+    assert REDUCED.episodes == FULL.episodes
+    assert {candidate.settings["steps"] for candidate in candidates_of(REDUCED)} == {500, 1000}
 
 
 @pytest.mark.parametrize("protocol", ["final", "best"])
@@ -48,3 +57,35 @@ def test_learners_without_a_qualified_policy_are_named() -> None:
     tables = _tables([Examined("POELA", "Markov", "final", "", estimate, None)], "command")
     assert [row["paper"] for row in tables[0].rows][:1] == [88.29]
     assert tables[0].notes[-1].endswith("PO-mu, PO-CRM, BCQ, PQL, POELA, no penalty")
+
+
+def test_a_policy_below_the_least_effective_sample_size_is_named_and_not_judged() -> None:
+    logs = Trajectories(np.zeros((40, 1)), np.zeros(40, int), np.arange(40.0), np.arange(0, 41, 4), n_actions=2)
+    estimate = evaluate(None, logs, estimator="behavior", interval="bca", level=0.90)
+    chosen = [
+        Examined(name, "Markov", "final", "", estimate, None, least) for name, least in (("POELA", ANY), ("PQL", ""))
+    ]
+    table, *_, details = _tables(chosen, "command")
+    judged = {row["learner"]: row["agrees"] for row in table.rows if row["quantity"] == "SNTIS"}
+    assert judged == {"POELA": "", "PQL": "no"}
+    assert any(note.endswith("not judged: POELA") for note in table.notes)
+    assert [row["least ESS"] for row in details.rows] == [ANY, ""]
+
+
+def test_both_kinds_of_contexts_show_the_same_episodes() -> None:
+    markov, other = (Task(QUICK, kind, seed=0) for kind in (True, False))
+    assert np.array_equal(markov.parts[1].contexts[:, :3], other.parts[1].contexts)
+    assert np.array_equal(markov.checkpoints, other.checkpoints)
+    assert len(other.checkpoints) == other.parts[1].n_steps
+
+
+def test_episodes_at_the_truncation_weigh_alike() -> None:
+    """Two episodes of 20 steps with ratio 2 (above a million) and one with ratio 1: 1000, 1000 and 1."""
+    logs = Trajectories(
+        np.zeros((60, 1)), [0] * 40 + [1] * 20, np.ones(60), [0, 20, 40, 60], propensities=np.full((60, 2), 0.5)
+    )
+    probabilities = np.repeat([[1.0, 0.0], [0.5, 0.5]], [40, 20], axis=0)
+    found = support(probabilities, logs)
+    assert found["episodes at the truncation"] == 2
+    assert found["ESS"] == pytest.approx(2001**2 / (2 * 1000**2 + 1))
+    assert found["SNTIS"] == pytest.approx(10.0)

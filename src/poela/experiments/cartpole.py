@@ -1,15 +1,34 @@
-"""The paper's CartPole tables: learners on logs from beginner to expert, on test logs and (ours) by roll-outs."""
+"""The paper's CartPole tables: learners on logs from beginner to expert, on test logs and (ours) by roll-outs.
 
+A version that one core finishes in half an hour: python -m poela.experiments.cartpole --reduced
+"""
+
+import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from poela.core.progress import progress
-from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
+from poela.evaluation.evidence import DEFAULT_TRUNCATION
 from poela.evaluation.rollouts import TrueValue, true_value
+from poela.experiments.cartpole_studies import (
+    ANY,
+    FULL,
+    LEAST_ESS,
+    NAMES,
+    PROTOCOLS,
+    QUICK,
+    REDUCED,
+    Size,
+    Task,
+    annotated,
+    chosen_of,
+    policies_by_learner,
+)
+from poela.experiments.cartpole_support import supports
 from poela.experiments.comparison import compared
 from poela.experiments.published.cartpole import CARTPOLE
 from poela.experiments.published.records import NO_PENALTY, Number
@@ -17,41 +36,11 @@ from poela.experiments.results import Cell, Report, ResultTable
 from poela.experiments.running import HERE, Running
 from poela.policies.storage import load_object
 from poela.simulators.cartpole import STEPS, CartPole
-from poela.simulators.registry import simulate
-from poela.studies.candidates import Candidate, grid
-from poela.studies.material import read_behavior
-from poela.studies.selection import Scored, Selection, choose
 from poela.studies.study import Study
 
-# A share, so that smaller versions can choose too: 30 of 248 validation episodes, as in the paper.
-LEAST_ESS = 30 / 248
-PROTOCOLS = {name: Selection("sntis", name, min_ess=LEAST_ESS) for name in ("final", "best")}
-NAMES = {"poela": "POELA", "pomu": "PO-mu", "pocrm": "PO-CRM", "bcq": "BCQ", "pql": "PQL"}
 LOGGING = "logging policy"
 LEVEL = 0.90  # between the paper's two bounds, the 5% and 95% quantiles
 SCALE = 100 / STEPS  # 200 steps are 100
-
-RADII = (0.0001, 0.0005, 0.001, 0.005, 0.01)
-PENALTIES = (0.0, 0.1, 1.0, 10.0)
-PROBABILITIES = (0.05, 0.1, 0.15, 0.2)
-THRESHOLDS = (0.0, 0.05, 0.1, 0.2, 0.5)
-
-
-@dataclass(frozen=True)
-class Size:
-    """How much is done; the paper does not say how many restarts it had here."""
-
-    episodes: int = 1240
-    restarts: int = 2
-    roll_outs: int = 1000
-    hidden: tuple[int, int] = (256, 256)
-    checkpoints: int = 25
-    behavior: str = "clone"
-    fewer: int = 1  # every so many candidates of each learner are tried, with as many times fewer steps
-
-
-FULL = Size()
-QUICK = Size(episodes=100, restarts=1, roll_outs=100, hidden=(32, 32), checkpoints=2, behavior="multinomial", fewer=20)
 
 
 @dataclass(frozen=True)
@@ -64,11 +53,14 @@ class Examined:
     chosen: str
     estimate: Estimate
     truth: TrueValue | None
+    least_ess: str = ""
+    training_ess: float | None = None
 
     def numbers(self) -> Iterator[Number]:
         """As the paper's tables have them; 200 steps are 100."""
         estimate = self.estimate
-        error = SCALE * estimate.standard_error
+        # The paper would not have chosen such a policy: set beside its number, but not judged.
+        error = None if self.least_ess == ANY else SCALE * estimate.standard_error
         yield Number(self.learner, self.contexts, "SNTIS", SCALE * estimate.value, error)
         for quantity, value in (("upper bound", estimate.high), ("lower bound", estimate.low)):
             if value is not None:
@@ -81,96 +73,86 @@ class Examined:
 
 def cartpole(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
     """Four tables: final policies and best checkpoints, with and without the angular velocity."""
-    size = QUICK if quick else FULL
     command = f"poela reproduce cartpole {'--quick' if quick else '--full'} --seed {seed}"
+    return tables_of(QUICK if quick else FULL, out, seed, running, command).write(out)
+
+
+def tables_of(size: Size, studies: Path, seed: int, running: Running, command: str) -> Report:
+    """The four tables, what was chosen, and what effective sample sizes there were to choose from."""
     examined: list[Examined] = []
+    support: list[dict[str, Cell]] = []
     with progress("CartPole", 2) as advance:
         for markov in (True, False):
-            examined += _examined(size, markov, seed, out, running)
+            task = Task(size, markov, seed)
+            study = task.study(studies, running)
+            examined += _examined(task, study)
+            support += supports(
+                annotated(study, task.parts[1]), task.checkpoints, policies_by_learner(study), task.contexts
+            )
             advance()
-    return Report("cartpole", _tables(examined, command)).write(out)
-
-
-def candidates_of(size: Size) -> list[Candidate]:
-    """The paper's grids.
-
-    >>> len(candidates_of(FULL)), len(candidates_of(QUICK))
-    (38, 5)
-    """
-    common = {"hidden": (size.hidden,), "checkpoints": (size.checkpoints,)}
-    warm = {**common, "steps": (500 // size.fewer,), "warm_start_steps": (500 // size.fewer,)}
-    batches = {**common, "steps": (1000 // size.fewer,), "batch_size": (64,)}
-    density = {**batches, "density_steps": (10_000 // size.fewer,)}
-    learners = (
-        # Over a hundred steps some context has nothing near; to bar actions there leaves few episodes with weight.
-        grid("poela", radius=RADII, variance_penalty=PENALTIES, fallback=("all",), **warm),
-        grid("pomu", minimum_probability=PROBABILITIES, variance_penalty=(0.0,), **warm),
-        grid("pocrm", variance_penalty=PENALTIES, **warm),
-        grid("bcq", threshold=THRESHOLDS, **batches),
-        grid("pql", threshold=THRESHOLDS, **density),
+    notes = (
+        f"on the validation logs, whose propensities are estimated; weights are truncated at {DEFAULT_TRUNCATION:g}",
+        "a logging checkpoint is one of the eight policies that made the logs; of the learners, the policy with the "
+        "largest effective sample size of all checkpoints",
+        *size.notes,
     )
-    return [candidate for own in learners for candidate in own[:: size.fewer]]
+    table = ResultTable("Effective sample sizes to choose from", support, command, notes)
+    return Report("cartpole", (*_tables(examined, command, size.notes), table))
 
 
-def _examined(size: Size, markov: bool, seed: int, out: Path, running: Running) -> Iterator[Examined]:
-    # Propensities are estimated, as the name of the paper's PO-mu column has it.
-    logs = simulate("cartpole", size.episodes, seed, markov=markov).with_propensities(None)
-    train, validation, test = logs.split((0.6, 0.2, 0.2), seed=seed)
-    contexts = "Markov" if markov else "non-Markov"
-    study = running.study(
-        train,
-        out / contexts.lower(),
-        validation=validation,
-        candidates=candidates_of(size),
-        restarts=size.restarts,
-        seed=seed,
-        selection=PROTOCOLS["final"],
-        behavior=size.behavior,
-    )
-    test = read_behavior(study.directory / "behavior").annotation(test).trajectories
-    for protocol, selection in PROTOCOLS.items():
-        for name, own in _own(study).items():
-            chosen = choose(own, selection, validation.n_episodes).chosen
-            if chosen is not None:
+def _examined(task: Task, study: Study) -> Iterator[Examined]:
+    train, test = (annotated(study, task.parts[number]) for number in (0, 2))
+    simulator = CartPole(task.markov)
+    known: dict[str, tuple[Estimate, TrueValue, float]] = {}
+    for protocol in PROTOCOLS:
+        for learner, own in policies_by_learner(study).items():
+            chosen, least = chosen_of(own, protocol, task.parts[1].n_episodes)
+            if chosen is None:
+                continue
+            name = study.name_of(chosen)
+            if name not in known:
                 policy: Any = load_object(study.store.policy(chosen.run_id, chosen.number))
-                estimate = _estimated(policy, test, chosen.metrics["smoothing"] or 0.0)
-                truth = true_value(policy, CartPole(markov), size.roll_outs, seed=seed)
-                yield Examined(name, contexts, protocol, study.name_of(chosen), estimate, truth)
+                smoothing = chosen.metrics["smoothing"] or 0.0
+                known[name] = (
+                    evaluate(policy, test, interval="bca", level=LEVEL, smoothing=smoothing),
+                    true_value(policy, simulator, task.size.roll_outs, seed=task.seed),
+                    evaluate(policy, train, interval=None, smoothing=smoothing).ess,
+                )
+            estimate, truth, training_ess = known[name]
+            yield Examined(learner, task.contexts, protocol, name, estimate, truth, least, training_ess)
         mean = evaluate(None, test, estimator="behavior", interval="bca", level=LEVEL)
-        yield Examined(LOGGING, contexts, protocol, "", mean, None)
+        yield Examined(LOGGING, task.contexts, protocol, "", mean, None)
 
 
-def _own(study: Study) -> dict[str, list[Scored]]:
-    """The policies of each learner, and those of POELA without a variance penalty."""
-    found: dict[str, list[Scored]] = {}
-    for item in study.scored:
-        candidate = study.runs[item.run_id]["candidate"]
-        found.setdefault(NAMES[candidate["learner"]], []).append(item)
-        if candidate["learner"] == "poela" and candidate["settings"]["variance_penalty"] == 0:
-            found.setdefault(NO_PENALTY, []).append(item)
-    return found
-
-
-def _estimated(policy: Any, test: Trajectories, smoothing: float) -> Estimate:
-    return evaluate(policy, test, interval="bca", level=LEVEL, smoothing=smoothing)
-
-
-def _tables(examined: Sequence[Examined], command: str) -> tuple[ResultTable, ...]:
+def _tables(examined: Sequence[Examined], command: str, more: Sequence[str] = ()) -> tuple[ResultTable, ...]:
     tables = []
     for paper in CARTPOLE:
         contexts = paper.numbers[0].contexts
         own = [item for item in examined if (item.protocol, item.contexts) == (paper.protocol, contexts)]
         missing = [name for name in (*NAMES.values(), NO_PENALTY) if name not in {item.learner for item in own}]
+        unqualified = [item.learner for item in own if item.least_ess == ANY]
         notes = [
             "200 steps are 100; bounds: 5% and 95%; chosen by validation SNTIS among policies with an effective sample "
             f"size of {LEAST_ESS:.0%} of the validation episodes or more",
             "true value: by roll-outs, which the paper does not give",
             "behavior is estimated; where nothing is near, POELA allows every action, as the authors' code does",
-            *([f"no policy has that effective sample size: {', '.join(missing)}"] if missing else []),
+            *([f"{_UNQUALIFIED}{', '.join(unqualified)}"] if unqualified else []),
+            *([f"no policy with any weight: {', '.join(missing)}"] if missing else []),
+            *more,
         ]
         rows = compared(paper, [number for item in own for number in item.numbers()])
         tables.append(ResultTable(paper.title, rows, command, tuple(notes)))
-    return (*tables, ResultTable("Chosen policies", _details(examined), command))
+    about = (
+        "least ESS: the least effective sample size on the validation logs that a policy of the learner had to have",
+        "training ESS: of the training episodes, whose propensities come from the same model as those of the test logs",
+    )
+    return (*tables, ResultTable("Chosen policies", _details(examined), command, about))
+
+
+_UNQUALIFIED = (
+    "no policy has that effective sample size; chosen among all by validation SNTIS, which the paper's protocol would "
+    "not do, and therefore not judged: "
+)
 
 
 def _details(examined: Sequence[Examined]) -> list[dict[str, Cell]]:
@@ -182,8 +164,27 @@ def _details(examined: Sequence[Examined]) -> list[dict[str, Cell]]:
             "SNTIS": SCALE * item.estimate.value,
             "true value": None if item.truth is None else SCALE * item.truth.value,
             "ESS": item.estimate.ess,
+            "training ESS": item.training_ess,
             "verdict": item.estimate.verdict,
+            "least ESS": item.least_ess,
             "chosen": item.chosen,
         }
         for item in examined
     ]
+
+
+def main() -> None:
+    """Carry out the reduced version."""
+    parser = argparse.ArgumentParser(description="The paper's CartPole tables, in a version for one core.")
+    parser.add_argument("--reduced", action="store_true", required=True, help="the only version that is run from here")
+    parser.add_argument("--out", type=Path, default=Path("cartpole"), help="where studies are kept, and continued")
+    parser.add_argument("--results", type=Path, default=Path("docs/results"))
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    command = f"python -m poela.experiments.cartpole --reduced --seed {options.seed}"
+    report = tables_of(REDUCED, options.out, options.seed, Running(jobs=1), command)
+    print(report.write(options.results))
+
+
+if __name__ == "__main__":
+    main()
