@@ -67,9 +67,10 @@ def recombined_ends(
 ) -> tuple[float, float]:
     """The ends from errors in standard errors, as they occur on recombined logs.
 
-    They reach at least as far as those of `student`, and no farther than the logged returns. The standard error is near
-    zero where one episode has all the weight, just where the estimate knows least, so what one more effective episode
-    may change is added to it: the spread of returns over the effective sample size. With many of those it is nothing.
+    They reach at least as far as those of `student`, and no farther beyond the logged returns than these reach (a good
+    policy may do better on average than the best logged episode). The standard error is near zero where one episode has
+    all the weight, just where the estimate knows least, so what one more effective episode may change is added to it:
+    the spread of returns over the effective sample size. With many of those it is nothing.
 
     >>> recombined_ends(np.array([-1.0, 0.0, 1.0]), Contributions.mean(np.array([1.0, 1.0])), np.ones(2), 0.95)
     (1.0, 1.0)
@@ -84,7 +85,8 @@ def recombined_ends(
     reach = max(float(np.quantile(np.abs(errors), level)), least)
     shift = float(np.clip(np.quantile(errors, tails(level)).mean() / 2, -reach, reach))
     low, high = value - (shift + reach) * error, value - (shift - reach) * error
-    return max(low, min(value, float(returns.min()))), min(high, max(value, float(returns.max())))
+    beyond = float(np.ptp(returns))
+    return max(low, min(value, float(returns.min())) - beyond), min(high, max(value, float(returns.max())) + beyond)
 
 
 def studentised_errors(pool: Contributions, n: int, resamples: int, seed: int) -> FloatArray:
