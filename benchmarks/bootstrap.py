@@ -24,7 +24,7 @@ from poela.evaluation.bounds import Sample
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.recombination import recombined, recombined_contributions
+from poela.evaluation.recombination import recombined, recombined_pool
 from poela.evaluation.weights import log_weights
 
 RESAMPLES = 10_000
@@ -118,8 +118,8 @@ def report(n: int) -> None:
     ours = seconds(lambda: bca(sample), 3 if n < 10_000 else 1)
     print(f"n = {n}, {RESAMPLES} resamples")
     print(f"  bca                          {ours:8.3f} s")
-    pool_time = seconds(lambda: recombined_contributions(log, sntis, 0), 1)
-    pooled = Sample(contributions, 0.95, resamples=RESAMPLES, pool=recombined_contributions(log, sntis, 0))
+    pool_time = seconds(lambda: recombined_pool(log, sntis, 0), 1)
+    pooled = Sample(contributions, 0.95, resamples=RESAMPLES, pool=recombined_pool(log, sntis, 0))
     print(f"  recombined (the default)     {pool_time + seconds(lambda: recombined(pooled), 1):8.3f} s")
     if n < 10_000:
         rest = {

@@ -26,10 +26,10 @@ from poela.evaluation.normal import degrees_of_freedom, student
 from poela.evaluation.weights import LogWeights, effective_sample_size
 
 STRETCHES = 4  # of steps that stay together
-MOST_RESAMPLES = 2000  # coverage was measured with half as many
+MOST_RESAMPLES = 1000  # with as many its coverage was measured
 # Recombined episodes for each logged one: enough to show the tail, few enough to stay in the processor's cache.
 COPIES = (4, 40)
-_MANY = 200_000
+_MANY = 120_000
 _ENOUGH = 20_000  # for moments of the weights
 # Among how many episodes those alike are sought, and how many distances that may take.
 _CANDIDATES, _FEWEST, _PAIRS = 1000, 100, 5_000_000
