@@ -60,7 +60,7 @@ def evaluate(
     >>> logs = Trajectories(np.zeros((40, 1)), actions, 1.0 - actions, np.arange(41), propensities=np.full(40, 0.5))
     >>> estimate = evaluate(Always(), logs)
     >>> estimate.value, round(estimate.low, 2), round(estimate.high, 2), estimate.ess
-    (1.0, 0.95, 1.05, 20.0)
+    (1.0, 0.94, 1.06, 20.0)
     """
     chosen = _checked(policy, logs, estimator, interval, discount, truncation, q)
     units = _units(clusters, logs)
