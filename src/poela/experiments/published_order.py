@@ -115,7 +115,7 @@ def order_section(found: Sequence[Order]) -> Iterator[str]:
         own = [order for order in truths if order.other == other]
         if own:
             yield _in_truth(own, other)
-    yield "Where no number of data sets is given there was one, and the error is that of its roll-outs or test logs alone."
+    yield "Where no number of data sets is given there was one: the error is that of its roll-outs or test logs alone."
     yield ""
     yield "| table | contexts | quantity | POELA less | paper | ours | standard errors | data sets above | holds |"
     yield "|---|---|---|---|---|---|---|---|---|"
