@@ -17,7 +17,4 @@ def test_kill_9_at_ten_random_moments_then_resume(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 10
-    assert sum(line.startswith("killed") for line in lines) >= 5
-    assert all(line.endswith("same kept []") for line in lines), done.stdout
+    assert done.stdout.splitlines() == ["same kept []"] * 10
