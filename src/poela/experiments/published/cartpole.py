@@ -3,6 +3,7 @@
 from poela.experiments.published.records import WITH_NO_PENALTY, PublishedTable, published_table
 
 COLUMNS = (*WITH_NO_PENALTY, "logging policy")
+ESTIMATED = "estimated"  # the tables say PO-μ̂; the paper does not say by which model
 
 CARTPOLE: tuple[PublishedTable, ...] = (
     published_table(
@@ -15,7 +16,7 @@ CARTPOLE: tuple[PublishedTable, ...] = (
             ("Markov", "lower bound"): "85.93 85.57 69.64 68.15 16.22 20.36 38.16",
             ("Markov", "ESS"): "43.32 40.78 30.51 30.13 30.11 30.08 248",
         },
-        behavior="known",
+        behavior=ESTIMATED,
     ),
     published_table(
         "tab:cartpole_pomdp_results",
@@ -27,7 +28,7 @@ CARTPOLE: tuple[PublishedTable, ...] = (
             ("non-Markov", "lower bound"): "68.97 67.49 57.13 57.78 9.17 5.02 38.16",
             ("non-Markov", "ESS"): "36.41 34.72 34.56 31.87 31.22 30.07 248",
         },
-        behavior="known",
+        behavior=ESTIMATED,
     ),
     published_table(
         "tab:cartpole_results_checkpoint",
@@ -40,7 +41,7 @@ CARTPOLE: tuple[PublishedTable, ...] = (
             ("Markov", "ESS"): "43.32 39.66 31.04 30.87 30.29 30.18 248",
         },
         protocol="best",
-        behavior="known",
+        behavior=ESTIMATED,
     ),
     published_table(
         "tab:cartpole_pomdp_results_checkpoint",
@@ -53,6 +54,6 @@ CARTPOLE: tuple[PublishedTable, ...] = (
             ("non-Markov", "ESS"): "37.72 35.27 35.15 36.02 30.12 31.77 248",
         },
         protocol="best",
-        behavior="known",
+        behavior=ESTIMATED,
     ),
 )
