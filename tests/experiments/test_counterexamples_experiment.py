@@ -9,7 +9,16 @@ import pytest
 from poela.core.arrays import FloatArray
 from poela.eligibility.rules import Eligibility
 from poela.evaluation.evaluate import evaluate
-from poela.experiments.counterexamples import ELIGIBLE, IS, SNIS, VALUES, counterexamples, overfitted, sequential
+from poela.experiments.counterexamples import (
+    ELIGIBLE,
+    IS,
+    SNIS,
+    VALUES,
+    Sequential,
+    counterexamples,
+    overfitted,
+    solved_shares,
+)
 from poela.experiments.figures import line_figure
 from poela.experiments.plans import Plans, drawn_counts
 from poela.learners.objective import variance_of_sntis
@@ -104,7 +113,7 @@ def test_eligible_plans_are_those_of_the_rule(size: int) -> None:
 
 
 def test_eligible_actions_need_no_more_and_the_others_at_least_double() -> None:
-    results = [sequential(h, decoy=False, repeats=400, seed=0) for h in (2, 3, 4, 5)]
+    results = [Sequential(h, solved_shares(h, decoy=False, repeats=400, seed=0)) for h in (2, 3, 4, 5)]
     needed = {method: [result.needed(method) or 0 for result in results] for method in (IS, SNIS, ELIGIBLE)}
     assert set(needed[ELIGIBLE]) == {16}
     for method in (IS, SNIS):
@@ -114,8 +123,8 @@ def test_eligible_actions_need_no_more_and_the_others_at_least_double() -> None:
 
 def test_values_of_contexts_solve_example_2_and_never_example_3() -> None:
     sizes = (64, 4096)
-    assert sequential(3, decoy=False, repeats=50, seed=0, sizes=sizes).shares[VALUES][4096] == 1.0
-    assert sequential(3, decoy=True, repeats=50, seed=0, sizes=sizes).shares[VALUES][4096] == 0.0
+    assert solved_shares(3, decoy=False, repeats=50, seed=0, sizes=sizes)[VALUES][-1] == 1.0
+    assert solved_shares(3, decoy=True, repeats=50, seed=0, sizes=sizes)[VALUES][-1] == 0.0
 
 
 @pytest.mark.parametrize("eligible", [False, True])

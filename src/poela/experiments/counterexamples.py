@@ -14,6 +14,7 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.progress import progress
 from poela.experiments.comparison import compared
 from poela.experiments.figures import line_figure
+from poela.experiments.kept import kept
 from poela.experiments.plans import Plans, drawn_counts
 from poela.experiments.published.counterexamples import COUNTEREXAMPLES, METHODS, SAMPLES
 from poela.experiments.published.records import Number
@@ -24,42 +25,45 @@ from poela.simulators.counterexamples import Bandit, HiddenBranch
 PENALTY = 1.0  # λ; the paper does not say which it used here
 SIZES = tuple(2**power for power in range(2, 17))
 RELIABLE = 0.95  # the share of repeats that must be solved
+QUICK, FULL = (5, 100), (8, 1000)  # the greatest H, and repeats
 IS, SNIS, ELIGIBLE = METHODS
 NO_PENALTY, VALUES = "eligible actions, no penalty", "Markov values"
-
-Shares = Mapping[str, Mapping[int, float]]
 
 
 @dataclass(frozen=True)
 class Sequential:
-    """Example 2 or 3 for one H: the share of repeats that each method solves, by number of episodes."""
+    """Example 2 or 3 for one H: the share of repeats that each method solves, for each number of episodes."""
 
     h: int
-    decoy: bool
-    shares: Shares
+    shares: Mapping[str, Sequence[float]]
+    sizes: Sequence[int] = SIZES
+
+    def by_size(self, method: str) -> dict[int, float]:
+        """Number of episodes -> share solved."""
+        return dict(zip(self.sizes, self.shares[method], strict=True))
 
     def needed(self, method: str) -> int | None:
         """The least number of episodes with which the method is reliable; None where none was enough."""
-        return min((size for size, share in self.shares[method].items() if share >= RELIABLE), default=None)
+        return min((size for size, share in self.by_size(method).items() if share >= RELIABLE), default=None)
 
     def lowest_later(self, method: str) -> float | None:
         """The lowest share that is solved with more episodes than were needed first."""
         needed = self.needed(method)
         if needed is None:
             return None
-        return min((share for size, share in self.shares[method].items() if size > needed), default=None)
+        return min((share for size, share in self.by_size(method).items() if size > needed), default=None)
 
 
 def counterexamples(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
     """Episodes needed against H, both sequential examples and the bandit; exact, so `running` does not matter."""
-    most, repeats = (5, 100) if quick else (8, 1000)
+    most, repeats = QUICK if quick else FULL
     levels = range(2, most + 1)
-    found: dict[bool, list[Sequential]] = {}
-    with progress("counter-examples", 2 * len(levels)) as advance:
-        for decoy in (False, True):
-            found[decoy] = []
+    found: dict[bool, list[Sequential]] = {False: [], True: []}
+    with progress("counter-examples", len(found) * len(levels)) as advance:
+        for decoy, results in found.items():
             for h in levels:
-                found[decoy].append(sequential(h, decoy, repeats, seed))
+                name = f"example {3 if decoy else 2}, H = {h}"
+                results.append(Sequential(h, kept(out, name, solved_shares, h, decoy, repeats, seed)))
                 advance()
     command = f"poela reproduce counterexamples {'--quick' if quick else '--full'} --seed {seed}"
     tables = (
@@ -72,28 +76,34 @@ def counterexamples(out: Path, quick: bool = True, seed: int = 0, running: Runni
     return Report("counterexamples", tables).write(out)
 
 
-def sequential(h: int, decoy: bool, repeats: int, seed: int, sizes: Sequence[int] = SIZES) -> Sequential:
-    """Draw logs of every size, and see who is fooled."""
+def solved_shares(
+    h: int, decoy: bool, repeats: int, seed: int, sizes: Sequence[int] = SIZES, penalty: float = PENALTY
+) -> dict[str, list[float]]:
+    """Draw logs of every size, and see who is fooled: by method the share solved, for each size.
+
+    >>> solved_shares(h=2, decoy=False, repeats=10, seed=0, sizes=(4096,))["eligible actions"]
+    [1.0]
+    """
     example = HiddenBranch(horizon=h + 1, decoy=decoy)
     plans = Plans.of(example)
-    shares: dict[str, dict[int, float]] = {}
+    shares: dict[str, list[float]] = {}
     for size in sizes:
         counts = drawn_counts(plans.chances, size, repeats, seed=(seed, h, int(decoy), size))
-        for method, solved in _solved(plans, counts, example.horizon).items():
-            shares.setdefault(method, {})[size] = float(solved.mean())
-    return Sequential(h, decoy, shares)
+        for method, solved in _solved(plans, counts, example.horizon, penalty).items():
+            shares.setdefault(method, []).append(float(solved.mean()))
+    return shares
 
 
-def _solved(plans: Plans, counts: IntArray, horizon: int) -> dict[str, BoolArray]:
+def _solved(plans: Plans, counts: IntArray, horizon: int, penalty: float) -> dict[str, BoolArray]:
     eligible = plans.eligible(counts)
 
     def among_eligible(objective: FloatArray) -> BoolArray:
         return plans.solved(np.where(eligible, objective, -np.inf))
 
     return {
-        IS: plans.solved(plans.importance_sampling(counts, PENALTY)),
-        SNIS: plans.solved(plans.self_normalised(counts, PENALTY)),
-        ELIGIBLE: among_eligible(plans.self_normalised(counts, PENALTY)),
+        IS: plans.solved(plans.importance_sampling(counts, penalty)),
+        SNIS: plans.solved(plans.self_normalised(counts, penalty)),
+        ELIGIBLE: among_eligible(plans.self_normalised(counts, penalty)),
         NO_PENALTY: among_eligible(plans.self_normalised(counts, 0.0)),
         # A hundred repeats are plenty for a share that is near 0 or 1.
         VALUES: plans.solved_by_values(counts[:100], horizon),
@@ -109,7 +119,7 @@ def _needed_table(results: Sequence[Sequential], repeats: int, command: str) -> 
                 continue
             (row,) = compared(COUNTEREXAMPLES, [Number(method, f"H = {result.h}", SAMPLES, float(needed))])
             paper = row["paper"]
-            at_paper = result.shares[method].get(int(paper)) if isinstance(paper, float) else None
+            at_paper = result.by_size(method).get(int(paper)) if isinstance(paper, float) else None
             later = result.lowest_later(method)
             rows.append({**row, "solved with the paper's number": at_paper, "lowest share with more": later})
     notes = (
@@ -143,8 +153,8 @@ def _or_never(needed: int | None) -> str:
 
 def _shares_table(result: Sequential, repeats: int, command: str) -> ResultTable:
     rows: list[dict[str, Cell]] = [
-        {"episodes": size, **{method: result.shares[method][size] for method in (*METHODS, NO_PENALTY, VALUES)}}
-        for size in SIZES
+        {"episodes": size, **{method: result.shares[method][place] for method in (*METHODS, NO_PENALTY, VALUES)}}
+        for place, size in enumerate(result.sizes)
     ]
     note = (
         f"share of {repeats} repeats that are solved. Without the penalty even eligible actions can be fooled: once "

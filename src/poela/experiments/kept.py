@@ -1,0 +1,47 @@
+"""Finished pieces of an experiment, kept beside its output: an interrupted one continues with those it has."""
+
+import hashlib
+import re
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from poela import __version__
+from poela.core.storage import read_json, write_json
+
+DIRECTORY = "kept"  # in the output directory of an experiment
+
+Arguments = ParamSpec("Arguments")
+Piece = TypeVar("Piece")
+
+
+def kept(
+    out: Path, name: str, make: Callable[Arguments, Piece], /, *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Piece:
+    """What `make` gives for these arguments: from its file, where this version made it of equal ones before.
+
+    New or not, it is handed back as read from the file, so an interruption changes nothing. Therefore `make` has a name
+    and depends on its arguments alone, these are told apart by their `repr` (texts, numbers, dataclasses of them), and
+    what it gives is plain: texts, finite numbers, lists, and dictionaries by text.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as out:
+    ...     print([kept(Path(out), "powers", pow, 2, power) for power in (3, 4, 3)])
+    ...     print(len(list(Path(out).glob("kept/powers-*.json"))))
+    [8, 16, 8]
+    2
+    """
+    given = signature(make).bind(*args, **kwargs)
+    given.apply_defaults()
+    basis = {
+        "poela": __version__,
+        "made by": f"{make.__module__}.{make.__qualname__}",
+        "of": {argument: repr(value) for argument, value in given.arguments.items()},
+    }
+    key = hashlib.sha256(repr(basis).encode()).hexdigest()[:16]
+    file = out / DIRECTORY / f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{key}.json"
+    if not file.exists():
+        write_json(file, {**basis, "piece": make(*args, **kwargs)})
+    piece: Piece = read_json(file)["piece"]
+    return piece

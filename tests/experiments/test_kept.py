@@ -1,0 +1,113 @@
+"""Finished pieces of experiments: none is made twice, none is taken for another, and no number depends on them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poela.core.errors import InputError
+from poela.core.storage import write_json
+from poela.experiments import counterexamples, kept
+from poela.experiments.running import Running
+
+made: list[str] = []
+
+
+@dataclass(frozen=True)
+class Setting:
+    rate: float
+
+
+def piece_of(setting: Setting, seed: int = 0) -> dict[str, Any]:
+    made.append(f"{setting.rate} {seed}")
+    if setting.rate < 0:
+        raise KeyboardInterrupt
+    return {"third": setting.rate / 3, "none": None, "list": [seed, True]}
+
+
+@pytest.fixture(autouse=True)
+def nothing_made() -> None:
+    made.clear()
+
+
+def test_a_piece_is_made_once_for_equal_arguments(tmp_path: Path) -> None:
+    first = kept.kept(tmp_path, "A piece, H = 2", piece_of, Setting(0.1))
+    assert first == {"third": 0.1 / 3, "none": None, "list": [0, True]}
+    assert kept.kept(tmp_path, "A piece, H = 2", piece_of, setting=Setting(0.1), seed=0) == first
+    assert made == ["0.1 0"]
+    (file,) = (tmp_path / "kept").iterdir()
+    assert file.name.startswith("a-piece-h-2-")
+
+
+def test_another_setting_another_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        for setting, seed in ((Setting(0.1), 0), (Setting(0.1), 1), (Setting(0.2), 0)):
+            assert kept.kept(tmp_path, "piece", piece_of, setting, seed)["list"][0] == seed
+    assert made == ["0.1 0", "0.1 1", "0.2 0"]
+    monkeypatch.setattr(kept, "__version__", "another")
+    kept.kept(tmp_path, "piece", piece_of, Setting(0.1))
+    assert made[3:] == ["0.1 0"]
+
+
+def test_an_unfinished_piece_leaves_nothing(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            kept.kept(tmp_path, "piece", piece_of, Setting(-1.0))
+    assert made == ["-1.0 0"] * 2
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_damaged_piece_is_named(tmp_path: Path) -> None:
+    kept.kept(tmp_path, "piece", piece_of, Setting(0.1))
+    (file,) = (tmp_path / "kept").iterdir()
+    file.write_text(file.read_text()[:40])
+    with pytest.raises(InputError, match=file.name):
+        kept.kept(tmp_path, "piece", piece_of, Setting(0.1))
+
+
+def test_numbers_that_json_does_not_have_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        kept.kept(tmp_path, "piece", piece_of, Setting(float("nan")))
+
+
+def results(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+
+
+def make_counterexamples_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counterexamples, "QUICK", (3, 5))
+
+
+EXPERIMENTS = {"counterexamples": (counterexamples.counterexamples, make_counterexamples_tiny)}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_interrupted_experiment_continues(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bytes as without an interruption, and no finished piece is made again."""
+    experiment, make_tiny = EXPERIMENTS[name]
+    make_tiny(monkeypatch)
+    written: list[str] = []
+    interrupt_at: list[int] = []
+
+    def interrupting(path: Path, document: Any) -> None:
+        if len(written) in interrupt_at:
+            interrupt_at.clear()
+            raise KeyboardInterrupt
+        written.append(path.name)
+        write_json(path, document)
+
+    monkeypatch.setattr(kept, "write_json", interrupting)
+    experiment(tmp_path / "whole", True, 0, Running())
+    pieces = written.copy()
+    assert len(pieces) > 2
+    written.clear()
+    interrupt_at.append(1)
+    with pytest.raises(KeyboardInterrupt):
+        experiment(tmp_path / "cut", True, 0, Running())
+    assert written == pieces[:1]
+    experiment(tmp_path / "cut", True, 0, Running())
+    assert written == pieces
+    assert results(tmp_path / "cut") == results(tmp_path / "whole")
+    experiment(tmp_path / "cut", True, 1, Running())
+    assert len(set(written)) == len(written) == 2 * len(pieces)
