@@ -9,15 +9,16 @@ import pytest
 
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
-from poela.experiments import sepsis_policies, sepsis_tables
+from poela.experiments import sepsis_policies, sepsis_studies
 from poela.experiments.published.sepsis import DELTA_STUDY
 from poela.experiments.running import Running
 from poela.experiments.sepsis import part, sepsis
 from poela.experiments.sepsis_actions import eligible_by_rule, severities
 from poela.experiments.sepsis_beside import CAUGHT, MISSED, misleads
 from poela.experiments.sepsis_policies import LOGGING, Examined
-from poela.experiments.sepsis_studies import FULL, OWN, PROTOCOLS, QUICK, UNLIMITED, SepsisTask, candidates_of, name_of
+from poela.experiments.sepsis_studies import FULL, OWN, PROTOCOLS, QUICK, SepsisTask, candidates_of, name_of
 from poela.simulators.sepsis_truth import SepsisTruth
+from poela.studies.selection import Selection
 
 INLINE = Running(backend="inline")
 TINY = replace(QUICK, episodes=(40, 30, 30), roll_outs=20, steps=2, checkpoints=2, fewer=16, default_episodes=60)
@@ -56,25 +57,46 @@ def test_logs_hide_the_clinicians() -> None:
     assert all(logs.propensities is None for logs in parts)
 
 
+def test_knn_weighs_every_part_by_itself() -> None:
+    """Each context is among its own 100 neighbours, so a logged action never has less than 1 / 100."""
+    for logs in SepsisTask(behavior="kNN").weighted_logs(replace(TINY, episodes=(60, 50, 40))):
+        assert logs.n_steps > 100
+        assert logs.logged_propensities.min() >= 1 / 100
+        np.testing.assert_allclose(np.asarray(logs.propensities).sum(axis=1), 1.0)
+    assert all(logs.propensities is None for logs in SepsisTask(behavior="BC").weighted_logs(TINY))
+
+
+def test_where_no_policy_qualifies_one_is_shown_but_not_judged(tmp_path: Path) -> None:
+    one_of_many = replace(TINY, fewer=100)
+    with pytest.MonkeyPatch.context() as strict:
+        strict.setattr(
+            sepsis_studies, "PROTOCOLS", {name: Selection("sntis", name, min_ess=0.999) for name in PROTOCOLS}
+        )
+        table = part("kNN", tmp_path, one_of_many, 0, INLINE)[0]
+    assert any(note.startswith("no policy has that effective sample size") for note in table.notes)
+    learned = [row for row in table.rows if row["learner"] == "POELA"]
+    assert learned
+    assert {row["agrees"] for row in learned} == {""}
+
+
 def test_paper_part_and_nothing_is_done_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = part("kNN", tmp_path, TINY, 0, INLINE)
     labels = [table.rows[0].get("table") for table in tables if table.rows]
     assert labels[:3] == ["tab:sepsis_result_main", "tab:sepsis_result_checkpoint", "tab:sepsis_noess_result"]
     by_title = {table.title: table for table in tables}
-    assert DELTA_STUDY.title not in by_title  # no radius has a policy with the least effective sample size
+    quantities = [f"{where} {what}" for where in ("training", "test", "validation") for what in ("SNTIS", "ESS")]
+    by_radius = by_title[DELTA_STUDY.title].rows
+    assert [(row["learner"], row["quantity"]) for row in by_radius] == [
+        ("0.4", quantity) for quantity in (*quantities, "true value")
+    ]
     (radius,) = by_title[f"{DELTA_STUDY.title}, on validation logs"].rows
     assert (radius["δ"], radius["variance penalty"]) == (0.4, 0.0)
     assert float(str(radius["largest ESS"])) >= float(str(radius["ESS"]))
     clinicians = [row for row in tables[0].rows if row["learner"] == LOGGING]
     assert {row["quantity"] for row in clinicians} == {"SNTIS", "upper bound", "lower bound", "ESS", "true value"}
-
-    with monkeypatch.context() as unlimited:
-        unlimited.setattr(sepsis_tables, "PROTOCOLS", UNLIMITED)
-        qualified = {table.title: table for table in part("kNN", tmp_path, TINY, 0, INLINE)}
-    quantities = ("training SNTIS", "training ESS", "test SNTIS", "test ESS", "true value")
-    assert [(row["learner"], row["quantity"]) for row in qualified[DELTA_STUDY.title].rows] == [
-        ("0.4", quantity) for quantity in quantities
-    ]
+    weights = [row for table in tables for row in table.rows if row.get("table") == "tab:training_weights"]
+    assert {row["learner"] for row in weights} == {"POELA", "PO-mu", "PO-CRM", "BCQ", "PQL"}
+    assert all(0 <= float(str(row["ours"])) <= 1 for row in weights)
 
     def again(*_: Any) -> None:
         raise AssertionError("a truth is found out twice")

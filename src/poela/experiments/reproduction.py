@@ -48,14 +48,23 @@ class StoredComparison:
         """The paper's table."""
         return str(self.rows[0]["table"])
 
-    def judged(self, verdict: str) -> list[Row]:
-        """Rows that agree ("yes"), that do not ("no"), or of which nothing is said ("")."""
-        return [row for row in self.rows if row["paper"] is not None and row[AGREES] == verdict]
-
     @property
     def experiment(self) -> str:
         """The name of the experiment that it belongs to."""
         return self.file.removesuffix(".parquet").rsplit("-", 1)[0]
+
+
+def judged(rows: Sequence[Row], verdict: str) -> list[Row]:
+    """Rows that agree ("yes"), that do not ("no"), or of which nothing is said ("")."""
+    return [row for row in rows if row["paper"] is not None and row[AGREES] == verdict]
+
+
+def _rows_by_label(comparisons: Sequence[StoredComparison]) -> dict[str, tuple[Row, ...]]:
+    """By the paper's tables; two experiments may have rows of one table."""
+    found: dict[str, tuple[Row, ...]] = {}
+    for comparison in comparisons:
+        found[comparison.label] = found.get(comparison.label, ()) + comparison.rows
+    return found
 
 
 def stored_tables(results: Path, columns: set[str]) -> list[StoredComparison]:
@@ -94,12 +103,12 @@ def _not_run(comparisons: Sequence[StoredComparison]) -> Iterator[str]:
     yield ""
     yield "Not run; or run, but no policy of the learner qualified, where the notes of a table say so."
     yield ""
-    by_label = {comparison.label: comparison for comparison in comparisons}
+    by_label = _rows_by_label(comparisons)
     for label, paper in PUBLISHED.items():
         if label not in by_label:
             yield f"- {paper.title} (`{label}`): nothing of it."
             continue
-        ours = {(row["contexts"], row["learner"]) for row in by_label[label].rows}
+        ours = {(row["contexts"], row["learner"]) for row in by_label[label]}
         missing = [key for key in dict.fromkeys((n.contexts, n.learner) for n in paper.numbers) if key not in ours]
         if missing:
             names = "; ".join(", ".join(filter(None, (learner, contexts))) for contexts, learner in missing)
@@ -132,7 +141,7 @@ def _verdicts(results: Path) -> Iterator[str]:
 
 
 def _summary(comparisons: Sequence[StoredComparison]) -> Iterator[str]:
-    by_label = {comparison.label: comparison for comparison in comparisons}
+    by_label = _rows_by_label(comparisons)
     yield "| the paper's table | its numbers | set beside ours | agree | do not | not judged |"
     yield "|---|---|---|---|---|---|"
     for label, paper in PUBLISHED.items():
@@ -140,7 +149,7 @@ def _summary(comparisons: Sequence[StoredComparison]) -> Iterator[str]:
         if label not in by_label:
             yield f"| {name} | {len(paper.numbers)} | none: no stored result | | | |"
             continue
-        agree, differ, open_ = (by_label[label].judged(verdict) for verdict in ("yes", "no", ""))
+        agree, differ, open_ = (judged(by_label[label], verdict) for verdict in ("yes", "no", ""))
         both = len(agree) + len(differ) + len(open_)
         yield f"| {name} | {len(paper.numbers)} | {both} | {len(agree)} | {len(differ)} | {len(open_)} |"
     yield ""
@@ -176,7 +185,7 @@ def _words(comparison: StoredComparison) -> Iterator[str]:
     if comparison.label == COUNTEREXAMPLES.label:
         yield from _growth(comparison.rows)
         return
-    agree, differ = comparison.judged("yes"), comparison.judged("no")
+    agree, differ = judged(comparison.rows, "yes"), judged(comparison.rows, "no")
     if agree:
         yield f"Agree: {'; '.join(_named(row) for row in agree)}."
     if differ:

@@ -16,6 +16,7 @@ from poela.experiments.sepsis_beside import beside_table, closing, default_table
 from poela.experiments.sepsis_policies import Examiner
 from poela.experiments.sepsis_studies import BEHAVIORS, FULL, OWN, QUICK, SepsisTask, Size, study_of
 from poela.experiments.sepsis_tables import ablation_tables, delta_tables, published_tables, trade_off_table
+from poela.experiments.sepsis_weights import weight_table
 from poela.simulators.sepsis import VARIANTS
 
 
@@ -57,6 +58,7 @@ def _published(examiner: Examiner, out: Path, command: str) -> list[ResultTable]
     if examiner.own.task.behavior == "kNN":
         tables += ablation_tables(examiner, command)
         tables += delta_tables(examiner, out, command)
+        tables.append(weight_table(examiner, command))
         tables.append(trade_off_table(examiner, out, command))
         tables.append(action_table(examiner, out, command))
         tables.append(eligibility_table(examiner, out, command))

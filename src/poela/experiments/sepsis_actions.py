@@ -10,6 +10,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.evaluation.weights import probabilities_along
 from poela.experiments.figures import panel_figure
+from poela.experiments.published.records import NO_PENALTY
 from poela.experiments.results import Cell, ResultTable
 from poela.experiments.sepsis_policies import LOGGING, Examiner
 from poela.experiments.sepsis_studies import LEAST_ESS, PROBABILITIES, RADII
@@ -36,8 +37,9 @@ def action_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
     """Shares of the 25 actions in test contexts: as logged, and as each chosen final policy takes them."""
     test = examiner.test
     taken = {LOGGING: np.eye(test.n_actions)[test.actions]}
-    for name, item, _ in examiner.chosen_or_any("final"):
-        taken[name] = probabilities_along(examiner.policy(item), test)
+    for name, item, _ in examiner.chosen("final"):
+        if name != NO_PENALTY:
+            taken[name] = probabilities_along(examiner.policy(item), test)
     shares = {
         (severity, name): _grid(rows[steps].mean(axis=0))
         for severity, steps in severities(test).items()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from poela.core.storage import read_json, write_json
+from poela.experiments.published.records import NO_PENALTY
 from poela.experiments.results import Cell, ResultTable
 from poela.experiments.running import Running
 from poela.experiments.sepsis_policies import Examined, Examiner, logging_truth
@@ -20,8 +21,8 @@ CAUGHT, MISSED = "yes, caught", "yes, not caught"
 def beside_table(examiner: Examiner, command: str) -> ResultTable:
     """Each learner's own choice with own care: its truth, its estimate, and whether the verdict can be believed."""
     logging, variant = examiner.logging(), examiner.own.task.variant
-    chosen = examiner.chosen_or_any("best")
-    rows = [_row(examiner.examined(item, name, "best"), logging, least) for name, item, least in chosen]
+    chosen = [own for own in examiner.chosen("best") if own[0] != NO_PENALTY]
+    rows = [_row(examiner.examined(item, name, "best", least), logging) for name, item, least in chosen]
     notes = (
         f"chosen by validation SNTIS among all checkpoints, with an effective sample size of {LEAST_ESS:.1%} of the "
         "validation episodes or more; where no policy of a learner has that, with any",
@@ -30,10 +31,10 @@ def beside_table(examiner: Examiner, command: str) -> ResultTable:
         f"{examiner.own.study.document['data']['propensities']}",
     )
     title = f"Sepsis, {variant}: every learner beside the clinicians"
-    return ResultTable(title, [_row(logging, logging, ""), *rows], command, notes)
+    return ResultTable(title, [_row(logging, logging), *rows], command, notes)
 
 
-def _row(item: Examined, logging: Examined, least: str) -> dict[str, Cell]:
+def _row(item: Examined, logging: Examined) -> dict[str, Cell]:
     beyond = 0.0 if item is logging else item.beyond(logging)
     return {
         "learner": item.learner,
@@ -45,7 +46,7 @@ def _row(item: Examined, logging: Examined, least: str) -> dict[str, Cell]:
         "ESS": item.estimate.ess,
         "verdict": item.estimate.verdict,
         MISLEADS: misleads(item, logging),
-        "least ESS": least,
+        "least ESS": item.least_ess,
         "chosen": item.chosen,
     }
 

@@ -11,8 +11,8 @@ from poela.core.storage import read_json, write_json
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
-from poela.experiments.published.records import NO_PENALTY, Number
-from poela.experiments.sepsis_studies import LEAST_ESS, PROTOCOLS, UNLIMITED, SepsisStudy, Size
+from poela.experiments.published.records import Number
+from poela.experiments.sepsis_studies import ANY, SepsisStudy, Size
 from poela.policies.storage import load_object
 from poela.simulators.sepsis import Sepsis, SepsisBehavior
 from poela.simulators.sepsis_truth import SepsisTruth, sepsis_value
@@ -32,11 +32,14 @@ class Examined:
     chosen: str
     estimate: Estimate
     truth: SepsisTruth
+    least_ess: str = ""  # that it had to have on the validation logs
 
     def numbers(self) -> Iterator[Number]:
         """As the paper's tables have them, and the truth."""
         estimate = self.estimate
-        yield Number(self.learner, "", "SNTIS", estimate.value, estimate.standard_error)
+        # The paper would not have chosen a policy of any size: it is set beside the paper's number, but not judged.
+        error = None if self.least_ess == ANY else estimate.standard_error
+        yield Number(self.learner, "", "SNTIS", estimate.value, error)
         for quantity, value in (("upper bound", estimate.high), ("lower bound", estimate.low)):
             if value is not None:
                 yield Number(self.learner, "", quantity, value)
@@ -63,8 +66,10 @@ class Examiner:
 
     @cached_property
     def test(self) -> Trajectories:
-        """The test logs, with propensities by the study's model of the logging policy."""
-        _, _, test = self.own.task.logs(self.own.size)
+        """The test logs, with propensities by the task's model of the logging policy."""
+        _, _, test = self.own.task.weighted_logs(self.own.size)
+        if test.propensities is not None:
+            return test
         annotated: Trajectories = read_behavior(self.own.study.directory / "behavior").annotation(test).trajectories
         return annotated
 
@@ -72,7 +77,7 @@ class Examiner:
         """The policy of a checkpoint."""
         return load_object(self.own.study.store.policy(item.run_id, item.number))
 
-    def examined(self, item: Scored, learner: str, protocol: str) -> Examined:
+    def examined(self, item: Scored, learner: str, protocol: str, least_ess: str = "") -> Examined:
         """What a policy promises and holds."""
         path = self._kept / f"{item.run_id}-{item.number}.json"
         if not path.exists():
@@ -80,21 +85,14 @@ class Examiner:
             smoothing = item.metrics["smoothing"] or 0.0
             estimate = evaluate(policy, self.test, interval="bca", level=LEVEL, smoothing=smoothing)
             write_json(path, _plain(estimate, self._truth(policy)))
-        return Examined(learner, protocol, self.own.study.name_of(item), *_read(path))
+        return Examined(learner, protocol, self.own.study.name_of(item), *_read(path), least_ess)
 
-    def chosen(self, protocol: str) -> dict[str, Scored]:
-        """Each learner's own choice by one of the paper's protocols, where a policy qualifies."""
-        found = {name: self.own.chosen(items, PROTOCOLS[protocol]) for name, items in self.own.own.items()}
-        return {name: item for name, item in found.items() if item is not None}
-
-    def chosen_or_any(self, protocol: str) -> Iterator[tuple[str, Scored, str]]:
+    def chosen(self, protocol: str) -> Iterator[tuple[str, Scored, str]]:
         """Each learner's own choice; where none of its policies has the least effective sample size, of all of them."""
         for name, items in self.own.own.items():
-            for least, selections in ((f"{LEAST_ESS:.1%}", PROTOCOLS), ("any", UNLIMITED)):
-                chosen = self.own.chosen(items, selections[protocol])
-                if chosen is not None and name != NO_PENALTY:
-                    yield name, chosen, least
-                    break
+            chosen, least = self.own.chosen_or_any(items, protocol)
+            if chosen is not None:
+                yield name, chosen, least
 
     def logging(self, protocol: str = "") -> Examined:
         """The logging policy itself."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from poela.behavior.neighbours import KNNBehavior
 from poela.data.trajectories import Trajectories
 from poela.experiments.published.records import NO_PENALTY
 from poela.experiments.running import Running
@@ -35,7 +36,10 @@ NAMES = {
 # A share, so that smaller versions can choose too: 200 of 3,000 validation episodes, as in the paper.
 LEAST_ESS = 200 / 3000
 PROTOCOLS = {name: Selection("sntis", name, min_ess=LEAST_ESS) for name in ("final", "best")}
+ANY = "any"  # the least effective sample size of a learner none of whose policies has that of the paper
 UNLIMITED = {name: Selection("sntis", name) for name in ("final", "best")}
+
+K = 100  # of kNN, as the paper has it
 
 RADII = (0.4, 0.6, 0.8, 1.0)
 PENALTIES = (0.0, 0.1, 1.0, 10.0)
@@ -111,6 +115,22 @@ class SepsisTask:
             for role, n in enumerate(size.episodes)
         )
         return train, validation, test
+
+    def weighted_logs(self, size: Size) -> tuple[Trajectories, Trajectories, Trajectories]:
+        """The same logs as a study takes them: without propensities, which it then estimates, but for kNN.
+
+        As in the authors' code, the kNN behind the weights of a part of the logs is fitted on that very part; that
+        behind the rules of policies is fitted on training episodes.
+        """
+        train, validation, test = self.logs(size)
+        if self.behavior != "kNN":
+            return train, validation, test
+        return _weighted_by_itself(train), _weighted_by_itself(validation), _weighted_by_itself(test)
+
+
+def _weighted_by_itself(logs: Trajectories) -> Trajectories:
+    """The logs with propensities by a kNN that has seen them."""
+    return logs.with_propensities(KNNBehavior(k=min(K, logs.n_steps)).fit_quietly(logs, seed=0).along(logs))
 
 
 def candidates_of(size: Size, behavior: str) -> list[Candidate]:
@@ -196,13 +216,20 @@ class SepsisStudy:
         """The best of these policies on the validation logs; None where none qualifies."""
         return choose(items, selection, self.study.document["data"]["validation_episodes"]).chosen
 
+    def chosen_or_any(self, items: list[Scored], protocol: str) -> tuple[Scored | None, str]:
+        """The best with the least effective sample size, or else the best of all; and which of the two it is."""
+        chosen = self.chosen(items, PROTOCOLS[protocol])
+        if chosen is not None:
+            return chosen, f"{LEAST_ESS:.1%}"
+        return self.chosen(items, UNLIMITED[protocol]), ANY
+
 
 def study_of(task: SepsisTask, size: Size, out: Path, running: Running) -> SepsisStudy:
     """The study of a task: carried out, continued or, where it is finished, opened."""
     directory, candidates = out / task.directory, candidates_of(size, task.behavior)
     study = _finished(directory, candidates, size.restarts)
     if study is None:
-        train, validation, _ = task.logs(size)
+        train, validation, _ = task.weighted_logs(size)
         study = running.study(
             train,
             directory,

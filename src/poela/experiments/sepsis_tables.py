@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
@@ -12,16 +11,26 @@ from poela.experiments.published.records import NO_PENALTY, Number, PublishedTab
 from poela.experiments.published.sepsis import DELTA_STUDY, SEPSIS
 from poela.experiments.results import Cell, ResultTable
 from poela.experiments.sepsis_policies import Examined, Examiner
-from poela.experiments.sepsis_studies import LEAST_ESS, NAMES, PENALTIES, PROTOCOLS, RADII, UNLIMITED
-from poela.studies.logging_policy import logging_policy
+from poela.experiments.sepsis_studies import ANY, LEAST_ESS, NAMES, PENALTIES, PROTOCOLS, RADII, UNLIMITED
 from poela.studies.selection import Scored, Selection
 
 NOTES = (
     "ours is a simulator on the public icu-sepsis matrices, not MIMIC-III itself: "
     "agreement can be one of order, not of level",
     "bounds: 5% and 95%, BCa; true value: by roll-outs, which the paper cannot give",
-    "the logging policy's model is fitted on training episodes, and gives the weights of test episodes too; "
-    "the paper's kNN is fitted on the test episodes themselves",
+)
+WEIGHTED_BY = {
+    "kNN": "as in the authors' code, the kNN behind the weights of a set of episodes is fitted on that very set, and "
+    "the one behind rules on the training episodes",
+    "other": "the logging policy's model is fitted on training episodes, where its weights are cross-fitted",
+}
+CHOSEN_BY = (
+    f"chosen by validation SNTIS among policies with an effective sample size of {LEAST_ESS:.1%} of the validation "
+    "episodes or more (the paper's 200)"
+)
+UNQUALIFIED = (
+    "no policy has that effective sample size; chosen among all by validation SNTIS, which the paper's protocol would "
+    "not do, and therefore not judged: "
 )
 ABLATION = next(table for table in SEPSIS if table.label == "tab:sepsis_noess_result")
 LEARNERS = (*(NAMES[name] for name in ("poela", "pomu", "pocrm", "bcq", "pql")), NO_PENALTY)
@@ -33,12 +42,10 @@ def published_tables(examiner: Examiner, command: str) -> Iterator[ResultTable]:
         if paper.behavior != examiner.own.task.behavior or paper is ABLATION:
             continue
         chosen = examiner.chosen(paper.protocol)
-        examined = [examiner.examined(item, name, paper.protocol) for name, item in chosen.items()]
-        chosen_by = (
-            f"chosen by validation SNTIS among policies with an effective sample size of {LEAST_ESS:.1%} of the "
-            "validation episodes or more (the paper's 200)"
-        )
-        yield _beside(paper, [*examined, examiner.logging(paper.protocol)], (chosen_by, *NOTES), command)
+        examined = [examiner.examined(item, name, paper.protocol, least) for name, item, least in chosen]
+        weighted_by = WEIGHTED_BY.get(paper.behavior, WEIGHTED_BY["other"])
+        notes = (CHOSEN_BY, *NOTES, weighted_by)
+        yield _beside(paper, [*examined, examiner.logging(paper.protocol)], notes, command)
 
 
 def ablation_tables(examiner: Examiner, command: str) -> Iterator[ResultTable]:
@@ -48,7 +55,8 @@ def ablation_tables(examiner: Examiner, command: str) -> Iterator[ResultTable]:
         for limited, selections in ((False, UNLIMITED), (True, PROTOCOLS))
         for protocol, selection in selections.items()
     }
-    yield _beside(ABLATION, found[ABLATION.protocol, False], ("no least effective sample size", *NOTES), command)
+    notes = ("no least effective sample size", *NOTES, WEIGHTED_BY["kNN"])
+    yield _beside(ABLATION, found[ABLATION.protocol, False], notes, command)
     rows: list[dict[str, Cell]] = [
         {
             "protocol": protocol,
@@ -76,13 +84,19 @@ def _chosen(examiner: Examiner, selection: Selection) -> list[Examined]:
 
 
 def delta_tables(examiner: Examiner, out: Path, command: str) -> Iterator[ResultTable]:
-    """POELA by its radius: on training and test logs and in truth, where a policy qualifies; on validation logs."""
-    numbers = [number for radius in RADII for number in _validated(examiner, radius)]
-    tested = [*_tested(examiner)]
-    _delta_figures([*tested, *numbers], out)
-    if tested:
-        about = ("best checkpoints; a radius without rows has no policy with the least effective sample size", *NOTES)
-        yield ResultTable(DELTA_STUDY.title, compared(DELTA_STUDY, tested), command, about)
+    """POELA by its radius: on training and test logs and in truth; on validation logs."""
+    chosen = {radius: examiner.own.chosen_or_any(_with_radius(examiner, radius), "best") for radius in RADII}
+    train, _, _ = examiner.own.task.weighted_logs(examiner.own.size)
+    numbers = [
+        number
+        for radius, (item, least) in chosen.items()
+        if item is not None
+        for number in _by_radius(examiner, item, radius, train, least)
+    ]
+    _delta_figures(numbers, out)
+    unqualified = [f"{radius:.1f}" for radius, (item, least) in chosen.items() if item is not None and least == ANY]
+    about = ("best checkpoints", CHOSEN_BY, *_marked(unqualified), *NOTES, WEIGHTED_BY["kNN"])
+    yield ResultTable(DELTA_STUDY.title, compared(DELTA_STUDY, numbers), command, about)
     rows = [_by_penalty(examiner, radius, penalty) for radius in RADII for penalty in PENALTIES]
     notes = (
         "the checkpoint with the highest validation SNTIS, whatever its effective sample size; "
@@ -90,26 +104,6 @@ def delta_tables(examiner: Examiner, out: Path, command: str) -> Iterator[Result
         NOTES[0],
     )
     yield ResultTable(f"{DELTA_STUDY.title}, on validation logs", [row for row in rows if row], command, notes)
-
-
-def _tested(examiner: Examiner) -> Iterator[Number]:
-    found = {radius: examiner.own.chosen(_with_radius(examiner, radius), PROTOCOLS["best"]) for radius in RADII}
-    chosen = {radius: item for radius, item in found.items() if item is not None}
-    if not chosen:
-        return
-    train, _, _ = examiner.own.task.logs(examiner.own.size)
-    # As the study has them: each training episode is weighted by a model that has not seen it.
-    (annotated,) = logging_policy((train,), "knn", examiner.own.task.seed).parts
-    assert annotated is not None
-    for radius, item in chosen.items():
-        yield from _by_radius(examiner, item, f"{radius:.1f}", annotated)
-
-
-def _validated(examiner: Examiner, radius: float) -> Iterator[Number]:
-    chosen = examiner.own.chosen(_with_radius(examiner, radius), UNLIMITED["best"])
-    for quantity, metric in (("validation SNTIS", "sntis"), ("validation ESS", "ess")):
-        if chosen is not None and (value := chosen.metrics[metric]) is not None:
-            yield Number(f"{radius:.1f}", "", quantity, value)
 
 
 def _by_penalty(examiner: Examiner, radius: float, penalty: float) -> dict[str, Cell]:
@@ -134,15 +128,16 @@ def _with_radius(examiner: Examiner, radius: float) -> list[Scored]:
     return [item for item in own.own.get("POELA", []) if own.candidate(item).settings["radius"] == radius]
 
 
-def _by_radius(examiner: Examiner, item: Scored, radius: str, train: Trajectories) -> Iterator[Number]:
-    policy: Any = examiner.policy(item)
-    learned = evaluate(policy, train, interval=None)
-    tested = examiner.examined(item, radius, "best")
-    yield Number(radius, "", "training SNTIS", learned.value, learned.standard_error)
-    yield Number(radius, "", "training ESS", learned.ess)
-    yield Number(radius, "", "test SNTIS", tested.estimate.value, tested.estimate.standard_error)
-    yield Number(radius, "", "test ESS", tested.estimate.ess)
-    yield Number(radius, "", "true value", tested.truth.value, tested.truth.standard_error)
+def _by_radius(examiner: Examiner, item: Scored, radius: float, train: Trajectories, least: str) -> Iterator[Number]:
+    name = f"{radius:.1f}"
+    learned = evaluate(examiner.policy(item), train, interval=None)
+    tested = examiner.examined(item, name, "best")
+    for where, estimate in (("training", learned), ("test", tested.estimate)):
+        yield Number(name, "", f"{where} SNTIS", estimate.value, None if least == ANY else estimate.standard_error)
+        yield Number(name, "", f"{where} ESS", estimate.ess)
+    for quantity, metric in (("validation SNTIS", "sntis"), ("validation ESS", "ess")):
+        yield Number(name, "", quantity, item.metrics[metric] or 0.0)
+    yield Number(name, "", "true value", tested.truth.value, tested.truth.standard_error)
 
 
 def _delta_figures(numbers: Sequence[Number], out: Path) -> None:
@@ -211,6 +206,11 @@ def _frontier(examiner: Examiner) -> set[tuple[str, int]]:
 def _beside(paper: PublishedTable, examined: Sequence[Examined], notes: tuple[str, ...], command: str) -> ResultTable:
     missing = [name for name in LEARNERS if name not in {item.learner for item in examined}]
     if missing:
-        notes = (f"no policy qualifies: {', '.join(missing)}", *notes)
+        notes = (f"no policy with any weight: {', '.join(missing)}", *notes)
+    notes = (*_marked([item.learner for item in examined if item.least_ess == ANY]), *notes)
     rows = compared(paper, [number for item in examined for number in item.numbers()])
     return ResultTable(paper.title, rows, command, notes)
+
+
+def _marked(unqualified: Sequence[str]) -> tuple[str, ...]:
+    return (f"{UNQUALIFIED}{', '.join(unqualified)}",) if unqualified else ()

@@ -26,7 +26,8 @@ BEHAVIORS = {"known": "auto", "BC": "clone", "BCRNN": "recurrent"}
 
 PENALTIES = (0.0, 0.1, 1.0)
 RADII = (0.05, 0.1, 0.5)
-# PO-CRM has one setting where POELA has two, so it gets as many values of that one: neither is tuned harder.
+# PO-CRM has one setting where POELA has two, so it gets as many values of that one; PO-mu gets penalties, which the
+# paper does not give it. So neither has fewer settings to choose from than POELA.
 MANY_PENALTIES = (0.0, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0)
 PROBABILITIES = (0.01, 0.05, 0.1, 0.2)
 THRESHOLDS = (0.0, 0.2)
@@ -113,15 +114,13 @@ def candidates_of(size: Size, behavior: str = "known") -> list[Candidate]:
     >>> [str(candidate) for candidate in candidates_of(QUICK)][:1]
     ['poela radius=0.1 variance_penalty=0 checkpoints=5 steps=50 warm_start_steps=50']
     >>> len(candidates_of(FULL)), len(candidates_of(FULL, behavior="BC"))
-    (24, 26)
+    (32, 34)
     """
-    # Known probabilities are 0.15 and 0.85, so the lower thresholds all bar nothing and give the same policies.
-    probabilities = PROBABILITIES[2:] if behavior == "known" else PROBABILITIES
     every = {"checkpoints": (size.checkpoints,)}
     if size.steps is None:
         return [
             *grid("poela", radius=RADII, variance_penalty=PENALTIES, **every),
-            *grid("pomu", minimum_probability=probabilities, variance_penalty=(0.0,), **every),
+            *_pomu(behavior, every),
             *grid("pocrm", variance_penalty=MANY_PENALTIES, **every),
             *grid("bcq", threshold=THRESHOLDS, **every),
             *grid("pql", threshold=THRESHOLDS, lowest_value=(LOWEST_VALUE,), **every),
@@ -130,10 +129,20 @@ def candidates_of(size: Size, behavior: str = "known") -> list[Candidate]:
     warm, density = {**few, "warm_start_steps": (size.steps,)}, {**few, "density_steps": (size.steps,)}
     return [
         *grid("poela", radius=RADII[1:], variance_penalty=PENALTIES[:1], **warm),
-        *grid("pomu", minimum_probability=probabilities[-2:], variance_penalty=(0.0,), **warm),
+        *grid("pomu", minimum_probability=PROBABILITIES[-2:], variance_penalty=(0.0,), **warm),
         *grid("pocrm", variance_penalty=MANY_PENALTIES[:2], **warm),
         *grid("bcq", threshold=THRESHOLDS, **few),
         *grid("pql", threshold=THRESHOLDS, lowest_value=(LOWEST_VALUE,), **density),
+    ]
+
+
+def _pomu(behavior: str, every: dict[str, Any]) -> list[Candidate]:
+    if behavior != "known":
+        return grid("pomu", minimum_probability=PROBABILITIES, variance_penalty=PENALTIES, **every)
+    # Known probabilities are 0.15 and 0.85: thresholds below bar nothing, and one between leaves one policy only.
+    return [
+        *grid("pomu", minimum_probability=(0.1,), variance_penalty=MANY_PENALTIES, **every),
+        *grid("pomu", minimum_probability=(0.2,), variance_penalty=(0.0,), **every),
     ]
 
 

@@ -1,20 +1,17 @@
-"""The value-based learners on tumor logs: BCQ, PQL and CQL where contexts tell all, FittedQ where they do not.
+"""The value-based learners on tumor logs: BCQ, PQL and CQL where contexts tell all, FittedQ where they do not."""
 
-python -m poela.experiments.value_learners [--quick] [--out docs/results]
-"""
-
-import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from poela.core.progress import progress, progress_shown
+from poela.core.progress import progress
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import true_value
+from poela.experiments.kept import kept
 from poela.experiments.results import Cell, Report, ResultTable, with_error
 from poela.experiments.running import HERE, Running
 from poela.experiments.tumor_studies import TumorTask
@@ -22,7 +19,6 @@ from poela.learners.fitted_q import FittedQ
 from poela.learners.q_learning import BCQ, CQL, PQL, QLearning
 from poela.simulators.tumor import TumorBehavior, normalised
 
-QUICK, FULL = (2, 200, 1), (5, 1000, 5)  # data sets, episodes, restarts
 SMOOTHING = 0.01  # of the logging policy in the greedy ones, as in the paper
 LOWEST_VALUE = -30.0  # v_min of PQL on this task, as in the paper
 THRESHOLDS = (0.0, 0.2)
@@ -45,54 +41,84 @@ GRIDS: dict[str, tuple[tuple[QLearning, ...], str]] = {
 
 
 @dataclass(frozen=True)
+class Size:
+    """How much is done."""
+
+    data_sets: int
+    episodes: int  # to learn from, and as many to choose by
+    restarts: int
+    steps: int
+    density_steps: int  # of PQL's model of the logged states
+
+    def of(self, learner: QLearning) -> QLearning:
+        """A learner that trains as long as this says."""
+        sized = replace(learner, steps=self.steps)
+        return replace(sized, density_steps=self.density_steps) if isinstance(sized, PQL) else sized
+
+
+FULL = Size(data_sets=5, episodes=1000, restarts=5, steps=1000, density_steps=10_000)
+QUICK = Size(data_sets=2, episodes=200, restarts=1, steps=200, density_steps=200)
+
+
+@dataclass(frozen=True)
 class Scored:
     """One learned policy; values are normalised."""
 
     settings: str
     restart: int
-    sntis: float
+    sntis: float | None  # None: no logged episode has weight
     ess: float
     truth: float
     verdict: str
     says: str
-    by_model: float = float("nan")  # its value by fitted-Q evaluation
+    by_model: float | None = None  # its value by fitted-Q evaluation, where that was asked for
+
+    @property
+    def promise(self) -> float:
+        """Its SNTIS; −inf where there is none, so that it is chosen last."""
+        return -math.inf if self.sntis is None else self.sntis
 
 
 Chosen = list[tuple[Scored, list[Scored]]]  # for each data set the chosen policy, and all that it was chosen from
+Advance = Callable[[], None]
 
 
 def value_learners(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
     """Both tables and their details; everything runs in this process, whatever `running` says."""
-    data_sets, episodes, restarts = QUICK if quick else FULL
-    tasks = [TumorTask(data_set=seed + number, episodes=episodes) for number in range(data_sets)]
-    command = f"python -m poela.experiments.value_learners{' --quick' if quick else ''}"
+    size = QUICK if quick else FULL
+    tasks = [TumorTask(data_set=seed + number, episodes=size.episodes) for number in range(size.data_sets)]
     markov = [replace(task, markov=True) for task in tasks]
-    grids = {name: ([_shorter(learner) for learner in grid] if quick else grid) for name, (grid, _) in GRIDS.items()}
-    chosen = {name: _chosen(name, grid, markov, restarts) for name, grid in grids.items()}
-    paths = {backup: _paths(tasks, backup) for backup in BACKUPS}
-    tables = [table for backup, found in paths.items() for table in _path_tables(found, backup, command)]
-    return Report("value_learners", (*_markov_tables(chosen, command), *tables)).write(out)
+    grids = {name: [size.of(learner) for learner in grid] for name, (grid, _) in GRIDS.items()}
+    paths = {backup: FittedQ(temperatures=TEMPERATURES, backup=backup) for backup in BACKUPS}
+    fits = size.restarts * sum(map(len, grids.values())) + len(paths)
+    with progress("value learners", fits * size.data_sets) as advance:
+        chosen = {name: _chosen(out, grid, markov, size.restarts, advance) for name, grid in grids.items()}
+        found = {backup: _paths(out, learner, tasks, advance) for backup, learner in paths.items()}
+    command = f"poela reproduce values {'--quick' if quick else '--full'} --seed {seed}"
+    tables = [table for backup, points in found.items() for table in _path_tables(points, backup, command)]
+    return Report("value_learners", (*_markov_tables(chosen, size, command), *tables)).write(out)
 
 
-def _shorter(learner: QLearning) -> QLearning:
-    quick = replace(learner, steps=200)
-    return replace(quick, density_steps=200) if isinstance(quick, PQL) else quick
-
-
-def _chosen(name: str, grid: Sequence[QLearning], tasks: Sequence[TumorTask], restarts: int) -> Chosen:
+def _chosen(
+    out: Path, grid: Sequence[QLearning], tasks: Sequence[TumorTask], restarts: int, advance: Advance
+) -> Chosen:
     """Final policies, chosen by validation SNTIS."""
     found = []
-    with progress(name, len(tasks) * len(grid) * restarts) as advance:
-        for task in tasks:
-            train, validation = task.logs()
-            scored = []
-            for learner in grid:
-                for restart in range(restarts):
-                    policy = learner.fit(train, seed=restart, behavior=TumorBehavior())
-                    scored.append(_scored(policy, _shown(learner), restart, validation, task, SMOOTHING))
-                    advance()
-            found.append((max(scored, key=lambda item: item.sntis), scored))
+    for task in tasks:
+        scored = []
+        for learner, restart in product(grid, range(restarts)):
+            name = f"{type(learner).__name__} {task.directory}"
+            scored.append(Scored(**kept(out, name, final_policy, learner, task, restart)))
+            advance()
+        found.append((max(scored, key=lambda item: item.promise), scored))
     return found
+
+
+def final_policy(learner: QLearning, task: TumorTask, restart: int, smoothing: float = SMOOTHING) -> dict[str, Any]:
+    """What a learner ends with, as the parts of `Scored`."""
+    train, validation = task.logs()
+    policy = learner.fit(train, seed=restart, behavior=TumorBehavior())
+    return asdict(_scored(policy, _shown(learner), restart, validation, task, smoothing))
 
 
 def _shown(learner: QLearning) -> str:
@@ -107,7 +133,7 @@ def _scored(
     return Scored(
         settings=settings,
         restart=restart,
-        sntis=normalised(estimate.value),
+        sntis=normalised(estimate.value) if estimate.ess > 0 else None,
         ess=estimate.ess,
         truth=normalised(true_value(policy, task.simulator, seed=task.data_set).value),
         verdict=estimate.verdict,
@@ -115,14 +141,14 @@ def _scored(
     )
 
 
-def _markov_tables(chosen: Mapping[str, Chosen], command: str) -> tuple[ResultTable, ResultTable]:
+def _markov_tables(chosen: Mapping[str, Chosen], size: Size, command: str) -> tuple[ResultTable, ResultTable]:
     summary: list[dict[str, Cell]] = [
         {
             "learner": name,
             "true value": with_error([best.truth for best, _ in results]),
             "in the paper": GRIDS[name][1],
             "lowest": min(best.truth for best, _ in results),
-            "SNTIS - truth": with_error([best.sntis - best.truth for best, _ in results]),
+            "SNTIS - truth": with_error([best.promise - best.truth for best, _ in results]),
             "ESS": with_error([best.ess for best, _ in results]),
         }
         for name, results in chosen.items()
@@ -142,7 +168,8 @@ def _markov_tables(chosen: Mapping[str, Chosen], command: str) -> tuple[ResultTa
         for number, (best, scored) in enumerate(results)
     ]
     notes = (
-        f"{SCALE}. Data sets of 1000 training and 1000 validation episodes, 5 restarts, 1000 steps, known behavior.",
+        f"{SCALE}. Data sets of {size.episodes} training and {size.episodes} validation episodes, "
+        f"{size.restarts} restart{'s' if size.restarts > 1 else ''}, {size.steps} steps, known behavior.",
         f"Chosen by validation SNTIS of the greedy policy with a share of {SMOOTHING:g} of the logging policy in it; "
         "the true value (1000 roll-outs) is that of the greedy policy itself.",
     )
@@ -152,20 +179,25 @@ def _markov_tables(chosen: Mapping[str, Chosen], command: str) -> tuple[ResultTa
     )
 
 
-def _paths(tasks: Sequence[TumorTask], backup: str) -> list[list[Scored]]:
+def _paths(out: Path, learner: FittedQ, tasks: Sequence[TumorTask], advance: Advance) -> list[list[Scored]]:
     """The policy at each temperature, for each data set."""
     found = []
-    with progress("FittedQ", len(tasks) * len(TEMPERATURES)) as advance:
-        for task in tasks:
-            train, validation = task.logs()
-            path = []
-            for point in FittedQ(temperatures=TEMPERATURES, backup=backup).fit_path(train, behavior=TumorBehavior()):
-                scored = _scored(point.policy, point.note, 0, validation, task, smoothing=0.0)
-                by_model = evaluate(point.policy, validation, estimator="fqe", interval=None).value
-                path.append(replace(scored, by_model=normalised(by_model)))
-                advance()
-            found.append(path)
+    for task in tasks:
+        points = kept(out, f"FittedQ {task.directory}", path_of_policies, learner, task)
+        found.append([Scored(**point) for point in points])
+        advance()
     return found
+
+
+def path_of_policies(learner: FittedQ, task: TumorTask) -> list[dict[str, Any]]:
+    """The parts of `Scored` for each temperature."""
+    train, validation = task.logs()
+    points = []
+    for point in learner.fit_path(train, behavior=TumorBehavior()):
+        scored = _scored(point.policy, point.note, 0, validation, task, smoothing=0.0)
+        by_model = evaluate(point.policy, validation, estimator="fqe", interval=None).value
+        points.append(asdict(replace(scored, by_model=normalised(by_model))))
+    return points
 
 
 def _path_tables(paths: Sequence[Sequence[Scored]], backup: str, command: str) -> tuple[ResultTable, ResultTable]:
@@ -173,14 +205,14 @@ def _path_tables(paths: Sequence[Sequence[Scored]], backup: str, command: str) -
         {
             "policy": points[0].settings,
             "true value": _range([point.truth for point in points]),
-            "SNTIS": _range([point.sntis for point in points if point.ess > 0]),
+            "SNTIS": _range([point.sntis for point in points]),
             "ESS": _range([point.ess for point in points]),
             "fitted-Q evaluation": _range([point.by_model for point in points]),
             "verdict": " or ".join(dict.fromkeys(point.verdict for point in points)),
         }
         for points in zip(*paths, strict=True)
     ]
-    best = [max((point.truth for point in path if point.ess >= VERIFIABLE), default=np.nan) for path in paths]
+    best = [max((point.truth for point in path if point.ess >= VERIFIABLE), default=None) for path in paths]
     notes = (
         f"{SCALE}; from the lowest to the highest of {len(paths)} data sets.",
         f"Best true value on the path with an effective sample size of {VERIFIABLE:g} or more: {_range(best)}.",
@@ -191,7 +223,7 @@ def _path_tables(paths: Sequence[Sequence[Scored]], backup: str, command: str) -
             "data set": number,
             "policy": point.settings,
             "true value": point.truth,
-            "SNTIS": point.sntis if point.ess > 0 else None,
+            "SNTIS": point.sntis,
             "ESS": point.ess,
             "fitted-Q evaluation": point.by_model,
             "verdict": point.verdict,
@@ -208,24 +240,11 @@ def _path_tables(paths: Sequence[Sequence[Scored]], backup: str, command: str) -
     )
 
 
-def _range(values: Sequence[float]) -> str:
-    """The lowest and the highest, in short.
+def _range(values: Iterable[float | None]) -> str:
+    """The lowest and the highest of those that there are, in short.
 
-    >>> _range([85.04, 86.1])
+    >>> _range([85.04, None, 86.1])
     '85.0 to 86.1'
     """
-    return f"{min(values):.1f} to {max(values):.1f}" if values else "none"
-
-
-def main() -> None:
-    """Print the tables and write them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path, default=Path("docs/results"))
-    options = parser.parse_args()
-    with progress_shown():
-        print(value_learners(options.out, quick=options.quick))
-
-
-if __name__ == "__main__":
-    main()
+    known = [value for value in values if value is not None]
+    return f"{min(known):.1f} to {max(known):.1f}" if known else "none"

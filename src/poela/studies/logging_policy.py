@@ -36,12 +36,16 @@ def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: 
     """The parts (train, validation, test) with propensities: the logged ones, or estimates of a model.
 
     The model sees training episodes only. Training episodes get cross-fitted propensities, so that no episode is
-    weighted by a model that has seen it.
+    weighted by a model that has seen it. Where propensities are logged, a model that is asked for by name serves the
+    rules of policies at contexts outside the logs.
     """
     train = parts[0]
     assert train is not None
     if train.propensities is not None and train.propensities.ndim == 2:
-        return LoggingPolicy(parts, None, "propensities: as logged")
+        if behavior == "auto":
+            return LoggingPolicy(parts, None, "propensities: as logged")
+        _, model = _fitted(train, behavior, seed)
+        return LoggingPolicy(parts, model, f"propensities: as logged; at contexts outside the logs, by {behavior}")
     if train.propensities is not None:
         name, model = _fitted(train, behavior, seed)
         note = (
