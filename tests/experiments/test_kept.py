@@ -8,7 +8,7 @@ import pytest
 
 from poela.core.errors import InputError
 from poela.core.storage import write_json
-from poela.experiments import counterexamples, kept
+from poela.experiments import counterexamples, kept, value_learners
 from poela.experiments.running import Running
 
 made: list[str] = []
@@ -71,6 +71,25 @@ def test_numbers_that_json_does_not_have_are_refused(tmp_path: Path) -> None:
         kept.kept(tmp_path, "piece", piece_of, Setting(float("nan")))
 
 
+def threads() -> int:
+    import torch
+
+    return torch.get_num_threads()
+
+
+def test_a_piece_is_made_on_one_thread(tmp_path: Path) -> None:
+    """Sums of several threads run in another order; the caller's threads are as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert kept.kept(tmp_path, "threads", threads) == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def results(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
 
@@ -79,7 +98,17 @@ def make_counterexamples_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counterexamples, "QUICK", (3, 5))
 
 
-EXPERIMENTS = {"counterexamples": (counterexamples.counterexamples, make_counterexamples_tiny)}
+def make_values_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = value_learners.Size(data_sets=1, episodes=20, restarts=1, steps=2, density_steps=2)
+    monkeypatch.setattr(value_learners, "QUICK", tiny)
+    monkeypatch.setattr(value_learners, "TEMPERATURES", (4.0, 0.0))
+    monkeypatch.setattr(value_learners, "GRIDS", {"PQL": value_learners.GRIDS["PQL"]})
+
+
+EXPERIMENTS = {
+    "counterexamples": (counterexamples.counterexamples, make_counterexamples_tiny),
+    "values": (value_learners.value_learners, make_values_tiny),
+}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -109,5 +138,5 @@ def test_an_interrupted_experiment_continues(name: str, tmp_path: Path, monkeypa
     experiment(tmp_path / "cut", True, 0, Running())
     assert written == pieces
     assert results(tmp_path / "cut") == results(tmp_path / "whole")
-    experiment(tmp_path / "cut", True, 1, Running())
+    experiment(tmp_path / "cut", True, 10, Running())
     assert len(set(written)) == len(written) == 2 * len(pieces)

@@ -6,10 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from poela.experiments import value_learners as experiment
+from poela.experiments.value_learners import Size
 
 
 def test_every_learner_and_every_temperature_has_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiment, "QUICK", (1, 20, 1))
+    monkeypatch.setattr(experiment, "QUICK", Size(data_sets=1, episodes=20, restarts=1, steps=20, density_steps=20))
     monkeypatch.setattr(experiment, "TEMPERATURES", (4.0, 0.0))
     monkeypatch.setattr(experiment, "GRIDS", {name: experiment.GRIDS[name] for name in ("BCQ", "CQL")})
     report = experiment.value_learners(tmp_path, quick=True)

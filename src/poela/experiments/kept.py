@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 
 from poela import __version__
 from poela.core.storage import read_json, write_json
+from poela.studies.runs import one_thread
 
 DIRECTORY = "kept"  # in the output directory of an experiment
 
@@ -21,9 +22,10 @@ def kept(
 ) -> Piece:
     """What `make` gives for these arguments: from its file, where this version made it of equal ones before.
 
-    New or not, it is handed back as read from the file, so an interruption changes nothing. Therefore `make` has a name
-    and depends on its arguments alone, these are told apart by their `repr` (texts, numbers, dataclasses of them), and
-    what it gives is plain: texts, finite numbers, lists, and dictionaries by text.
+    It is made on one thread and, new or not, handed back as read from the file, so neither an interruption nor the
+    machine changes it. Therefore `make` has a name and depends on its arguments alone, these are told apart by their
+    `repr` (texts, numbers, dataclasses of them), and what it gives is plain: texts, finite numbers, lists, and
+    dictionaries by text.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as out:
@@ -42,6 +44,8 @@ def kept(
     key = hashlib.sha256(repr(basis).encode()).hexdigest()[:16]
     file = out / DIRECTORY / f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{key}.json"
     if not file.exists():
-        write_json(file, {**basis, "piece": make(*args, **kwargs)})
+        with one_thread():
+            made = make(*args, **kwargs)
+        write_json(file, {**basis, "piece": made})
     piece: Piece = read_json(file)["piece"]
     return piece
