@@ -53,14 +53,14 @@ def logs_of(steps: int, features: int, actions: int) -> Trajectories:
     return Trajectories(contexts, rng.integers(actions, size=steps), rng.normal(size=steps), offsets, propensities)
 
 
-def best_of(repeats: int, job: Callable[[], object]) -> float:
-    """The shortest of some runs, in seconds."""
-    seconds = []
-    for _ in range(repeats):
+def best_of(repeats: int, *jobs: Callable[[], object]) -> list[float]:
+    """The shortest run of each job, in seconds; the jobs take turns, so that none has the quieter machine."""
+    seconds = np.empty((repeats, len(jobs)))
+    for turn, number in np.ndindex(seconds.shape):
         started = time.perf_counter()
-        job()
-        seconds.append(time.perf_counter() - started)
-    return min(seconds)
+        jobs[number]()
+        seconds[turn, number] = time.perf_counter() - started
+    return [float(best) for best in seconds.min(axis=0)]
 
 
 def main() -> None:
@@ -68,21 +68,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=117_000)
     parser.add_argument("--most", type=int, default=10_000_000, help="steps of the largest log")
+    parser.add_argument("--turns", type=int, default=10, help="runs of each, of which the shortest counts")
     settings = parser.parse_args()
     policy, logs = Network(), logs_of(settings.steps, FEATURES, ACTIONS)
-    forward = best_of(5, lambda: policy.probabilities(logs.contexts))
+    forward, *others = best_of(
+        settings.turns,
+        partial(policy.probabilities, logs.contexts),
+        partial(evaluate, policy, logs, interval=None),
+        partial(evaluate, policy, logs, estimator="cwpdis", interval=None),
+        partial(evaluate, policy, logs),
+    )
     print(f"{logs.n_steps} steps, {logs.n_episodes} episodes, {FEATURES} features, {ACTIONS} actions")
     print(f"forward pass {forward:.3f} s")
-    for name in ("sntis", "cwpdis"):
-        seconds = best_of(5, partial(evaluate, policy, logs, estimator=name, interval=None))
-        print(f"evaluate, {name}, no interval: {seconds:.3f} s, {seconds / forward:.2f} forward passes")
-    seconds = best_of(2, lambda: evaluate(policy, logs))
-    print(f"evaluate, all defaults: {seconds:.3f} s, {seconds / forward:.2f} forward passes")
+    for name, seconds in zip(("sntis, no interval", "cwpdis, no interval", "all defaults"), others, strict=True):
+        print(f"evaluate, {name}: {seconds:.3f} s, {seconds / forward:.2f} forward passes")
 
     first = None
     for steps in (settings.most // 10, settings.most // 3, settings.most):
         logs = logs_of(steps, features=1, actions=2)
-        per_million = best_of(3, partial(evaluate, Even(), logs, interval=None)) / steps * 1e6
+        per_million = best_of(3, partial(evaluate, Even(), logs, interval=None))[0] / steps * 1e6
         first = first or per_million
         print(f"{steps:>10} steps: {per_million:.3f} s per million, {per_million / first:.2f} of the smallest log's")
 
