@@ -1,24 +1,30 @@
 """The coverage experiment: its truths by enumeration, its counting by hand, and a reduced run of it."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from poela.core.storage import write_json
 from poela.data.trajectories import Trajectories
 from poela.evaluation.verdict import Word
 from poela.evaluation.weights import effective_sample_size, log_weights
+from poela.experiments import coverage as experiment
+from poela.experiments import kept
 from poela.experiments.coverage import (
     LEVELS,
-    QUICK_CELLS,
+    QUICK,
     Cell,
     Measured,
-    coverage_table,
+    coverage,
     coverage_tables,
     environment_of,
     measure,
+    rows_of,
 )
 from poela.experiments.coverage_environments import heavy_tailed, sepsis_like, simulated, tabular, tilt_for
+from poela.experiments.running import Running
 from poela.simulators.tabular import TablePolicy
 
 
@@ -68,8 +74,8 @@ def made_up(sides: list[float]) -> Measured:
 
 
 def test_counting_by_hand() -> None:
-    worst, coverage, verdicts = coverage_tables([made_up([0.0, -1.0, 1.0, 0.0])], "no command")
-    (row,) = coverage.rows
+    worst, shares, verdicts = coverage_tables([rows_of(made_up([0.0, -1.0, 1.0, 0.0]))], 4, "")
+    (row,) = shares.rows
     assert (row["80%"], row["95%"], row["below 95%"], row["above 95%"]) == (100.0, 50.0, 25.0, 25.0)
     assert (row["median ESS"], row["median width 95%"]) == (105.0, 2.5)
     assert worst.rows[0]["lowest at 95%"] == pytest.approx(-45.0)
@@ -78,7 +84,7 @@ def test_counting_by_hand() -> None:
 
 
 def test_no_miss_needs_no_warning() -> None:
-    assert coverage_tables([made_up([0.0] * 4)], "")[2].rows[0]["misses warned of"] is None
+    assert coverage_tables([rows_of(made_up([0.0] * 4))], 4, "")[2].rows[0]["misses warned of"] is None
 
 
 def test_environments_by_name() -> None:
@@ -86,17 +92,52 @@ def test_environments_by_name() -> None:
         assert environment_of(name).name == name
 
 
-def test_reduced_run(tmp_path: Path) -> None:
-    report = coverage_table(repeats=40, quick=True).write(tmp_path)
+def test_reduced_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells, _ = QUICK
+    monkeypatch.setattr(experiment, "QUICK", (cells, 40))
+    report = coverage(tmp_path, quick=True, running=Running(jobs=2))
     rows = {(row["environment"], row["ESS"], row["interval"]): row for row in report.tables[1].rows}
-    for cell in QUICK_CELLS:
+    for cell in cells:
         # At a true coverage of 95%, fewer than 34 of 40 logs are covered once in 300 times.
         assert float(str(rows[cell.environment, cell.ess, "recombined"]["95%"])) >= 85.0
     heavy = rows["heavy-tailed", 66, "recombined"], rows["heavy-tailed", 66, "normal"]
     assert float(str(heavy[0]["median width 95%"])) > float(str(heavy[1]["median width 95%"]))
     verdict = report.tables[2].rows[1]
     assert verdict["trust"] == 0.0
-    assert {path.name for path in tmp_path.iterdir()} == {"coverage.md", *(f"coverage-{n}.parquet" for n in (1, 2, 3))}
+    written = {"coverage.md", *(f"coverage-{n}.parquet" for n in (1, 2, 3))}
+    assert {path.name for path in tmp_path.iterdir()} == written | {kept.DIRECTORY}
+
+
+def test_an_interrupted_run_continues_and_other_settings_start_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = (Cell("heavy-tailed", 210), Cell("heavy-tailed", 100))
+    written: list[str] = []
+    interrupt_at = [1]
+
+    def interrupting(path: Path, document: Any) -> None:
+        if len(written) in interrupt_at:
+            interrupt_at.clear()
+            raise KeyboardInterrupt
+        written.append(path.name)
+        write_json(path, document)
+
+    def run(out: str, repeats: int, seed: int = 0) -> bytes:
+        monkeypatch.setattr(experiment, "QUICK", (cells, repeats))
+        coverage(tmp_path / out, quick=True, seed=seed, running=Running(jobs=1))
+        return (tmp_path / out / "coverage.md").read_bytes()
+
+    monkeypatch.setattr(kept, "write_json", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        run("cut", 3)
+    assert len(written) == 1
+    continued = run("cut", 3)
+    assert len(written) == 2
+    assert continued == run("whole", 3)
+    written.clear()
+    for repeats, seed in ((4, 0), (3, 1)):
+        run("cut", repeats, seed)
+    assert len(set(written)) == 4
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:

@@ -1,14 +1,12 @@
-"""Measured coverage of every interval, and what the verdict said where the default interval missed.
+"""Measured coverage of every interval, and what the verdict said where the default interval missed."""
 
-python -m poela.experiments.coverage [--quick] [--repeats 1000] [--out docs/results]
-"""
-
-import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -38,6 +36,7 @@ from poela.experiments.coverage_environments import (
     tabular,
     tilt_for,
 )
+from poela.experiments.kept import kept
 from poela.experiments.results import Cell as Value
 from poela.experiments.results import Report, ResultTable
 from poela.experiments.running import HERE, Running
@@ -47,6 +46,7 @@ RESAMPLES = 1000
 TRUSTED_ESS = 100
 CALIBRATION, REPORTED = 0, 1  # parts of the seed: tilts are chosen on other logs than those reported
 
+Rows = dict[str, Any]  # what the tables say of a cell: "coverage", a list of rows, and "verdict", a row
 Outcomes = FloatArray  # [levels, 2]: where the truth was (−1 below the interval, 0 in it, 1 above it), and the width
 
 
@@ -62,7 +62,9 @@ CELLS = (
     *(Cell(name, ess) for name in ("tabular", "tumor", "sepsis-like") for ess in (5, 20, 100, 500)),
     *(Cell("heavy-tailed", ess) for ess in (20, 66, 100, 210)),
 )
-QUICK_CELLS = (Cell("tabular", 500), Cell("heavy-tailed", 66))
+# Cells, and logs for each.
+QUICK = ((Cell("tabular", 500), Cell("heavy-tailed", 66)), 100)
+FULL = (CELLS, 1000)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,36 +161,49 @@ def _likelihood_outcomes(contributions: Contributions, truth: float, *, moment: 
     return np.array([(side * (lost > ndtri((1 + level) / 2) ** 2), np.nan) for level in LEVELS])
 
 
-def coverage_tables(cells: Sequence[Measured], command: str) -> tuple[ResultTable, ...]:
+def rows_of(measured: Measured) -> Rows:
+    """What the tables say of a cell."""
+    return {"coverage": list(_coverage_rows(measured)), "verdict": _verdict_row(measured)}
+
+
+def measured_rows(cell: Cell, repeats: int, seed: int) -> Rows:
+    """What the tables say of a cell, once it is measured.
+
+    >>> measured_rows(Cell("heavy-tailed", 210), repeats=3, seed=0)["verdict"]["ESS"]
+    210
+    """
+    return rows_of(measure(cell, repeats, seed))
+
+
+def coverage_tables(cells: Sequence[Rows], repeats: int, command: str) -> tuple[ResultTable, ...]:
     """The tables: how far off each interval is at worst, every coverage, and the verdicts."""
-    repeats = len(cells[0].ess)
     errors = ", ".join(f"{100 * np.sqrt(level * (1 - level) / repeats):.1f} at {level:.0%}" for level in LEVELS)
     note = f"{repeats} logs each; SNTIS; the standard error of a coverage is {errors}."
+    coverage = [row for cell in cells for row in cell["coverage"]]
+    verdicts = [cell["verdict"] for cell in cells]
     return (
         ResultTable(
-            f"Coverage of each interval where ESS is 100 or more: largest distance from nominal, in points "
-            f"({len([cell for cell in cells if cell.cell.ess >= TRUSTED_ESS])} cases)",
-            _worst_rows(cells),
+            f"Coverage of each interval where ESS is {TRUSTED_ESS} or more: largest distance from nominal, in points "
+            f"({sum(row['ESS'] >= TRUSTED_ESS for row in verdicts)} cases)",
+            _worst_rows([row for row in coverage if row["ESS"] >= TRUSTED_ESS]),
             command,
             (note,),
         ),
-        ResultTable("Coverage in percent", [row for cell in cells for row in _coverage_rows(cell)], command, (note,)),
+        ResultTable("Coverage in percent", coverage, command, (note,)),
         ResultTable(
             f"What the verdict says, and whether it warns where the 95% interval `{DEFAULT_INTERVAL}` misses",
-            [_verdict_row(cell) for cell in cells],
+            verdicts,
             command,
             (note,),
         ),
     )
 
 
-def _worst_rows(cells: Sequence[Measured]) -> list[dict[str, Value]]:
-    trusted = [cell for cell in cells if cell.cell.ess >= TRUSTED_ESS]
+def _worst_rows(trusted: Sequence[Mapping[str, Any]]) -> list[dict[str, Value]]:
     rows = []
-    for name in dict.fromkeys(name for cell in trusted for name in cell.outcomes):
-        distances = np.array([cell.coverage(name) for cell in trusted if name in cell.outcomes]) - 100 * np.array(
-            LEVELS
-        )
+    for name in dict.fromkeys(row["interval"] for row in trusted):
+        covered = [[row[f"{level:.0%}"] for level in LEVELS] for row in trusted if row["interval"] == name]
+        distances = np.array(covered) - 100 * np.array(LEVELS)
         row: dict[str, Value] = {"interval": name}
         for index, level in enumerate(LEVELS):
             row[f"lowest at {level:.0%}"] = float(distances[:, index].min())
@@ -226,42 +241,31 @@ def _verdict_row(measured: Measured) -> dict[str, Value]:
 
 
 def _median(widths: FloatArray) -> float | None:
-    return None if np.isnan(widths).all() else float(np.median(widths))
-
-
-def coverage_table(repeats: int = 1000, *, quick: bool = False, seed: int = 0, jobs: int = 1) -> Report:
-    """All tables; `quick` measures two cells on fewer logs."""
-    cells, repeats = (QUICK_CELLS, min(repeats, 100)) if quick else (CELLS, repeats)
-    if jobs > 1:
-        with ProcessPoolExecutor(jobs) as pool:
-            measured = list(pool.map(measure, cells, [repeats] * len(cells), [seed] * len(cells)))
-    else:
-        with progress("coverage", len(cells)) as advance:
-            measured = []
-            for cell in cells:
-                measured.append(measure(cell, repeats, seed))
-                advance(1, note=f"{cell.environment}, ESS {cell.ess}")
-    command = f"python -m poela.experiments.coverage{' --quick' if quick else ''} --repeats {repeats} --seed {seed}"
-    return Report("coverage", coverage_tables(measured, command))
+    """None where there is no finite one."""
+    median = np.nan if np.isnan(widths).any() else float(np.median(widths))
+    return median if np.isfinite(median) else None
 
 
 def coverage(out: Path, quick: bool = False, seed: int = 0, running: Running = HERE) -> Report:
-    """The experiment: measure, and write the tables to a directory."""
-    return coverage_table(quick=quick, seed=seed, jobs=running.jobs or os.cpu_count() or 1).write(Path(out))
+    """The experiment: measure, and write the tables to a directory; finished cells are kept there."""
+    cells, repeats = QUICK if quick else FULL
+    jobs = running.jobs or os.cpu_count() or 1
+    found = []
+    with progress("coverage", len(cells)) as advance:
+        for rows in _each(partial(_kept_rows, Path(out), repeats, seed), cells, jobs):
+            found.append(rows)
+            advance()
+    command = f"poela reproduce coverage {'--quick' if quick else '--full'} --seed {seed}"
+    return Report("coverage", coverage_tables(found, repeats, command)).write(Path(out))
 
 
-def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description="Measured coverage of every interval.")
-    parser.add_argument("--quick", action="store_true", help="two cells on few logs")
-    parser.add_argument("--repeats", type=int, default=1000, help="logs for each cell")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--out", type=Path, help="a directory for coverage.md and Parquet files")
-    options = parser.parse_args()
-    report = coverage_table(options.repeats, quick=options.quick, seed=options.seed, jobs=options.jobs)
-    print(report if options.out is None else report.write(options.out))
+def _each(function: Callable[[Cell], Rows], cells: Sequence[Cell], jobs: int) -> Iterator[Rows]:
+    if jobs == 1:
+        yield from map(function, cells)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(function, cells)
 
 
-if __name__ == "__main__":
-    main()
+def _kept_rows(out: Path, repeats: int, seed: int, cell: Cell) -> Rows:
+    return kept(out, f"{cell.environment} at an ESS of {cell.ess}", measured_rows, cell, repeats, seed)
