@@ -14,21 +14,21 @@ from poela.experiments import behavior_models as experiment
 def test_a_tiny_run_gives_all_tables_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only = {"multinomial": MultinomialBehavior(), "MLP": MultinomialBehavior(penalty=10.0)}
     monkeypatch.setattr(experiment, "MODELS", only)
-    monkeypatch.setattr(experiment, "QUICK_MODELS", only)
-    monkeypatch.setattr(experiment, "SIZES", {True: (40, 2)})
-    monkeypatch.setattr(experiment, "ROLL_OUTS", 50)
+    monkeypatch.setattr(experiment, "SHORT_MODELS", only)
+    monkeypatch.setattr(experiment, "QUICK", experiment.Size(episodes=100, logs=2, log_episodes=40, roll_outs=50))
     report = experiment.behavior_models(tmp_path, quick=True)
     recovery, pairs, references = report.tables
     assert len(recovery.rows) == 3 * 2 + 1
     assert all(0 <= float(row["total variation"] or 0) <= 1 for row in recovery.rows)
     assert [len(table.rows) for table in (pairs, references)] == [8, 8]
-    assert {path.name for path in tmp_path.iterdir()} == {"behavior.md", *(f"behavior-{i}.parquet" for i in (1, 2, 3))}
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"behavior.md", "kept", *(f"behavior-{i}.parquet" for i in (1, 2, 3))}
 
 
 def test_root_mean_squares_and_savings_by_hand() -> None:
     errors = {
-        **{(name, "in-sample"): np.array([[3.0, -3, 0], [4, -4, 0]]) for name in experiment.QUICK_MODELS},
-        **{(name, "cross-fitted"): np.array([[1.0, -1, 0], [1, -1, 0]]) for name in experiment.QUICK_MODELS},
+        **{(name, "in-sample"): np.array([[3.0, -3, 0], [4, -4, 0]]) for name in experiment.SHORT_MODELS},
+        **{(name, "cross-fitted"): np.array([[1.0, -1, 0], [1, -1, 0]]) for name in experiment.SHORT_MODELS},
     }
     first, _, _, everything = experiment._pairs(errors)[:4]
     assert first["in-sample"] == pytest.approx(np.sqrt(12.5))

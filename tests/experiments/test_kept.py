@@ -1,14 +1,17 @@
 """Finished pieces of experiments: none is made twice, none is taken for another, and no number depends on them."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.errors import InputError
 from poela.core.storage import write_json
-from poela.experiments import counterexamples, kept, value_learners
+from poela.experiments import behavior_models, counterexamples, kept, value_learners
 from poela.experiments.running import Running
 
 made: list[str] = []
@@ -105,8 +108,20 @@ def make_values_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_learners, "GRIDS", {"PQL": value_learners.GRIDS["PQL"]})
 
 
+def make_behavior_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_spec("icu_sepsis") is None:
+        pytest.skip("the sepsis simulator needs the tables of icu-sepsis")
+    models = {"multinomial": MultinomialBehavior(), "MLP": MultinomialBehavior(penalty=10.0)}
+    tiny = behavior_models.Size(episodes=20, logs=2, log_episodes=20, roll_outs=50)
+    for name, value in (("MODELS", models), ("SHORT_MODELS", models), ("QUICK", tiny)):
+        monkeypatch.setattr(behavior_models, name, value)
+    # How long a fit takes is told in the table, and is never the same.
+    monkeypatch.setattr(behavior_models, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+
+
 EXPERIMENTS = {
     "counterexamples": (counterexamples.counterexamples, make_counterexamples_tiny),
+    "behavior": (behavior_models.behavior_models, make_behavior_tiny),
     "values": (value_learners.value_learners, make_values_tiny),
 }
 

@@ -6,7 +6,7 @@ comes from roll-outs. Models are judged on logs that they never saw.
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +23,11 @@ from poela.behavior.neighbours import KNNBehavior
 from poela.behavior.tempered import TemperedBehavior
 from poela.core.arrays import FloatArray
 from poela.core.errors import PoelaWarning
-from poela.core.policy import LoggedSteps, Memoryless
+from poela.core.policy import Memoryless
 from poela.core.progress import progress
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
+from poela.experiments.kept import kept
 from poela.experiments.remembering import remembering_logs
 from poela.experiments.results import Cell, Report, ResultTable, mean_and_error
 from poela.experiments.running import HERE, Running
@@ -37,10 +38,10 @@ from poela.simulators.tumor import TumorBehavior, TumorGrowth
 
 FOLDS = 5
 HISTORY = 3  # lags for the memoryless model that is given history features
-SIZES = {True: (300, 3), False: (1000, 12)}  # quick or not: episodes of each sepsis log, and how many logs
-
 SEPSIS = Sepsis("harmful")
-ROLL_OUTS = 20_000  # behind the truth of each evaluated policy
+REMEMBERING = "remembering"
+LOGS = ("tumor", REMEMBERING, "sepsis")
+IN_SAMPLE, CROSS_FITTED = "in-sample", "cross-fitted"
 
 MODELS: dict[str, Behavior] = {
     "kNN, k = 100": KNNBehavior(k=100),
@@ -53,7 +54,7 @@ MODELS: dict[str, Behavior] = {
     "GRU": RecurrentCloneBehavior(learning_rate=1e-3, max_steps=2000),
 }
 # For many small logs: the same kinds of model, with training made short.
-QUICK_MODELS: dict[str, Behavior] = {
+SHORT_MODELS: dict[str, Behavior] = {
     "kNN, k = 100": KNNBehavior(k=100),
     "multinomial": MultinomialBehavior(),
     "boosted trees": BoostedBehavior(max_rounds=50),
@@ -61,35 +62,49 @@ QUICK_MODELS: dict[str, Behavior] = {
 }
 
 
+@dataclass(frozen=True)
+class Size:
+    """How much is done."""
+
+    episodes: int  # to fit a model on, and as many to judge it by
+    logs: int  # on which policies are evaluated
+    log_episodes: int  # of each
+    roll_outs: int = 20_000  # behind the truth of each evaluated policy
+
+
+FULL = Size(episodes=500, logs=12, log_episodes=1000)
+QUICK = Size(episodes=100, logs=3, log_episodes=300)
+
+
+def _logs(name: str, episodes: int, seed: tuple[int, ...]) -> Trajectories:
+    """Logs with the true propensities."""
+    if name == REMEMBERING:
+        return remembering_logs(episodes, seed)
+    if name == "tumor":
+        return run(TumorGrowth(), TumorBehavior(), episodes, seed)
+    return run(SEPSIS, SepsisBehavior(), episodes, seed)
+
+
 def behavior_models(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
-    """Both tables; everything runs in this process, whatever `running` says."""
+    """All tables; everything runs in this process, whatever `running` says."""
+    size = QUICK if quick else FULL
     command = f"poela reproduce behavior {'--quick' if quick else '--full'} --seed {seed}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PoelaWarning)  # rare actions miss from small logs: the tables show the effect
-        tables = (recovery(command, 100 if quick else 500, seed), *evaluation_error(command, *SIZES[quick], seed))
+        tables = (_recovery_table(out, size, seed, command), *_error_tables(out, size, seed, command))
     return Report("behavior", tables).write(out)
 
 
-def recovery(command: str, episodes: int, seed: int) -> ResultTable:
-    """Each model fitted on one log of known behavior, and compared with the truth on another."""
-    logs: dict[str, Callable[[int], Trajectories]] = {
-        "tumor": lambda role: run(TumorGrowth(), TumorBehavior(), episodes, seed=(seed, role)),
-        "remembering": lambda role: remembering_logs(episodes, seed=(seed, role)),
-        "sepsis": lambda role: run(SEPSIS, SepsisBehavior(), episodes, seed=(seed, role)),
-    }
-    rows = []
-    with progress("models", len(logs) * len(MODELS) + 1) as advance:
-        for name, collect in logs.items():
-            train, test = collect(0), collect(1)
-            for model, behavior in MODELS.items():
-                rows.append(_recovery_row(name, model, behavior, train, test, seed))
-                advance()
-            if name == "remembering":
-                plain, asked = train.with_history(HISTORY), test.with_history(HISTORY)
-                rows.append(_recovery_row(name, f"MLP, {HISTORY} lags", MODELS["MLP"], plain, asked, seed))
-                advance()
+def _recovery_table(out: Path, size: Size, seed: int, command: str) -> ResultTable:
+    asked = [*_asked()]
+    rows: list[dict[str, Cell]] = []
+    with progress("models", len(asked)) as advance:
+        for log, model, behavior, lags in asked:
+            found = kept(out, f"{log} by {model}", recovery, behavior, log, size.episodes, seed, lags)
+            rows.append({"log": log, "model": model, **found})
+            advance()
     notes = (
-        f"{episodes} episodes to fit on, as many to judge by. Total variation: half the summed difference between "
+        f"{size.episodes} episodes to fit on, as many to judge by. Total variation: half the summed difference between "
         "estimated and true probabilities, mean over steps.",
         "Lost log likelihood: per step, below that of the true probabilities. Calibration error: of the likeliest "
         "action, and of every action. Seconds: to fit and to apply, on one core.",
@@ -97,9 +112,23 @@ def recovery(command: str, episodes: int, seed: int) -> ResultTable:
     return ResultTable("How well each model finds a known behavior", rows, command, notes)
 
 
-def _recovery_row(
-    log: str, name: str, behavior: Behavior, train: Trajectories, test: Trajectories, seed: int
-) -> dict[str, Cell]:
+def _asked() -> Iterator[tuple[str, str, Behavior, int]]:
+    """Log, name of the model, the model, and how many lags it is given."""
+    for log in LOGS:
+        yield from ((log, name, behavior, 0) for name, behavior in MODELS.items())
+        if log == REMEMBERING:
+            yield log, f"MLP, {HISTORY} lags", MODELS["MLP"], HISTORY
+
+
+def recovery(behavior: Behavior, log: str, episodes: int, seed: int, lags: int) -> dict[str, Cell]:
+    """A model fitted on one log of known behavior, and compared with the truth on another.
+
+    >>> recovery(MultinomialBehavior(), "remembering", episodes=50, seed=0, lags=0)["floored steps"]
+    0
+    """
+    train, test = (_logs(log, episodes, (seed, role)) for role in (0, 1))
+    if lags:
+        train, test = train.with_history(lags), test.with_history(lags)
     started = time.perf_counter()
     report = behavior.fit(train, seed).annotation(test)
     seconds = time.perf_counter() - started
@@ -108,8 +137,6 @@ def _recovery_row(
     assert true is not None
     best = float(np.log(test.logged_propensities).mean())
     return {
-        "log": log,
-        "model": name,
         "total variation": total_variation(estimated, true),
         "lost log likelihood": best - report.calibration.log_likelihood,
         "Brier score": report.calibration.brier,
@@ -152,19 +179,6 @@ class Mixed(Memoryless):
 TARGETS: dict[str, Memoryless] = {"sharper": Sharper(), "20% random": Mixed(0.2), "50% random": Mixed(0.5)}
 
 
-class _Known:
-    """A policy whose probabilities along one log are at hand."""
-
-    def __init__(self, rows: FloatArray) -> None:
-        self._rows = rows
-
-    def probabilities(self, contexts: ArrayLike) -> FloatArray:
-        return self._rows
-
-    def along(self, trajectories: LoggedSteps) -> FloatArray:
-        return self._rows
-
-
 CAVEAT = (
     "Estimated propensities are smoother than the true ones, so fewer weights vanish and more are truncated. SNTIS "
     "then leans towards the mean logged return, which is near the truth for policies this near to the logging policy."
@@ -173,20 +187,13 @@ CAVEAT = (
 Errors = dict[tuple[str, str], FloatArray]  # (model, how it was fitted) -> estimate − truth, [logs, targets]
 
 
-def evaluation_error(command: str, episodes: int, logs: int, seed: int) -> tuple[ResultTable, ResultTable]:
+def _error_tables(out: Path, size: Size, seed: int, command: str) -> tuple[ResultTable, ResultTable]:
     """SNTIS of known policies on sepsis logs, with propensities from models that did or did not see the episode."""
-    truths = np.array([sepsis_value(target, SEPSIS, ROLL_OUTS, seed).value for target in TARGETS.values()])
-    found: dict[tuple[str, str], list[FloatArray]] = {}
-    with progress("logs", logs) as advance:
-        for number in range(logs):
-            log = run(SEPSIS, SepsisBehavior(), episodes, seed=(seed, 2, number))
-            for key, values in _estimates(log, seed).items():
-                found.setdefault(key, []).append(values - truths)
-            advance()
-    errors: Errors = {key: np.array(values) for key, values in found.items()}
-    shown = ", ".join(f"{name} {truth:.2f}" for name, truth in zip(TARGETS, truths, strict=True))
+    truths, errors = _errors(out, size, seed)
+    shown = ", ".join(f"{name} {truth:.2f}" for name, truth in truths.items())
     notes = (
-        f"Root mean square of SNTIS - truth over {logs} logs of {episodes} episodes (25 actions, 44 features).",
+        f"Root mean square of SNTIS - truth over {size.logs} logs of {size.log_episodes} episodes "
+        "(25 actions, 44 features).",
         f"True survival of the evaluated policies, in %: {shown}.",
         "Saved: mean absolute error in-sample less cross-fitted, paired by log, and its standard error.",
     )
@@ -198,34 +205,66 @@ def evaluation_error(command: str, episodes: int, logs: int, seed: int) -> tuple
     )
 
 
-def _estimates(log: Trajectories, seed: int) -> dict[tuple[str, str], FloatArray]:
-    """The value of each target by (model, how it was fitted); last, two yardsticks."""
-    targets = [_Known(target.along(log)) for target in TARGETS.values()]
+def _errors(out: Path, size: Size, seed: int) -> tuple[dict[str, float], Errors]:
+    """The true value of each target, and how far estimates are from it."""
+    truths: dict[str, float] = {}
+    found: dict[tuple[str, str], list[FloatArray]] = {}
+    with progress("evaluations", len(TARGETS) + size.logs * (len(SHORT_MODELS) + 1)) as advance:
+        for target in TARGETS:
+            truths[target] = kept(out, f"truth of {target}", true_survival, target, size.roll_outs, seed)
+            advance()
+        true = np.array([*truths.values()])
+        for number in range(size.logs):
+            for model, behavior in SHORT_MODELS.items():
+                name = f"log {number} by {model}"
+                for how, values in kept(out, name, estimates, behavior, size.log_episodes, number, seed).items():
+                    found.setdefault((model, how), []).append(np.array(values) - true)
+                advance()
+            for model, values in kept(out, f"log {number}", yardsticks, size.log_episodes, number, seed).items():
+                found.setdefault((model, ""), []).append(np.array(values) - true)
+            advance()
+    return truths, {key: np.array(values) for key, values in found.items()}
 
-    def by_sntis(logs: Trajectories) -> FloatArray:
-        return np.array([evaluate(target, logs, estimator="sntis", interval=None).value for target in targets])
 
-    found = {}
-    for name, behavior in QUICK_MODELS.items():
-        found[name, "in-sample"] = by_sntis(behavior.fit(log, seed).annotation(log).trajectories)
-        found[name, "cross-fitted"] = by_sntis(annotation(behavior, log, FOLDS, seed).trajectories)
-    found["known propensities", ""] = by_sntis(log)
-    found["mean logged return, no weights", ""] = np.full(len(targets), log.returns().mean())
-    return found
+def true_survival(target: str, roll_outs: int, seed: int) -> float:
+    """What an evaluated policy is worth."""
+    return sepsis_value(TARGETS[target], SEPSIS, roll_outs, seed).value
+
+
+def estimates(behavior: Behavior, episodes: int, number: int, seed: int, folds: int = FOLDS) -> dict[str, list[float]]:
+    """The value of each target on one log, by how the model of the logging policy was fitted."""
+    log = _logs("sepsis", episodes, (seed, 2, number))
+    return {
+        IN_SAMPLE: _by_sntis(behavior.fit(log, seed).annotation(log).trajectories),
+        CROSS_FITTED: _by_sntis(annotation(behavior, log, folds, seed).trajectories),
+    }
+
+
+def yardsticks(episodes: int, number: int, seed: int) -> dict[str, list[float]]:
+    """The value of each target on one log without a model of the logging policy."""
+    log = _logs("sepsis", episodes, (seed, 2, number))
+    return {
+        "known propensities": _by_sntis(log),
+        "mean logged return, no weights": [float(log.returns().mean())] * len(TARGETS),
+    }
+
+
+def _by_sntis(log: Trajectories) -> list[float]:
+    return [evaluate(target, log, estimator="sntis", interval=None).value for target in TARGETS.values()]
 
 
 def _pairs(errors: Errors) -> list[dict[str, Cell]]:
     rows: list[dict[str, Cell]] = []
-    for model in QUICK_MODELS:
+    for model in SHORT_MODELS:
         for target, columns in _columns():
-            before, after = (errors[model, how][:, columns] for how in ("in-sample", "cross-fitted"))
+            before, after = (errors[model, how][:, columns] for how in (IN_SAMPLE, CROSS_FITTED))
             saved, error = mean_and_error((np.abs(before) - np.abs(after)).mean(axis=1).tolist())
             rows.append(
                 {
                     "model": model,
                     "target": target,
-                    "in-sample": _root_mean_square(before),
-                    "cross-fitted": _root_mean_square(after),
+                    IN_SAMPLE: _root_mean_square(before),
+                    CROSS_FITTED: _root_mean_square(after),
                     "saved": saved,
                     "standard error": error,
                 }
@@ -248,7 +287,3 @@ def _columns() -> list[tuple[str, list[int]]]:
 
 def _root_mean_square(values: FloatArray) -> float:
     return float(np.sqrt((values**2).mean()))
-
-
-if __name__ == "__main__":
-    print(behavior_models(Path("docs/results"), quick=False))
