@@ -80,6 +80,24 @@ def test_resamples_do_not_depend_on_how_many_are_drawn_together() -> None:
     assert not np.array_equal(few.values, resample(contributions, 37, seed=4).values)
 
 
+def test_episodes_in_a_row_may_be_drawn_together() -> None:
+    contributions = Contributions.mean(np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]))
+    pairs = resample(contributions, 200, seed=0, size=2, together=2)  # of seven, the last is left out
+    assert set(np.round(pairs.values, 9)) == {1.5, 6.0, 24.0}
+    odd = resample(contributions, 500, seed=0, size=3, together=2)
+    assert set(np.round(3 * odd.values, 9)) == {pair + one for pair in (3.0, 12.0, 48.0) for one in (1.0, 4.0, 16.0)}
+
+
+def test_drawn_together_or_apart_the_errors_are_distributed_alike() -> None:
+    returns = np.random.default_rng(3).exponential(size=60_000)
+    apart, together = (
+        resample(Contributions.mean(returns), 4000, seed=1, size=40, together=number, standard_errors=True)
+        for number in (1, 4)
+    )
+    for one, other in ((apart.values, together.values), (apart.standard_errors, together.standard_errors)):
+        assert stats.ks_2samp(one, other).pvalue > 0.001
+
+
 def test_standard_errors_are_those_of_each_resample() -> None:
     contributions = weighted(n=30, ratios=2)
     drawn = resample(contributions, 20, seed=1, standard_errors=True)

@@ -77,6 +77,23 @@ def test_episodes_are_spliced_only_where_contexts_are_alike() -> None:
     assert products(recombined_weights(weights, 5000, rng())) == {4.0, 1.0, 0.25}
 
 
+@pytest.mark.parametrize(("features", "ties"), [(1, 10), (5, 0)])
+def test_every_one_of_the_nearest_goes_on_and_no_other(features: int, ties: int) -> None:
+    # Of up to 100 episodes all are candidates, and the ten nearest go on; each has ratios that tell which two were met.
+    n = 100
+    weights = LogWeights(np.stack([np.arange(n), n * np.arange(n)], axis=1).ravel(), np.arange(0, 2 * n + 1, 2))
+    scales = np.array([3.0, 0.2, 50.0, 1.0, 7.0])[:features]
+    contexts = (scales * rng().normal(size=(2 * n, features))).astype(np.float32)
+    drawn = np.round(recombined_weights(weights, 40_000, rng(1), contexts)).astype(int)
+    second = contexts[1::2] / contexts[1::2].std(axis=0)
+    distances = np.square(second[:, None] - second).sum(axis=2)
+    expected = {(early, late) for early in range(n) for late in np.argsort(distances[early])[:10]}
+    found = {(code % n, code // n) for code in drawn}
+    assert len(found) == len(expected)
+    assert len(found - expected) <= ties  # within a thousandth, which is left to chance
+    assert all(distances[pair] <= np.sort(distances[pair[0]])[9] + 1e-3 for pair in found)
+
+
 def test_features_far_from_zero_are_told_apart() -> None:
     n = 400
     kind = np.repeat(np.arange(n) % 2, 2)
