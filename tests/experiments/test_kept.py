@@ -74,6 +74,11 @@ def test_numbers_that_json_does_not_have_are_refused(tmp_path: Path) -> None:
         kept.kept(tmp_path, "piece", piece_of, Setting(float("nan")))
 
 
+def test_arguments_without_a_lasting_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="address"):
+        kept.kept(tmp_path, "piece", repr, object())
+
+
 def threads() -> int:
     import torch
 

@@ -22,9 +22,9 @@ def kept(
 ) -> Piece:
     """What `make` gives for these arguments: from its file, where this version made it of equal ones before.
 
-    It is made on one thread and, new or not, handed back as read from the file, so neither an interruption nor the
-    machine changes it. Therefore `make` has a name and depends on its arguments alone, these are told apart by their
-    `repr` (texts, numbers, dataclasses of them), and what it gives is plain: texts, finite numbers, lists, and
+    It is made on one thread and, new or not, handed back as read from the file, so neither an interruption nor
+    the number of cores changes it. Therefore `make` has a name and depends on its arguments alone, these are told apart
+    by their `repr` (texts, numbers, dataclasses of them), and what it gives is plain: texts, finite numbers, lists, and
     dictionaries by text.
 
     >>> from tempfile import TemporaryDirectory
@@ -36,11 +36,10 @@ def kept(
     """
     given = signature(make).bind(*args, **kwargs)
     given.apply_defaults()
-    basis = {
-        "poela": __version__,
-        "made by": f"{make.__module__}.{make.__qualname__}",
-        "of": {argument: repr(value) for argument, value in given.arguments.items()},
-    }
+    arguments = {argument: repr(value) for argument, value in given.arguments.items()}
+    if any(" at 0x" in text for text in arguments.values()):
+        raise TypeError(f"{name}: an argument that shows its address is another one in every run")
+    basis = {"poela": __version__, "made by": f"{make.__module__}.{make.__qualname__}", "of": arguments}
     key = hashlib.sha256(repr(basis).encode()).hexdigest()[:16]
     file = out / DIRECTORY / f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{key}.json"
     if not file.exists():
