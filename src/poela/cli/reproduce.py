@@ -39,7 +39,7 @@ def reproduce(
     try:
         report = run(out=directory, quick=quick, seed=seed, running=running)
     except KeyboardInterrupt:
-        raise PoelaError(f"interrupted: studies in {directory} are continued by the same command") from None
+        raise PoelaError(f"interrupted: what was finished is kept in {directory}; the same command continues") from None
     if json:
         print_json(report.to_dict())
     else:
