@@ -211,27 +211,27 @@ def _errors(out: Path, size: Size, seed: int) -> tuple[dict[str, float], Errors]
     found: dict[tuple[str, str], list[FloatArray]] = {}
     with progress("evaluations", len(TARGETS) + size.logs * (len(SHORT_MODELS) + 1)) as advance:
         for target in TARGETS:
-            truths[target] = kept(out, f"truth of {target}", true_survival, target, size.roll_outs, seed)
+            truths[target] = kept(out, f"truth of {target}", _true_survival, target, size.roll_outs, seed)
             advance()
         true = np.array([*truths.values()])
         for number in range(size.logs):
             for model, behavior in SHORT_MODELS.items():
                 name = f"log {number} by {model}"
-                for how, values in kept(out, name, estimates, behavior, size.log_episodes, number, seed).items():
+                for how, values in kept(out, name, _estimates, behavior, size.log_episodes, number, seed).items():
                     found.setdefault((model, how), []).append(np.array(values) - true)
                 advance()
-            for model, values in kept(out, f"log {number}", yardsticks, size.log_episodes, number, seed).items():
+            for model, values in kept(out, f"log {number}", _yardsticks, size.log_episodes, number, seed).items():
                 found.setdefault((model, ""), []).append(np.array(values) - true)
             advance()
     return truths, {key: np.array(values) for key, values in found.items()}
 
 
-def true_survival(target: str, roll_outs: int, seed: int) -> float:
+def _true_survival(target: str, roll_outs: int, seed: int) -> float:
     """What an evaluated policy is worth."""
     return sepsis_value(TARGETS[target], SEPSIS, roll_outs, seed).value
 
 
-def estimates(behavior: Behavior, episodes: int, number: int, seed: int, folds: int = FOLDS) -> dict[str, list[float]]:
+def _estimates(behavior: Behavior, episodes: int, number: int, seed: int, folds: int = FOLDS) -> dict[str, list[float]]:
     """The value of each target on one log, by how the model of the logging policy was fitted."""
     log = _logs("sepsis", episodes, (seed, 2, number))
     return {
@@ -240,7 +240,7 @@ def estimates(behavior: Behavior, episodes: int, number: int, seed: int, folds: 
     }
 
 
-def yardsticks(episodes: int, number: int, seed: int) -> dict[str, list[float]]:
+def _yardsticks(episodes: int, number: int, seed: int) -> dict[str, list[float]]:
     """The value of each target on one log without a model of the logging policy."""
     log = _logs("sepsis", episodes, (seed, 2, number))
     return {

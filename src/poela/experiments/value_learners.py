@@ -108,13 +108,13 @@ def _chosen(
         scored = []
         for learner, restart in product(grid, range(restarts)):
             name = f"{type(learner).__name__} {task.directory}"
-            scored.append(Scored(**kept(out, name, final_policy, learner, task, restart)))
+            scored.append(Scored(**kept(out, name, _final_policy, learner, task, restart)))
             advance()
         found.append((max(scored, key=lambda item: item.promise), scored))
     return found
 
 
-def final_policy(learner: QLearning, task: TumorTask, restart: int, smoothing: float = SMOOTHING) -> dict[str, Any]:
+def _final_policy(learner: QLearning, task: TumorTask, restart: int, smoothing: float = SMOOTHING) -> dict[str, Any]:
     """What a learner ends with, as the parts of `Scored`."""
     train, validation = task.logs()
     policy = learner.fit(train, seed=restart, behavior=TumorBehavior())
@@ -183,13 +183,13 @@ def _paths(out: Path, learner: FittedQ, tasks: Sequence[TumorTask], advance: Adv
     """The policy at each temperature, for each data set."""
     found = []
     for task in tasks:
-        points = kept(out, f"FittedQ {task.directory}", path_of_policies, learner, task)
+        points = kept(out, f"FittedQ {task.directory}", _path_of_policies, learner, task)
         found.append([Scored(**point) for point in points])
         advance()
     return found
 
 
-def path_of_policies(learner: FittedQ, task: TumorTask) -> list[dict[str, Any]]:
+def _path_of_policies(learner: FittedQ, task: TumorTask) -> list[dict[str, Any]]:
     """The parts of `Scored` for each temperature."""
     train, validation = task.logs()
     points = []
