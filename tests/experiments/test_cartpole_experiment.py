@@ -7,7 +7,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import TrueValue
 from poela.experiments.cartpole import LOGGING, Examined, _tables
-from poela.experiments.cartpole_studies import ANY, FULL, PROTOCOLS, QUICK, REDUCED, Task, candidates_of
+from poela.experiments.cartpole_studies import ANY, FULL, PROTOCOLS, QUICK, Task, candidates_of
 from poela.experiments.cartpole_support import support
 
 
@@ -27,13 +27,6 @@ def test_paper_grids() -> None:
     assert {values["steps"] for values in by_learner["poela"]} == {500}
     assert {(values["steps"], values["batch_size"]) for values in by_learner["bcq"]} == {(1000, 64)}
     assert {values["hidden"] for _, values in settings} == {(256, 256)}
-
-
-def test_the_reduced_version_tunes_poela_no_harder_than_its_rival() -> None:
-    learners = [candidate.learner for candidate in candidates_of(REDUCED)]
-    assert learners.count("poela") == learners.count("pocrm") == 4
-    assert REDUCED.episodes == FULL.episodes
-    assert {candidate.settings["steps"] for candidate in candidates_of(REDUCED)} == {500, 1000}
 
 
 @pytest.mark.parametrize("protocol", ["final", "best"])

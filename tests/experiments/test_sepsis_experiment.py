@@ -110,7 +110,9 @@ def test_report_of_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("poela.experiments.sepsis.QUICK", replace(TINY, behaviors=()))
     monkeypatch.setattr("poela.experiments.sepsis.VARIANTS", ("harmful",))
     report = sepsis(tmp_path, running=INLINE)
-    beside, default = report.tables
+    first, sizes, beside, default = report.tables
+    assert [row["learner"] for row in first.rows][-1] == LOGGING
+    assert all({"step 1", "step 2"} < set(row) for row in sizes.rows)
     assert [row["learner"] for row in beside.rows][:4] == [LOGGING, "POELA", "PO-mu", "PO-CRM"]
     assert default.rows[0]["variant"] == "harmful"
     assert "Sepsis, harmful: of " in report.closing

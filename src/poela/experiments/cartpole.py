@@ -1,9 +1,5 @@
-"""The paper's CartPole tables: learners on logs from beginner to expert, on test logs and (ours) by roll-outs.
+"""The paper's CartPole tables: learners on logs from beginner to expert, on test logs and (ours) by roll-outs."""
 
-A version that one core finishes in half an hour: python -m poela.experiments.cartpole --reduced
-"""
-
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +17,6 @@ from poela.experiments.cartpole_studies import (
     NAMES,
     PROTOCOLS,
     QUICK,
-    REDUCED,
     Size,
     Task,
     annotated,
@@ -94,10 +89,9 @@ def tables_of(size: Size, studies: Path, seed: int, running: Running, command: s
         f"on the validation logs, whose propensities are estimated; weights are truncated at {DEFAULT_TRUNCATION:g}",
         "a logging checkpoint is one of the eight policies that made the logs; of the learners, the policy with the "
         "largest effective sample size of all checkpoints",
-        *size.notes,
     )
     table = ResultTable("Effective sample sizes to choose from", support, command, notes)
-    return Report("cartpole", (*_tables(examined, command, size.notes), table))
+    return Report("cartpole", (*_tables(examined, command), table))
 
 
 def _examined(task: Task, study: Study) -> Iterator[Examined]:
@@ -124,7 +118,7 @@ def _examined(task: Task, study: Study) -> Iterator[Examined]:
         yield Examined(LOGGING, task.contexts, protocol, "", mean, None)
 
 
-def _tables(examined: Sequence[Examined], command: str, more: Sequence[str] = ()) -> tuple[ResultTable, ...]:
+def _tables(examined: Sequence[Examined], command: str) -> tuple[ResultTable, ...]:
     tables = []
     for paper in CARTPOLE:
         contexts = paper.numbers[0].contexts
@@ -138,7 +132,6 @@ def _tables(examined: Sequence[Examined], command: str, more: Sequence[str] = ()
             "behavior is estimated; where nothing is near, POELA allows every action, as the authors' code does",
             *([f"{_UNQUALIFIED}{', '.join(unqualified)}"] if unqualified else []),
             *([f"no policy with any weight: {', '.join(missing)}"] if missing else []),
-            *more,
         ]
         rows = compared(paper, [number for item in own for number in item.numbers()])
         tables.append(ResultTable(paper.title, rows, command, tuple(notes)))
@@ -171,20 +164,3 @@ def _details(examined: Sequence[Examined]) -> list[dict[str, Cell]]:
         }
         for item in examined
     ]
-
-
-def main() -> None:
-    """Carry out the reduced version."""
-    parser = argparse.ArgumentParser(description="The paper's CartPole tables, in a version for one core.")
-    parser.add_argument("--reduced", action="store_true", required=True, help="the only version that is run from here")
-    parser.add_argument("--out", type=Path, default=Path("cartpole"), help="where studies are kept, and continued")
-    parser.add_argument("--results", type=Path, default=Path("docs/results"))
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    command = f"python -m poela.experiments.cartpole --reduced --seed {options.seed}"
-    report = tables_of(REDUCED, options.out, options.seed, Running(jobs=1), command)
-    print(report.write(options.results))
-
-
-if __name__ == "__main__":
-    main()

@@ -41,39 +41,17 @@ class Size:
     checkpoints: int = 25
     behavior: str = "clone"
     fewer: int = 1  # every so many candidates of each learner are tried, with as many times fewer steps
-    radii: tuple[float, ...] = RADII
-    penalties: tuple[float, ...] = PENALTIES  # of POELA
-    probabilities: tuple[float, ...] = PROBABILITIES
-    thresholds: tuple[float, ...] = THRESHOLDS
-    notes: tuple[str, ...] = ()
 
 
 FULL = Size()
-# POELA has as many settings as PO-CRM. Of behavior models boosted trees are the likeliest on held-out episodes that
-# one core fits quickly.
-REDUCED = Size(
-    hidden=(32, 32),
-    behavior="boosted",
-    radii=(0.0005, 0.005),
-    penalties=(0.0, 1.0),
-    probabilities=(0.05, 0.15),
-    thresholds=(0.05, 0.2),
-    notes=(
-        "reduced: 32 hidden units instead of 256, 4 settings of POELA and of PO-CRM, 2 of every other learner, two "
-        "restarts, 25 checkpoints instead of 50, behavior by boosted trees; logs, steps and protocols are those of the "
-        "full version",
-        "the full version (for each kind of contexts 38 settings with two restarts, 256 units, behavior by cloning, "
-        "25 checkpoints; on an NVIDIA H200) had no policy, of any learner, with an effective sample size of 30 of 248",
-    ),
-)
 QUICK = Size(episodes=100, restarts=1, roll_outs=100, hidden=(32, 32), checkpoints=2, behavior="multinomial", fewer=20)
 
 
 def candidates_of(size: Size) -> list[Candidate]:
     """The paper's grids.
 
-    >>> len(candidates_of(FULL)), len(candidates_of(REDUCED)), len(candidates_of(QUICK))
-    (38, 14, 5)
+    >>> len(candidates_of(FULL)), len(candidates_of(QUICK))
+    (38, 5)
     """
     common = {"hidden": (size.hidden,), "checkpoints": (size.checkpoints,)}
     warm = {**common, "steps": (500 // size.fewer,), "warm_start_steps": (500 // size.fewer,)}
@@ -81,11 +59,11 @@ def candidates_of(size: Size) -> list[Candidate]:
     density = {**batches, "density_steps": (10_000 // size.fewer,)}
     learners = (
         # Over a hundred steps some context has nothing near; to bar actions there leaves few episodes with weight.
-        grid("poela", radius=size.radii, variance_penalty=size.penalties, fallback=("all",), **warm),
-        grid("pomu", minimum_probability=size.probabilities, variance_penalty=(0.0,), **warm),
+        grid("poela", radius=RADII, variance_penalty=PENALTIES, fallback=("all",), **warm),
+        grid("pomu", minimum_probability=PROBABILITIES, variance_penalty=(0.0,), **warm),
         grid("pocrm", variance_penalty=PENALTIES, **warm),
-        grid("bcq", threshold=size.thresholds, **batches),
-        grid("pql", threshold=size.thresholds, **density),
+        grid("bcq", threshold=THRESHOLDS, **batches),
+        grid("pql", threshold=THRESHOLDS, **density),
     )
     return [candidate for own in learners for candidate in own[:: size.fewer]]
 

@@ -101,18 +101,21 @@ def _not_run(comparisons: Sequence[StoredComparison]) -> Iterator[str]:
     """What of the paper's tables has no number of ours: whole tables, and learners within them."""
     yield "## What has no number of ours"
     yield ""
-    yield "Not run; or run, but no policy of the learner qualified, where the notes of a table say so."
-    yield ""
     by_label = _rows_by_label(comparisons)
+    found = False
     for label, paper in PUBLISHED.items():
         if label not in by_label:
+            found = True
             yield f"- {paper.title} (`{label}`): nothing of it."
             continue
         ours = {(row["contexts"], row["learner"]) for row in by_label[label]}
         missing = [key for key in dict.fromkeys((n.contexts, n.learner) for n in paper.numbers) if key not in ours]
         if missing:
             names = "; ".join(", ".join(filter(None, (learner, contexts))) for contexts, learner in missing)
+            found = True
             yield f"- {paper.title} (`{label}`): {names}."
+    if not found:
+        yield "Nothing: every learner of every table has one."
     yield ""
 
 

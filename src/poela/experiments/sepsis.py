@@ -13,11 +13,14 @@ from poela.experiments.results import Report, ResultTable
 from poela.experiments.running import HERE, Running
 from poela.experiments.sepsis_actions import action_table, eligibility_table
 from poela.experiments.sepsis_beside import beside_table, closing, default_table
+from poela.experiments.sepsis_first_steps import first_steps_tables
 from poela.experiments.sepsis_policies import Examiner
 from poela.experiments.sepsis_studies import BEHAVIORS, FULL, OWN, QUICK, SepsisTask, Size, study_of
 from poela.experiments.sepsis_tables import ablation_tables, delta_tables, published_tables, trade_off_table
 from poela.experiments.sepsis_weights import weight_table
 from poela.simulators.sepsis import VARIANTS
+
+FIRST_STEPS = "first steps"
 
 
 def sepsis(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
@@ -38,9 +41,9 @@ def parts_of(size: Size) -> list[str]:
     """The names of the parts: behavior models of the paper's tables, both variants with own care, default studies.
 
     >>> parts_of(FULL)
-    ['kNN', 'BC', 'BCRNN', 'harmless', 'harmful', 'default harmless', 'default harmful']
+    ['kNN', 'BC', 'BCRNN', 'first steps', 'harmless', 'harmful', 'default harmless', 'default harmful']
     """
-    return [*size.behaviors, *VARIANTS, *(f"default {variant}" for variant in VARIANTS)]
+    return [*size.behaviors, FIRST_STEPS, *VARIANTS, *(f"default {variant}" for variant in VARIANTS)]
 
 
 def part(name: str, out: Path, size: Size = FULL, seed: int = 0, running: Running = HERE) -> list[ResultTable]:
@@ -48,6 +51,8 @@ def part(name: str, out: Path, size: Size = FULL, seed: int = 0, running: Runnin
     command = f"poela reproduce sepsis {'--quick' if size == QUICK else '--full'} --seed {seed}"
     if name in BEHAVIORS:
         return _published(Examiner(study_of(SepsisTask("harmless", name, seed), size, out, running), out), out, command)
+    if name == FIRST_STEPS:
+        return first_steps_tables(out, size, seed, running, command)
     if name in VARIANTS:
         return [beside_table(Examiner(study_of(SepsisTask(name, OWN, seed), size, out, running), out), command)]
     return [default_table(name.removeprefix("default "), out, size, seed, running, command)]

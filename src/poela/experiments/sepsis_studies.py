@@ -63,6 +63,8 @@ class Size:
     hidden: tuple[int, int] = (256, 256)
     steps: int = 1000  # of policy gradients; Q-learning takes ten times as many
     checkpoints: int = 20
+    first_steps: int = 50  # of policy gradients, looked at closely
+    first_checkpoints: int = 5
     fewer: int = 1  # every so many candidates of each learner are tried
     behaviors: tuple[str, ...] = tuple(BEHAVIORS)  # of the paper's tables
     own: str = "clone"
@@ -78,6 +80,8 @@ QUICK = Size(
     hidden=(32, 32),
     steps=30,
     checkpoints=3,
+    first_steps=2,
+    first_checkpoints=2,
     fewer=5,
     behaviors=("kNN",),
     own="multinomial",
@@ -93,6 +97,7 @@ class SepsisTask:
     variant: str = "harmless"
     behavior: str = "kNN"
     seed: int = 0
+    first_steps: bool = False  # of policy gradients only, with checkpoints close to each other
 
     @property
     def simulator(self) -> Sepsis:
@@ -106,7 +111,7 @@ class SepsisTask:
         >>> SepsisTask("harmful", "BC").directory
         'harmful-bc'
         """
-        return f"{self.variant}-{self.behavior.lower()}"
+        return f"{self.variant}-{self.behavior.lower()}{'-first' if self.first_steps else ''}"
 
     def logs(self, size: Size) -> tuple[Trajectories, Trajectories, Trajectories]:
         """Logs to learn from, to choose by and to test with; the clinicians' probabilities stay hidden."""
@@ -149,6 +154,21 @@ def candidates_of(size: Size, behavior: str) -> list[Candidate]:
         grid("pql", threshold=THRESHOLDS, **density),
     ]
     return [candidate for own in learners for candidate in own[:: size.fewer]]
+
+
+def first_candidates(size: Size, behavior: str) -> list[Candidate]:
+    """The paper's grids of policy gradients, for the first steps after the warm start.
+
+    >>> len(first_candidates(FULL, "kNN"))
+    24
+    """
+    settings = {
+        "hidden": (size.hidden,),
+        "steps": (size.first_steps,),
+        "checkpoints": (size.first_checkpoints,),
+        "warm_start_steps": (max(size.steps // 2, 1),),
+    }
+    return [candidate for own in _as_published(behavior, settings) for candidate in own[:: size.fewer]]
 
 
 def _as_published(behavior: str, gradient: dict[str, Any]) -> list[list[Candidate]]:
@@ -226,7 +246,8 @@ class SepsisStudy:
 
 def study_of(task: SepsisTask, size: Size, out: Path, running: Running) -> SepsisStudy:
     """The study of a task: carried out, continued or, where it is finished, opened."""
-    directory, candidates = out / task.directory, candidates_of(size, task.behavior)
+    directory = out / task.directory
+    candidates = (first_candidates if task.first_steps else candidates_of)(size, task.behavior)
     study = _finished(directory, candidates, size.restarts)
     if study is None:
         train, validation, _ = task.weighted_logs(size)
