@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from signal import SIG_DFL, SIGINT, signal
 from typing import Any
 
 import numpy as np
@@ -263,7 +264,8 @@ def _each(function: Callable[[Cell], Rows], cells: Sequence[Cell], jobs: int) ->
     if jobs == 1:
         yield from map(function, cells)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    # An interruption from the keyboard ends the processes too; else they would finish what they were given.
+    with ProcessPoolExecutor(jobs, initializer=signal, initargs=(SIGINT, SIG_DFL)) as pool:
         yield from pool.map(function, cells)
 
 
