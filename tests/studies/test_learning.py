@@ -14,9 +14,11 @@ import pytest
 
 import poela
 from poela.core.errors import InputError, PoelaError
+from poela.core.policy import as_policy
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.evaluation import evaluate_study
+from poela.studies.material import read_behavior
 from poela.studies.selection import Selection
 from poela.studies.store import Store
 from poela.studies.study import LOGGING_POLICY, Study
@@ -140,6 +142,22 @@ def test_where_nothing_qualifies_the_logging_policy_is_kept(
     assert study.policy.along(tiny_logs).shape == (tiny_logs.n_steps, 2)
     assert json.loads((tmp_path / "study" / "choice.json").read_text())["policy"] == LOGGING_POLICY
     assert study.estimate.ess > 5
+
+
+def test_with_logged_propensities_a_named_model_serves_rules_at_new_contexts(
+    tiny_study: Run, tiny_logs: Trajectories, tmp_path: Path
+) -> None:
+    ruled = [Candidate("pomu", {"minimum_probability": 0.1, "steps": 2, "warm_start_steps": 2})]
+    weights = Selection("sntis", "final")
+    study = tiny_study(out=tmp_path / "knn", candidates=ruled, behavior="knn", selection=weights)
+    assert study.document["data"]["propensities"] == "propensities: as logged; at contexts outside the logs, by knn"
+    bare = tiny_study(out=tmp_path / "auto", candidates=ruled, selection=weights)
+    assert not (bare.directory / "behavior").exists()
+    contexts = tiny_logs.contexts + np.float32(0.37)
+    allowed = as_policy(read_behavior(study.directory / "behavior")).probabilities(contexts) >= 0.1
+    taken = study.policy.probabilities(contexts) > 0
+    assert (taken == allowed)[allowed.any(axis=1)].all()
+    assert (taken != (bare.policy.probabilities(contexts) > 0)).any()
 
 
 def test_a_second_look_at_the_test_episodes_is_recorded(tiny_study: Run, tmp_path: Path) -> None:

@@ -56,7 +56,8 @@ def learn(
         typer.Option(
             rich_help_panel=TRYING,
             help="Where the log carries no probabilities of decisions, the model that estimates them: auto, "
-            "multinomial, boosted, knn, clone or recurrent.",
+            "multinomial, boosted, knn, clone or recurrent. Where it does, a model named here is asked by rules about "
+            "contexts that are not in the log.",
         ),
     ] = "auto",
     min_ess: Annotated[
