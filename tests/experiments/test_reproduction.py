@@ -38,6 +38,15 @@ def test_far_numbers_do_not_agree_and_single_runs_are_not_judged() -> None:
     assert extra["difference"] is None
 
 
+def test_a_number_that_is_not_to_be_judged_shows_its_errors_without_a_verdict() -> None:
+    both = [Number("POELA", "non-Markov", VALUE, 80.0, 1.26, judged=judged) for judged in (True, False)]
+    row, unjudged = compared(TUMOR[0], both)
+    assert unjudged["± ours"] == 1.26
+    assert unjudged["± difference"] == pytest.approx(2.1)  # √(1.68² + 1.26²)
+    assert (row.pop(AGREES), unjudged.pop(AGREES)) == ("no", "")
+    assert row == unjudged
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     rows = compared(

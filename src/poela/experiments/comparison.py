@@ -23,7 +23,7 @@ AGREES = "agrees"
 
 
 def compared(table: PublishedTable, measured: Iterable[Number]) -> list[dict[str, Cell]]:
-    """One row for each number of ours, beside the paper's where it gives one.
+    """One row for each number of ours, beside the paper's where it gives one; a verdict where it is to be judged.
 
     >>> from poela.experiments.published.records import published_table
     >>> paper = published_table("tab:x", "x", ("A",), {("", "value"): "1.5±0.3"})
@@ -51,7 +51,8 @@ def _row(table: PublishedTable, ours: Number) -> dict[str, Cell]:
         difference,
         error,
     )
-    return {**dict(zip(COLUMNS, values, strict=True)), AGREES: agreement(difference, error)}
+    verdict = agreement(difference, error) if ours.judged else ""
+    return {**dict(zip(COLUMNS, values, strict=True)), AGREES: verdict}
 
 
 def agreement(difference: float | None, error: float | None) -> str:
@@ -71,6 +72,6 @@ def measured(learner: str, contexts: str, quantity: str, values: Sequence[float]
     """The mean over data sets with its standard error.
 
     >>> measured("A", "", "value", [1.0, 3.0])
-    Number(learner='A', contexts='', quantity='value', value=2.0, error=1.0)
+    Number(learner='A', contexts='', quantity='value', value=2.0, error=1.0, judged=True)
     """
     return Number(learner, contexts, quantity, *mean_and_error(values))

@@ -10,13 +10,17 @@ WITH_NO_PENALTY = ("POELA", NO_PENALTY, *LEARNERS[1:])
 
 @dataclass(frozen=True)
 class Number:
-    """One number of a table, with its standard error where the paper gives one."""
+    """One number of a table, with its standard error where there is one; an exact count has an error of 0.
+
+    `judged` is False for a number of ours that stands beside the paper's without a verdict.
+    """
 
     learner: str
     contexts: str  # "Markov", "non-Markov", or "" where a table has one kind only
     quantity: str
     value: float
     error: float | None = None
+    judged: bool = True
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def published_table(
 
     >>> table = published_table("tab:x", "x", ("A", "B"), {("", "value"): "1.5±0.2 -"})
     >>> table.numbers
-    (Number(learner='A', contexts='', quantity='value', value=1.5, error=0.2),)
+    (Number(learner='A', contexts='', quantity='value', value=1.5, error=0.2, judged=True),)
     """
     numbers = tuple(
         Number(learner, contexts, quantity, *_number(cell))
