@@ -9,6 +9,7 @@ import pytest
 from poela.core.arrays import FloatArray
 from poela.eligibility.rules import Eligibility
 from poela.evaluation.evaluate import evaluate
+from poela.experiments.comparison import AGREES
 from poela.experiments.counterexamples import (
     ELIGIBLE,
     IS,
@@ -16,6 +17,7 @@ from poela.experiments.counterexamples import (
     VALUES,
     Sequential,
     counterexamples,
+    decoy_table,
     overfitted,
     solved_shares,
 )
@@ -155,6 +157,22 @@ def test_report_is_written(tmp_path: Path) -> None:
     report = counterexamples(tmp_path, quick=True)
     assert len(report.tables) == 4
     assert {path.name for path in tmp_path.iterdir()} >= {"counterexamples.md", "counterexamples-1.parquet"}
+    needed, decoy, shares, _ = report.tables
+    assert {row[AGREES] for row in needed.rows if row["learner"] == ELIGIBLE} == {"yes"}
+    assert {row[AGREES] for row in needed.rows if row["learner"] == IS} == {"no"}
+    assert all("100 repeats (100 for Markov values)" in table.notes[0] for table in (decoy, shares))
+
+
+def test_a_share_that_falls_again_is_said() -> None:
+    def results(*shares: float) -> list[Sequential]:
+        return [Sequential(8, dict.fromkeys((IS, SNIS, ELIGIBLE, VALUES), shares), sizes=(4, 8, 16, 32))]
+
+    _, *dips = decoy_table(results(0.5, 0.96, 0.937, 1.0), 1000, "poela").notes
+    assert dips == [
+        "H = 8: eligible actions meet the criterion with 8 episodes, but not with every greater number "
+        "(93.7% are solved with 16)"
+    ]
+    assert len(decoy_table(results(0.5, 0.96, 0.95, 1.0), 1000, "poela").notes) == 1
 
 
 def test_figures_are_the_same_bytes_again(tmp_path: Path) -> None:

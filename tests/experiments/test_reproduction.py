@@ -10,6 +10,7 @@ from poela.experiments.comparison import AGREES, compared
 from poela.experiments.figures import comparison_figure
 from poela.experiments.published.counterexamples import COUNTEREXAMPLES, SAMPLES
 from poela.experiments.published.records import Number
+from poela.experiments.published.sepsis import SEPSIS
 from poela.experiments.published.tumor import EXCESS, TUMOR, VALUE
 from poela.experiments.reproduction import reproduction_page, stored_comparisons
 from poela.experiments.results import Cell, Report, ResultTable
@@ -47,6 +48,35 @@ def test_a_number_that_is_not_to_be_judged_shows_its_errors_without_a_verdict() 
     assert row == unjudged
 
 
+def test_error_of_the_paper_from_its_bounds() -> None:
+    """By hand: POELA on sepsis has 92.32 between 90.91 and 95.83, which are 3.29 standard errors apart."""
+    near, far, clinicians = compared(
+        SEPSIS[0],
+        [
+            Number("POELA", "", "SNTIS", 90.0, 0.5),
+            Number("POELA", "", "SNTIS", 89.0, 0.5),
+            Number("clinicians", "", "SNTIS", 80.0, 0.5),
+        ],
+    )
+    assert near["± paper"] == pytest.approx(4.92 / 3.29)
+    assert near["± difference"] == pytest.approx((0.25 + (4.92 / 3.29) ** 2) ** 0.5)
+    assert (near[AGREES], far[AGREES], clinicians[AGREES]) == ("yes", "no", "yes")  # 1.47, 2.10 and 1.25 apart
+    assert clinicians["± paper"] == pytest.approx(2.39 / 3.29)
+
+
+def test_nothing_is_judged_where_the_paper_gives_no_error() -> None:
+    (ess,) = compared(SEPSIS[0], [Number("clinicians", "", "ESS", 2995.0, 1.0)])
+    (months,) = compared(TUMOR[0], [Number("9 months", "Markov", VALUE, 68.0, 0.1)])
+    for row in (ess, months):
+        assert row["difference"] is not None
+        assert (row["± paper"], row["± difference"], row[AGREES]) == (None, None, "")
+
+
+def test_counts_agree_where_they_are_equal() -> None:
+    numbers = [Number("eligible actions", "H = 2", SAMPLES, count, error=0.0) for count in (16.0, 32.0)]
+    assert [row[AGREES] for row in compared(COUNTEREXAMPLES, numbers)] == ["yes", "no"]
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     rows = compared(
@@ -68,7 +98,7 @@ def results(tmp_path: Path) -> Path:
     other = ResultTable("another table", each, "poela reproduce x")
     Report("tumor", (ResultTable("Tumor", rows, "poela reproduce tumor", ("made up",)), other)).write(tmp_path)
     counts = {"IS + CRM": (10.0, 30.0), "eligible actions": (16.0, 16.0)}
-    numbers = [Number(name, f"H = {h}", SAMPLES, counts[name][h - 2]) for name in counts for h in (2, 3)]
+    numbers = [Number(name, f"H = {h}", SAMPLES, counts[name][h - 2], error=0.0) for name in counts for h in (2, 3)]
     Report("counts", (ResultTable("Counts", compared(COUNTEREXAMPLES, numbers), "poela"),)).write(tmp_path)
     return tmp_path
 

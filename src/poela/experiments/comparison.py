@@ -37,15 +37,16 @@ def compared(table: PublishedTable, measured: Iterable[Number]) -> list[dict[str
 def _row(table: PublishedTable, ours: Number) -> dict[str, Cell]:
     paper = table.find(ours.learner, ours.quantity, ours.contexts)
     difference = None if paper is None else ours.value - paper.value
-    # Without an error of our own (a single data set) nothing can be said.
-    error = None if paper is None or ours.error is None else math.hypot(ours.error, paper.error or 0.0)
+    paper_error = None if paper is None else table.error(paper)
+    # Where either number has no error, nothing can be said.
+    error = None if paper_error is None or ours.error is None else math.hypot(ours.error, paper_error)
     values = (
         table.label,
         ours.contexts,
         ours.learner,
         ours.quantity,
         None if paper is None else paper.value,
-        None if paper is None else paper.error,
+        paper_error,
         ours.value,
         ours.error,
         difference,
@@ -58,13 +59,15 @@ def _row(table: PublishedTable, ours: Number) -> dict[str, Cell]:
 def agreement(difference: float | None, error: float | None) -> str:
     """Whether two numbers lie within two standard errors of their difference; "" where that cannot be said.
 
+    Exact counts, whose error is 0, agree where they are equal.
+
     >>> agreement(1.0, 0.6), agreement(1.0, 0.4), agreement(1.0, None), agreement(0.0, None)
-    ('yes', 'no', '', 'yes')
+    ('yes', 'no', '', '')
+    >>> agreement(0.0, 0.0), agreement(1.0, 0.0)
+    ('yes', 'no')
     """
-    if difference is None:
+    if difference is None or error is None:
         return ""
-    if error is None:
-        return "yes" if difference == 0 else ""
     return "yes" if abs(difference) <= STANDARD_ERRORS * error else "no"
 
 

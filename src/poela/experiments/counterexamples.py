@@ -4,7 +4,7 @@ Policies are optimised exactly (see `plans`), so what fails here is the objectiv
 our horizon − 1: its published counts belong to 2^H leaves behind the hidden branch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ PENALTY = 1.0  # λ; the paper does not say which it used here
 SIZES = tuple(2**power for power in range(2, 17))
 RELIABLE = 0.95  # the share of repeats that must be solved
 QUICK, FULL = (5, 100), (8, 1000)  # the greatest H, and repeats
+VALUES_REPEATS = 100  # plenty for a share that is near 0 or 1
 IS, SNIS, ELIGIBLE = METHODS
 NO_PENALTY, VALUES = "eligible actions, no penalty", "Markov values"
 
@@ -46,12 +47,14 @@ class Sequential:
         """The least number of episodes with which the method is reliable; None where none was enough."""
         return min((size for size, share in self.by_size(method).items() if share >= RELIABLE), default=None)
 
-    def lowest_later(self, method: str) -> float | None:
-        """The lowest share that is solved with more episodes than were needed first."""
+    def later(self, method: str) -> dict[int, float]:
+        """The shares that are solved with more episodes than were needed first."""
         needed = self.needed(method)
-        if needed is None:
-            return None
-        return min((share for size, share in self.by_size(method).items() if size > needed), default=None)
+        return {} if needed is None else {size: share for size, share in self.by_size(method).items() if size > needed}
+
+    def lowest_later(self, method: str) -> float | None:
+        """The lowest of them."""
+        return min(self.later(method).values(), default=None)
 
 
 def counterexamples(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
@@ -68,7 +71,7 @@ def counterexamples(out: Path, quick: bool = True, seed: int = 0, running: Runni
     command = f"poela reproduce counterexamples {'--quick' if quick else '--full'} --seed {seed}"
     tables = (
         _needed_table(found[False], repeats, command),
-        _decoy_table(found[True], repeats, command),
+        decoy_table(found[True], repeats, command),
         _shares_table(found[False][-1], repeats, command),
         _bandit_table(repeats, seed, command),
     )
@@ -105,8 +108,7 @@ def _solved(plans: Plans, counts: IntArray, horizon: int, penalty: float) -> dic
         SNIS: plans.solved(plans.self_normalised(counts, penalty)),
         ELIGIBLE: among_eligible(plans.self_normalised(counts, penalty)),
         NO_PENALTY: among_eligible(plans.self_normalised(counts, 0.0)),
-        # A hundred repeats are plenty for a share that is near 0 or 1.
-        VALUES: plans.solved_by_values(counts[:100], horizon),
+        VALUES: plans.solved_by_values(counts[:VALUES_REPEATS], horizon),
     }
 
 
@@ -117,7 +119,8 @@ def _needed_table(results: Sequence[Sequential], repeats: int, command: str) -> 
             needed = result.needed(method)
             if needed is None:
                 continue
-            (row,) = compared(COUNTEREXAMPLES, [Number(method, f"H = {result.h}", SAMPLES, float(needed))])
+            count = Number(method, f"H = {result.h}", SAMPLES, float(needed), error=0.0)
+            (row,) = compared(COUNTEREXAMPLES, [count])
             paper = row["paper"]
             at_paper = result.by_size(method).get(int(paper)) if isinstance(paper, float) else None
             later = result.lowest_later(method)
@@ -130,7 +133,8 @@ def _needed_table(results: Sequence[Sequential], repeats: int, command: str) -> 
     return ResultTable("Example 2: episodes needed, by H", rows, command, notes)
 
 
-def _decoy_table(results: Sequence[Sequential], repeats: int, command: str) -> ResultTable:
+def decoy_table(results: Sequence[Sequential], repeats: int, command: str) -> ResultTable:
+    """Example 3: the episodes that each method needs, by H."""
     methods = (*METHODS, VALUES)
     rows: list[dict[str, Cell]] = [
         {
@@ -140,11 +144,28 @@ def _decoy_table(results: Sequence[Sequential], repeats: int, command: str) -> R
         }
         for result in results
     ]
-    note = (
-        f"the same criterion, {repeats} repeats (100 for Markov values); never: not with {SIZES[-1]} episodes. "
-        "Markov values: backward induction on the observed frequencies, contexts taken for states"
+    notes = (
+        f"the same criterion, {_repeats(repeats)}; never: not with {SIZES[-1]} episodes. "
+        "Markov values: backward induction on the observed frequencies, contexts taken for states",
+        *_dips(results),
     )
-    return ResultTable("Example 3: episodes needed, by H", rows, command, (note,))
+    return ResultTable("Example 3: episodes needed, by H", rows, command, notes)
+
+
+def _repeats(repeats: int) -> str:
+    return f"{repeats} repeats ({min(repeats, VALUES_REPEATS)} for {VALUES})"
+
+
+def _dips(results: Sequence[Sequential]) -> Iterator[str]:
+    """Where more episodes than were needed first are not enough again."""
+    for result in results:
+        below = {size: share for size, share in result.later(ELIGIBLE).items() if share < RELIABLE}
+        if below:
+            shares = ", ".join(f"{share:.1%} are solved with {size}" for size, share in below.items())
+            yield (
+                f"H = {result.h}: eligible actions meet the criterion with {result.needed(ELIGIBLE)} episodes, "
+                f"but not with every greater number ({shares})"
+            )
 
 
 def _or_never(needed: int | None) -> str:
@@ -157,7 +178,7 @@ def _shares_table(result: Sequential, repeats: int, command: str) -> ResultTable
         for place, size in enumerate(result.sizes)
     ]
     note = (
-        f"share of {repeats} repeats that are solved. Without the penalty even eligible actions can be fooled: once "
+        f"share of {_repeats(repeats)} that are solved. Without the penalty even eligible actions can be fooled: once "
         "every path has been logged, one that was logged too seldom looks better than it is"
     )
     return ResultTable(f"Example 2, H = {result.h}: share solved, by number of episodes", rows, command, (note,))

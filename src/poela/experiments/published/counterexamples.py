@@ -18,4 +18,5 @@ COUNTEREXAMPLES: PublishedTable = published_table(
         ("H = 7", SAMPLES): "2048 2048 16",
         ("H = 8", SAMPLES): "4096 4096 16",
     },
+    exact=True,
 )

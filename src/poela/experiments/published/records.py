@@ -6,6 +6,8 @@ from dataclasses import dataclass
 LEARNERS = ("POELA", "PO-mu", "PO-CRM", "BCQ", "PQL")
 NO_PENALTY = "POELA, no penalty"  # in parentheses in the paper's tables
 WITH_NO_PENALTY = ("POELA", NO_PENALTY, *LEARNERS[1:])
+ESTIMATE, BOUNDS = "SNTIS", ("lower bound", "upper bound")
+BOUND_IN_ERRORS = 1.645  # how far from the estimate 5% and 95% bounds are, in standard errors of a normal one
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,19 @@ class PublishedTable:
         found = [item for item in self.numbers if (item.learner, item.contexts, item.quantity) == wanted]
         return found[0] if found else None
 
+    def error(self, number: Number) -> float | None:
+        """The standard error of one of its numbers: as printed, else from the bounds beside it; None without either.
+
+        >>> rows = {("", "SNTIS"): "1.5", ("", "upper bound"): "3.29", ("", "lower bound"): "0"}
+        >>> table = published_table("tab:x", "x", ("A",), rows)
+        >>> [table.error(number) for number in table.numbers]
+        [1.0, None, None]
+        """
+        low, high = (self.find(number.learner, bound, number.contexts) for bound in BOUNDS)
+        if number.error is not None or number.quantity != ESTIMATE or low is None or high is None:
+            return number.error
+        return (high.value - low.value) / (2 * BOUND_IN_ERRORS)
+
 
 def published_table(
     label: str,
@@ -48,15 +63,18 @@ def published_table(
     *,
     protocol: str = "final",
     behavior: str = "known",
+    exact: bool = False,
 ) -> PublishedTable:
     """A table from its rows of text, (contexts, quantity) -> cells; a lone dash is an empty cell.
+
+    `exact`: its numbers are counts, which have an error of 0.
 
     >>> table = published_table("tab:x", "x", ("A", "B"), {("", "value"): "1.5±0.2 -"})
     >>> table.numbers
     (Number(learner='A', contexts='', quantity='value', value=1.5, error=0.2, judged=True),)
     """
     numbers = tuple(
-        Number(learner, contexts, quantity, *_number(cell))
+        Number(learner, contexts, quantity, *_number(f"{cell}±0" if exact else cell))
         for (contexts, quantity), cells in rows.items()
         for learner, cell in zip(columns, cells.split(), strict=True)
         if cell != "-"
