@@ -129,6 +129,7 @@ def _needed_table(results: Sequence[Sequential], repeats: int, command: str) -> 
         f"solved: the best deterministic policy starts with the right action, in {RELIABLE:.0%} of {repeats} repeats, "
         f"with this number of episodes (a power of 2, up to {SIZES[-1]})",
         f"objectives: the estimate less {PENALTY:g} standard error; eligible actions with SNIS + CRM",
+        "counts are taken as exact (an error of 0): they agree where they are equal",
     )
     return ResultTable("Example 2: episodes needed, by H", rows, command, notes)
 
