@@ -5,7 +5,7 @@ import pytest
 
 from poela.core.errors import InputError
 from poela.evaluation.rollouts import TrueValue, compare, true_value
-from poela.simulators.episodes import run
+from poela.simulators.episodes import ROLL_OUTS, run
 from poela.simulators.tumor import Schedule, TumorBehavior, TumorGrowth
 
 FIVE, NINE = Schedule.first_months(5), Schedule.first_months(9)
@@ -31,15 +31,16 @@ def test_the_batch_size_does_not_matter() -> None:
 
 
 def test_discounting_is_that_of_returns() -> None:
-    logs = run(TumorGrowth(), FIVE, 200, seed=(3, 1))
+    logs = run(TumorGrowth(), FIVE, 200, seed=(3, ROLL_OUTS))
     value = true_value(FIVE, TumorGrowth(), episodes=200, seed=3, discount=0.9)
     steps = np.arange(30)
     assert value.value == pytest.approx((logs.rewards.reshape(200, 30) * 0.9**steps).sum(axis=1).mean(), rel=1e-12)
 
 
-def test_roll_outs_meet_other_patients_than_data_of_the_same_seed() -> None:
-    data = run(TumorGrowth(), FIVE, 200, seed=3)
-    assert true_value(FIVE, TumorGrowth(), episodes=200, seed=3).value != data.returns().mean()
+@pytest.mark.parametrize("seed", [3, (3, 0), (3, 1), (3, 2), (3, 3)])
+def test_roll_outs_meet_other_patients_than_any_part_of_logs_with_the_same_seed(seed: int | tuple[int, int]) -> None:
+    logs = run(TumorGrowth(), FIVE, 200, seed=seed)
+    assert true_value(FIVE, TumorGrowth(), episodes=200, seed=3).value != logs.returns().mean()
 
 
 def test_common_random_numbers_sharpen_differences() -> None:

@@ -7,8 +7,9 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import TrueValue
 from poela.experiments.cartpole import LOGGING, Examined, _tables
-from poela.experiments.cartpole_studies import ANY, FULL, PROTOCOLS, QUICK, Task, candidates_of
+from poela.experiments.cartpole_studies import CHOOSING, FULL, QUICK, Task, candidates_of
 from poela.experiments.cartpole_support import support
+from poela.experiments.chosen_policies import ANY
 
 
 def test_paper_grids() -> None:
@@ -31,7 +32,7 @@ def test_paper_grids() -> None:
 
 @pytest.mark.parametrize("protocol", ["final", "best"])
 def test_thirty_effective_episodes_of_248(protocol: str) -> None:
-    assert PROTOCOLS[protocol].least_ess(248) == pytest.approx(30)
+    assert CHOOSING.selections[protocol].least_ess(248) == pytest.approx(30)
 
 
 def test_two_hundred_steps_are_a_hundred() -> None:

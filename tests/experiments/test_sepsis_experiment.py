@@ -10,15 +10,25 @@ import pytest
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.experiments import sepsis_policies, sepsis_studies
+from poela.experiments.chosen_policies import Choosing
 from poela.experiments.published.sepsis import DELTA_STUDY
 from poela.experiments.running import Running
 from poela.experiments.sepsis import part, sepsis
 from poela.experiments.sepsis_actions import eligible_by_rule, severities
 from poela.experiments.sepsis_beside import CAUGHT, MISSED, misleads
 from poela.experiments.sepsis_policies import LOGGING, Examined
-from poela.experiments.sepsis_studies import FULL, OWN, PROTOCOLS, QUICK, SepsisTask, candidates_of, name_of
+from poela.experiments.sepsis_studies import (
+    CHOOSING,
+    FULL,
+    OWN,
+    QUICK,
+    SepsisStudy,
+    SepsisTask,
+    candidates_of,
+    name_of,
+    study_of,
+)
 from poela.simulators.sepsis_truth import SepsisTruth
-from poela.studies.selection import Selection
 
 INLINE = Running(backend="inline")
 TINY = replace(QUICK, episodes=(40, 30, 30), roll_outs=20, steps=2, checkpoints=2, fewer=16, default_episodes=60)
@@ -42,7 +52,7 @@ def test_paper_grids() -> None:
     assert {values["steps"] for values in by_learner["POELA"]} == {1000}
     assert {(values["steps"], values["batch_size"]) for values in by_learner["BCQ"]} == {(10_000, 100)}
     assert {values["hidden"] for _, values in settings} == {(256, 256)}
-    assert PROTOCOLS["final"].least_ess(3000) == pytest.approx(200)
+    assert CHOOSING.selections["final"].least_ess(3000) == pytest.approx(200)
 
 
 def test_own_care_is_equal() -> None:
@@ -69,14 +79,30 @@ def test_knn_weighs_every_part_by_itself() -> None:
 def test_where_no_policy_qualifies_one_is_shown_but_not_judged(tmp_path: Path) -> None:
     one_of_many = replace(TINY, fewer=100)
     with pytest.MonkeyPatch.context() as strict:
-        strict.setattr(
-            sepsis_studies, "PROTOCOLS", {name: Selection("sntis", name, min_ess=0.999) for name in PROTOCOLS}
-        )
+        strict.setattr(SepsisStudy.chosen, "__defaults__", (Choosing(0.999),))
         table = part("kNN", tmp_path, one_of_many, 0, INLINE)[0]
     assert any(note.startswith("no policy has that effective sample size") for note in table.notes)
     learned = [row for row in table.rows if row["learner"] == "POELA"]
     assert learned
     assert {row["agrees"] for row in learned} == {""}
+    assert [row["± ours"] is not None for row in learned if row["quantity"] == "SNTIS"] == [True]
+
+
+def test_another_seed_is_another_study(tmp_path: Path) -> None:
+    tiny = replace(TINY, fewer=100)
+    first, second = (part("harmful 0", tmp_path, tiny, seed, INLINE)[0] for seed in (0, 1))
+    (again,) = part("harmful 1", tmp_path, tiny, 0, INLINE)
+    assert first.rows != second.rows == again.rows
+    assert [table.title.count("another data set") for table in (first, second, again)] == [0, 0, 1]
+
+
+def test_an_unfinished_or_other_study_is_not_opened(tmp_path: Path) -> None:
+    tiny = replace(TINY, fewer=100)
+    study = study_of(SepsisTask("harmless", "kNN", 0), tiny, tmp_path, INLINE).study
+    asked = candidates_of(tiny, "kNN")
+    assert sepsis_studies._finished(study.directory, asked, tiny.restarts, 0) is not None
+    assert sepsis_studies._finished(study.directory, asked, tiny.restarts, 1) is None
+    assert sepsis_studies._finished(study.directory, asked[1:], tiny.restarts, 0) is None
 
 
 def test_paper_part_and_nothing_is_done_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray, readonly
 from poela.core.errors import InputError
-from poela.simulators.episodes import Simulator, run_in_batches
-
-# Joined to the seed, so that roll-outs with the seed of the training data do not meet the training patients again.
-ROLL_OUTS = 1
+from poela.simulators.episodes import ROLL_OUTS, Simulator, run_in_batches
 
 
 @dataclass(frozen=True)

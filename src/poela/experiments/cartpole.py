@@ -10,20 +10,9 @@ from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import DEFAULT_TRUNCATION
 from poela.evaluation.rollouts import TrueValue, true_value
-from poela.experiments.cartpole_studies import (
-    ANY,
-    FULL,
-    LEAST_ESS,
-    NAMES,
-    PROTOCOLS,
-    QUICK,
-    Size,
-    Task,
-    annotated,
-    chosen_of,
-    policies_by_learner,
-)
+from poela.experiments.cartpole_studies import CHOOSING, FULL, NAMES, QUICK, Size, Task, annotated, name_of
 from poela.experiments.cartpole_support import supports
+from poela.experiments.chosen_policies import ANY, LEVEL, by_learner, estimated_numbers, unqualified
 from poela.experiments.comparison import compared
 from poela.experiments.published.cartpole import CARTPOLE
 from poela.experiments.published.records import NO_PENALTY, Number
@@ -34,7 +23,6 @@ from poela.simulators.cartpole import STEPS, CartPole
 from poela.studies.study import Study
 
 LOGGING = "logging policy"
-LEVEL = 0.90  # between the paper's two bounds, the 5% and 95% quantiles
 SCALE = 100 / STEPS  # 200 steps are 100
 
 
@@ -53,14 +41,7 @@ class Examined:
 
     def numbers(self) -> Iterator[Number]:
         """As the paper's tables have them; 200 steps are 100."""
-        estimate = self.estimate
-        # The paper would not have chosen such a policy: set beside its number, but not judged.
-        error = None if self.least_ess == ANY else SCALE * estimate.standard_error
-        yield Number(self.learner, self.contexts, "SNTIS", SCALE * estimate.value, error)
-        for quantity, value in (("upper bound", estimate.high), ("lower bound", estimate.low)):
-            if value is not None:
-                yield Number(self.learner, self.contexts, quantity, SCALE * value)
-        yield Number(self.learner, self.contexts, "ESS", estimate.ess)
+        yield from estimated_numbers(self.learner, self.contexts, self.estimate, self.least_ess, SCALE)
         if self.truth is not None:
             value, error = SCALE * self.truth.value, SCALE * self.truth.standard_error
             yield Number(self.learner, self.contexts, "true value", value, error)
@@ -82,7 +63,7 @@ def tables_of(size: Size, studies: Path, seed: int, running: Running, command: s
             study = task.study(studies, running)
             examined += _examined(task, study)
             support += supports(
-                annotated(study, task.parts[1]), task.checkpoints, policies_by_learner(study), task.contexts
+                annotated(study, task.parts[1]), task.checkpoints, by_learner(study, name_of), task.contexts
             )
             advance()
     notes = (
@@ -98,9 +79,9 @@ def _examined(task: Task, study: Study) -> Iterator[Examined]:
     train, test = (annotated(study, task.parts[number]) for number in (0, 2))
     simulator = CartPole(task.markov)
     known: dict[str, tuple[Estimate, TrueValue, float]] = {}
-    for protocol in PROTOCOLS:
-        for learner, own in policies_by_learner(study).items():
-            chosen, least = chosen_of(own, protocol, task.parts[1].n_episodes)
+    for protocol in CHOOSING.selections:
+        for learner, own in by_learner(study, name_of).items():
+            chosen, least = CHOOSING.chosen(own, protocol, task.parts[1].n_episodes)
             if chosen is None:
                 continue
             name = study.name_of(chosen)
@@ -124,13 +105,12 @@ def _tables(examined: Sequence[Examined], command: str) -> tuple[ResultTable, ..
         contexts = paper.numbers[0].contexts
         own = [item for item in examined if (item.protocol, item.contexts) == (paper.protocol, contexts)]
         missing = [name for name in (*NAMES.values(), NO_PENALTY) if name not in {item.learner for item in own}]
-        unqualified = [item.learner for item in own if item.least_ess == ANY]
         notes = [
             "200 steps are 100; bounds: 5% and 95%; chosen by validation SNTIS among policies with an effective sample "
-            f"size of {LEAST_ESS:.0%} of the validation episodes or more",
+            f"size of {CHOOSING.least_ess} of the validation episodes or more",
             "true value: by roll-outs, which the paper does not give",
             "behavior is estimated; where nothing is near, POELA allows every action, as the authors' code does",
-            *([f"{_UNQUALIFIED}{', '.join(unqualified)}"] if unqualified else []),
+            *unqualified([item.learner for item in own if item.least_ess == ANY]),
             *([f"no policy with any weight: {', '.join(missing)}"] if missing else []),
         ]
         rows = compared(paper, [number for item in own for number in item.numbers()])
@@ -140,12 +120,6 @@ def _tables(examined: Sequence[Examined], command: str) -> tuple[ResultTable, ..
         "training ESS: of the training episodes, whose propensities come from the same model as those of the test logs",
     )
     return (*tables, ResultTable("Chosen policies", _details(examined), command, about))
-
-
-_UNQUALIFIED = (
-    "no policy has that effective sample size; chosen among all by validation SNTIS, which the paper's protocol would "
-    "not do, and therefore not judged: "
-)
 
 
 def _details(examined: Sequence[Examined]) -> list[dict[str, Cell]]:

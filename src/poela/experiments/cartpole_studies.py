@@ -1,26 +1,21 @@
 """The CartPole studies: how much is done, the paper's grids and protocols, and the logs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
-from poela.experiments.published.records import NO_PENALTY
+from poela.experiments.chosen_policies import Choosing
 from poela.experiments.running import Running
 from poela.simulators.cartpole import CartPoleBehavior
 from poela.simulators.registry import simulate
 from poela.studies.candidates import Candidate, grid
 from poela.studies.material import read_behavior
-from poela.studies.selection import Scored, Selection, choose
 from poela.studies.study import Study
 
 # A share, so that smaller versions can choose too: 30 of 248 validation episodes, as in the paper.
-LEAST_ESS = 30 / 248
-PROTOCOLS = {name: Selection("sntis", name, min_ess=LEAST_ESS) for name in ("final", "best")}
-UNLIMITED = {name: Selection("sntis", name) for name in PROTOCOLS}
-ANY = "any"  # the least effective sample size of a learner none of whose policies has that of the paper
+CHOOSING = Choosing(30 / 248)
 NAMES = {"poela": "POELA", "pomu": "PO-mu", "pocrm": "PO-CRM", "bcq": "BCQ", "pql": "PQL"}
 SHARES = (0.6, 0.2, 0.2)
 
@@ -104,7 +99,7 @@ class Task:
             candidates=candidates_of(self.size),
             restarts=self.size.restarts,
             seed=self.seed,
-            selection=PROTOCOLS["final"],
+            selection=CHOOSING.selections["final"],
             behavior=self.size.behavior,
         )
 
@@ -115,27 +110,6 @@ def annotated(study: Study, logs: Trajectories) -> Trajectories:
     return found
 
 
-def policies_by_learner(study: Study) -> dict[str, list[Scored]]:
-    """The policies of each learner, and those of POELA without a variance penalty."""
-    found: dict[str, list[Scored]] = {}
-    for item in study.scored:
-        candidate = study.runs[item.run_id]["candidate"]
-        found.setdefault(NAMES[candidate["learner"]], []).append(item)
-        if candidate["learner"] == "poela" and candidate["settings"]["variance_penalty"] == 0:
-            found.setdefault(NO_PENALTY, []).append(item)
-    return found
-
-
-def chosen_of(own: Sequence[Scored], protocol: str, n_episodes: int) -> tuple[Scored | None, str]:
-    """The paper's choice and its least effective sample size; where no policy has that, the choice among all.
-
-    >>> weak = Scored("a", 0, True, {"sntis": 5.0, "ess": 2.0})
-    >>> strong = Scored("b", 0, True, {"sntis": 4.0, "ess": 31.0})
-    >>> chosen_of([weak, strong], "final", 248)[1], chosen_of([weak], "final", 248)[1]
-    ('12%', 'any')
-    """
-    for least, protocols in ((f"{LEAST_ESS:.0%}", PROTOCOLS), (ANY, UNLIMITED)):
-        chosen = choose(own, protocols[protocol], n_episodes).chosen
-        if chosen is not None:
-            return chosen, least
-    return None, ""
+def name_of(candidate: Candidate) -> str:
+    """The learner as tables name it."""
+    return NAMES[candidate.learner]

@@ -41,9 +41,8 @@ def support(probabilities: FloatArray, logs: Trajectories) -> dict[str, Cell]:
     """
     weights = weights_of(probabilities, logs)
     used = np.exp(weights.truncated(DEFAULT_TRUNCATION))
-    returns = np.add.reduceat(logs.rewards, logs.offsets[:-1])
     return {
         "ESS": effective_sample_size(weights.truncated(DEFAULT_TRUNCATION)),
-        "SNTIS": float(100 / STEPS * (used @ returns) / used.sum()),
+        "SNTIS": float(100 / STEPS * (used @ logs.returns()) / used.sum()),
         "episodes at the truncation": int((weights.episodes > np.log(DEFAULT_TRUNCATION)).sum()),
     }

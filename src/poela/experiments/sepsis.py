@@ -20,7 +20,7 @@ from poela.experiments.sepsis_tables import ablation_tables, delta_tables, publi
 from poela.experiments.sepsis_weights import weight_table
 from poela.simulators.sepsis import VARIANTS
 
-FIRST_STEPS = "first steps"
+FIRST_STEPS, DEFAULT = "first steps", "default "
 
 
 def sepsis(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) -> Report:
@@ -41,9 +41,10 @@ def parts_of(size: Size) -> list[str]:
     """The names of the parts: behavior models of the paper's tables, both variants with own care, default studies.
 
     >>> parts_of(FULL)
-    ['kNN', 'BC', 'BCRNN', 'first steps', 'harmless', 'harmful', 'default harmless', 'default harmful']
+    ['kNN', 'BC', 'BCRNN', 'first steps', 'harmless 0', 'harmful 0', 'harmless 1', 'harmful 1', 'default harmless', ...]
     """
-    return [*size.behaviors, FIRST_STEPS, *VARIANTS, *(f"default {variant}" for variant in VARIANTS)]
+    beside = [f"{variant} {number}" for number in range(size.own_data_sets) for variant in VARIANTS]
+    return [*size.behaviors, FIRST_STEPS, *beside, *(f"{DEFAULT}{variant}" for variant in VARIANTS)]
 
 
 def part(name: str, out: Path, size: Size = FULL, seed: int = 0, running: Running = HERE) -> list[ResultTable]:
@@ -53,14 +54,16 @@ def part(name: str, out: Path, size: Size = FULL, seed: int = 0, running: Runnin
         return _published(Examiner(study_of(SepsisTask("harmless", name, seed), size, out, running), out), out, command)
     if name == FIRST_STEPS:
         return first_steps_tables(out, size, seed, running, command)
-    if name in VARIANTS:
-        return [beside_table(Examiner(study_of(SepsisTask(name, OWN, seed), size, out, running), out), command)]
-    return [default_table(name.removeprefix("default "), out, size, seed, running, command)]
+    if name.startswith(DEFAULT):
+        return [default_table(name.removeprefix(DEFAULT), out, size, seed, running, command)]
+    variant, number = name.split()
+    task = SepsisTask(variant, OWN, seed + int(number))
+    return [beside_table(Examiner(study_of(task, size, out, running), out), command, again=number != "0")]
 
 
 def _published(examiner: Examiner, out: Path, command: str) -> list[ResultTable]:
     tables = list(published_tables(examiner, command))
-    if examiner.own.task.behavior == "kNN":
+    if examiner.source.task.behavior == "kNN":
         tables += ablation_tables(examiner, command)
         tables += delta_tables(examiner, out, command)
         tables.append(weight_table(examiner, command))

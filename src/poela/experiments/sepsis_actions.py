@@ -13,7 +13,7 @@ from poela.experiments.figures import panel_figure
 from poela.experiments.published.records import NO_PENALTY
 from poela.experiments.results import Cell, ResultTable
 from poela.experiments.sepsis_policies import LOGGING, Examiner
-from poela.experiments.sepsis_studies import LEAST_ESS, PROBABILITIES, RADII
+from poela.experiments.sepsis_studies import CHOOSING, PROBABILITIES, RADII
 from poela.simulators.sepsis import sofa_scores
 from poela.studies.material import read_behavior
 
@@ -61,8 +61,8 @@ def action_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
     counts = ", ".join(f"{name} {int(steps.sum())}" for name, steps in severities(test).items())
     notes = (
         f"final policies, behavior by kNN; test contexts: {counts} (high: SOFA above {HIGH:g}, low: below {MID:g})",
-        f"each with an effective sample size of {LEAST_ESS:.1%} of the validation episodes or more; where no policy of "
-        "a learner has that, with any",
+        f"each with an effective sample size of {CHOOSING.least_ess} of the validation episodes or more; where no "
+        "policy of a learner has that, with any",
         "as logged: the share of actions that both would take, over all 25",
     )
     return ResultTable("Sepsis: shares of actions by severity of illness", rows, command, notes)
@@ -70,9 +70,9 @@ def action_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
 
 def eligibility_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
     """Which actions are eligible over the steps of one patient, by the radius rule and by the probability rule."""
-    train, _, test = examiner.own.task.logs(examiner.own.size)
+    train, _, test = examiner.source.task.logs(examiner.source.size)
     patient = test.take([int(np.flatnonzero(test.lengths >= min(LEAST_STEPS, test.lengths.max()))[0])])
-    masks = eligible_by_rule(train, patient, read_behavior(examiner.own.study.directory / "behavior"))
+    masks = eligible_by_rule(train, patient, read_behavior(examiner.source.study.directory / "behavior"))
     rows: list[dict[str, Cell]] = [
         {
             "rule": rule,

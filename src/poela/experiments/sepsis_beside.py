@@ -7,8 +7,8 @@ from poela.core.storage import read_json, write_json
 from poela.experiments.published.records import NO_PENALTY
 from poela.experiments.results import Cell, ResultTable
 from poela.experiments.running import Running
-from poela.experiments.sepsis_policies import Examined, Examiner, logging_truth
-from poela.experiments.sepsis_studies import LEAST_ESS, Size, default_study
+from poela.experiments.sepsis_policies import Examined, Examiner, logging_truth, standard_errors_above
+from poela.experiments.sepsis_studies import CHOOSING, Size, default_study
 from poela.simulators.sepsis import Sepsis
 from poela.simulators.sepsis_truth import SepsisTruth, sepsis_value
 
@@ -18,19 +18,20 @@ MISLEADS = "says better, is worse"
 CAUGHT, MISSED = "yes, caught", "yes, not caught"
 
 
-def beside_table(examiner: Examiner, command: str) -> ResultTable:
+def beside_table(examiner: Examiner, command: str, again: bool = False) -> ResultTable:
     """Each learner's own choice with own care: its truth, its estimate, and whether the verdict can be believed."""
-    logging, variant = examiner.logging(), examiner.own.task.variant
+    logging, variant = examiner.logging(), examiner.source.task.variant
     chosen = [own for own in examiner.chosen("best") if own[0] != NO_PENALTY]
     rows = [_row(examiner.examined(item, name, "best", least), logging) for name, item, least in chosen]
     notes = (
-        f"chosen by validation SNTIS among all checkpoints, with an effective sample size of {LEAST_ESS:.1%} of the "
-        "validation episodes or more; where no policy of a learner has that, with any",
+        f"chosen by validation SNTIS among all checkpoints, with an effective sample size of {CHOOSING.least_ess} of "
+        "the validation episodes or more; where no policy of a learner has that, with any",
         f"{MISLEADS}: the truth is more than {LOST:g} standard errors below the clinicians', the estimate above their "
         "mean return on the same test logs; caught: the verdict is not 'trust'",
-        f"{examiner.own.study.document['data']['propensities']}",
+        f"{examiner.source.study.document['data']['propensities']}",
     )
-    title = f"Sepsis, {variant}: every learner beside the clinicians"
+    which = ", another data set" if again else ""
+    title = f"Sepsis, {variant}{which}: every learner beside the clinicians"
     return ResultTable(title, [_row(logging, logging), *rows], command, notes)
 
 
@@ -43,6 +44,9 @@ def _row(item: Examined, logging: Examined) -> dict[str, Cell]:
         FROM_LOGGING: beyond,
         "SNTIS": item.estimate.value,
         "± SNTIS": item.estimate.standard_error,
+        "lower bound": item.estimate.low,
+        "upper bound": item.estimate.high,
+        "validation SNTIS": item.validation,
         "ESS": item.estimate.ess,
         "verdict": item.estimate.verdict,
         MISLEADS: misleads(item, logging),
@@ -96,7 +100,7 @@ def _listed(names: Sequence[str]) -> str:
 def default_table(variant: str, out: Path, size: Size, seed: int, running: Running, command: str) -> ResultTable:
     """What a study with default settings hands back, and what it is truly worth."""
     study = default_study(variant, size, seed, out, running)
-    path = out / "examined" / f"{variant}-default.json"
+    path = out / "examined" / f"{variant}-default-{seed}.json"
     if not path.exists():
         found = sepsis_value(study.policy, Sepsis(variant), size.roll_outs, seed)
         write_json(path, found._asdict())
@@ -104,7 +108,7 @@ def default_table(variant: str, out: Path, size: Size, seed: int, running: Runni
     # A study that keeps the logging policy hands that back; its file can only imitate it.
     truth = logging if study.choice.chosen is None else in_file
     estimate = study.estimate
-    beyond = (truth.value - logging.value) / (truth.standard_error**2 + logging.standard_error**2) ** 0.5
+    beyond = standard_errors_above(truth, logging)
     row: dict[str, Cell] = {
         "variant": variant,
         "chosen": study.chosen_name,

@@ -1,7 +1,7 @@
-"""The first gradient steps with behavior by kNN: policies with the paper's least effective sample size are there.
+"""The first gradient steps with behavior by kNN, looked at as closely as in the paper: a checkpoint every 10 steps.
 
-Cloning the logging policy comes first, and the effective sample size falls fast in the steps that follow. The paper has
-a checkpoint every 10 steps; the study of all steps has them wider apart.
+Cloning the logging policy comes first, so this is where effective sample sizes are largest. The study of all steps has
+its checkpoints wider apart.
 """
 
 from pathlib import Path
@@ -18,11 +18,11 @@ PAPER = next(table for table in SEPSIS if table.label == "tab:sepsis_result_chec
 
 def first_steps_tables(out: Path, size: Size, seed: int, running: Running, command: str) -> list[ResultTable]:
     """The best checkpoints of the first steps, and how the effective sample size falls over them."""
-    task = SepsisTask("harmless", "kNN", seed, first_steps=True)
+    task = SepsisTask("harmless", "kNN", seed, early=True)
     examiner = Examiner(study_of(task, size, out, running), out)
     chosen = [examiner.examined(item, name, "best", least) for name, item, least in examiner.chosen("best")]
     notes = (
-        f"checkpoints after every {size.first_steps // size.first_checkpoints} of the first {size.first_steps} steps; "
+        f"checkpoints after every {size.early_steps // size.early_checkpoints} of the first {size.early_steps} steps; "
         "policy-gradient learners with the paper's settings",
         f"{CHOSEN_BY}; where no policy of a learner has that, with any",
         *NOTES,
@@ -40,13 +40,7 @@ def _row(item: Examined) -> dict[str, Cell]:
     return {
         "learner": item.learner,
         **{f"paper's {quantity}": None if number is None else number.value for quantity, number in paper.items()},
-        "SNTIS": item.estimate.value,
-        "lower bound": item.estimate.low,
-        "upper bound": item.estimate.high,
-        "ESS": item.estimate.ess,
-        "verdict": item.estimate.verdict,
-        "true value": item.truth.value,
-        "its error": item.truth.standard_error,
+        **item.cells(),
         "least ESS": item.least_ess,
         "chosen": item.chosen,
     }
@@ -54,12 +48,12 @@ def _row(item: Examined) -> dict[str, Cell]:
 
 def _sizes(examiner: Examiner) -> list[dict[str, Cell]]:
     """Over all settings of a learner, on the validation logs."""
-    own, rows = examiner.own, []
-    for name, items in own.own.items():
+    source, rows = examiner.source, []
+    for name, items in source.by_learner.items():
+        largest: dict[int, float] = {}
+        for item in items:
+            step = source.study.runs[item.run_id]["checkpoints"][item.number]["step"]
+            largest[step] = max(largest.get(step, 0.0), item.metrics["ess"] or 0.0)
         row: dict[str, Cell] = {"learner": name}
-        for number in range(max(item.number for item in items) + 1):
-            at = [item for item in items if item.number == number]
-            step = own.study.runs[at[0].run_id]["checkpoints"][number]["step"]
-            row[f"step {step}"] = max(item.metrics["ess"] or 0.0 for item in at)
-        rows.append(row)
+        rows.append({**row, **{f"step {step}": largest[step] for step in sorted(largest)}})
     return rows

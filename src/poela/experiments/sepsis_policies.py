@@ -11,8 +11,10 @@ from poela.core.storage import read_json, write_json
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
+from poela.experiments.chosen_policies import LEVEL, estimated_numbers
 from poela.experiments.published.records import Number
-from poela.experiments.sepsis_studies import ANY, SepsisStudy, Size
+from poela.experiments.results import Cell
+from poela.experiments.sepsis_studies import SepsisStudy, Size
 from poela.policies.storage import load_object
 from poela.simulators.sepsis import Sepsis, SepsisBehavior
 from poela.simulators.sepsis_truth import SepsisTruth, sepsis_value
@@ -20,7 +22,6 @@ from poela.studies.material import read_behavior
 from poela.studies.selection import Scored
 
 LOGGING = "clinicians"  # the logging policy, as the paper names its column
-LEVEL = 0.90  # between the paper's two bounds, the 5% and 95% quantiles
 
 
 @dataclass(frozen=True)
@@ -33,18 +34,24 @@ class Examined:
     estimate: Estimate
     truth: SepsisTruth
     least_ess: str = ""  # that it had to have on the validation logs
+    validation: float | None = None  # SNTIS there, by which it was chosen
 
     def numbers(self) -> Iterator[Number]:
         """As the paper's tables have them, and the truth."""
-        estimate = self.estimate
-        # The paper would not have chosen a policy of any size: it is set beside the paper's number, but not judged.
-        error = None if self.least_ess == ANY else estimate.standard_error
-        yield Number(self.learner, "", "SNTIS", estimate.value, error)
-        for quantity, value in (("upper bound", estimate.high), ("lower bound", estimate.low)):
-            if value is not None:
-                yield Number(self.learner, "", quantity, value)
-        yield Number(self.learner, "", "ESS", estimate.ess)
+        yield from estimated_numbers(self.learner, "", self.estimate, self.least_ess)
         yield Number(self.learner, "", "true value", self.truth.value, self.truth.standard_error)
+
+    def cells(self) -> dict[str, Cell]:
+        """What it promises on the test logs, and what it holds."""
+        return {
+            "SNTIS": self.estimate.value,
+            "lower bound": self.estimate.low,
+            "upper bound": self.estimate.high,
+            "ESS": self.estimate.ess,
+            "verdict": self.estimate.verdict,
+            "true value": self.truth.value,
+            "its error": self.truth.standard_error,
+        }
 
     def beyond(self, other: "Examined") -> float:
         """By how many standard errors the truth is above another's.
@@ -54,28 +61,27 @@ class Examined:
         >>> round(above.beyond(below), 2)
         2.36
         """
-        error = math.hypot(self.truth.standard_error, other.truth.standard_error)
-        return (self.truth.value - other.truth.value) / error
+        return standard_errors_above(self.truth, other.truth)
 
 
 class Examiner:
     """Examines the policies of one study; each once, whichever table asks."""
 
-    def __init__(self, own: SepsisStudy, out: Path) -> None:
-        self.own, self._kept = own, out / "examined" / own.task.directory
+    def __init__(self, source: SepsisStudy, out: Path) -> None:
+        self.source, self._kept = source, out / "examined" / source.task.directory
 
     @cached_property
     def test(self) -> Trajectories:
         """The test logs, with propensities by the task's model of the logging policy."""
-        _, _, test = self.own.task.weighted_logs(self.own.size)
+        _, _, test = self.source.task.weighted_logs(self.source.size)
         if test.propensities is not None:
             return test
-        annotated: Trajectories = read_behavior(self.own.study.directory / "behavior").annotation(test).trajectories
+        annotated: Trajectories = read_behavior(self.source.study.directory / "behavior").annotation(test).trajectories
         return annotated
 
     def policy(self, item: Scored) -> Any:
         """The policy of a checkpoint."""
-        return load_object(self.own.study.store.policy(item.run_id, item.number))
+        return load_object(self.source.study.store.policy(item.run_id, item.number))
 
     def examined(self, item: Scored, learner: str, protocol: str, least_ess: str = "") -> Examined:
         """What a policy promises and holds."""
@@ -85,12 +91,14 @@ class Examiner:
             smoothing = item.metrics["smoothing"] or 0.0
             estimate = evaluate(policy, self.test, interval="bca", level=LEVEL, smoothing=smoothing)
             write_json(path, _plain(estimate, self._truth(policy)))
-        return Examined(learner, protocol, self.own.study.name_of(item), *_read(path), least_ess)
+        return Examined(
+            learner, protocol, self.source.study.name_of(item), *_read(path), least_ess, item.metrics["sntis"]
+        )
 
     def chosen(self, protocol: str) -> Iterator[tuple[str, Scored, str]]:
         """Each learner's own choice; where none of its policies has the least effective sample size, of all of them."""
-        for name, items in self.own.own.items():
-            chosen, least = self.own.chosen_or_any(items, protocol)
+        for name, items in self.source.by_learner.items():
+            chosen, least = self.source.chosen(items, protocol)
             if chosen is not None:
                 yield name, chosen, least
 
@@ -99,11 +107,22 @@ class Examiner:
         path = self._kept / "logging.json"
         if not path.exists():
             mean = evaluate(None, self.test, estimator="behavior", interval="bca", level=LEVEL)
-            write_json(path, _plain(mean, logging_truth(self.own.task.variant, self.own.size, self.own.task.seed)))
+            write_json(
+                path, _plain(mean, logging_truth(self.source.task.variant, self.source.size, self.source.task.seed))
+            )
         return Examined(LOGGING, protocol, "", *_read(path))
 
     def _truth(self, policy: Any) -> SepsisTruth:
-        return sepsis_value(policy, self.own.task.simulator, self.own.size.roll_outs, self.own.task.seed)
+        return sepsis_value(policy, self.source.task.simulator, self.source.size.roll_outs, self.source.task.seed)
+
+
+def standard_errors_above(truth: SepsisTruth, other: SepsisTruth) -> float:
+    """How far one true value is above another, in standard errors of their difference.
+
+    >>> standard_errors_above(SepsisTruth(79.0, 0.3), SepsisTruth(78.0, 0.4))
+    2.0
+    """
+    return (truth.value - other.value) / math.hypot(truth.standard_error, other.standard_error)
 
 
 def logging_truth(variant: str, size: Size, seed: int) -> SepsisTruth:

@@ -10,13 +10,13 @@ from typing import Any
 
 from poela.behavior.neighbours import KNNBehavior
 from poela.data.trajectories import Trajectories
-from poela.experiments.published.records import NO_PENALTY
+from poela.experiments.chosen_policies import Choosing, by_learner
 from poela.experiments.running import Running
 from poela.simulators.episodes import run
 from poela.simulators.sepsis import Sepsis, SepsisBehavior
 from poela.studies.candidates import Candidate, grid
 from poela.studies.defaults import default_candidates
-from poela.studies.selection import Scored, Selection, choose
+from poela.studies.selection import Scored
 from poela.studies.study import Study
 
 # Whose probabilities stand in the weights. "own": of our own care, the model that predicts held-out actions best
@@ -34,10 +34,8 @@ NAMES = {
     "clone": "Clone",
 }
 # A share, so that smaller versions can choose too: 200 of 3,000 validation episodes, as in the paper.
-LEAST_ESS = 200 / 3000
-PROTOCOLS = {name: Selection("sntis", name, min_ess=LEAST_ESS) for name in ("final", "best")}
-ANY = "any"  # the least effective sample size of a learner none of whose policies has that of the paper
-UNLIMITED = {name: Selection("sntis", name) for name in ("final", "best")}
+CHOOSING = Choosing(200 / 3000)
+UNLIMITED = Choosing(0.0)
 
 K = 100  # of kNN, as the paper has it
 
@@ -63,11 +61,12 @@ class Size:
     hidden: tuple[int, int] = (256, 256)
     steps: int = 1000  # of policy gradients; Q-learning takes ten times as many
     checkpoints: int = 20
-    first_steps: int = 50  # of policy gradients, looked at closely
-    first_checkpoints: int = 5
+    early_steps: int = 50  # of policy gradients, looked at closely
+    early_checkpoints: int = 5
     fewer: int = 1  # every so many candidates of each learner are tried
     behaviors: tuple[str, ...] = tuple(BEHAVIORS)  # of the paper's tables
-    own: str = "clone"
+    own_behavior: str = "clone"  # where the choice is ours
+    own_data_sets: int = 2  # on which every learner stands beside the clinicians
     default_episodes: int = 15_000
     default_learners: tuple[str, ...] | None = None  # None: all that a default study tries
 
@@ -80,11 +79,12 @@ QUICK = Size(
     hidden=(32, 32),
     steps=30,
     checkpoints=3,
-    first_steps=2,
-    first_checkpoints=2,
+    early_steps=2,
+    early_checkpoints=2,
     fewer=5,
     behaviors=("kNN",),
-    own="multinomial",
+    own_behavior="multinomial",
+    own_data_sets=1,
     default_episodes=300,
     default_learners=("clone",),
 )
@@ -97,7 +97,7 @@ class SepsisTask:
     variant: str = "harmless"
     behavior: str = "kNN"
     seed: int = 0
-    first_steps: bool = False  # of policy gradients only, with checkpoints close to each other
+    early: bool = False  # the first steps of policy gradients only, with checkpoints close to each other
 
     @property
     def simulator(self) -> Sepsis:
@@ -109,9 +109,9 @@ class SepsisTask:
         """Where its study is kept.
 
         >>> SepsisTask("harmful", "BC").directory
-        'harmful-bc'
+        'harmful-bc-0'
         """
-        return f"{self.variant}-{self.behavior.lower()}{'-first' if self.first_steps else ''}"
+        return f"{self.variant}-{self.behavior.lower()}{'-early' if self.early else ''}-{self.seed}"
 
     def logs(self, size: Size) -> tuple[Trajectories, Trajectories, Trajectories]:
         """Logs to learn from, to choose by and to test with; the clinicians' probabilities stay hidden."""
@@ -156,16 +156,16 @@ def candidates_of(size: Size, behavior: str) -> list[Candidate]:
     return [candidate for own in learners for candidate in own[:: size.fewer]]
 
 
-def first_candidates(size: Size, behavior: str) -> list[Candidate]:
+def early_candidates(size: Size, behavior: str) -> list[Candidate]:
     """The paper's grids of policy gradients, for the first steps after the warm start.
 
-    >>> len(first_candidates(FULL, "kNN"))
+    >>> len(early_candidates(FULL, "kNN"))
     24
     """
     settings = {
         "hidden": (size.hidden,),
-        "steps": (size.first_steps,),
-        "checkpoints": (size.first_checkpoints,),
+        "steps": (size.early_steps,),
+        "checkpoints": (size.early_checkpoints,),
         "warm_start_steps": (max(size.steps // 2, 1),),
     }
     return [candidate for own in _as_published(behavior, settings) for candidate in own[:: size.fewer]]
@@ -218,37 +218,24 @@ class SepsisStudy:
     study: Study
 
     @cached_property
-    def own(self) -> dict[str, list[Scored]]:
+    def by_learner(self) -> dict[str, list[Scored]]:
         """The policies of each learner, and those of POELA without a variance penalty."""
-        found: dict[str, list[Scored]] = {}
-        for item in self.study.scored:
-            candidate = self.candidate(item)
-            found.setdefault(name_of(candidate), []).append(item)
-            if candidate.learner == "poela" and candidate.settings["variance_penalty"] == 0:
-                found.setdefault(NO_PENALTY, []).append(item)
-        return found
+        return by_learner(self.study, name_of)
 
     def candidate(self, item: Scored) -> Candidate:
         """What a policy was learned with."""
         return self.study.asked_candidate(item.run_id)
 
-    def chosen(self, items: list[Scored], selection: Selection) -> Scored | None:
-        """The best of these policies on the validation logs; None where none qualifies."""
-        return choose(items, selection, self.study.document["data"]["validation_episodes"]).chosen
-
-    def chosen_or_any(self, items: list[Scored], protocol: str) -> tuple[Scored | None, str]:
-        """The best with the least effective sample size, or else the best of all; and which of the two it is."""
-        chosen = self.chosen(items, PROTOCOLS[protocol])
-        if chosen is not None:
-            return chosen, f"{LEAST_ESS:.1%}"
-        return self.chosen(items, UNLIMITED[protocol]), ANY
+    def chosen(self, items: list[Scored], protocol: str, choosing: Choosing = CHOOSING) -> tuple[Scored | None, str]:
+        """The best of these policies on the validation logs, and the least effective sample size it had to have."""
+        return choosing.chosen(items, protocol, self.study.document["data"]["validation_episodes"])
 
 
 def study_of(task: SepsisTask, size: Size, out: Path, running: Running) -> SepsisStudy:
     """The study of a task: carried out, continued or, where it is finished, opened."""
     directory = out / task.directory
-    candidates = (first_candidates if task.first_steps else candidates_of)(size, task.behavior)
-    study = _finished(directory, candidates, size.restarts)
+    candidates = (early_candidates if task.early else candidates_of)(size, task.behavior)
+    study = _finished(directory, candidates, size.restarts, task.seed)
     if study is None:
         train, validation, _ = task.weighted_logs(size)
         study = running.study(
@@ -258,26 +245,27 @@ def study_of(task: SepsisTask, size: Size, out: Path, running: Running) -> Sepsi
             candidates=candidates,
             restarts=size.restarts,
             seed=task.seed,
-            selection=PROTOCOLS["best"],
-            behavior=size.own if task.behavior == OWN else BEHAVIORS[task.behavior],
+            selection=CHOOSING.selections["best"],
+            behavior=size.own_behavior if task.behavior == OWN else BEHAVIORS[task.behavior],
         )
     return SepsisStudy(task, size, study)
 
 
 def default_study(variant: str, size: Size, seed: int, out: Path, running: Running) -> Study:
     """A study with default settings on one file of logs without propensities."""
-    directory = out / f"{variant}-default"
-    study = _finished(directory, default_candidates(size.default_learners), restarts=2)
+    directory = out / f"{variant}-default-{seed}"
+    study = _finished(directory, default_candidates(size.default_learners), restarts=2, seed=seed)
     if study is not None:
         return study
     logs = run(Sepsis(variant), SepsisBehavior(), size.default_episodes, seed=(seed, 3)).with_propensities(None)
     return running.study(logs, directory, learners=size.default_learners, seed=seed)
 
 
-def _finished(directory: Path, candidates: list[Candidate], restarts: int) -> Study | None:
+def _finished(directory: Path, candidates: list[Candidate], restarts: int, seed: int) -> Study | None:
     """A study that has come to its end, opened without fitting the behavior model once more."""
     if not (directory / "choice.json").exists():
         return None
     study = Study.open(directory)
-    same = study.settings.candidates == tuple(candidates) and study.settings.restarts == restarts
+    had = study.settings
+    same = (had.candidates, had.restarts, had.seed) == (tuple(candidates), restarts, seed)
     return study if same and not study.left_out else None

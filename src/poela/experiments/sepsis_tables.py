@@ -5,14 +5,15 @@ from pathlib import Path
 
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
+from poela.experiments.chosen_policies import ANY, Choosing, unqualified
 from poela.experiments.comparison import compared
 from poela.experiments.figures import cloud_figure, line_figure
 from poela.experiments.published.records import NO_PENALTY, Number, PublishedTable
 from poela.experiments.published.sepsis import DELTA_STUDY, SEPSIS
 from poela.experiments.results import Cell, ResultTable
 from poela.experiments.sepsis_policies import Examined, Examiner
-from poela.experiments.sepsis_studies import ANY, LEAST_ESS, NAMES, PENALTIES, PROTOCOLS, RADII, UNLIMITED
-from poela.studies.selection import Scored, Selection
+from poela.experiments.sepsis_studies import CHOOSING, NAMES, PENALTIES, RADII, UNLIMITED
+from poela.studies.selection import Scored
 
 NOTES = (
     "ours is a simulator on the public icu-sepsis matrices, not MIMIC-III itself: "
@@ -25,13 +26,10 @@ WEIGHTED_BY = {
     "other": "the logging policy's model is fitted on training episodes, where its weights are cross-fitted",
 }
 CHOSEN_BY = (
-    f"chosen by validation SNTIS among policies with an effective sample size of {LEAST_ESS:.1%} of the validation "
-    "episodes or more (the paper's 200)"
+    f"chosen by validation SNTIS among policies with an effective sample size of {CHOOSING.least_ess} of the "
+    "validation episodes or more (the paper's 200)"
 )
-UNQUALIFIED = (
-    "no policy has that effective sample size; chosen among all by validation SNTIS, which the paper's protocol would "
-    "not do, and therefore not judged: "
-)
+NONE = "none"
 ABLATION = next(table for table in SEPSIS if table.label == "tab:sepsis_noess_result")
 LEARNERS = (*(NAMES[name] for name in ("poela", "pomu", "pocrm", "bcq", "pql")), NO_PENALTY)
 
@@ -39,7 +37,7 @@ LEARNERS = (*(NAMES[name] for name in ("poela", "pomu", "pocrm", "bcq", "pql")),
 def published_tables(examiner: Examiner, command: str) -> Iterator[ResultTable]:
     """Final policies and best checkpoints under one behavior model, beside the paper's."""
     for paper in SEPSIS:
-        if paper.behavior != examiner.own.task.behavior or paper is ABLATION:
+        if paper.behavior != examiner.source.task.behavior or paper is ABLATION:
             continue
         chosen = examiner.chosen(paper.protocol)
         examined = [examiner.examined(item, name, paper.protocol, least) for name, item, least in chosen]
@@ -51,42 +49,44 @@ def published_tables(examiner: Examiner, command: str) -> Iterator[ResultTable]:
 def ablation_tables(examiner: Examiner, command: str) -> Iterator[ResultTable]:
     """The same choices without a least effective sample size: beside the paper's, and in both protocols."""
     found = {
-        (protocol, limited): _chosen(examiner, selection)
-        for limited, selections in ((False, UNLIMITED), (True, PROTOCOLS))
-        for protocol, selection in selections.items()
+        (protocol, least): _chosen(examiner, protocol, choosing)
+        for least, choosing in ((NONE, UNLIMITED), (CHOOSING.least_ess, CHOOSING))
+        for protocol in choosing.selections
     }
     notes = ("no least effective sample size", *NOTES, WEIGHTED_BY["kNN"])
-    yield _beside(ABLATION, found[ABLATION.protocol, False], notes, command)
+    yield _beside(ABLATION, found[ABLATION.protocol, NONE], notes, command)
     rows: list[dict[str, Cell]] = [
         {
             "protocol": protocol,
-            "least ESS": f"{LEAST_ESS:.1%}" if limited else "none",
+            "least ESS": least,
             "learner": item.learner,
-            "SNTIS": item.estimate.value,
-            "lower bound": item.estimate.low,
-            "upper bound": item.estimate.high,
-            "ESS": item.estimate.ess,
-            "verdict": item.estimate.verdict,
-            "true value": item.truth.value,
-            "its error": item.truth.standard_error,
+            **item.cells(),
             "SNTIS - truth": item.estimate.value - item.truth.value,
             "chosen": item.chosen,
         }
-        for (protocol, limited), examined in found.items()
+        for (protocol, least), examined in found.items()
         for item in examined
     ]
-    yield ResultTable("Sepsis, behavior by kNN: with and without a least effective sample size", rows, command)
+    none = "" if any(row["least ESS"] != NONE for row in rows) else f"no policy of any learner has {CHOOSING.least_ess}"
+    title = "Sepsis, behavior by kNN: with and without a least effective sample size"
+    yield ResultTable(title, rows, command, (none,) if none else ())
 
 
-def _chosen(examiner: Examiner, selection: Selection) -> list[Examined]:
-    chosen = {name: examiner.own.chosen(items, selection) for name, items in examiner.own.own.items()}
-    return [examiner.examined(item, name, selection.checkpoints) for name, item in chosen.items() if item is not None]
+def _chosen(examiner: Examiner, protocol: str, choosing: Choosing) -> list[Examined]:
+    found = {
+        name: examiner.source.chosen(items, protocol, choosing) for name, items in examiner.source.by_learner.items()
+    }
+    return [
+        examiner.examined(item, name, protocol)
+        for name, (item, least) in found.items()
+        if item is not None and least != ANY
+    ]
 
 
 def delta_tables(examiner: Examiner, out: Path, command: str) -> Iterator[ResultTable]:
     """POELA by its radius: on training and test logs and in truth; on validation logs."""
-    chosen = {radius: examiner.own.chosen_or_any(_with_radius(examiner, radius), "best") for radius in RADII}
-    train, _, _ = examiner.own.task.weighted_logs(examiner.own.size)
+    chosen = {radius: examiner.source.chosen(_with_radius(examiner, radius), "best") for radius in RADII}
+    train, _, _ = examiner.source.task.weighted_logs(examiner.source.size)
     numbers = [
         number
         for radius, (item, least) in chosen.items()
@@ -94,8 +94,8 @@ def delta_tables(examiner: Examiner, out: Path, command: str) -> Iterator[Result
         for number in _by_radius(examiner, item, radius, train, least)
     ]
     _delta_figures(numbers, out)
-    unqualified = [f"{radius:.1f}" for radius, (item, least) in chosen.items() if item is not None and least == ANY]
-    about = ("best checkpoints", CHOSEN_BY, *_marked(unqualified), *NOTES, WEIGHTED_BY["kNN"])
+    any_size = [f"{radius:.1f}" for radius, (item, least) in chosen.items() if item is not None and least == ANY]
+    about = ("best checkpoints", CHOSEN_BY, *unqualified(any_size), *NOTES, WEIGHTED_BY["kNN"])
     yield ResultTable(DELTA_STUDY.title, compared(DELTA_STUDY, numbers), command, about)
     rows = [_by_penalty(examiner, radius, penalty) for radius in RADII for penalty in PENALTIES]
     notes = (
@@ -107,9 +107,9 @@ def delta_tables(examiner: Examiner, out: Path, command: str) -> Iterator[Result
 
 
 def _by_penalty(examiner: Examiner, radius: float, penalty: float) -> dict[str, Cell]:
-    own = examiner.own
-    items = [i for i in _with_radius(examiner, radius) if own.candidate(i).settings["variance_penalty"] == penalty]
-    chosen = own.chosen(items, UNLIMITED["best"])
+    source = examiner.source
+    items = [i for i in _with_radius(examiner, radius) if source.candidate(i).settings["variance_penalty"] == penalty]
+    chosen, _ = source.chosen(items, "best", UNLIMITED)
     if chosen is None:
         return {}
     return {
@@ -119,13 +119,14 @@ def _by_penalty(examiner: Examiner, radius: float, penalty: float) -> dict[str, 
         "± SNTIS": chosen.metrics["sntis_error"],
         "ESS": chosen.metrics["ess"],
         "largest ESS": max(item.metrics["ess"] or 0.0 for item in items),
-        "chosen": own.study.name_of(chosen),
+        "chosen": source.study.name_of(chosen),
     }
 
 
 def _with_radius(examiner: Examiner, radius: float) -> list[Scored]:
-    own = examiner.own
-    return [item for item in own.own.get("POELA", []) if own.candidate(item).settings["radius"] == radius]
+    source = examiner.source
+    own = source.by_learner.get("POELA", [])
+    return [item for item in own if source.candidate(item).settings["radius"] == radius]
 
 
 def _by_radius(examiner: Examiner, item: Scored, radius: float, train: Trajectories, least: str) -> Iterator[Number]:
@@ -133,7 +134,7 @@ def _by_radius(examiner: Examiner, item: Scored, radius: float, train: Trajector
     learned = evaluate(examiner.policy(item), train, interval=None)
     tested = examiner.examined(item, name, "best")
     for where, estimate in (("training", learned), ("test", tested.estimate)):
-        yield Number(name, "", f"{where} SNTIS", estimate.value, None if least == ANY else estimate.standard_error)
+        yield Number(name, "", f"{where} SNTIS", estimate.value, estimate.standard_error, judged=least != ANY)
         yield Number(name, "", f"{where} ESS", estimate.ess)
     for quantity, metric in (("validation SNTIS", "sntis"), ("validation ESS", "ess")):
         yield Number(name, "", quantity, item.metrics[metric] or 0.0)
@@ -161,9 +162,9 @@ def _delta_figures(numbers: Sequence[Number], out: Path) -> None:
 
 def trade_off_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
     """Value against effective sample size on the validation logs: the best checkpoint of every run."""
-    own, on_frontier = examiner.own, _frontier(examiner)
+    source, on_frontier = examiner.source, _frontier(examiner)
     best: dict[str, Scored] = {}
-    for item in own.study.scored:
+    for item in source.study.scored:
         value = item.metrics["sntis"]
         before = best.get(item.run_id)
         if value is not None and (before is None or value > (before.metrics["sntis"] or 0.0)):
@@ -171,17 +172,17 @@ def trade_off_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
     rows: list[dict[str, Cell]] = [
         {
             "learner": name,
-            "chosen": own.study.name_of(item),
+            "chosen": source.study.name_of(item),
             "ESS": item.metrics["ess"],
             "SNTIS": item.metrics["sntis"],
             "on the frontier": (item.run_id, item.number) in on_frontier,
         }
-        for name, items in own.own.items()
+        for name, items in source.by_learner.items()
         if name != NO_PENALTY
         for item in items
         if best.get(item.run_id) == item
     ]
-    mean = own.study.document["logging_policy"]["value"]
+    mean = source.study.document["logging_policy"]["value"]
     clouds = {str(name): _column(rows, name, "ESS", "SNTIS") for name in dict.fromkeys(row["learner"] for row in rows)}
     cloud_figure(out / "sepsis-trade-off", clouds, x="effective sample size", y="validation SNTIS", line=mean)
     notes = (f"validation logs; the mean logged return there is {mean:.2f}", *NOTES[:1])
@@ -195,11 +196,11 @@ def _column(rows: Sequence[dict[str, Cell]], learner: Cell, *names: str) -> tupl
 
 def _frontier(examiner: Examiner) -> set[tuple[str, int]]:
     """The checkpoints that no other of the study beats in both."""
-    kept = {(row["run"], row["step"]) for row in examiner.own.study.frontier().to_pylist()}
+    kept = {(row["run"], row["step"]) for row in examiner.source.study.frontier().to_pylist()}
     return {
         (item.run_id, item.number)
-        for item in examiner.own.study.scored
-        if (item.run_id, examiner.own.study.runs[item.run_id]["checkpoints"][item.number]["step"]) in kept
+        for item in examiner.source.study.scored
+        if (item.run_id, examiner.source.study.runs[item.run_id]["checkpoints"][item.number]["step"]) in kept
     }
 
 
@@ -207,10 +208,6 @@ def _beside(paper: PublishedTable, examined: Sequence[Examined], notes: tuple[st
     missing = [name for name in LEARNERS if name not in {item.learner for item in examined}]
     if missing:
         notes = (f"no policy with any weight: {', '.join(missing)}", *notes)
-    notes = (*_marked([item.learner for item in examined if item.least_ess == ANY]), *notes)
+    notes = (*unqualified([item.learner for item in examined if item.least_ess == ANY]), *notes)
     rows = compared(paper, [number for item in examined for number in item.numbers()])
     return ResultTable(paper.title, rows, command, notes)
-
-
-def _marked(unqualified: Sequence[str]) -> tuple[str, ...]:
-    return (f"{UNQUALIFIED}{', '.join(unqualified)}",) if unqualified else ()

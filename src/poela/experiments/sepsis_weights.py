@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from poela.experiments.chosen_policies import ANY
 from poela.experiments.comparison import compared
 from poela.experiments.published.records import NO_PENALTY, Number
 from poela.experiments.published.tumor import WEIGHT, WEIGHTS
 from poela.experiments.results import ResultTable
 from poela.experiments.sepsis_policies import Examiner
-from poela.experiments.sepsis_studies import ANY
 from poela.experiments.tumor_weights import normalised_weights
 
 CONTEXTS = "sepsis"  # as the paper's table of both tasks has them
@@ -15,7 +15,7 @@ CONTEXTS = "sepsis"  # as the paper's table of both tasks has them
 
 def weight_table(examiner: Examiner, command: str) -> ResultTable:
     """The share of the weights of training episodes that end in death, under each chosen final policy."""
-    train, _, _ = examiner.own.task.weighted_logs(examiner.own.size)
+    train, _, _ = examiner.source.task.weighted_logs(examiner.source.size)
     died = train.returns() == 0
     own = [chosen for chosen in examiner.chosen("final") if chosen[0] != NO_PENALTY]
 

@@ -18,6 +18,9 @@ from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.trajectories import ActionName, Trajectories
 
 Seed = int | tuple[int, ...]
+# Joined to a seed by roll-outs that find out true values. Parts of logs are numbered from 0 in the same place, so this
+# is a number that none of them has: the truth never meets the patients that a policy was learned or chosen by.
+ROLL_OUTS = 2**31
 
 ENVIRONMENT, ACTIONS = 0, 1
 SMALLEST_UNIFORM = 2.0**-54
