@@ -1,6 +1,7 @@
 """Paper beside ours: the rows, the page, and that the committed page is the one the stored results give."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,9 +10,9 @@ import pytest
 from poela.experiments.comparison import AGREES, compared
 from poela.experiments.figures import comparison_figure
 from poela.experiments.published.counterexamples import COUNTEREXAMPLES, SAMPLES
-from poela.experiments.published.records import Number
+from poela.experiments.published.records import Number, PublishedTable
 from poela.experiments.published.sepsis import SEPSIS
-from poela.experiments.published.tumor import EXCESS, TUMOR, VALUE
+from poela.experiments.published.tumor import EXCESS, TUMOR, VALUE, WEIGHT, WEIGHTS
 from poela.experiments.reproduction import reproduction_page, stored_comparisons
 from poela.experiments.results import Cell, Report, ResultTable
 
@@ -121,10 +122,48 @@ def test_order_of_the_learners_data_set_by_data_set(results: Path) -> None:
     """By hand: the differences -1, 8, 8 have mean 5 and a standard error of √27 / √3 = 3."""
     page = reproduction_page(results)
     assert "| non-Markov | true value | PO-CRM | +18.60 | +5.00 ± 3.00 | +1.7 | 2 of 3 | open |" in page
-    assert (
-        "POELA is clearly above PO-CRM in 0 of 1 rows, clearly below in 0; data set by data set it is above in 2 of 3"
-        in page
+    assert "POELA is above PO-CRM in 2 of 3." in page
+
+
+def stored(results: Path, name: str, table: PublishedTable, *numbers: Number) -> str:
+    """The page, once these numbers have been stored as the only table of an experiment."""
+    Report(name, (ResultTable(name, compared(table, numbers), "poela"),)).write(results)
+    return reproduction_page(results)
+
+
+def test_page_says_why_nothing_is_judged(tmp_path: Path) -> None:
+    sntis, ess = Number("POELA", "", "SNTIS", 60.0, 5.0, judged=False), Number("POELA", "", "ESS", 7.0)
+    clinicians = Number("clinicians", "", "SNTIS", 81.0, 1.0)
+    of_protocol = "1 of policies that the paper's protocol would not choose (see the notes)"
+    neither = "1 without an error of ours and of the paper's"
+    page = stored(tmp_path, "sepsis", SEPSIS[0], sntis, ess)
+    assert f"Nothing can be judged: {of_protocol}; {neither}." in page
+    page = stored(tmp_path, "sepsis", SEPSIS[0], sntis, ess, clinicians)
+    assert f"Agree: clinicians, SNTIS.\nNot judged: {of_protocol}; {neither}." in page
+    months, poela = Number("9 months", "Markov", VALUE, 67.0, 0.1), Number("POELA", "Markov", VALUE, 90.0)
+    page = stored(tmp_path, "tumor", TUMOR[0], months, poela)
+    assert "Nothing can be judged: 1 without an error of the paper's; 1 without an error of ours." in page
+
+
+def test_a_number_in_two_stored_tables_counts_once(tmp_path: Path) -> None:
+    stored(tmp_path, "a", TUMOR[0], Number("POELA", "Markov", VALUE, 90.0, 1.0))
+    page = stored(
+        tmp_path,
+        "b",
+        TUMOR[0],
+        Number("POELA", "Markov", VALUE, 10.0, 1.0),
+        Number("POELA", "non-Markov", VALUE, 10.0, 1.0),
     )
+    assert f"(`{TUMOR[0].label}`) | 22 | 2 | 1 | 1 | 0 |" in page
+
+
+def test_experiment_of_a_file_with_and_without_a_number(tmp_path: Path) -> None:
+    page = stored(tmp_path, "tumor-weights", WEIGHTS[1], Number("POELA", "Markov", WEIGHT, 0.1, 0.01))
+    (comparison,) = stored_comparisons(tmp_path)
+    assert (comparison.file, comparison.experiment) == ("tumor-weights.parquet", "tumor-weights")
+    assert "[tumor-weights](results/tumor-weights.md)" in page
+    assert "[findings](deviations.md#tumor)" in page
+    assert replace(comparison, file="tumor-weights-12.parquet").experiment == "tumor-weights"
 
 
 def test_every_comparison_has_a_picture_that_the_page_shows(results: Path) -> None:

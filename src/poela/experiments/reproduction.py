@@ -6,6 +6,8 @@ It is made from the files of finished experiments alone:
 """
 
 import argparse
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +17,7 @@ from typing import Any
 from poela.core.storage import atomic_file
 from poela.experiments.comparison import AGREES, COLUMNS, STANDARD_ERRORS
 from poela.experiments.published.counterexamples import COUNTEREXAMPLES
+from poela.experiments.published.records import BOUND_IN_ERRORS
 from poela.experiments.published.tables import PUBLISHED
 from poela.experiments.published_order import order_section, orders
 from poela.experiments.results import ResultTable, shown
@@ -25,10 +28,21 @@ HEAD = f"""# The paper, reproduced
 Made from the files in [results](results) by `python -m poela.experiments.reproduction`; do not edit by hand.
 
 Every number of ours stands beside the paper's. Two numbers agree when they lie within {STANDARD_ERRORS:g} standard
-errors of their difference, and nothing is said where we have no standard error. A number that does not reproduce is a
-finding: nothing was tuned on the truth. Where our methods differ from the paper's or from its authors' code is listed
-in [deviations](deviations.md).
+errors of their difference. Where the paper prints 5% and 95% bounds in place of an error, its standard error is their
+distance divided by {2 * BOUND_IN_ERRORS:g}; where one of the two numbers has no error nothing is judged, and counts
+agree where they are equal. A number that does not reproduce is a finding: policies are chosen by their estimates on
+validation logs, never by their truth. What was decided after truths of other logs had been seen is listed under
+"Disclosed" in [deviations](deviations.md#disclosed), as is where our methods differ from the paper's or from its
+authors' code.
 """
+# Where deviations.md says what was found in an experiment, and why.
+FINDINGS = {
+    "tumor": "tumor",
+    "tumor-weights": "tumor",
+    "sepsis": "sepsis",
+    "cartpole": "cartpole",
+    "counterexamples": "counter-examples",
+}
 
 Row = dict[str, Any]
 
@@ -51,7 +65,7 @@ class StoredComparison:
     @property
     def experiment(self) -> str:
         """The name of the experiment that it belongs to."""
-        return self.file.removesuffix(".parquet").rsplit("-", 1)[0]
+        return re.sub(r"(-\d+)?\.parquet$", "", self.file)
 
 
 def judged(rows: Sequence[Row], verdict: str) -> list[Row]:
@@ -152,10 +166,19 @@ def _summary(comparisons: Sequence[StoredComparison]) -> Iterator[str]:
         if label not in by_label:
             yield f"| {name} | {len(paper.numbers)} | none: no stored result | | | |"
             continue
-        agree, differ, open_ = (judged(by_label[label], verdict) for verdict in ("yes", "no", ""))
+        rows = _each_once(by_label[label])
+        agree, differ, open_ = (judged(rows, verdict) for verdict in ("yes", "no", ""))
         both = len(agree) + len(differ) + len(open_)
         yield f"| {name} | {len(paper.numbers)} | {both} | {len(agree)} | {len(differ)} | {len(open_)} |"
     yield ""
+
+
+def _each_once(rows: Sequence[Row]) -> list[Row]:
+    """The first row of each number, where two stored tables have it."""
+    found: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        found.setdefault((row["contexts"], row["learner"], row["quantity"]), row)
+    return list(found.values())
 
 
 def _section(comparison: StoredComparison, results: Path) -> str:
@@ -170,15 +193,22 @@ def _section(comparison: StoredComparison, results: Path) -> str:
         lines.append(f"| {' | '.join([*cells, row[AGREES]])} |")
     name, picture = comparison.experiment, comparison.file.removesuffix(".parquet")
     lines += ["", *(f"{note}.  " for note in comparison.notes)]
-    lines += [f"Command: `{comparison.command}`. All tables of this experiment: [{name}](results/{name}.md)."]
+    lines += [
+        f"Command: `{comparison.command}`. All tables of this experiment: [{name}](results/{name}.md).{_why(name)}"
+    ]
     pictures = dict.fromkeys(file for file in (picture, name) if (results / f"{file}.svg").exists())
     for file in pictures:
         lines += ["", f"![{comparison.title}](results/{file}.svg)"]
     return "\n".join([*lines, ""])
 
 
+def _why(experiment: str) -> str:
+    place = FINDINGS.get(experiment)
+    return f" What was found, and why: [findings](deviations.md#{place})." if place else ""
+
+
 def _with_error(value: float | None, error: float | None) -> str:
-    if error is not None:
+    if error:  # neither missing nor that of a count
         return f"{shown(value)} ± {shown(error)}"
     return f"{value:g}" if value is not None and value.is_integer() else shown(value)
 
@@ -193,8 +223,18 @@ def _words(comparison: StoredComparison) -> Iterator[str]:
         yield f"Agree: {'; '.join(_named(row) for row in agree)}."
     if differ:
         yield f"Do not agree: {'; '.join(f'{_named(row)} ({_apart(row)})' for row in differ)}."
-    if not agree and not differ:
-        yield "Nothing can be judged: our numbers have no standard errors."
+    unjudged = Counter(_reason(row) for row in judged(comparison.rows, ""))
+    if unjudged:
+        start = "Not judged" if agree or differ else "Nothing can be judged"
+        yield f"{start}: {'; '.join(f'{count} {reason}' for reason, count in unjudged.items())}."
+
+
+def _reason(row: Row) -> str:
+    """Why nothing is said of a number that the paper has too."""
+    missing = [whose for whose, name in (("ours", "± ours"), ("the paper's", "± paper")) if row[name] is None]
+    if missing:
+        return f"without an error of {' and of '.join(missing)}"
+    return "of policies that the paper's protocol would not choose (see the notes)"
 
 
 def _named(row: Row) -> str:
