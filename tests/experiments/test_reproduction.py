@@ -1,5 +1,6 @@
 """Paper beside ours: the rows, the page, and that the committed page is the one the stored results give."""
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from poela.experiments.published.counterexamples import COUNTEREXAMPLES, SAMPLES
 from poela.experiments.published.records import Number, PublishedTable
 from poela.experiments.published.sepsis import SEPSIS
 from poela.experiments.published.tumor import EXCESS, TUMOR, VALUE, WEIGHT, WEIGHTS
-from poela.experiments.reproduction import reproduction_page, stored_comparisons
+from poela.experiments.reproduction import FINDINGS, HEAD, reproduction_page, stored_comparisons
 from poela.experiments.results import Cell, Report, ResultTable
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -135,14 +136,14 @@ def test_page_says_why_nothing_is_judged(tmp_path: Path) -> None:
     sntis, ess = Number("POELA", "", "SNTIS", 60.0, 5.0, judged=False), Number("POELA", "", "ESS", 7.0)
     clinicians = Number("clinicians", "", "SNTIS", 81.0, 1.0)
     of_protocol = "1 of policies that the paper's protocol would not choose (see the notes)"
-    neither = "1 without an error of ours and of the paper's"
+    neither = "1 without an error (ours and the paper's)"
     page = stored(tmp_path, "sepsis", SEPSIS[0], sntis, ess)
     assert f"Nothing can be judged: {of_protocol}; {neither}." in page
     page = stored(tmp_path, "sepsis", SEPSIS[0], sntis, ess, clinicians)
     assert f"Agree: clinicians, SNTIS.\nNot judged: {of_protocol}; {neither}." in page
     months, poela = Number("9 months", "Markov", VALUE, 67.0, 0.1), Number("POELA", "Markov", VALUE, 90.0)
     page = stored(tmp_path, "tumor", TUMOR[0], months, poela)
-    assert "Nothing can be judged: 1 without an error of the paper's; 1 without an error of ours." in page
+    assert "Nothing can be judged: 1 without an error (the paper's); 1 without an error (ours)." in page
 
 
 def test_a_number_in_two_stored_tables_counts_once(tmp_path: Path) -> None:
@@ -181,6 +182,13 @@ def test_pictures_are_left_out_without_matplotlib(tmp_path: Path, monkeypatch: p
     rows = compared(TUMOR[0], [Number("POELA", "non-Markov", VALUE, 95.0, 1.0)])
     Report("tumor", (ResultTable("Tumor", rows, "poela reproduce tumor"),)).write(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"tumor.md", "tumor.parquet"}
+
+
+def test_places_that_the_page_points_to_exist() -> None:
+    titles = re.findall("^#+ (.+)$", (DOCS / "deviations.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    anchors = {re.sub("[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
+    assert {*FINDINGS.values(), *re.findall(r"deviations\.md#([\w-]+)", HEAD)} <= anchors
+    assert "deviations.md#disclosed" in HEAD
 
 
 def test_committed_page_is_that_of_the_stored_results() -> None:

@@ -29,10 +29,12 @@ Made from the files in [results](results) by `python -m poela.experiments.reprod
 
 Every number of ours stands beside the paper's. Two numbers agree when they lie within {STANDARD_ERRORS:g} standard
 errors of their difference. Where the paper prints 5% and 95% bounds in place of an error, its standard error is their
-distance divided by {2 * BOUND_IN_ERRORS:g}; where one of the two numbers has no error nothing is judged, and counts
-agree where they are equal. A number that does not reproduce is a finding: policies are chosen by their estimates on
-validation logs, never by their truth. What was decided after truths of other logs had been seen is listed under
-"Disclosed" in [deviations](deviations.md#disclosed), as is where our methods differ from the paper's or from its
+distance divided by {2 * BOUND_IN_ERRORS:g}, as for a normal estimate. Where one of the two numbers has no error,
+nothing is judged; counts agree where they are equal.
+
+A number that does not reproduce is a finding. Policies are chosen by their estimates on validation logs, never by their
+truth; what was decided after truths of other logs had been seen is listed under "Disclosed" in
+[deviations](deviations.md#disclosed). The same page lists where our methods differ from the paper's or from its
 authors' code.
 """
 # Where deviations.md says what was found in an experiment, and why.
@@ -233,7 +235,7 @@ def _reason(row: Row) -> str:
     """Why nothing is said of a number that the paper has too."""
     missing = [whose for whose, name in (("ours", "± ours"), ("the paper's", "± paper")) if row[name] is None]
     if missing:
-        return f"without an error of {' and of '.join(missing)}"
+        return f"without an error ({' and '.join(missing)})"
     return "of policies that the paper's protocol would not choose (see the notes)"
 
 
