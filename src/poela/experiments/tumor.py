@@ -55,6 +55,7 @@ def comparison_rows(paper: PublishedTable, outcomes: Sequence[Outcome]) -> list[
         for row in rows:
             given = AUTHORS_CODE.find(str(row["learner"]), str(row["quantity"]), str(row["contexts"]))
             row["authors' code"] = None if given is None else given.value
+            row["± authors' code"] = None if given is None else given.error
     return rows
 
 
