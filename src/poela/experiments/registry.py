@@ -27,7 +27,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         "poela.experiments.value_learners:value_learners", "BCQ, PQL, CQL and FittedQ's path on tumor logs"
     ),
     "sepsis": Experiment(
-        "poela.experiments.sepsis:sepsis", "learners on simulated sepsis logs, beside the truth: six tables and figures"
+        "poela.experiments.sepsis:sepsis",
+        "learners on simulated sepsis logs, beside the truth: the paper's tables and figures",
     ),
     "cartpole": Experiment("poela.experiments.cartpole:cartpole", "five learners on CartPole logs: four tables"),
     "counterexamples": Experiment(

@@ -1,5 +1,6 @@
 """The paper's sepsis tables: final policies, best checkpoints, least effective sample sizes, radii, the trade-off."""
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -137,7 +138,8 @@ def _by_radius(examiner: Examiner, item: Scored, radius: float, train: Trajector
         yield Number(name, "", f"{where} SNTIS", estimate.value, estimate.standard_error, judged=least != ANY)
         yield Number(name, "", f"{where} ESS", estimate.ess)
     for quantity, metric in (("validation SNTIS", "sntis"), ("validation ESS", "ess")):
-        yield Number(name, "", quantity, item.metrics[metric] or 0.0)
+        if (value := item.metrics[metric]) is not None:
+            yield Number(name, "", quantity, value)
     yield Number(name, "", "true value", tested.truth.value, tested.truth.standard_error)
 
 
@@ -167,7 +169,7 @@ def trade_off_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
     for item in source.study.scored:
         value = item.metrics["sntis"]
         before = best.get(item.run_id)
-        if value is not None and (before is None or value > (before.metrics["sntis"] or 0.0)):
+        if value is not None and (before is None or value > (before.metrics["sntis"] or -math.inf)):
             best[item.run_id] = item
     rows: list[dict[str, Cell]] = [
         {

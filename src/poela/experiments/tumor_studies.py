@@ -194,13 +194,15 @@ def chosen_by(study: Study, learner: str, selection: Selection) -> Scored | None
 
 def _outcome(study: Study, learner: str, task: TumorTask, size: Size, chosen: Scored) -> Outcome:
     policy: Any = load_object(study.store.policy(chosen.run_id, chosen.number))
+    sntis = chosen.metrics["sntis"]
+    assert sntis is not None  # it was chosen by it
     truth = true_value(policy, task.simulator, size.roll_outs, seed=task.data_set)
     return Outcome(
         learner=learner,
         task=task,
         protocol="",
         candidate=study.name_of(chosen),
-        sntis=normalised(chosen.metrics["sntis"] or 0.0),
+        sntis=normalised(sntis),
         ess=chosen.metrics["ess"] or 0.0,
         truth=normalised(truth.value),
         truth_error=normalised(truth.standard_error) - normalised(0.0),
