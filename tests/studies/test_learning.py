@@ -160,6 +160,32 @@ def test_with_logged_propensities_a_named_model_serves_rules_at_new_contexts(
     assert (taken != (bare.policy.probabilities(contexts) > 0)).any()
 
 
+def test_estimated_propensities_are_kept_when_a_study_goes_on(
+    tiny_logs: Trajectories, tiny_candidates: list[Candidate], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare, out = tiny_logs.with_propensities(None), tmp_path / "study"
+    settings: dict[str, Any] = {"candidates": tiny_candidates, "backend": "inline", "out": out, "resume": True}
+    whole = poela.learn(bare, **settings, restarts=2)
+    table, choice = (out / "table.parquet").read_bytes(), (out / "choice.json").read_bytes()
+    for run in list(whole.runs)[::2]:
+        (out / "runs" / f"{run}.json").unlink()
+
+    def again(*_: Any) -> None:
+        raise AssertionError("the logging policy is estimated twice")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("poela.studies.logging_policy.logging_policy", again)
+        poela.learn(bare, **settings, restarts=2)
+        with pytest.raises(AssertionError, match="estimated twice"):
+            poela.learn(bare, **settings, restarts=2, behavior="multinomial")
+    assert ((out / "table.parquet").read_bytes(), (out / "choice.json").read_bytes()) == (table, choice)
+    other = bare.take(np.arange(bare.n_episodes)[::-1])
+    with pytest.raises(InputError, match="logs are not those that this study began with"):
+        poela.learn(other, **settings, restarts=2)
+    poela.learn(bare, **settings, restarts=2)
+    assert (out / "table.parquet").read_bytes() == table
+
+
 def test_a_second_look_at_the_test_episodes_is_recorded(tiny_study: Run, tmp_path: Path) -> None:
     out = tmp_path / "study"
     first = tiny_study(out=out, selection=Selection("sntis", "final"))

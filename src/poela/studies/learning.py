@@ -25,8 +25,8 @@ from poela.studies.budget import seconds_of
 from poela.studies.candidates import Candidate
 from poela.studies.defaults import default_candidates
 from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
-from poela.studies.logging_policy import LoggingPolicy, logging_policy, model_of_logging_policy
-from poela.studies.material import Material, write_behavior, write_material
+from poela.studies.logging_policy import LoggingPolicy, keep, kept_logging_policy, model_of_logging_policy
+from poela.studies.material import Material, write_material
 from poela.studies.radii import with_numeric_radii
 from poela.studies.roles import StudyData, logging_value, write_episodes
 from poela.studies.runs import Task, versions
@@ -116,11 +116,12 @@ def learn(
     if jobs is not None and jobs < 1:
         raise InputError(f"jobs is {jobs}: at least 1 process is needed")
     execution = Execution(backend, jobs, seconds_of(budget), address, track)
-    given = _given(logs, validation, test, settings, layout)
+    parts = _parts(logs, validation, test, settings, layout)
     store = Store(tempfile.mkdtemp(prefix="poela-") if out is None else Path(out))
     with store.locked():
         if store.exists and not resume:
             raise InputError(f"{store.directory} already holds a study: add --resume to continue it, or choose another")
+        given = kept_logging_policy(store.directory, parts, settings.behavior, settings.seed)
         study = _carry_out(store, settings, given, layout or LogLayout(), execution)
     if out is None:
         weakref.finalize(study, shutil.rmtree, study.directory, ignore_errors=True)
@@ -140,8 +141,7 @@ def _carry_out(
     document = _document(settings, data, given, layout)
     if earlier is not None:
         _check_resumable(earlier, settings, document)
-    if given.model is not None:
-        write_behavior(store.directory / "behavior", given.model)
+    keep(store.directory, given)
     write_episodes(store, data)
     store.write_document(document)
     study = Study(store)
@@ -153,26 +153,23 @@ def _carry_out(
     return study
 
 
-def _given(
+def _parts(
     logs: Logs, validation: Logs | None, test: Logs | None, settings: StudySettings, layout: LogLayout | None
-) -> LoggingPolicy:
-    """The three parts of the logs, with propensities."""
+) -> tuple[Trajectories | None, ...]:
+    """The three parts of the logs."""
     first = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=layout, for_learning=True)
     fixed = (layout or LogLayout()).fixed(first)
 
     def read(other: Logs | None) -> Trajectories | None:
         return other if other is None or isinstance(other, Trajectories) else read_logs(other, layout=fixed)
 
-    parts: tuple[Trajectories | None, ...]
     if validation is not None:
-        parts = (first, read(validation), read(test))
-    elif test is not None:
+        return first, read(validation), read(test)
+    if test is not None:
         train_share, validation_share, _ = settings.shares
         total = train_share + validation_share
-        parts = (*first.split((train_share / total, validation_share / total), seed=settings.seed), read(test))
-    else:
-        parts = first.split(settings.shares, seed=settings.seed)
-    return logging_policy(parts, settings.behavior, settings.seed)
+        return (*first.split((train_share / total, validation_share / total), seed=settings.seed), read(test))
+    return first.split(settings.shares, seed=settings.seed)
 
 
 def _document(settings: StudySettings, data: StudyData, given: LoggingPolicy, layout: LogLayout) -> dict[str, Any]:

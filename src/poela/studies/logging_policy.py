@@ -1,7 +1,9 @@
 """Who made the logs: propensities as logged, or estimated on the training episodes alone."""
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,14 @@ from poela.behavior.annotation import FLOOR, Annotation, annotation
 from poela.behavior.registry import BEHAVIORS, behavior_class
 from poela.core.errors import InputError
 from poela.core.policy import Policy
+from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.trajectories import Trajectories
+from poela.studies.material import data_hash, read_behavior, write_behavior
+from poela.studies.runs import versions
 
 AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
 HELD_OUT = 0.25
+KEPT, KEPT_FORMAT = "propensities", "poela-propensities"
 ESTIMATED = "the propensities are estimates: the interval takes them for known"
 
 
@@ -25,6 +31,7 @@ class LoggingPolicy:
     model: Policy | None
     note: str
     reason: str = ""  # what a verdict must mention
+    basis: str = ""  # a hash of what estimates were made of
 
     @property
     def estimated(self) -> bool:
@@ -59,6 +66,41 @@ def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: 
     reports = [crossed, *(None if part is None else model.annotation(part) for part in parts[1:])]
     annotated = tuple(None if report is None else report.trajectories for report in reports)
     return LoggingPolicy(annotated, model, _note(name, likelihoods, crossed), ESTIMATED)
+
+
+def kept_logging_policy(
+    directory: Path, parts: tuple[Trajectories | None, ...], behavior: str, seed: int
+) -> LoggingPolicy:
+    """As `logging_policy`; estimates that the study in this directory has made of the same logs are read from there."""
+    basis = _basis(parts, behavior, seed)
+    if (directory / KEPT).exists():
+        stored, _ = load_stored(directory / KEPT, file_format=KEPT_FORMAT, version=1)
+        if stored.settings["basis"] == basis:
+            annotated = tuple(
+                None if part is None else part.with_propensities(stored.arrays[str(place)])
+                for place, part in enumerate(parts)
+            )
+            return LoggingPolicy(
+                annotated, read_behavior(directory / "behavior"), stored.settings["note"], ESTIMATED, basis
+            )
+    return replace(logging_policy(parts, behavior, seed), basis=basis)
+
+
+def keep(directory: Path, given: LoggingPolicy) -> None:
+    """Write the model, where there is one, and estimated propensities for `kept_logging_policy`."""
+    if given.model is not None:
+        write_behavior(directory / "behavior", given.model)
+    if given.estimated:
+        arrays = {
+            str(place): np.asarray(part.propensities) for place, part in enumerate(given.parts) if part is not None
+        }
+        stored = Stored("propensities", {"basis": given.basis, "note": given.note}, arrays)
+        save_stored(directory / KEPT, stored, file_format=KEPT_FORMAT, version=1, notes={})
+
+
+def _basis(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> str:
+    hashes = [None if part is None else data_hash(part) for part in parts]
+    return hashlib.sha256(repr((hashes, behavior, seed, versions())).encode()).hexdigest()
 
 
 def best_behavior(train: Trajectories, seed: int) -> tuple[str, Mapping[str, float]]:
