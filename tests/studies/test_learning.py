@@ -141,7 +141,20 @@ def test_where_nothing_qualifies_the_logging_policy_is_kept(
     assert "effective sample size of 1000" in study.choice.reason
     assert study.policy.along(tiny_logs).shape == (tiny_logs.n_steps, 2)
     assert json.loads((tmp_path / "study" / "choice.json").read_text())["policy"] == LOGGING_POLICY
-    assert study.estimate.ess > 5
+    assert not (tmp_path / "study" / "policy").exists()  # nothing to act by: a model of it can be worse
+    assert study.result is not None
+    assert study.estimate.value == study.result["logging_policy_on_test"]["value"]
+    assert study.estimate.ess == study.estimate.n_episodes == 12
+    later = evaluate_study(study, tiny_logs.with_propensities(None))
+    assert later.estimate.value == tiny_logs.returns().mean()
+
+
+def test_a_policy_that_is_no_longer_chosen_does_not_stay(tiny_study: Run, tmp_path: Path) -> None:
+    out = tmp_path / "study"
+    tiny_study(out=out, selection=Selection("sntis", "final"))
+    assert (out / "policy").exists()
+    tiny_study(out=out, selection=Selection("sntis", "final", min_ess=1000), resume=True)
+    assert not (out / "policy").exists()
 
 
 def test_with_logged_propensities_a_named_model_serves_rules_at_new_contexts(
@@ -230,7 +243,8 @@ def test_logs_without_propensities_are_annotated_and_it_is_said(
     tiny_study: Run, tiny_logs: Trajectories, tiny_candidates: list[Candidate], tmp_path: Path
 ) -> None:
     bare = tiny_logs.with_propensities(None)
-    study = poela.learn(bare, candidates=tiny_candidates[1:], out=tmp_path / "study", restarts=1, backend="inline")
+    settings: dict[str, Any] = {"candidates": tiny_candidates[1:], "restarts": 1, "backend": "inline"}
+    study = poela.learn(bare, out=tmp_path / "study", selection=Selection("sntis", "final"), **settings)
     note = study.document["data"]["propensities"]
     assert note.startswith("propensities: estimated, since the logs carry none, by ")
     look = evaluate_study(Study.open(tmp_path / "study"), bare.take(np.arange(20)))

@@ -34,9 +34,14 @@ def print_study(study: "Study", *, as_json: bool, every_run: bool = False) -> No
     say(f"Chosen: {study.chosen_name}", bold=True)
     say(f"Why: {study.choice.reason}.")
     _print_test(study)
+    say("")
     if (study.directory / "policy").exists():
-        say("")
         say(f"The policy is in {study.directory / 'policy'}.")
+    elif study.result is not None:
+        say(
+            "There is no new policy to act by: carry on as before. "
+            f"A model of the logging policy, for comparisons, is in {study.directory / 'behavior'}."
+        )
 
 
 def _print_test(study: "Study") -> None:

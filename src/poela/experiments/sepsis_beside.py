@@ -104,9 +104,9 @@ def default_table(variant: str, out: Path, size: Size, seed: int, running: Runni
     if not path.exists():
         found = sepsis_value(study.policy, Sepsis(variant), size.roll_outs, seed)
         write_json(path, found._asdict())
-    in_file, logging = SepsisTruth(**read_json(path)), logging_truth(variant, size, seed)
-    # A study that keeps the logging policy hands that back; its file can only imitate it.
-    truth = logging if study.choice.chosen is None else in_file
+    learned, logging = SepsisTruth(**read_json(path)), logging_truth(variant, size, seed)
+    # A study that keeps the logging policy hands that back; what it has learned is then only a model of it.
+    truth = logging if study.choice.chosen is None else learned
     estimate = study.estimate
     beyond = standard_errors_above(truth, logging)
     row: dict[str, Cell] = {
@@ -121,12 +121,12 @@ def default_table(variant: str, out: Path, size: Size, seed: int, running: Runni
         "high": estimate.high,
         "ESS": estimate.ess,
         "verdict": estimate.verdict,
-        "true value of its file": in_file.value,
+        "true value of what it learned": learned.value,
         "reason": study.choice.reason,
     }
     kept = (
-        "; the clinicians' own policy is kept, and the file imitates it, with a true value of "
-        f"{in_file.value:.2f} ± {in_file.standard_error:.2f}"
+        "; the clinicians' own policy is kept, and no other is handed back: the study's model of them would be worth "
+        f"{learned.value:.2f} ± {learned.standard_error:.2f}"
     )
     notes = (
         f"learn(logs) on {size.default_episodes} episodes without propensities, default split",

@@ -16,8 +16,15 @@ from poela.studies.study import Study
 def evaluate_study(
     study: Study, logs: Trajectories | str | PathLike[str], layout: LogLayout | None = None, **settings: Any
 ) -> Look:
-    """Evaluate the chosen policy on logs that took no part in learning; `settings` are those of `evaluate`."""
+    """Evaluate the chosen policy on logs that took no part in learning; `settings` are those of `evaluate`.
+
+    Where the logging policy is kept, what it is worth is what it achieved.
+    """
     given = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=_layout(study, layout))
+    if study.choice.chosen is None:
+        settings |= {"estimator": "behavior"}
+        with study.store.locked():
+            return recorded_look(study.store, None, study.chosen_name, given, **settings)
     model = read_behavior(study.directory / "behavior") if given.propensities is None else None
     if model is not None:
         given = model.annotate(given)

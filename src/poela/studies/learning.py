@@ -15,18 +15,17 @@ from typing import Any
 
 from poela.core.errors import InputError, PoelaError
 from poela.core.progress import progress
-from poela.core.storage import atomic_file, save_stored, write_json
+from poela.core.storage import atomic_file, write_json
 from poela.data.layout import LogLayout
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.learners.learner import Learner
-from poela.policies.storage import FILE_FORMAT, FORMAT_VERSION
 from poela.studies.budget import seconds_of
 from poela.studies.candidates import Candidate
 from poela.studies.defaults import default_candidates
 from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
 from poela.studies.logging_policy import LoggingPolicy, keep, kept_logging_policy, model_of_logging_policy
-from poela.studies.material import Material, write_material
+from poela.studies.material import Material, write_behavior, write_material
 from poela.studies.radii import with_numeric_radii
 from poela.studies.roles import StudyData, logging_value, write_episodes
 from poela.studies.runs import Task, versions
@@ -252,29 +251,22 @@ def _outcomes(
 
 
 def _finish(study: Study, data: StudyData, given: LoggingPolicy) -> None:
-    """Save the chosen policy, look at the test logs, and write the table."""
+    """Save the chosen policy, if any, look at the test logs, and write the table."""
     import pyarrow.parquet as pq
 
-    chosen = study.choice.chosen
+    chosen, scoring = study.choice.chosen, study.settings.scoring
+    settings: dict[str, Any] = {"level": study.settings.level, "discount": scoring.discount}
     if chosen is None:
-        policy: Any = given.model or model_of_logging_policy(data.train, study.settings.seed)
-        notes = {"note": "This policy imitates the logging policy."}
-        save_stored(
-            study.directory / "policy", policy.stored(), file_format=FILE_FORMAT, version=FORMAT_VERSION, notes=notes
+        # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
+        shutil.rmtree(study.directory / "policy", ignore_errors=True)
+        write_behavior(
+            study.directory / "behavior", given.model or model_of_logging_policy(data.train, study.settings.seed)
         )
+        look = data.look(study.store, None, study.chosen_name, estimator="behavior", **settings)
     else:
-        policy = study.policy
-        policy.save(study.directory / "policy")
-    look = data.look(
-        study.store,
-        policy,
-        study.chosen_name,
-        reason=given.reason,
-        level=study.settings.level,
-        discount=study.settings.scoring.discount,
-        truncation=study.settings.scoring.truncation,
-        smoothing=0.0 if chosen is None else chosen.metrics["smoothing"],
-    )
+        study.policy.save(study.directory / "policy")
+        settings |= {"truncation": scoring.truncation, "smoothing": chosen.metrics["smoothing"]}
+        look = data.look(study.store, study.policy, study.chosen_name, reason=given.reason, **settings)
     with atomic_file(study.directory / "table.parquet") as temporary:
         pq.write_table(study.table(), temporary)
     write_json(

@@ -4,7 +4,7 @@
     runs/ID.json         one finished run: settings, seed, versions, wall time, metrics of every checkpoint
     runs/ID.safetensors  the policies of its checkpoints
     shared/HASH.safetensors  arrays that many policies share, such as the logged contexts of a radius rule
-    behavior/, propensities/   the estimated logging policy, where the logs carry no propensities
+    behavior/, propensities/   the estimated logging policy, where the logs carry no propensities or it is kept
     choice.json, table.parquet, policy/, looks.json   what came of it
 
 A run is finished when its JSON file stands; that file is written last.

@@ -10,6 +10,7 @@ from poela.core.storage import read_json
 from poela.evaluation.estimate import Estimate
 from poela.studies.candidates import Candidate
 from poela.studies.defaults import is_random
+from poela.studies.material import read_behavior
 from poela.studies.roles import Look, looks
 from poela.studies.runs import Task
 from poela.studies.scoring import METRICS
@@ -114,14 +115,15 @@ class Study:
 
     @cached_property
     def policy(self) -> Any:
-        """The chosen policy: as saved, or read from the best of the runs that have finished so far."""
-        from poela.policies.storage import load_object, load_policy
+        """The chosen policy; where the logging policy is kept, a model of it, which can be worse than the thing."""
+        from poela.policies.storage import load_object
 
         if self.choice.chosen is not None:
             return load_object(self.store.policy(self.choice.chosen.run_id, self.choice.chosen.number))
-        if (self.directory / "policy").exists():
-            return load_policy(self.directory / "policy")
-        raise PoelaError(f"{self.directory} has no policy yet: {self.choice.reason}")
+        model = read_behavior(self.directory / "behavior")
+        if model is None:
+            raise PoelaError(f"{self.directory} has no policy yet: {self.choice.reason}")
+        return model
 
     @property
     def looks(self) -> tuple[Look, ...]:
