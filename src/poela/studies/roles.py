@@ -155,7 +155,7 @@ def recorded_look(store: Store, policy: Any, name: str, logs: Trajectories, reas
         "data": key,
         "settings": asked,
         "number": 1 + sum(other["data"] == key for other in earlier),
-        "seen": seen_before(store, logs),
+        "seen": 0 if policy is None else seen_before(store, logs),  # what was achieved is no choice's luck
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "estimate": estimate.to_dict(),
     }
