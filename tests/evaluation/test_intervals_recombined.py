@@ -17,6 +17,7 @@ from poela.evaluation.intervals import DEFAULT_INTERVAL, interval_of
 from poela.evaluation.recombination import (
     recombined,
     recombined_contributions,
+    recombined_ends,
     recombined_ess,
     recombined_pool,
     recombined_weights,
@@ -223,6 +224,19 @@ def test_a_single_episode_with_weight_gives_no_interval() -> None:
 def test_impossible_samples_are_refused() -> None:
     with pytest.raises(InputError, match="at least 1 is needed"):
         Sample(snis(random_evidence()), resamples=0)
+
+
+def test_more_confidence_is_never_beside_less() -> None:
+    errors = np.repeat([-10.0, -3.0, 0.0, 3.0], [30, 80, 810, 80])  # 95% alone would be moved away from 90%
+    returns = rng().normal(size=1000)
+    levels = (0.5, 0.8, 0.9, 0.95, 0.99)
+    ends = [recombined_ends(errors, Contributions.mean(returns), returns, level) for level in levels]
+    for (low, high), (lower, higher) in itertools.pairwise(ends):
+        assert lower <= low < high <= higher
+    error = np.hypot(returns.std(ddof=1), returns.std() / np.sqrt(1000)) / np.sqrt(1000)
+    # At 90% the errors of ±3 are even; between 82% and 84% they are not, and 3 is the width there too.
+    assert ends[2] == pytest.approx((returns.mean() - 3 * error, returns.mean() + 3.75 * error), rel=1e-2)
+    assert ends[3] == pytest.approx((returns.mean() - 3 * error, returns.mean() + 4.75 * error), rel=1e-2)
 
 
 def test_where_one_episode_has_all_the_weight_the_interval_is_wide_but_not_beyond_reason() -> None:

@@ -238,7 +238,7 @@ def studentised_ends(resampled: Resampled, contributions: Contributions, level: 
     return value - high * error, value - low * error
 
 
-def tails(level: float) -> FloatArray:
+def tails(level: float | FloatArray) -> FloatArray:
     """The two shares that leave equal tails.
 
     >>> tails(0.5)

@@ -36,6 +36,7 @@ _ENOUGH = 20_000  # for moments of the weights
 _CANDIDATES, _FEWEST, _PAIRS = 1000, 100, 5_000_000
 _AT_ONCE = 1 << 18  # distances computed at once: few enough to stay in the processor's cache
 _APART = 15_000  # groups to draw from, at least, where episodes of the pool are drawn together
+_LEVELS = np.linspace(0.5, 0.99, 50)
 _POOL = 1  # joined to the seed, so that the pool and draws from it have nothing in common
 
 
@@ -69,10 +70,12 @@ def recombined_ends(
 ) -> tuple[float, float]:
     """The ends from errors in standard errors, as they occur on recombined logs.
 
-    They reach at least as far as those of `student`, and no farther beyond the logged returns than these reach (a good
-    policy may do better on average than the best logged episode). The standard error is near zero where one episode has
-    all the weight, just where the estimate knows least, so what one more effective episode may change is added to it:
-    the spread of returns over the effective sample size. With many of those it is nothing.
+    Every level has its own width and shift; an interval holds those of all lower levels, down to a half, so that more
+    confidence is never beside less. The ends reach at least as far as those of `student`, and no farther beyond the
+    logged returns than these reach (a good policy may do better on average than the best logged episode). The standard
+    error is near zero where one episode has all the weight, just where the estimate knows least, so what one more
+    effective episode may change is added to it: the spread of returns over the effective sample size. With many of
+    those it is nothing.
 
     >>> recombined_ends(np.array([-1.0, 0.0, 1.0]), Contributions.mean(np.array([1.0, 1.0])), np.ones(2), 0.95)
     (1.0, 1.0)
@@ -83,10 +86,12 @@ def recombined_ends(
     with np.errstate(divide="ignore"):
         ess = effective_sample_size(np.log(contributions.denominators[:, 0]))
     error = float(np.hypot(standard_error(contributions), returns.std() / ess))
-    least = float(stdtrit(degrees_of_freedom(contributions.influence), (1 + level) / 2))
-    reach = max(float(np.quantile(np.abs(errors), level)), least)
-    shift = float(np.clip(np.quantile(errors, tails(level)).mean() / 2, -reach, reach))
-    low, high = value - (shift + reach) * error, value - (shift - reach) * error
+    levels = np.append(_LEVELS[level > _LEVELS], level)
+    least = stdtrit(degrees_of_freedom(contributions.influence), (1 + levels) / 2)
+    reach = np.maximum(np.quantile(np.abs(errors), levels), least)
+    shift = np.clip(np.quantile(errors, tails(levels)).mean(axis=0) / 2, -reach, reach)
+    low = float((value - (shift + reach) * error).min())
+    high = float((value - (shift - reach) * error).max())
     beyond = float(np.ptp(returns))
     return max(low, min(value, float(returns.min())) - beyond), min(high, max(value, float(returns.max())) + beyond)
 
