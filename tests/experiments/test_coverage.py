@@ -1,12 +1,10 @@
 """The coverage experiment: its truths by enumeration, its counting by hand, and a reduced run of it."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from poela.core.storage import write_json
 from poela.data.trajectories import Trajectories
 from poela.evaluation.verdict import Word
 from poela.evaluation.weights import effective_sample_size, log_weights
@@ -106,38 +104,6 @@ def test_reduced_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict["trust"] == 0.0
     written = {"coverage.md", *(f"coverage-{n}.parquet" for n in (1, 2, 3))}
     assert {path.name for path in tmp_path.iterdir()} == written | {kept.DIRECTORY}
-
-
-def test_an_interrupted_run_continues_and_other_settings_start_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cells = (Cell("heavy-tailed", 210), Cell("heavy-tailed", 100))
-    written: list[str] = []
-    interrupt_at = [1]
-
-    def interrupting(path: Path, document: Any) -> None:
-        if len(written) in interrupt_at:
-            interrupt_at.clear()
-            raise KeyboardInterrupt
-        written.append(path.name)
-        write_json(path, document)
-
-    def run(out: str, repeats: int, seed: int = 0) -> bytes:
-        monkeypatch.setattr(experiment, "QUICK", (cells, repeats))
-        coverage(tmp_path / out, quick=True, seed=seed, running=Running(jobs=1))
-        return (tmp_path / out / "coverage.md").read_bytes()
-
-    monkeypatch.setattr(kept, "write_json", interrupting)
-    with pytest.raises(KeyboardInterrupt):
-        run("cut", 3)
-    assert len(written) == 1
-    continued = run("cut", 3)
-    assert len(written) == 2
-    assert continued == run("whole", 3)
-    written.clear()
-    for repeats, seed in ((4, 0), (3, 1)):
-        run("cut", repeats, seed)
-    assert len(set(written)) == 4
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:

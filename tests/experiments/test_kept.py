@@ -11,7 +11,7 @@ import pytest
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.errors import InputError
 from poela.core.storage import write_json
-from poela.experiments import behavior_models, counterexamples, kept, value_learners
+from poela.experiments import behavior_models, counterexamples, coverage, kept, value_learners
 from poela.experiments.running import Running
 
 made: list[str] = []
@@ -124,7 +124,13 @@ def make_behavior_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(behavior_models, "time", SimpleNamespace(perf_counter=lambda: 0.0))
 
 
+def make_coverage_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = tuple(coverage.Cell("heavy-tailed", ess) for ess in (210, 100, 66))
+    monkeypatch.setattr(coverage, "QUICK", (cells, 3))
+
+
 EXPERIMENTS = {
+    "coverage": (coverage.coverage, make_coverage_tiny),
     "counterexamples": (counterexamples.counterexamples, make_counterexamples_tiny),
     "behavior": (behavior_models.behavior_models, make_behavior_tiny),
     "values": (value_learners.value_learners, make_values_tiny),
@@ -147,16 +153,16 @@ def test_an_interrupted_experiment_continues(name: str, tmp_path: Path, monkeypa
         write_json(path, document)
 
     monkeypatch.setattr(kept, "write_json", interrupting)
-    experiment(tmp_path / "whole", True, 0, Running())
+    experiment(tmp_path / "whole", True, 0, Running(jobs=1))
     pieces = written.copy()
     assert len(pieces) > 2
     written.clear()
     interrupt_at.append(1)
     with pytest.raises(KeyboardInterrupt):
-        experiment(tmp_path / "cut", True, 0, Running())
+        experiment(tmp_path / "cut", True, 0, Running(jobs=1))
     assert written == pieces[:1]
-    experiment(tmp_path / "cut", True, 0, Running())
+    experiment(tmp_path / "cut", True, 0, Running(jobs=1))
     assert written == pieces
     assert results(tmp_path / "cut") == results(tmp_path / "whole")
-    experiment(tmp_path / "cut", True, 10, Running())
+    experiment(tmp_path / "cut", True, 10, Running(jobs=1))
     assert len(set(written)) == len(written) == 2 * len(pieces)

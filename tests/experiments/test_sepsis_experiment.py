@@ -9,7 +9,7 @@ import pytest
 
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
-from poela.experiments import sepsis_policies, sepsis_studies
+from poela.experiments import sepsis_policies
 from poela.experiments.chosen_policies import Choosing
 from poela.experiments.published.sepsis import DELTA_STUDY
 from poela.experiments.running import Running
@@ -26,7 +26,6 @@ from poela.experiments.sepsis_studies import (
     SepsisTask,
     candidates_of,
     name_of,
-    study_of,
 )
 from poela.simulators.sepsis_truth import SepsisTruth
 
@@ -96,15 +95,6 @@ def test_another_seed_is_another_study(tmp_path: Path) -> None:
     assert [table.title.count("another data set") for table in (first, second, again)] == [0, 0, 1]
 
 
-def test_an_unfinished_or_other_study_is_not_opened(tmp_path: Path) -> None:
-    tiny = replace(TINY, fewer=100)
-    study = study_of(SepsisTask("harmless", "kNN", 0), tiny, tmp_path, INLINE).study
-    asked = candidates_of(tiny, "kNN")
-    assert sepsis_studies._finished(study.directory, asked, tiny.restarts, 0) is not None
-    assert sepsis_studies._finished(study.directory, asked, tiny.restarts, 1) is None
-    assert sepsis_studies._finished(study.directory, asked[1:], tiny.restarts, 0) is None
-
-
 def test_paper_part_and_nothing_is_done_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = part("kNN", tmp_path, TINY, 0, INLINE)
     labels = [table.rows[0].get("table") for table in tables if table.rows]
@@ -128,7 +118,7 @@ def test_paper_part_and_nothing_is_done_twice(tmp_path: Path, monkeypatch: pytes
         raise AssertionError("a truth is found out twice")
 
     monkeypatch.setattr(sepsis_policies, "sepsis_value", again)
-    monkeypatch.setattr(Running, "study", again)
+    monkeypatch.setattr("poela.studies.learning._run", again)
     assert part("kNN", tmp_path, TINY, 0, INLINE) == tables
 
 

@@ -34,12 +34,11 @@ def print_study(study: "Study", *, as_json: bool, every_run: bool = False) -> No
     say(f"Chosen: {study.chosen_name}", bold=True)
     say(f"Why: {study.choice.reason}.")
     _print_test(study)
-    say("")
     if (study.directory / "policy").exists():
-        say(f"The policy is in {study.directory / 'policy'}.")
+        say(f"\nThe policy is in {study.directory / 'policy'}.")
     elif study.result is not None:
         say(
-            "There is no new policy to act by: carry on as before. "
+            "\nThere is no new policy to act by: carry on as before. "
             f"A model of the logging policy, for comparisons, is in {study.directory / 'behavior'}."
         )
 

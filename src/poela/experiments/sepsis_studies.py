@@ -15,7 +15,6 @@ from poela.experiments.running import Running
 from poela.simulators.episodes import run
 from poela.simulators.sepsis import Sepsis, SepsisBehavior
 from poela.studies.candidates import Candidate, grid
-from poela.studies.defaults import default_candidates
 from poela.studies.selection import Scored
 from poela.studies.study import Study
 
@@ -233,39 +232,21 @@ class SepsisStudy:
 
 def study_of(task: SepsisTask, size: Size, out: Path, running: Running) -> SepsisStudy:
     """The study of a task: carried out, continued or, where it is finished, opened."""
-    directory = out / task.directory
-    candidates = (early_candidates if task.early else candidates_of)(size, task.behavior)
-    study = _finished(directory, candidates, size.restarts, task.seed)
-    if study is None:
-        train, validation, _ = task.weighted_logs(size)
-        study = running.study(
-            train,
-            directory,
-            validation=validation,
-            candidates=candidates,
-            restarts=size.restarts,
-            seed=task.seed,
-            selection=CHOOSING.selections["best"],
-            behavior=size.own_behavior if task.behavior == OWN else BEHAVIORS[task.behavior],
-        )
+    train, validation, _ = task.weighted_logs(size)
+    study = running.study(
+        train,
+        out / task.directory,
+        validation=validation,
+        candidates=(early_candidates if task.early else candidates_of)(size, task.behavior),
+        restarts=size.restarts,
+        seed=task.seed,
+        selection=CHOOSING.selections["best"],
+        behavior=size.own_behavior if task.behavior == OWN else BEHAVIORS[task.behavior],
+    )
     return SepsisStudy(task, size, study)
 
 
 def default_study(variant: str, size: Size, seed: int, out: Path, running: Running) -> Study:
     """A study with default settings on one file of logs without propensities."""
-    directory = out / f"{variant}-default-{seed}"
-    study = _finished(directory, default_candidates(size.default_learners), restarts=2, seed=seed)
-    if study is not None:
-        return study
     logs = run(Sepsis(variant), SepsisBehavior(), size.default_episodes, seed=(seed, 3)).with_propensities(None)
-    return running.study(logs, directory, learners=size.default_learners, seed=seed)
-
-
-def _finished(directory: Path, candidates: list[Candidate], restarts: int, seed: int) -> Study | None:
-    """A study that has come to its end, opened without fitting the behavior model once more."""
-    if not (directory / "choice.json").exists():
-        return None
-    study = Study.open(directory)
-    had = study.settings
-    same = (had.candidates, had.restarts, had.seed) == (tuple(candidates), restarts, seed)
-    return study if same and not study.left_out else None
+    return running.study(logs, out / f"{variant}-default-{seed}", learners=size.default_learners, seed=seed)

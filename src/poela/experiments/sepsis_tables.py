@@ -1,6 +1,5 @@
 """The paper's sepsis tables: final policies, best checkpoints, least effective sample sizes, radii, the trade-off."""
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -165,12 +164,11 @@ def _delta_figures(numbers: Sequence[Number], out: Path) -> None:
 def trade_off_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
     """Value against effective sample size on the validation logs: the best checkpoint of every run."""
     source, on_frontier = examiner.source, _frontier(examiner)
-    best: dict[str, Scored] = {}
-    for item in source.study.scored:
-        value = item.metrics["sntis"]
-        before = best.get(item.run_id)
-        if value is not None and (before is None or value > (before.metrics["sntis"] or -math.inf)):
-            best[item.run_id] = item
+    runs: dict[tuple[str, str], list[Scored]] = {}
+    for name, items in source.by_learner.items():
+        for item in items if name != NO_PENALTY else ():
+            runs.setdefault((name, item.run_id), []).append(item)
+    best = [(name, source.chosen(items, "best", UNLIMITED)[0]) for (name, _), items in runs.items()]
     rows: list[dict[str, Cell]] = [
         {
             "learner": name,
@@ -179,10 +177,8 @@ def trade_off_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
             "SNTIS": item.metrics["sntis"],
             "on the frontier": (item.run_id, item.number) in on_frontier,
         }
-        for name, items in source.by_learner.items()
-        if name != NO_PENALTY
-        for item in items
-        if best.get(item.run_id) == item
+        for name, item in best
+        if item is not None
     ]
     mean = source.study.document["logging_policy"]["value"]
     clouds = {str(name): _column(rows, name, "ESS", "SNTIS") for name in dict.fromkeys(row["learner"] for row in rows)}

@@ -72,6 +72,8 @@ def kept_logging_policy(
     directory: Path, parts: tuple[Trajectories | None, ...], behavior: str, seed: int
 ) -> LoggingPolicy:
     """As `logging_policy`; estimates that the study in this directory has made of the same logs are read from there."""
+    if parts[0] is not None and parts[0].propensities is not None:
+        return logging_policy(parts, behavior, seed)
     basis = _basis(parts, behavior, seed)
     if (directory / KEPT).exists():
         stored, _ = load_stored(directory / KEPT, file_format=KEPT_FORMAT, version=1)
