@@ -11,11 +11,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from poela.studies.radii import with_numeric_radii
+
 from poela.data.trajectories import Trajectories
 from poela.simulators.registry import simulate
 from poela.studies.candidates import Candidate, grid
 from poela.studies.learning import learn
-from poela.studies.radii import with_numeric_radii
 from poela.studies.runs import one_thread
 from poela.studies.settings import StudySettings
 

@@ -155,9 +155,9 @@ def test_more_neighbours_than_steps() -> None:
 
 
 def test_settings_that_make_no_sense() -> None:
-    with pytest.raises(InputError, match="2 to 32 leaves"):
+    with pytest.raises(InputError, match="leaves is 64: it must be a whole number, at least 2 and at most 32"):
         BoostedBehavior(leaves=64).fit(TRAIN)
-    with pytest.raises(InputError, match="held-out share"):
+    with pytest.raises(InputError, match=r"held_out is 1\.0"):
         BoostedBehavior(held_out=1.0).fit(TRAIN)
     with pytest.raises(InputError, match="penalty"):
         MultinomialBehavior(penalty=0).fit(TRAIN)

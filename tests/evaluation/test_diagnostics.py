@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import genpareto
 
+from poela.core.typed import from_plain, to_plain
 from poela.data.trajectories import Trajectories
 from poela.evaluation.diagnostics import (
     Diagnostics,
@@ -122,12 +123,10 @@ def test_calibration_needs_the_propensities_of_all_actions() -> None:
 
 
 def test_diagnostics_come_back_from_plain_values() -> None:
-    from poela.evaluation.estimate import plain
-
     weights = LogWeights([0.0, np.log(3.0)], [0, 1, 2])
     logs = Trajectories(np.zeros((2, 1)), [0, 0], np.zeros(2), [0, 1, 2])
     for found in (diagnose(weights, stranded_steps=3), undiagnosed(logs)):
-        back = Diagnostics.from_dict(plain(found))
+        back = from_plain(Diagnostics, to_plain(found), "here")
         for name in Diagnostics.__dataclass_fields__:
             if name != "pareto_k" or np.isfinite(found.pareto_k):
                 np.testing.assert_equal(getattr(back, name), getattr(found, name))

@@ -10,7 +10,7 @@ import pytest
 
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.errors import InputError
-from poela.core.storage import write_json
+from poela.core.files import write_json
 from poela.experiments import behavior_models, counterexamples, coverage, kept, value_learners
 from poela.experiments.running import Running
 

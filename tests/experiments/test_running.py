@@ -10,6 +10,7 @@ import pytest
 from poela.experiments.registry import EXPERIMENTS
 from poela.experiments.running import Running
 from poela.experiments.tumor_studies import Size, TumorTask, outcomes_of
+from poela.studies.records import RunRecord
 from poela.studies.store import Store
 
 INLINE = Running(backend="inline")
@@ -34,11 +35,11 @@ def test_an_interrupted_experiment_continues(tmp_path: Path, monkeypatch: pytest
     written: list[str] = []
     write_run = Store.write_run
 
-    def interrupted(store: Store, run_id: str, *rest: Any) -> None:
+    def interrupted(store: Store, record: RunRecord, *rest: Any) -> None:
         if len(written) == 3:
             raise KeyboardInterrupt
-        written.append(run_id)
-        write_run(store, run_id, *rest)
+        written.append(record.task.run_id)
+        write_run(store, record, *rest)
 
     monkeypatch.setattr(Store, "write_run", interrupted)
     with pytest.raises(KeyboardInterrupt):

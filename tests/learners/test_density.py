@@ -6,6 +6,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from poela.core.errors import InputError
 from poela.learners.density import NEIGHBOURS, Density, low_density
+from poela.learners.q_learning import PQL
 
 
 def crowd_and_strays() -> np.ndarray:
@@ -45,5 +46,5 @@ def test_equal_contexts_are_all_believed() -> None:
 
 
 def test_an_unknown_density_is_refused() -> None:
-    with pytest.raises(InputError, match="'vae' or 'nearest'"):
-        low_density(np.zeros((5, 1), np.float32), "kernel", 2.0, 0, 0)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="density is 'kernel': choose 'vae' or 'nearest'"):
+        PQL(density="kernel")  # type: ignore[arg-type]

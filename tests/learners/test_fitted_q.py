@@ -161,8 +161,10 @@ def test_history_finds_what_the_current_context_hides() -> None:
 
 def test_wrong_settings_are_listed_all_at_once() -> None:
     with pytest.raises(InputError) as caught:
-        FittedQ(temperature=-1.0, temperatures=(1.0, 2.0), history=-1, discount=0.0, penalty=0.0).fit(two_steps())
+        FittedQ(temperature=-1.0, temperatures=(1.0, -2.0), history=-1, discount=0.0, penalty=0.0)
     assert len(caught.value.problems) == 5
+    with pytest.raises(InputError, match="falling order"):
+        FittedQ(temperatures=(1.0, 2.0))
 
 
 def test_values_beyond_every_return_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

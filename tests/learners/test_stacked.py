@@ -8,6 +8,7 @@ import torch
 
 from poela.core.errors import InputError, TrainingError
 from poela.data.trajectories import Trajectories
+from poela.eligibility.rules import Eligibility
 from poela.learners.learner import Learner
 from poela.learners.policy_gradient import POCRM, POELA, POMu
 from poela.learners.q_learning import BCQ, CQL, PQL
@@ -82,7 +83,7 @@ def test_members_do_not_depend_on_their_company(logs: Trajectories) -> None:
 
 
 def test_one_that_breaks_down_stops_alone(logs: Trajectories) -> None:
-    wild = Member(CQL(conservatism=float("inf"), **FEW), 0)
+    wild = Member(CQL(conservatism=1e300, **FEW), 0)
     steady, broken = fit_stacked([Q_FUNCTIONS[0], wild], logs)
     assert isinstance(broken.error, TrainingError)
     assert len(broken.checkpoints) < 3
@@ -96,9 +97,10 @@ def test_what_a_member_cannot_do_is_said_of_it_alone(logs: Trajectories) -> None
     assert fine.error is None
     assert not fine.warnings
     assert "nothing to learn" in warned.warnings[0]
-    learned, refused = fit_stacked([Q_FUNCTIONS[0], Member(PQL(percentile=200.0, **FEW), 0)], logs)
+    unruled = Member(BCQ(rule=Eligibility(scale=(1.0,) * 9), **FEW), 0)
+    learned, refused = fit_stacked([Q_FUNCTIONS[0], unruled], logs)
     assert learned.error is None
-    assert "percentile is 200.0" in str(refused.error)
+    assert "scale has 9 numbers" in str(refused.error)
 
 
 @pytest.mark.parametrize("other", [POCRM(**{**GRADIENT, "steps": 5}), BCQ(**FEW), POCRM(**GRADIENT, network="gru")])

@@ -19,6 +19,7 @@ import torch
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import grid
 from poela.studies.learning import learn
+from poela.studies.store import MARK
 
 RESULTS = ("table.parquet", "choice.json")
 
@@ -76,7 +77,7 @@ def main(directory: Path, kills: int) -> None:
         study(out)
         redone = any(path.stat().st_mtime_ns != when for path, when in finished_before.items())
         same = results(out) == results(directory / "whole")
-        left = [path.name for path in out.rglob(".*") if path.name != ".lock"]
+        left = [path.name for path in out.rglob(".*") if path.name != MARK]
         print("same" if same else "DIFFERENT", "REDONE" if redone else "kept", left)
 
 

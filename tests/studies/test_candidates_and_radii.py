@@ -1,17 +1,22 @@
 """Candidates as plain data, and radii as quantiles."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
 from poela.core.errors import InputError
+from poela.core.typed import from_plain, to_plain
 from poela.data.trajectories import Trajectories
+from poela.eligibility.quantiles import action_distances, with_numeric_radius
 from poela.eligibility.rules import Eligibility
+from poela.learners.fitted_q import FittedQ
+from poela.learners.policy_gradient import POELA
+from poela.learners.q_learning import BCQ
 from poela.learners.registry import LEARNERS, learner_class
 from poela.studies.candidates import Candidate, checked_candidates, grid
 from poela.studies.defaults import DEFAULT_LEARNERS, default_candidates
-from poela.studies.radii import action_distances, with_numeric_radii
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -19,15 +24,15 @@ def test_every_learner_is_a_candidate_and_comes_back(name: str) -> None:
     learner = learner_class(name)()
     candidate = Candidate.of(learner)
     assert candidate.learner == name
-    assert Candidate.from_plain(json.loads(json.dumps(candidate.to_plain()))).build() == learner
+    assert from_plain(Candidate, json.loads(json.dumps(to_plain(candidate))), "here").build() == learner
 
 
 def test_a_rule_is_kept_as_plain_fields() -> None:
     candidate = Candidate("bcq", {"rule": Eligibility(radius=0.5, fallback="all")})
-    assert candidate.to_plain()["settings"] == {"rule": {"radius": 0.5, "fallback": "all"}}
+    assert to_plain(candidate)["settings"] == {"rule": {"radius": 0.5, "fallback": "all"}}
     rule = candidate.build().rule  # type: ignore[attr-defined]
     assert rule == Eligibility(radius=0.5, fallback="all")
-    assert Candidate.from_plain(candidate.to_plain()) == candidate
+    assert from_plain(Candidate, to_plain(candidate), "here") == candidate
 
 
 def test_the_key_depends_on_settings_alone() -> None:
@@ -59,28 +64,27 @@ def test_quantiles_are_those_of_distances_to_other_episodes() -> None:
     logs = Trajectories([[0.0], [1.0], [3.0], [7.0]], [0, 1, 0, 1], np.zeros(4), [0, 2, 4])
     expected = sorted([9.0, 49.0, 4.0, 36.0, 9.0, 4.0, 49.0, 36.0])
     np.testing.assert_allclose(action_distances(logs, Eligibility(radius=0.0)), expected)
-    median = with_numeric_radii([Candidate("poela", {"radius": "q50"})], logs)[0].settings["radius"]
+    median = with_numeric_radius(Eligibility(radius="q50"), logs).radius
     assert median == pytest.approx(np.median(expected))
 
 
-def test_quantiles_follow_the_metric_and_nested_rules() -> None:
-    logs = Trajectories([[0.0], [1.0], [3.0], [7.0]], [0, 1, 0, 1], np.zeros(4), [0, 2, 4])
-    found = with_numeric_radii(
-        [
-            Candidate("poela", {"radius": "q100", "metric": "euclidean"}),
-            Candidate("bcq", {"rule": {"radius": "q100"}}),
-            Candidate("poela", {"radius": 0.25}),
-            Candidate("pocrm"),
-        ],
-        logs,
+def test_quantiles_follow_the_metric_and_every_learner_takes_them() -> None:
+    logs = Trajectories(
+        [[0.0], [1.0], [3.0], [7.0]], [0, 1, 0, 1], np.zeros(4), [0, 2, 4], propensities=np.full((4, 2), 0.5)
     )
-    assert found[0].settings["radius"] == pytest.approx(7.0)
-    assert found[1].settings["rule"]["radius"] == pytest.approx(49.0)
-    assert found[2].settings["radius"] == 0.25
-    assert found[3] == Candidate("pocrm")
+    assert with_numeric_radius(Eligibility(radius="q100", metric="euclidean"), logs).radius == pytest.approx(7.0)
+    assert with_numeric_radius(Eligibility(radius=0.25), logs).radius == 0.25
+    assert with_numeric_radius(Eligibility(), logs) == Eligibility()
+    tiny: dict[str, Any] = {"steps": 1, "hidden": (2,), "checkpoints": 1, "device": "cpu"}
+    for learner in (
+        POELA(radius="q100", warm_start_steps=0, **tiny),
+        BCQ(rule=Eligibility(radius="q100"), **tiny),
+        FittedQ(rule=Eligibility(radius="q100"), history=0),
+    ):
+        assert learner.fit(logs).eligibility.radius == pytest.approx(49.0)
 
 
 def test_one_episode_has_no_quantiles() -> None:
     logs = Trajectories([[0.0], [1.0]], [0, 1], np.zeros(2), [0, 2])
     with pytest.raises(InputError, match="at least 2 training episodes"):
-        with_numeric_radii([Candidate("poela", {"radius": "q50"})], logs)
+        Eligibility(radius="q50").fit(logs)

@@ -13,7 +13,8 @@ import pytest
 from poela.studies import execution
 from poela.studies.candidates import Candidate
 from poela.studies.execution import Lost, run_inline, run_local
-from poela.studies.runs import Result, Task
+from poela.studies.records import RunRecord, Task
+from poela.studies.runs import Result
 from poela.studies.store import PackedPolicies
 from poela.studies.worker import read_frame, read_result, write_frame, write_result
 
@@ -24,15 +25,19 @@ SLOW = {**TINY, "steps": 10_000_000}
 def test_frames_and_results_come_back() -> None:
     stream = io.BytesIO()
     write_frame(stream, b"one")
-    write_result(stream, Result({"a": 1}, PackedPolicies(b"own", {"x": b"shared"})))
-    write_result(stream, Result({"b": 2}, None))
+    records = [
+        RunRecord(Task(Candidate("pocrm", TINY), restart, seed=1), "failed", "why", (), (), 1.5, {"python": "3"})
+        for restart in (0, 1)
+    ]
+    write_result(stream, Result(records[0], PackedPolicies(b"own", {"x": b"shared"})))
+    write_result(stream, Result(records[1], None))
     stream.seek(0)
     assert read_frame(stream) == b"one"
     first, second = read_result(stream), read_result(stream)
-    assert first.record == {"a": 1}
+    assert first.record == records[0]
     assert first.policies is not None
     assert (first.policies.own, first.policies.shared) == (b"own", {"x": b"shared"})
-    assert (second.record, second.policies) == ({"b": 2}, None)
+    assert (second.record, second.policies) == (records[1], None)
     with pytest.raises(EOFError):
         read_frame(stream)
 
@@ -57,7 +62,7 @@ def test_a_worker_that_dies_is_replaced_and_its_task_done_again(
     assert len(started) == 2
     assert isinstance(found, Result)
     assert isinstance(expected, Result)
-    assert found.record["checkpoints"] == expected.record["checkpoints"]
+    assert found.record.checkpoints == expected.record.checkpoints
     assert found.policies is not None
     assert expected.policies is not None
     assert found.policies.own == expected.policies.own

@@ -87,14 +87,15 @@ def test_wrong_settings_are_all_named_at_once() -> None:
 
 
 def test_with_estimated_propensities_a_policy_must_be_shown_to_be_better() -> None:
-    estimated = LoggingValue(value=50.0, standard_error=1.0, estimated=True)
+    logging = LoggingValue(value=50.0, standard_error=1.0)
     promising = checkpoint("promising", sntis=90.0, sntis_error=0.1, ess=1.2, guarded=90.0, guarded_error=1.0)
     shown = checkpoint("shown", sntis=60.0, sntis_error=1.0, ess=80.0, guarded=60.0, guarded_error=1.0)
     asked = Selection("guarded", "best", 0.99, proof=0.95)
-    assert choose([promising, shown], asked, 100, estimated).chosen is shown
-    assert choose([promising, shown], asked, 100, LoggingValue(50.0, 1.0)).chosen is promising
-    assert choose([promising, shown], Selection("guarded", "best", 0.99), 100, estimated).chosen is promising
-    kept = choose([promising], asked, 100, estimated)
+    assert choose([promising, shown], asked, 100, logging, estimated=True).chosen is shown
+    assert choose([promising, shown], asked, 100, logging).chosen is promising
+    unasked = Selection("guarded", "best", 0.99)
+    assert choose([promising, shown], unasked, 100, logging, estimated=True).chosen is promising
+    kept = choose([promising], asked, 100, logging, estimated=True)
     assert kept.chosen is None
     assert "shows none of 1 policies to be better (95% confidence in all of them together)" in kept.reason
 

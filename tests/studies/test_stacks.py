@@ -8,7 +8,8 @@ import pytest
 from poela.studies import learning
 from poela.studies.candidates import Candidate
 from poela.studies.execution import run_inline
-from poela.studies.runs import Result, Task
+from poela.studies.records import Task
+from poela.studies.runs import Result
 from poela.studies.stacks import run_stacked, stacks_of
 from poela.studies.study import Study
 
@@ -18,7 +19,7 @@ CANDIDATES = (
     Candidate("poela", {"radius": 1.0, **WARM}),
     Candidate("pocrm", WARM),
     Candidate("bcq", TINY),
-    Candidate("pql", {**TINY, "percentile": 300.0}),
+    Candidate("pql", {**TINY, "rule": {"scale": [1.0] * 9}}),
     Candidate("fittedq", {"history": 0}),
 )
 TASKS = [Task(candidate, restart, seed=restart + 5) for restart in (0, 1) for candidate in CANDIDATES]
@@ -40,11 +41,11 @@ def test_runs_are_those_of_one_after_the_other(material: Path) -> None:
         assert isinstance(result, Result)
         assert isinstance(expected, Result)
         for name in ("status", "message", "warnings"):
-            assert result.record[name] == expected.record[name]
-        ours, theirs = (run.record["checkpoints"] for run in (result, expected))
-        assert [row["step"] for row in ours] == [row["step"] for row in theirs]
+            assert getattr(result.record, name) == getattr(expected.record, name)
+        ours, theirs = (run.record.checkpoints for run in (result, expected))
+        assert [row.step for row in ours] == [row.step for row in theirs]
         for mine, other in zip(ours, theirs, strict=True):
-            assert mine["metrics"] == pytest.approx(other["metrics"], rel=1e-3)
+            assert mine.metrics == pytest.approx(other.metrics, rel=1e-3)
 
 
 def test_nothing_is_begun_after_the_deadline(material: Path) -> None:

@@ -19,10 +19,10 @@ def test_mlflow(tiny_study: Callable[..., Study], tmp_path: Path, monkeypatch: p
     assert {run.info.run_name for run in runs} == set(study.runs)
     one = runs[0]
     record = study.runs[one.info.run_name]
-    assert one.data.params["learner"] == record["candidate"]["learner"]
+    assert one.data.params["learner"] == record.task.candidate.learner
     history = client.get_metric_history(one.info.run_id, "sntis")
     assert [(point.step, point.value) for point in history] == [
-        (row["step"], row["metrics"]["sntis"]) for row in record["checkpoints"]
+        (row.step, row.metrics["sntis"]) for row in record.checkpoints
     ]
 
 
@@ -34,9 +34,9 @@ def test_tensorboard(tiny_study: Callable[..., Study], tmp_path: Path) -> None:
     for run_id, record in study.runs.items():
         events = EventAccumulator(str(tmp_path / "study" / "tensorboard" / run_id)).Reload()
         points = [(event.step, event.value) for event in events.Scalars("ess")]
-        assert points == [(row["step"], pytest.approx(row["metrics"]["ess"])) for row in record["checkpoints"]]
+        assert points == [(row.step, pytest.approx(row.metrics["ess"])) for row in record.checkpoints]
 
 
 def test_an_unknown_tracker(tiny_study: Callable[..., Study], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no tracker 'diary': choose mlflow or tensorboard"):
+    with pytest.raises(InputError, match="track is 'diary': choose 'mlflow' or 'tensorboard'"):
         tiny_study(out=tmp_path / "study", track="diary")

@@ -1,17 +1,19 @@
 """Behavior as gradient-boosted trees."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from poela.behavior.forest import MAX_LEAVES, Forest
-from poela.behavior.held_out import held_out_split, mean_log_likelihood
+from poela.behavior.held_out import HeldOut, held_out_split, mean_log_likelihood
 from poela.behavior.model import Behavior, BehaviorModel, LoadPart
 from poela.behavior.schema import Schema
 from poela.core.arrays import Float32Array, FloatArray
-from poela.core.errors import InputError, PoelaError
+from poela.core.errors import PoelaError
+from poela.core.interruption import safe_point
 from poela.core.storage import Stored
+from poela.core.typed import Count, Positive, Range
 from poela.data.trajectories import Trajectories
 
 ROUNDS_AT_A_TIME = 10
@@ -28,21 +30,14 @@ class BoostedBehavior(Behavior):
            [0., 1.]])
     """
 
-    max_rounds: int = 200  # one round: one tree for each action
-    learning_rate: float = 0.1
-    leaves: int = 15
-    steps_per_leaf: int = 20
-    held_out: float = 0.1  # the share of episodes that tells when to stop; 0: all rounds, on all episodes
+    max_rounds: Count = 200  # one round: one tree for each action
+    learning_rate: Positive = 0.1
+    leaves: Annotated[int, Range(least=2, most=MAX_LEAVES)] = 15
+    steps_per_leaf: Count = 20
+    held_out: HeldOut = 0.1  # the share of episodes that tells when to stop; 0: all rounds, on all episodes
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "BoostedModel":
         """The fitted model; the seed chooses the held-out episodes."""
-        problems = []
-        if not 2 <= self.leaves <= MAX_LEAVES:
-            problems.append(f"leaves is {self.leaves}, but trees here have 2 to {MAX_LEAVES} leaves")
-        if self.max_rounds < 1:
-            problems.append(f"max_rounds is {self.max_rounds}, but it must be at least 1")
-        if problems:
-            raise InputError(problems)
         schema = Schema.of(train)
         if len(schema.seen) == 1:
             return BoostedModel(self, schema, Forest.of([], np.zeros(1)))
@@ -59,6 +54,7 @@ class BoostedBehavior(Behavior):
         frequencies = np.bincount(codes) / len(codes)
         best_rounds, best = 0, float(np.log(frequencies[judged]).mean())
         for start in range(0, self.max_rounds, ROUNDS_AT_A_TIME):
+            safe_point()
             rounds = min(start + ROUNDS_AT_A_TIME, self.max_rounds)
             classifier.set_params(max_iter=rounds).fit(learn.contexts, codes)
             likelihood = mean_log_likelihood(classifier.predict_proba(judge.contexts), judged)

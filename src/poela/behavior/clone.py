@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from poela.behavior.clock import clock_of, refuse_shuffled
-from poela.behavior.held_out import held_out_split, mean_log_likelihood
+from poela.behavior.held_out import HeldOut, held_out_split, mean_log_likelihood
 from poela.behavior.model import Behavior, BehaviorModel, LoadPart
 from poela.behavior.schema import Schema
 from poela.core.arrays import Float32Array, FloatArray, IntArray
@@ -20,8 +20,9 @@ from poela.core.policy import Actor, LoggedSteps
 from poela.core.progress import progress
 from poela.core.ragged import rows_of_episodes
 from poela.core.storage import Stored
+from poela.core.typed import Count, NonNegative, Positive
 from poela.data.trajectories import Trajectories
-from poela.networks.modules import GRU, Network, NetworkShape, device_of
+from poela.networks.modules import GRU, Device, Hidden, Network, NetworkKind, NetworkShape, device_of
 from poela.networks.outputs import outputs_along, outputs_at
 from poela.networks.packing import Packing
 from poela.networks.training import train_steps
@@ -45,17 +46,21 @@ class CloneBehavior(Behavior):
            [0., 1.]])
     """
 
-    hidden: tuple[int, ...] = (64, 64, 64)
-    learning_rate: float = 3e-4
-    steps: int | None = None  # None: as many as the held-out likelihood asks for
-    max_steps: int = 5000
-    patience: int = 10
-    held_out: float = 0.1  # the share of episodes that tells when to stop
-    weight_decay: float = 0.0
-    batch_episodes: int = 100
-    device: str = "auto"
+    hidden: Hidden = (64, 64, 64)
+    learning_rate: Positive = 3e-4
+    steps: Count | None = None  # None: as many as the held-out likelihood asks for
+    max_steps: Count = 5000
+    patience: Count = 10
+    held_out: HeldOut = 0.1  # the share of episodes that tells when to stop
+    weight_decay: NonNegative = 0.0
+    batch_episodes: Count = 100
+    device: Device = "auto"
 
-    network: ClassVar[str] = "mlp"
+    network: ClassVar[NetworkKind] = "mlp"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        NetworkShape(self.network, 1, 2, self.hidden)  # which refuses what it cannot be made of
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "CloneModel":
         """The fitted model; the seed sets weights, batches and the held-out episodes."""
@@ -119,9 +124,9 @@ class RecurrentCloneBehavior(CloneBehavior):
            [0., 1.]])
     """
 
-    hidden: tuple[int, ...] = (100, 100, 100)
+    hidden: Hidden = (100, 100, 100)
 
-    network: ClassVar[str] = "gru"
+    network: ClassVar[NetworkKind] = "gru"
 
     def _model(self, schema: Schema, network: Network, train: Trajectories) -> "RecurrentCloneModel":
         return RecurrentCloneModel(self, schema, network, clock_of(train))

@@ -1,10 +1,14 @@
 """Held-out episodes: what tells a flexible behavior model when to stop."""
 
+from typing import Annotated
+
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.core.errors import InputError
+from poela.core.typed import Range
 from poela.data.trajectories import Trajectories
+
+HeldOut = Annotated[float, Range(least=0, below=1)]  # a share of episodes
 
 
 def held_out_split(train: Trajectories, share: float, seed: int) -> tuple[Trajectories, Trajectories | None]:
@@ -18,8 +22,6 @@ def held_out_split(train: Trajectories, share: float, seed: int) -> tuple[Trajec
     >>> learn.n_episodes, judge.n_episodes
     (4, 1)
     """
-    if not 0 <= share < 1:
-        raise InputError(f"the held-out share of episodes is {share}, but it must be at least 0 and below 1")
     if share == 0 or train.n_episodes < 2:
         return train, None
     count = min(max(1, round(share * train.n_episodes)), train.n_episodes - 1)

@@ -14,6 +14,7 @@ from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import PoelaWarning
 from poela.core.policy import LoggedSteps, Memoryless
 from poela.core.storage import Stored
+from poela.core.typed import refuse_problems
 from poela.data.trajectories import ActionName, Trajectories
 
 LoadPart = Callable[[Stored], Any]  # how a stored part becomes an object again
@@ -21,6 +22,9 @@ LoadPart = Callable[[Stored], Any]  # how a stored part becomes an object again
 
 class Behavior(ABC):
     """Settings of a behavior model: an estimate of the policy that made the logs."""
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
 
     def fit(self, train: Trajectories, seed: int = 0) -> "BehaviorModel":
         """The model fitted on these logs; an action that never occurs in them is warned of and gets probability 0."""

@@ -9,8 +9,9 @@ from poela.behavior.model import Behavior, BehaviorModel, LoadPart
 from poela.behavior.scaling import Scaling
 from poela.behavior.schema import Schema
 from poela.core.arrays import Float32Array, FloatArray, readonly
-from poela.core.errors import InputError, PoelaWarning
+from poela.core.errors import PoelaWarning
 from poela.core.storage import Stored
+from poela.core.typed import Count, Positive
 from poela.data.trajectories import Trajectories
 
 
@@ -25,13 +26,11 @@ class MultinomialBehavior(Behavior):
            [0., 1.]])
     """
 
-    penalty: float = 1.0  # the weight of ½·‖coefficients‖² against the summed log likelihood
-    max_iterations: int = 1000
+    penalty: Positive = 1.0  # the weight of ½·‖coefficients‖² against the summed log likelihood
+    max_iterations: Count = 1000
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "MultinomialModel":
         """The fitted model; the fit is deterministic, whatever the seed."""
-        if self.penalty <= 0:
-            raise InputError(f"the penalty is {self.penalty}, but it must be positive")
         schema, scaling = Schema.of(train), Scaling.of(train.contexts)
         if len(schema.seen) == 1:
             coefficients = np.zeros((1, train.n_features + 1))

@@ -11,6 +11,7 @@ from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
 from poela.core.errors import InputError
 from poela.core.neighbours import Neighbours
 from poela.core.storage import Stored
+from poela.core.typed import Count
 from poela.data.trajectories import Trajectories
 
 ROWS_AT_A_TIME = 16384  # bounds the memory for neighbours' rows and distances
@@ -30,11 +31,11 @@ class KNNBehavior(Behavior):
     array([[0.333, 0.667]])
     """
 
-    k: int = 100
+    k: Count = 100
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "KNNModel":
         """Keep the training contexts and actions; nothing is random, whatever the seed."""
-        if not 1 <= self.k <= train.n_steps:
+        if self.k > train.n_steps:
             raise InputError(
                 f"k is {self.k}, but there are {train.n_steps} training steps: choose k from 1 to {train.n_steps}"
             )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from poela.behavior.calibration import best_temperature, tempered
-from poela.behavior.held_out import held_out_split
+from poela.behavior.held_out import HeldOut, held_out_split
 from poela.behavior.model import Behavior, BehaviorModel, LoadPart
 from poela.behavior.schema import Schema
 from poela.core.arrays import Float32Array, FloatArray, IntArray
@@ -28,7 +28,7 @@ class TemperedBehavior(Behavior):
     """
 
     behavior: Behavior
-    held_out: float = 0.2  # the share of episodes that the temperature is fitted on
+    held_out: HeldOut = 0.2  # the share of episodes that the temperature is fitted on
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "TemperedModel":
         """The fitted model; the seed chooses the held-out episodes and goes on to the inner model."""

@@ -12,7 +12,7 @@ PARTS, TRYING, CHOOSING, RUNNING = "Episodes", "What to try", "How the policy is
 
 def learn(
     logs: Annotated[Path, typer.Argument(help="Table of logged decisions, one row each: .parquet, .csv or .arrow.")],
-    out: Annotated[Path, typer.Option(help="Directory for everything that is tried, and for the policy.")],
+    out: Annotated[str, typer.Option(help="Directory for everything that is tried, and for the policy.")],
     resume: Annotated[bool, typer.Option("--resume", help="Continue where an interrupted study stopped.")] = False,
     seed: Annotated[int, typer.Option(help="The same logs, settings and seed give the same study.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -118,22 +118,22 @@ def learn(
 
     Afterwards: poela evaluate study/ --logs later.csv
     """
-    from poela.cli.columns import layout_of, names_in, numbers_in
-    from poela.cli.study_output import print_study
-    from poela.studies.candidate_files import candidates_in
-    from poela.studies.learning import learn as carry_out
-    from poela.studies.selection import Selection
-
-    described = layout_of(
-        layout,
-        episode=episode,
-        step=step,
-        action=action,
-        reward=reward,
-        context=context,
-        propensity=propensity,
-    )
     try:
+        from poela.cli.columns import layout_of, names_in, numbers_in
+        from poela.cli.study_output import print_study
+        from poela.studies.candidate_files import candidates_in
+        from poela.studies.learning import learn as carry_out
+        from poela.studies.selection import Selection
+
+        described = layout_of(
+            layout,
+            episode=episode,
+            step=step,
+            action=action,
+            reward=reward,
+            context=context,
+            propensity=propensity,
+        )
         study = carry_out(
             logs,
             out=out,

@@ -1,15 +1,16 @@
 """`poela reproduce`: every experiment by its name."""
 
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+MARK = ".poela-results"  # in a folder whose results may be overwritten
+
 
 def reproduce(
     name: Annotated[str, typer.Argument(help="Which experiment; `list` names them all.")],
-    out: Annotated[Path | None, typer.Option(help="Directory for results. [default: the experiment's name]")] = None,
+    out: Annotated[str | None, typer.Option(help="Directory for results. [default: the experiment's name]")] = None,
     quick: Annotated[bool, typer.Option("--quick/--full", help="A small version, or all of it.")] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Processes side by side. [default: all cores]")] = None,
@@ -25,6 +26,8 @@ def reproduce(
     """
     from poela.cli.output import print_json
     from poela.core.errors import InputError, PoelaError
+    from poela.core.files import folder_at, refuse_foreign, write_bytes
+    from poela.core.typed import Seed, parsed
     from poela.experiments.registry import EXPERIMENTS
     from poela.experiments.running import Running
 
@@ -35,7 +38,10 @@ def reproduce(
         raise InputError(f"there is no experiment {name!r}: choose from {', '.join(EXPERIMENTS)}")
     module, attribute = EXPERIMENTS[name].run.split(":")
     run: Any = getattr(import_module(module), attribute)
-    directory, running = out or Path(name), Running(jobs, backend, address)
+    directory, running = folder_at(name if out is None else out, "results"), Running(jobs, backend, address)
+    parsed("--seed", Seed, seed)
+    refuse_foreign(directory, (MARK,), "results of poela reproduce")
+    write_bytes(directory / MARK, b"Results of poela reproduce, which the same command may overwrite.\n")
     try:
         report = run(out=directory, quick=quick, seed=seed, running=running)
     except KeyboardInterrupt:

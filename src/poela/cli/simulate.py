@@ -7,6 +7,7 @@ import typer
 
 from poela.cli.output import print_json
 from poela.core.errors import InputError
+from poela.core.typed import Count, Seed, parsed
 
 
 def simulate(
@@ -18,19 +19,19 @@ def simulate(
     option: Annotated[
         list[str] | None, typer.Option(help="More options of the simulator, as name=value; e.g. drug=TMZ.")
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Write logged decisions of a simulated doctor, shop or teacher, to try things out on.
 
     Example: poela simulate tumor --episodes 1000 --seed 0 --out logs.parquet
     """
-    from poela.cli.log_files import write_logs
+    from poela.cli.log_files import refuse_unwritable, write_logs
     from poela.simulators.registry import simulate as collect
 
-    problems = [f"--episodes is {episodes}: at least 1 is needed"] if episodes < 1 else []
-    problems += [f"--seed is {seed}: it must be 0 or more"] if seed < 0 else []
-    if problems:
-        raise InputError(problems)
+    parsed("--episodes", Count, episodes)
+    parsed("--seed", Seed, seed)
+    refuse_unwritable(out, overwrite)
     options = {**({"markov": True} if markov else {}), **_options(option or [])}
     logs = collect(name, episodes=episodes, seed=seed, **options)
     write_logs(logs, out)
@@ -54,6 +55,5 @@ def _options(texts: list[str]) -> dict[str, object]:
     wrong = [text for text in texts if "=" not in text]
     if wrong:
         raise InputError([f"--option {text} has no value: write name=value" for text in wrong])
-    named = {"true": True, "false": False}
     pairs = (text.split("=", 1) for text in texts)
-    return {name.strip(): named.get(value.strip().lower(), value.strip()) for name, value in pairs}
+    return {name.strip(): value.strip() for name, value in pairs}

@@ -19,11 +19,10 @@ def list_studies(
 
     Example: poela studies list results/
     """
-    from poela.cli.output import interval, number, print_json, print_table
-    from poela.studies.study import Study
+    from poela.cli.output import interval, number, print_json, print_table, say
 
     found = sorted(path.parent for pattern in ("", "*/", "*/*/") for path in directory.glob(f"{pattern}study.json"))
-    summaries = [_summary(Study.open(path)) for path in found]
+    summaries = [_summary_or_problem(path) for path in found]
     if json:
         print_json(summaries)
         return
@@ -43,8 +42,12 @@ def list_studies(
                 number(row["ess"]),
             )
             for row in summaries
+            if "problem" not in row
         ],
     )
+    for row in summaries:
+        if "problem" in row:
+            say(f"{row['study']} cannot be read: {row['problem']}")
 
 
 @app.command("show")
@@ -76,7 +79,7 @@ def compare(
 
     opened = [Study.open(path) for path in studies]
     summaries = [_summary(study) for study in opened]
-    same_test = len({study.document["data"]["hashes"]["test"] for study in opened}) == 1
+    same_test = len({study.record.data.hashes.get("test") for study in opened}) == 1
     if json:
         print_json({"same_test_logs": same_test, "studies": summaries})
         return
@@ -102,6 +105,17 @@ def compare(
     )
 
 
+def _summary_or_problem(directory: Path) -> dict[str, Any]:
+    """One broken study must not hide the others."""
+    from poela.core.errors import PoelaError
+    from poela.studies.study import Study
+
+    try:
+        return _summary(Study.open(directory))
+    except PoelaError as error:
+        return {"study": str(directory), "problem": str(error)}
+
+
 def _summary(study: Any) -> dict[str, Any]:
     look = study.test_look
     estimate = None if look is None else look.estimate
@@ -115,5 +129,5 @@ def _summary(study: Any) -> dict[str, Any]:
         "low": None if estimate is None else estimate.low,
         "high": None if estimate is None else estimate.high,
         "ess": None if estimate is None else estimate.ess,
-        "logging_value": study.document["logging_policy"]["value"],
+        "logging_value": study.record.logging_policy.value,
     }

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from poela.cli.output import interval, number, print_json, print_table, say
+from poela.core.typed import to_plain
 
 if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate
@@ -20,16 +21,16 @@ def print_study(study: "Study", *, as_json: bool, every_run: bool = False) -> No
         f"{study.directory}: {len(study.runs)} of {len(study.tasks)} runs ({_tried(study)})",
         ("policy", "value", "std. error", "effective episodes"),
         _rows(study, rows if every_run else _best_of_each_learner(rows)),
-        f"Values ({study.settings.selection.by}) are estimates on {study.document['data']['validation_episodes']} "
+        f"Values ({study.settings.selection.by}) are estimates on {study.record.data.validation_episodes} "
         "validation episodes, by which the policy was chosen: the best of many is a little too high. "
         "Few effective episodes: little evidence.",
     )
-    for run_id, run in study.runs.items():
-        if run["status"] != "done":
-            say(f"{study.asked_candidate(run_id)}, restart {run['restart']}, {run['status']}: {run['message']}")
+    for run in study.runs.values():
+        if run.status != "done":
+            say(f"{run.task.candidate}, restart {run.task.restart}, {run.status}: {run.message}")
     if study.left_out:
         say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
-    say(_sentence(study.document["data"]["propensities"]))
+    say(_sentence(study.record.data.propensities))
     say("")
     say(f"Chosen: {study.chosen_name}", bold=True)
     say(f"Why: {study.choice.reason}.")
@@ -49,8 +50,9 @@ def _print_test(study: "Study") -> None:
         say("It has not been tested: no look at test episodes yet.")
         return
     print_estimate(look.estimate, f"On {look.estimate.n_episodes} test episodes, used for nothing else")
-    logging = result["logging_policy_on_test"]
-    say(f"The logging policy achieved {number(logging['value'])} ± {number(logging['standard_error'])} there.")
+    logging = result.logging_policy_on_test
+    if logging is not None:
+        say(f"The logging policy achieved {number(logging.value)} ± {number(logging.standard_error)} there.")
     if look.caveat:
         say(f"- {look.caveat}")
 
@@ -75,26 +77,26 @@ def study_document(study: "Study") -> dict[str, Any]:
         "runs": len(study.tasks),
         "chosen": study.chosen_name,
         "reason": study.choice.reason,
-        "propensities": study.document["data"]["propensities"],
-        "logging_policy": study.document["logging_policy"],
+        "propensities": study.record.data.propensities,
+        "logging_policy": to_plain(study.record.logging_policy),
         "estimate": None if look is None else look.estimate.to_dict(),
         "looks_at_test": 0 if look is None else look.number,
         "left_out": [task.run_id for task in study.left_out],
-        "failed": {run_id: run["message"] for run_id, run in study.runs.items() if run["status"] != "done"},
+        "failed": {run_id: run.message for run_id, run in study.runs.items() if run.status != "done"},
         "table": study.table().to_pylist(),
     }
 
 
 def _tried(study: "Study") -> str:
-    counts = Counter(run["candidate"]["learner"] for run in study.runs.values())
+    counts = Counter(run.task.candidate.learner for run in study.runs.values())
     return ", ".join(f"{count} {learner}" for learner, count in counts.items()) or "none has finished"
 
 
 def _rows(study: "Study", rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    logging = study.document["logging_policy"]
-    episodes = study.document["data"]["validation_episodes"]
+    logging = study.record.logging_policy
+    episodes = study.record.data.validation_episodes
     mark = "* " if study.choice.chosen is None else ""
-    first = (f"{mark}logging policy", number(logging["value"]), number(logging["standard_error"]), str(episodes))
+    first = (f"{mark}logging policy", number(logging.value), number(logging.standard_error), str(episodes))
     return [first, *(_row(row, study.settings.selection.by) for row in rows)]
 
 

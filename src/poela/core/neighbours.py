@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.core.interruption import safe_point
 
 TREE_FEATURES = 6  # above this, matrix products are faster than a tree (benchmarks/nearest_actions.py)
 TREE_ROUNDING = 1e-12  # far above the relative rounding error of distances within the tree
@@ -221,6 +222,7 @@ def _for_each(work: Callable[[int], None], starts: Sequence[int]) -> None:
     """
     if len(starts) <= 2:
         for start in starts:
+            safe_point()
             work(start)
         return
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
@@ -229,7 +231,7 @@ def _for_each(work: Callable[[int], None], starts: Sequence[int]) -> None:
     threads = max((library["num_threads"] for library in libraries.info()), default=1)
     with libraries.limit(limits=1), ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(work, starts):
-            pass
+            safe_point()
 
 
 def _squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:

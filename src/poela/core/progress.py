@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from poela.core.interruption import safe_point, undisturbed
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -31,10 +33,13 @@ def progress_shown(enabled: bool = True) -> Iterator[None]:
 
 @contextmanager
 def progress(task: str, total: int) -> Iterator[Callable[..., None]]:
-    """Yields `advance(n, note="")`; the bar appears after two seconds, and only the outermost one shows."""
+    """Yields `advance(n, note="")`, a safe point for interruptions too.
+
+    The bar appears after two seconds, and only the outermost one shows.
+    """
     enabled = _enabled.get()
     if not (sys.stderr.isatty() if enabled is None else enabled):
-        yield lambda n=1, note="": None
+        yield lambda n=1, note="": safe_point()
         return
     bar = _LateBar(task, total)
     token = _enabled.set(False)
@@ -42,7 +47,8 @@ def progress(task: str, total: int) -> Iterator[Callable[..., None]]:
         yield bar.advance
     finally:
         _enabled.reset(token)
-        bar.stop()
+        with undisturbed():  # an interruption within Rich's own clean-up would come out as another error
+            bar.stop()
 
 
 class _LateBar:
@@ -52,14 +58,16 @@ class _LateBar:
         self._bar: Progress | None = None
 
     def advance(self, n: int = 1, note: str = "") -> None:
+        safe_point()
         self._done += n
         if self._bar is None and time.monotonic() - self._started < PATIENCE_SECONDS:
             return
-        if self._bar is None:
-            self._bar = _new_bar()
-            self._bar.start()
-            self._bar.add_task(self._task, total=self._total, note=note)
-        self._bar.update(self._bar.task_ids[0], completed=self._done, note=note)
+        with undisturbed():
+            if self._bar is None:
+                self._bar = _new_bar()
+                self._bar.start()
+                self._bar.add_task(self._task, total=self._total, note=note)
+            self._bar.update(self._bar.task_ids[0], completed=self._done, note=note)
 
     def stop(self) -> None:
         if self._bar is not None:

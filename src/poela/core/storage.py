@@ -1,20 +1,24 @@
 """Safe files: JSON and safetensors, checksums, atomic writes. Nothing here can execute what it reads."""
 
-import hashlib
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.core.errors import InputError, PoelaError
+from poela.core.errors import InputError
+from poela.core.files import TEMPORARY, folder_at, is_empty, sha256, sweep, write_bytes, write_json
+from poela.core.typed import from_plain, shown, to_plain
+
+T = TypeVar("T")
+
+# Files of arrays are called by their content; those of the first version of the format have no such name.
+ARRAYS = r"arrays(-[0-9a-f]{16})?\.safetensors"
 
 
 @dataclass(frozen=True)
@@ -27,50 +31,12 @@ class Stored:
     parts: Mapping[str, "Stored"] = field(default_factory=dict)
 
 
-@contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that replaces it when the block ends well, and vanishes otherwise."""
-    path = Path(path)
-    with _explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
-        try:
-            yield temporary
-            with temporary.open("rb+") as written:
-                os.fsync(written.fileno())
-            temporary.chmod(0o666 & ~_umask())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def atomic_directory(path: Path) -> Iterator[Path]:
-    """A temporary directory that takes the place of `path` when the block ends well."""
-    path = Path(path)
-    with _explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        try:
-            yield temporary
-            temporary.chmod(0o777 & ~_umask())
-            if path.exists():
-                retired = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-                path.replace(retired / "old")
-                temporary.replace(path)
-                shutil.rmtree(retired)
-            else:
-                temporary.replace(path)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-
-
-def write_json(path: Path, document: Any) -> None:
-    """Write one JSON document, atomically."""
-    with atomic_file(path) as temporary:
-        temporary.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+def read_bytes(path: Path) -> bytes:
+    """Read a file whole."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def read_json(path: Path) -> Any:
@@ -83,10 +49,23 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path} cannot be read: {error}") from None
 
 
-def save_stored(directory: Path, stored: Stored, *, file_format: str, version: int, notes: Mapping[str, Any]) -> None:
-    """Write a stored object as a directory of `NAME.json` and `arrays.safetensors`, with checksums."""
+def save_stored(
+    directory: Path,
+    stored: Stored,
+    *,
+    file_format: str,
+    version: int,
+    notes: Mapping[str, Any],
+    overwrite: bool = False,
+) -> None:
+    """Write a stored object into a folder: arrays first, then the document that names them and makes it whole.
+
+    The folder must be empty, or hold such an object to be overwritten; that stays whole until the new one is.
+    """
     from safetensors.numpy import save
 
+    directory = folder_at(directory, f"a {file_format}")
+    earlier = _claimed(directory, file_format, overwrite)
     arrays: dict[str, NDArray[Any]] = {}
     body = {
         "format": file_format,
@@ -95,11 +74,62 @@ def save_stored(directory: Path, stored: Stored, *, file_format: str, version: i
         "object": _flatten(stored, "", arrays),
     }
     packed = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    with atomic_directory(directory) as temporary:
-        (temporary / "arrays.safetensors").write_bytes(packed)
-        checksums = {"arrays.safetensors": _sha256(packed), "document": _sha256(_canonical(body))}
-        document = json.dumps({**body, "checksums": checksums}, indent=2, allow_nan=False)
-        (temporary / f"{file_format}.json").write_text(document + "\n", encoding="utf-8")
+    # Named by its content, so that a new one never takes the place of the one that the old document names.
+    name = _name_of_arrays(packed)
+    write_bytes(directory / name, packed)
+    write_json(
+        directory / f"{file_format}.json",
+        {**body, "checksums": {name: sha256(packed), "document": sha256(_canonical(body))}},
+    )
+    for old in earlier - {name}:
+        (directory / old).unlink(missing_ok=True)
+    sweep(directory)
+
+
+def remove_stored(directory: Path, file_format: str) -> None:
+    """Remove a stored object, and its folder if nothing else is there; anything else stays."""
+    if not directory.is_dir() or is_empty(directory):
+        return
+    for name in (f"{file_format}.json", *sorted(_claimed(directory, file_format, overwrite=True))):
+        (directory / name).unlink(missing_ok=True)
+    if is_empty(directory):
+        sweep(directory)
+        directory.rmdir()
+
+
+def _claimed(directory: Path, file_format: str, overwrite: bool) -> set[str]:
+    """The array files of the object in this folder, which may be replaced; refuses a folder that is not ours."""
+    if is_empty(directory):
+        return set()
+    names = os.listdir(directory)
+    left_behind = {name for name in names if _is_ours_by_content(directory / name)}
+    if all(name in left_behind or name.startswith(TEMPORARY) for name in names):
+        return left_behind  # a save was killed before its document came
+    try:
+        document = read_json(directory / f"{file_format}.json")
+    except InputError:
+        document = None
+    if not isinstance(document, dict) or document.get("format") != file_format:
+        raise InputError(f"{directory} is not empty and holds no {file_format}: choose another folder")
+    if not overwrite:
+        raise InputError(f"{directory} holds a {file_format} already: choose another folder, or say overwrite=True")
+    return left_behind | set(_array_files(document.get("checksums")))
+
+
+def _is_ours_by_content(path: Path) -> bool:
+    """Whether a file is called by the hash of what it holds, as only our files of arrays are."""
+    if not re.fullmatch(ARRAYS, path.name) or path.is_symlink() or not path.is_file():
+        return False
+    return path.name == _name_of_arrays(path.read_bytes())
+
+
+def _name_of_arrays(packed: bytes) -> str:
+    return f"arrays-{sha256(packed)[:16]}.safetensors"
+
+
+def _array_files(checksums: Any) -> list[str]:
+    """The files of arrays that a document names."""
+    return [name for name in checksums if re.fullmatch(ARRAYS, name)] if isinstance(checksums, dict) else []
 
 
 def load_stored(directory: Path, *, file_format: str, version: int) -> tuple[Stored, dict[str, Any]]:
@@ -115,12 +145,15 @@ def load_stored(directory: Path, *, file_format: str, version: int) -> tuple[Sto
             f"{directory} has format version {document.get('format_version')!r}; this poela reads version {version}"
         )
     checksums = document.pop("checksums", {})
+    named = _array_files(checksums)
+    if len(named) != 1:
+        raise InputError(f"{directory}/{file_format}.json names no file of arrays: it is damaged or was changed")
     try:
-        packed = (directory / "arrays.safetensors").read_bytes()
+        packed = (directory / named[0]).read_bytes()
     except OSError as error:
-        raise InputError(f"{directory}/arrays.safetensors cannot be read: {error.strerror}") from None
-    for name, content in (("arrays.safetensors", packed), ("document", _canonical(document))):
-        if checksums.get(name) != _sha256(content):
+        raise InputError(f"{directory}/{named[0]} cannot be read: {error.strerror}") from None
+    for name, content in ((named[0], packed), ("document", _canonical(document))):
+        if checksums.get(name) != sha256(content):
             where = f"{file_format}.json" if name == "document" else name
             raise InputError(
                 f"{directory}/{where} is damaged or was changed: its checksum does not match; save it again"
@@ -154,21 +187,22 @@ def _canonical(document: Any) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def write_record(path: Path, record: Any, *, file_format: str, version: int) -> None:
+    """Write a dataclass as one JSON document with a checksum, atomically."""
+    body = {"format": file_format, "format_version": version, **to_plain(record)}
+    write_json(path, {**body, "checksum": sha256(_canonical(body))})
 
 
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise PoelaError(
-            f"{path} cannot be written: {error.strerror or error}; free space or choose another place"
-        ) from None
+def read_record(kind: type[T], path: Path, *, file_format: str, version: int) -> T:
+    """Read what `write_record` wrote, after checking format, version, checksum and every value."""
+    document = read_json(path)
+    if not isinstance(document, dict) or document.get("format") != file_format:
+        raise InputError(f"{path} is no {file_format}: its format field is missing or different")
+    if document.get("format_version") != version:
+        raise InputError(
+            f"{path} has format version {shown(document.get('format_version'))}; this poela reads version {version}"
+        )
+    if document.pop("checksum", None) != sha256(_canonical(document)):
+        raise InputError(f"{path} is damaged or was changed: its checksum does not match")
+    body = {name: value for name, value in document.items() if name not in ("format", "format_version")}
+    return from_plain(kind, body, str(path))

@@ -106,8 +106,8 @@ def _why_barred(rule: Eligibility, distance: float | None, probability: float | 
     if rule.radius is not None and distance is not None:
         if np.isinf(distance):
             reasons.append("never logged at this step" if rule.neighbours == "same_step" else "never logged")
-        elif distance > rule.radius:
-            reasons.append(f"logged beyond the radius {rule.radius:g}")
+        elif distance > float(rule.radius):
+            reasons.append(f"logged beyond the radius {float(rule.radius):g}")
     if rule.minimum_probability is not None and probability is not None:
         if probability == 0:
             reasons.append("the logging policy never takes it here")
@@ -125,7 +125,7 @@ def _why_allowed(rule: Eligibility, stranded: bool) -> str:
         return "fallback: " + {"nearest": nearest, "behavior": "as the logging policy", "all": "all"}[rule.fallback]
     passed = []
     if rule.radius is not None:
-        passed.append(f"logged within the radius {rule.radius:g}")
+        passed.append(f"logged within the radius {float(rule.radius):g}")
     if rule.minimum_probability is not None or rule.relative_probability is not None:
         passed.append("probable enough")
     return " and ".join(passed) or "no rule"

@@ -54,6 +54,11 @@ class FittedEligibility:
     episode_ids: tuple[ActionName, ...] | None = None  # of the training log, by position
     behavior: Any = None  # has probabilities(contexts); None where the rule does not ask for it
 
+    @property
+    def radius(self) -> float | None:
+        """The radius as a number, on the metric's scale."""
+        return None if self.settings.radius is None else float(self.settings.radius)
+
     def distances(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
         """To the nearest logged context with each action [N, A], on the metric's scale; inf if never logged."""
         return self._distances(*self._checked(contexts, steps))
@@ -98,8 +103,8 @@ class FittedEligibility:
         if probabilities is not None:
             probable = rule.probable(probabilities)
         mask: BoolArray = probable.copy()
-        if rule.radius is not None and distances is not None:
-            mask &= (distances <= rule.radius) & np.isfinite(distances)
+        if self.radius is not None and distances is not None:
+            mask &= (distances <= self.radius) & np.isfinite(distances)
         stranded: BoolArray = np.asarray(~mask.any(axis=1))
         followed = None
         if rule.fallback == "behavior" and probabilities is not None:
@@ -133,10 +138,10 @@ class FittedEligibility:
         may choose otherwise. With many features few contexts lie that near another: a larger gap leaves out more of
         them, at the price of fewer eligible actions. The ids of episodes are left out; a behavior model is kept whole.
         """
-        if self.logged is None or self.settings.radius is None:
+        if self.logged is None or self.radius is None:
             return replace(self, episode_ids=None)
         if gap is None:
-            gap = self.settings.radius / (4 if self.settings.metric == "mean_squared" else 2)
+            gap = self.radius / (4 if self.settings.metric == "mean_squared" else 2)
         if not gap >= 0:
             raise InputError(f"gap is {gap}: it must be 0 or more")
         squared = gap * max(len(self.feature_names), 1) if self.settings.metric == "mean_squared" else gap**2
@@ -232,7 +237,10 @@ class FittedEligibility:
 
 def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -> FittedEligibility:
     """The rule over these logs, with everything checked."""
+    from poela.eligibility.quantiles import with_numeric_radius
+
     settings.check(train.n_features)
+    settings = with_numeric_radius(settings, train)
     factors = _factors(settings, train)
     if settings.asks_behavior:
         if behavior is None and train.propensities is not None and train.propensities.ndim == 2:

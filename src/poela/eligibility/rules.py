@@ -1,21 +1,45 @@
 """The rules that make an action eligible, as settings: near logged contexts, probable enough, or anything."""
 
-import math
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray
 from poela.core.errors import InputError
+from poela.core.typed import Check, NonNegative, Positive, Share, one_of, refuse_problems
 from poela.data.trajectories import Trajectories
 
 if TYPE_CHECKING:
     from poela.eligibility.fitted import FittedEligibility
 
-CHOICES = {
-    "metric": ("mean_squared", "euclidean"),
-    "neighbours": ("pooled", "same_step"),
-    "fallback": ("nearest", "behavior", "all"),
-}
+Metric = Annotated[str, one_of("mean_squared", "euclidean")]
+Neighbourhood = Annotated[str, one_of("pooled", "same_step")]
+Fallback = Annotated[str, one_of("nearest", "behavior", "all")]
+Scale = Annotated[str, one_of("standard")] | tuple[Positive, ...] | None
+
+
+def quantile_of(radius: float | str) -> float | None:
+    """The share that a radius such as "q50" asks for; None where it is none.
+
+    >>> quantile_of("q50"), quantile_of(0.1)
+    (0.5, None)
+    """
+    if not isinstance(radius, str) or not re.fullmatch(r"q[0-9]{1,3}(\.[0-9]{1,9})?", radius):
+        return None
+    share = float(radius[1:]) / 100
+    return share if share <= 1 else None
+
+
+def _radius_problem(radius: Any) -> str | None:
+    number = isinstance(radius, int | float | np.integer | np.floating) and not isinstance(radius, bool)
+    if (number and radius >= 0) or quantile_of(radius) is not None:
+        return None
+    return "it must be a number, at least 0, or a quantile from 'q0' to 'q100'"
+
+
+RadiusSetting = Annotated[float | str, Check(_radius_problem)]
 
 
 @dataclass(frozen=True)
@@ -23,11 +47,12 @@ class Eligibility:
     """When an action may be taken at a context; an action must pass every rule that is set.
 
     `radius` (δ) asks for a logged context with that action at most that far away: ‖x − x′‖²/d with the default
-    metric, as in the published experiments, or the Euclidean distance. `minimum_probability` asks the logging policy
-    to take the action at least that often (0: at all); `relative_probability` asks for more than that share of its most
-    probable action's probability (BCQ). `scale` divides the features (`"standard"`: by their standard
-    deviations in the training data), `weights` multiply their squared differences. Where no action passes, `fallback`
-    decides: the nearest action (without a radius: the most probable), the logging policy, or all actions.
+    metric, as in the published experiments, or the Euclidean distance; "q75" is the distance within which three
+    quarters of all pairs of context and action have a precedent in another training episode. `minimum_probability` asks
+    the logging policy to take the action at least that often (0: at all); `relative_probability` asks for more than
+    that share of its most probable action's probability (BCQ). `scale` divides the features (`"standard"`: by their
+    standard deviations in the training data), `weights` multiply their squared differences. Where no action passes,
+    `fallback` decides: the nearest action (without a radius: the most probable), the logging policy, or all actions.
 
     >>> logs = Trajectories(contexts=[[0.0], [1.0], [1.2]], actions=[0, 1, 1], rewards=[0, 0, 0], offsets=[0, 1, 3])
     >>> Eligibility(radius=0.5).fit(logs).mask([[0.1], [0.6], [9.0]])
@@ -36,14 +61,17 @@ class Eligibility:
            [False,  True]])
     """
 
-    radius: float | None = None
-    minimum_probability: float | None = None
-    relative_probability: float | None = None
-    metric: str = "mean_squared"  # or "euclidean"
-    scale: str | tuple[float, ...] | None = None  # "standard", or one number for each feature
-    weights: tuple[float, ...] | None = None
-    neighbours: str = "pooled"  # or "same_step"
-    fallback: str = "nearest"  # or "behavior", "all"
+    radius: RadiusSetting | None = None
+    minimum_probability: Share | None = None
+    relative_probability: Share | None = None
+    metric: Metric = "mean_squared"
+    scale: Scale = None  # "standard", or one number for each feature
+    weights: tuple[NonNegative, ...] | None = None
+    neighbours: Neighbourhood = "pooled"
+    fallback: Fallback = "nearest"
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
 
     def fit(self, train: Trajectories, behavior: Any = None) -> "FittedEligibility":
         """The rule over these training logs; `behavior` is any object with `probabilities(contexts)`."""
@@ -73,30 +101,18 @@ class Eligibility:
         return passed
 
     def check(self, n_features: int) -> None:
-        """Raises one error that lists everything wrong with the settings."""
+        """Refuse scales and weights that are not one number for each feature."""
+        given = {"scale": self.scale if isinstance(self.scale, tuple) else None, "weights": self.weights}
         problems = [
-            f"{name} is {getattr(self, name)!r}: choose {' or '.join(map(repr, choices))}"
-            for name, choices in CHOICES.items()
-            if getattr(self, name) not in choices
+            f"{name} has {len(values)} numbers for {n_features} features: give one for each"
+            for name, values in given.items()
+            if values is not None and len(values) != n_features
         ]
-        if self.radius is not None and not self.radius >= 0:
-            problems.append(f"radius is {self.radius}: it must be 0 or more")
-        for name in ("minimum_probability", "relative_probability"):
-            share = getattr(self, name)
-            if share is not None and not 0 <= share <= 1:
-                problems.append(f"{name} is {share}: it must lie between 0 and 1")
-        if isinstance(self.scale, str):
-            if self.scale != "standard":
-                problems.append(f"scale is {self.scale!r}: choose 'standard', or give one number for each feature")
-        elif self.scale is not None:
-            problems += _wrong_numbers("scale", self.scale, n_features, zero_allowed=False)
-        if self.weights is not None:
-            problems += _wrong_numbers("weights", self.weights, n_features, zero_allowed=True)
         if problems:
             raise InputError(problems)
 
 
-def Radius(radius: float, **settings: Any) -> Eligibility:
+def Radius(radius: float | str, **settings: Any) -> Eligibility:
     """Actions logged within this distance (POELA).
 
     >>> Radius(0.1).radius
@@ -121,14 +137,3 @@ def AnyAction() -> Eligibility:
     True
     """
     return Eligibility()
-
-
-def _wrong_numbers(name: str, values: tuple[float, ...], n_features: int, *, zero_allowed: bool) -> list[str]:
-    least = "0 or more" if zero_allowed else "above 0"
-    problems = []
-    if len(values) != n_features:
-        problems.append(f"{name} has {len(values)} numbers for {n_features} features: give one for each")
-    bad = sum(not (math.isfinite(value) and (value >= 0 if zero_allowed else value > 0)) for value in values)
-    if bad:
-        problems.append(f"{bad} numbers of {name} are not finite and {least}: correct them")
-    return problems

@@ -8,6 +8,7 @@ from scipy.special import ndtr, ndtri
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.core.interruption import safe_point
 from poela.evaluation.bounds import Interval, Sample
 from poela.evaluation.contributions import Contributions, ratio_sum, standard_error
 
@@ -67,6 +68,7 @@ def resample(
     values, errors = np.empty(resamples), np.full(resamples, np.nan)
     start = 0
     for value, error in parts:
+        safe_point()
         values[start : start + len(value)], errors[start : start + len(value)] = value, error
         start += len(value)
     if not np.isfinite(values).any():

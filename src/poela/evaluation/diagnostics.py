@@ -1,14 +1,13 @@
 """What the weights say about an estimate: how many episodes carry it, and how heavy their tail is."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from poela.behavior.calibration import reliability
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.ragged import step_numbers
+from poela.core.typed import Count, Unknowable, Whole
 from poela.data.trajectories import Trajectories
 from poela.evaluation.pareto import pareto_k
 from poela.evaluation.recombination import recombined_ess
@@ -19,29 +18,20 @@ from poela.evaluation.weights import LogWeights, effective_sample_size
 class Diagnostics:
     """Numbers on the weights behind an estimate. What cannot be known is NaN, or None."""
 
-    n_episodes: int
-    n_steps: int
-    ess: float  # Kish, of the weights that the estimator uses
+    n_episodes: Count
+    n_steps: Count
+    ess: Unknowable  # Kish, of the weights that the estimator uses
     ess_by_step: FloatArray  # [H], of the cumulative weights; an ended episode keeps its last
-    largest_share: float  # of the normalised weight, held by one episode
-    pareto_k: float  # of the untruncated weights; above 0.7 the mean weight cannot be relied on
-    mean_weight: float  # untruncated; 1 in expectation
-    mean_weight_z: float  # its distance from 1 in standard errors
-    zero_weight_share: float  # of episodes
-    ineligible_steps: int  # steps whose logged action the policy never takes
-    truncated_share: float  # of episodes
-    stranded_steps: int | None = None  # steps where nothing was near and the policy fell back
+    largest_share: Unknowable  # of the normalised weight, held by one episode
+    pareto_k: Unknowable  # of the untruncated weights; above 0.7 the mean weight cannot be relied on
+    mean_weight: Unknowable  # untruncated; 1 in expectation
+    mean_weight_z: Unknowable  # its distance from 1 in standard errors
+    zero_weight_share: Unknowable  # of episodes
+    ineligible_steps: Whole  # steps whose logged action the policy never takes
+    truncated_share: Unknowable  # of episodes
+    stranded_steps: Whole | None = None  # steps where nothing was near and the policy fell back
     calibration_error: float | None = None  # of the propensities, where those of all actions are logged
-    recombined_ess: float = float("nan")  # to be expected from the same steps in other combinations
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> "Diagnostics":
-        """From plain values, such as JSON holds; null becomes NaN where a number may be unknown."""
-        parts: dict[str, Any] = dict(document)
-        optional = ("stranded_steps", "calibration_error")
-        parts |= {name: np.nan for name, value in document.items() if value is None and name not in optional}
-        parts["ess_by_step"] = np.array(document["ess_by_step"], np.float64)  # null becomes NaN
-        return cls(**parts)
+    recombined_ess: Unknowable = float("nan")  # to be expected from the same steps in other combinations
 
 
 def diagnose(

@@ -11,7 +11,7 @@ import numpy as np
 
 from poela.core.arrays import Float32Array
 from poela.core.errors import PoelaError
-from poela.core.storage import atomic_file
+from poela.core.files import atomic_file
 from poela.simulators.cartpole import STEPS, CartPole, CartPoleBehavior, QNetworks
 from poela.simulators.episodes import run
 

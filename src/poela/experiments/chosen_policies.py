@@ -48,7 +48,7 @@ def by_learner(study: Study, name_of: Callable[[Candidate], str]) -> dict[str, l
     """The policies of each learner, and those of POELA without a variance penalty."""
     found: dict[str, list[Scored]] = {}
     for item in study.scored:
-        candidate = study.asked_candidate(item.run_id)
+        candidate = study.runs[item.run_id].task.candidate
         found.setdefault(name_of(candidate), []).append(item)
         if candidate.learner == "poela" and candidate.settings["variance_penalty"] == 0:
             found.setdefault(NO_PENALTY, []).append(item)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from poela.core.storage import atomic_file
+from poela.core.files import atomic_file
 from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS
 from poela.evaluation.verdict import WORDS
 

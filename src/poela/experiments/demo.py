@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from poela.core.storage import atomic_file
+from poela.core.files import atomic_file
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
@@ -57,8 +57,8 @@ def demo(out: Path, quick: bool = True, seed: int = 0, running: Running = HERE) 
 def _policies(study: Study) -> dict[str, Any]:
     policies: dict[str, Any] = {}
     for learner, name in (("poela", "POELA"), ("pocrm", "PO-CRM")):
-        own = [item for item in study.scored if study.runs[item.run_id]["candidate"]["learner"] == learner]
-        chosen = choose(own, Selection(), study.document["data"]["validation_episodes"]).chosen
+        own = [item for item in study.scored if study.runs[item.run_id].task.candidate.learner == learner]
+        chosen = choose(own, Selection(), study.record.data.validation_episodes).chosen
         if chosen is not None:
             policies[name] = load_object(study.store.policy(chosen.run_id, chosen.number))
     return {**policies, "logging policy": TumorBehavior()}

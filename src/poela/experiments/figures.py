@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from poela.core.arrays import FloatArray
-from poela.core.storage import atomic_file
+from poela.core.files import atomic_file
 
 MARKERS = "osD^vP*X<>"
 BOUNDS = ("lower bound", "upper bound")  # of the quantity that they stand beside

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from poela import __version__
-from poela.core.storage import read_json, write_json
+from poela.core.files import write_json
+from poela.core.storage import read_json
 from poela.studies.runs import one_thread
 
 DIRECTORY = "kept"  # in the output directory of an experiment

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from poela.core.storage import atomic_file
+from poela.core.files import atomic_file
 from poela.experiments.comparison import AGREES, COLUMNS, STANDARD_ERRORS
 from poela.experiments.published.counterexamples import COUNTEREXAMPLES
 from poela.experiments.published.records import BOUND_IN_ERRORS

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from poela.core.storage import atomic_file
+from poela.core.files import atomic_file
 from poela.experiments.figures import comparison_figure
 
 Cell = str | float | int | bool | None

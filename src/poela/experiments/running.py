@@ -4,12 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
-from poela.studies.learning import learn
+from poela.studies.learning import Execution, learn
 from poela.studies.study import Study
-
-BACKENDS = ("local", "inline", "ray")
 
 
 @dataclass(frozen=True)
@@ -27,8 +24,7 @@ class Running:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        if self.backend not in BACKENDS:
-            raise InputError(f"there is no backend {self.backend!r}: choose from {', '.join(BACKENDS)}")
+        Execution(self.backend, self.jobs, address=self.address)  # which refuses what cannot be
 
     def study(self, logs: Trajectories, out: Path, **settings: Any) -> Study:
         """The study in `out`: carried out, continued after an interruption or, where it is finished, opened."""

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from poela.core.storage import read_json, write_json
+from poela.core.files import write_json
+from poela.core.storage import read_json
 from poela.experiments.published.records import NO_PENALTY
 from poela.experiments.results import Cell, ResultTable
 from poela.experiments.running import Running
@@ -28,7 +29,7 @@ def beside_table(examiner: Examiner, command: str, again: bool = False) -> Resul
         "the validation episodes or more; where no policy of a learner has that, with any",
         f"{MISLEADS}: the truth is more than {LOST:g} standard errors below the clinicians', the estimate above their "
         "mean return on the same test logs; caught: the verdict is not 'trust'",
-        f"{examiner.source.study.document['data']['propensities']}",
+        f"{examiner.source.study.record.data.propensities}",
     )
     which = ", another data set" if again else ""
     title = f"Sepsis, {variant}{which}: every learner beside the clinicians"
@@ -133,6 +134,6 @@ def default_table(variant: str, out: Path, size: Size, seed: int, running: Runni
         f"the policy is {'' if beyond < -LOST else 'not '}below the clinicians by more than {LOST:g} standard errors"
         f"{kept if study.choice.chosen is None else ''}",
         *([f"learners: {', '.join(size.default_learners)} only"] if size.default_learners else []),
-        str(study.document["data"]["propensities"]),
+        str(study.record.data.propensities),
     )
     return ResultTable(f"Sepsis, {variant}: the policy of a default study", [row], command, notes)

@@ -52,7 +52,7 @@ def _sizes(examiner: Examiner) -> list[dict[str, Cell]]:
     for name, items in source.by_learner.items():
         largest: dict[int, float] = {}
         for item in items:
-            step = source.study.runs[item.run_id]["checkpoints"][item.number]["step"]
+            step = source.study.runs[item.run_id].checkpoints[item.number].step
             largest[step] = max(largest.get(step, 0.0), item.metrics["ess"] or 0.0)
         row: dict[str, Cell] = {"learner": name}
         rows.append({**row, **{f"step {step}": largest[step] for step in sorted(largest)}})

@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from poela.core.storage import read_json, write_json
+from poela.core.files import write_json
+from poela.core.storage import read_json
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate

@@ -223,11 +223,11 @@ class SepsisStudy:
 
     def candidate(self, item: Scored) -> Candidate:
         """What a policy was learned with."""
-        return self.study.asked_candidate(item.run_id)
+        return self.study.runs[item.run_id].task.candidate
 
     def chosen(self, items: list[Scored], protocol: str, choosing: Choosing = CHOOSING) -> tuple[Scored | None, str]:
         """The best of these policies on the validation logs, and the least effective sample size it had to have."""
-        return choosing.chosen(items, protocol, self.study.document["data"]["validation_episodes"])
+        return choosing.chosen(items, protocol, self.study.record.data.validation_episodes)
 
 
 def study_of(task: SepsisTask, size: Size, out: Path, running: Running) -> SepsisStudy:

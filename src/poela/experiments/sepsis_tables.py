@@ -180,7 +180,7 @@ def trade_off_table(examiner: Examiner, out: Path, command: str) -> ResultTable:
         for name, item in best
         if item is not None
     ]
-    mean = source.study.document["logging_policy"]["value"]
+    mean = source.study.record.logging_policy.value
     clouds = {str(name): _column(rows, name, "ESS", "SNTIS") for name in dict.fromkeys(row["learner"] for row in rows)}
     cloud_figure(out / "sepsis-trade-off", clouds, x="effective sample size", y="validation SNTIS", line=mean)
     notes = (f"validation logs; the mean logged return there is {mean:.2f}", *NOTES[:1])
@@ -198,7 +198,7 @@ def _frontier(examiner: Examiner) -> set[tuple[str, int]]:
     return {
         (item.run_id, item.number)
         for item in examiner.source.study.scored
-        if (item.run_id, examiner.source.study.runs[item.run_id]["checkpoints"][item.number]["step"]) in kept
+        if (item.run_id, examiner.source.study.runs[item.run_id].checkpoints[item.number].step) in kept
     }
 
 

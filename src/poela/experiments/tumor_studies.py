@@ -188,8 +188,8 @@ def _outcomes(study: Study, learner: str, task: TumorTask, size: Size) -> Iterat
 
 def chosen_by(study: Study, learner: str, selection: Selection) -> Scored | None:
     """The learner's own best policy; None where none has any weight on the validation logs."""
-    own = [item for item in study.scored if study.runs[item.run_id]["candidate"]["learner"] == learner]
-    return choose(own, selection, study.document["data"]["validation_episodes"]).chosen
+    own = [item for item in study.scored if study.runs[item.run_id].task.candidate.learner == learner]
+    return choose(own, selection, study.record.data.validation_episodes).chosen
 
 
 def _outcome(study: Study, learner: str, task: TumorTask, size: Size, chosen: Scored) -> Outcome:

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import torch
 
 from poela.behavior.clone import CloneBehavior, CloneModel, RecurrentCloneBehavior
-from poela.core.errors import InputError, TrainingError
+from poela.behavior.held_out import HeldOut
+from poela.core.errors import TrainingError
 from poela.core.policy import Policy
+from poela.core.typed import Count, NonNegative, Positive
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import Eligibility
 from poela.learners.learner import Checkpoint, Learner
-from poela.networks.modules import GRU, MLP, Network
+from poela.networks.modules import GRU, MLP, Device, Hidden, Network, NetworkKind
 from poela.policies.network import NetworkPolicy, policy_of
 
 BEHAVIORS = {"mlp": CloneBehavior, "gru": RecurrentCloneBehavior}
@@ -34,17 +36,21 @@ class Clone(Learner):
            [0., 1., 0.]])
     """
 
-    network: str = "mlp"  # or "gru": the logging policy may depend on the whole history
+    network: NetworkKind = "mlp"  # or "gru": the logging policy may depend on the whole history
     rule: Eligibility | None = None
-    hidden: tuple[int, ...] | None = None  # None: as the behavior model's
-    learning_rate: float = 3e-4
-    steps: int | None = None  # None: as many as the held-out likelihood asks for
-    max_steps: int = 5000
-    patience: int = 10
-    held_out: float = 0.1
-    weight_decay: float = 0.0
-    batch_episodes: int = 100
-    device: str = "auto"
+    hidden: Hidden | None = None  # None: as the behavior model's
+    learning_rate: Positive = 3e-4
+    steps: Count | None = None  # None: as many as the held-out likelihood asks for
+    max_steps: Count = 5000
+    patience: Count = 10
+    held_out: HeldOut = 0.1
+    weight_decay: NonNegative = 0.0
+    batch_episodes: Count = 100
+    device: Device = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._behavior()  # which refuses what it cannot be made of
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the one policy; where training breaks down, first the best one before that."""
@@ -59,8 +65,6 @@ class Clone(Learner):
         yield Checkpoint(1, _policy(model, eligibility, train))
 
     def _behavior(self) -> CloneBehavior:
-        if self.network not in BEHAVIORS:
-            raise InputError(f"network is {self.network!r}: choose 'mlp' or 'gru'")
         kind = BEHAVIORS[self.network]
         return kind(
             hidden=kind().hidden if self.hidden is None else self.hidden,

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
-from poela.core.errors import InputError
 from poela.core.progress import progress
 from poela.networks.modules import dense, seeded
 from poela.networks.training import train_steps
@@ -25,8 +24,6 @@ def low_density(contexts: Float32Array, density: Density, percentile: float, ste
     >>> np.flatnonzero(low_density(crowd, "nearest", percentile=2.0, steps=0, seed=0))
     array([99])
     """
-    if density not in {"vae", "nearest"}:
-        raise InputError(f"density must be 'vae' or 'nearest', not {density!r}")
     scaled = _standardised(contexts)
     scores = _vae_scores(scaled, steps, seed) if density == "vae" else _neighbour_scores(scaled)
     return np.asarray(scores < np.percentile(scores, percentile))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from poela.core.arrays import BoolArray, FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import LoggedSteps, Memoryless, Policy, as_policy
 from poela.core.ragged import episode_sums
+from poela.core.typed import Discount, NonNegative, Positive, Whole, one_of, shown
 from poela.data.history import HistoryFeatures, with_history
 from poela.data.trajectories import Trajectories
 from poela.eligibility.propensities import NearestPropensities
@@ -44,18 +45,22 @@ class FittedQ(Learner):
     array([[0.27, 0.73]])
     """
 
-    temperature: float = 0.0  # τ
-    temperatures: tuple[float, ...] | None = None  # the path towards it, in falling order
+    temperature: NonNegative = 0.0  # τ
+    temperatures: tuple[NonNegative, ...] | None = None  # the path towards it, in falling order
     regressor: Regressor = "ridge"
-    backup: str = "max"  # or "soft"
-    penalty: float = 0.3  # the ridge's smallest; each regression takes a larger one where that predicts better
+    backup: Annotated[str, one_of("max", "soft")] = "max"
+    penalty: Positive = 0.3  # the ridge's smallest; each regression takes a larger one where that predicts better
     rule: Eligibility | None = None
-    history: int = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
-    discount: float = 1.0
+    history: Whole = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
+    discount: Discount = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.temperatures is not None and list(self.temperatures) != sorted(self.temperatures, reverse=True):
+            raise InputError(f"temperatures is {shown(self.temperatures)}: they must be in falling order")
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the policy at each temperature, the mildest first."""
-        self._check()
         base = _logging_policy(train, behavior)
         chances = _known_propensities(train) if behavior is None else as_policy(behavior).along(train)
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
@@ -107,24 +112,6 @@ class FittedQ(Learner):
             mild = _mild_temperature(train, q, chances)
             path = tuple(mild * multiple for multiple in PATH if mild > 0)
         return [*(float(tau) for tau in path if tau > self.temperature), float(self.temperature)]
-
-    def _check(self) -> None:
-        problems = []
-        if not 0 <= self.temperature < np.inf:
-            problems.append(f"temperature is {self.temperature}: it must be 0 (greedy) or more, and finite")
-        path = self.temperatures or ()
-        if any(not 0 <= tau < np.inf for tau in path) or list(path) != sorted(path, reverse=True):
-            problems.append("temperatures must be finite, 0 or more, and in falling order")
-        if self.history < 0:
-            problems.append(f"history is {self.history}: it must be 0 or more steps")
-        if not 0 < self.discount <= 1:
-            problems.append(f"discount is {self.discount}: it must lie in (0, 1]")
-        if self.backup not in ("max", "soft"):
-            problems.append(f"backup is {self.backup!r}: choose 'max' or 'soft'")
-        if not self.penalty > 0:
-            problems.append(f"penalty is {self.penalty}: it must be above 0")
-        if problems:
-            raise InputError(problems)
 
 
 class _Known(Memoryless):

@@ -7,6 +7,7 @@ from typing import Any
 
 from poela.core.errors import TrainingError
 from poela.core.policy import Policy
+from poela.core.typed import refuse_problems
 from poela.data.trajectories import Trajectories
 
 
@@ -20,7 +21,13 @@ class Checkpoint:
 
 
 class Learner(ABC):
-    """A frozen dataclass of settings; `fit_path` yields checkpoints, `fit` returns the last policy."""
+    """A frozen dataclass of settings; `fit_path` yields checkpoints, `fit` returns the last policy.
+
+    Settings that cannot be are refused when the learner is made, by the types of its fields.
+    """
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
 
     @abstractmethod
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:

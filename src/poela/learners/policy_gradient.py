@@ -11,13 +11,14 @@ from torch import Tensor
 from poela.core.errors import PoelaWarning, TrainingError
 from poela.core.policy import Policy
 from poela.core.progress import progress
+from poela.core.typed import Count, Discount, NonNegative, Positive, Share, Whole
 from poela.data.trajectories import Trajectories
-from poela.eligibility.rules import Eligibility
+from poela.eligibility.rules import Eligibility, Fallback, Metric, Neighbourhood, RadiusSetting, Scale
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.objective import crm_objective
 from poela.learners.training_batch import TrainingBatch
-from poela.networks.modules import Network, NetworkShape, device_of
+from poela.networks.modules import Device, Hidden, Network, NetworkKind, NetworkShape, device_of
 from poela.networks.training import train_steps
 from poela.policies.network import policy_of
 
@@ -33,21 +34,25 @@ BROKEN = "{}: probabilities became NaN by step {}; lower the learning rate, or l
 class PolicyGradient(Learner):
     """Full-batch Adam on SNTIS − λ·sqrt(Var), after a warm start that clones the logging policy."""
 
-    variance_penalty: float = 0.1  # λ
-    truncation: float = 1000.0  # M
-    learning_rate: float = 3e-4  # α
-    weight_decay: float = 1e-3
-    steps: int = 500
-    hidden: tuple[int, ...] = (32, 32)
-    network: str = "mlp"  # or "gru": a policy of the whole history
-    warm_start_steps: int = 500
-    warm_start_episodes: int = 100  # in one batch
+    variance_penalty: NonNegative = 0.1  # λ
+    truncation: Positive = 1000.0  # M
+    learning_rate: Positive = 3e-4  # α
+    weight_decay: NonNegative = 1e-3
+    steps: Count = 500
+    hidden: Hidden = (32, 32)
+    network: NetworkKind = "mlp"  # or "gru": a policy of the whole history
+    warm_start_steps: Whole = 500
+    warm_start_episodes: Count = 100  # in one batch
     warm_start_last_steps: bool = True  # the authors' code leaves out each episode's last step
     standardise: bool = True  # False: raw inputs, as published
     relu_logits: bool = False  # True: as published
-    discount: float = 1.0
-    checkpoints: int = 10
-    device: str = "auto"
+    discount: Discount = 1.0
+    checkpoints: Count = 10
+    device: Device = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.rule, NetworkShape(self.network, 1, 2, self.hidden)  # which refuse what they cannot be made of
 
     @property
     @abstractmethod
@@ -75,7 +80,7 @@ class PolicyGradient(Learner):
             warnings.warn(NOTHING_TO_CHOOSE.format(type(self).__name__), PoelaWarning, stacklevel=2)
             yield checkpoint(self.steps)
             return
-        every = max(self.steps // max(self.checkpoints, 1), 1)
+        every = max(self.steps // self.checkpoints, 1)
         with progress(type(self).__name__, self.warm_start_steps + self.steps) as advance:
             for _ in self._clone(network, train, batch, seed):
                 advance()
@@ -127,13 +132,13 @@ class POELA(PolicyGradient):
     array([[0., 1.]])
     """
 
-    radius: float = 0.1  # δ
-    metric: str = "mean_squared"
-    scale: str | tuple[float, ...] | None = None
-    feature_weights: tuple[float, ...] | None = None
-    neighbours: str = "pooled"
-    minimum_probability: float | None = None
-    fallback: str = "nearest"
+    radius: RadiusSetting = 0.1  # δ
+    metric: Metric = "mean_squared"
+    scale: Scale = None
+    feature_weights: tuple[NonNegative, ...] | None = None
+    neighbours: Neighbourhood = "pooled"
+    minimum_probability: Share | None = None
+    fallback: Fallback = "nearest"
 
     @property
     def rule(self) -> Eligibility:
@@ -153,8 +158,8 @@ class POELA(PolicyGradient):
 class POMu(PolicyGradient):
     """PO-mu: only actions that the logging policy takes with at least `minimum_probability`."""
 
-    minimum_probability: float = 0.05
-    fallback: str = "nearest"
+    minimum_probability: Share = 0.05
+    fallback: Fallback = "nearest"
 
     @property
     def rule(self) -> Eligibility:

@@ -92,7 +92,7 @@ def _fit(members: Sequence[Member], shape: NetworkShape, rules: _Rules) -> list[
     batch = _Batch(members, rules, settings, device)
     learned = [Learned() for _ in members]
     watch = Watch(stack, members, learned)
-    every = max(settings.steps // max(settings.checkpoints, 1), 1)
+    every = max(settings.steps // settings.checkpoints, 1)
     with progress(f"{len(members)} policies", settings.warm_start_steps + settings.steps) as advance:
         for _ in _train(stack, batch.clone(stack), settings.warm_start_steps, settings, watch):
             advance()

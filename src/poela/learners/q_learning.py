@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -9,9 +10,9 @@ from torch import Tensor
 from torch.nn.functional import huber_loss
 
 from poela.core.arrays import BoolArray
-from poela.core.errors import InputError
 from poela.core.policy import Policy
 from poela.core.progress import progress
+from poela.core.typed import Count, Discount, NonNegative, Positive, Range, Share
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.learners.density import Density, low_density
@@ -19,7 +20,7 @@ from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.transitions import Transitions
-from poela.networks.modules import MLP, NetworkShape, device_of
+from poela.networks.modules import MLP, Device, Hidden, NetworkShape, device_of
 from poela.networks.training import LOOK_EVERY, train_steps
 from poela.policies.value import GreedyQPolicy
 
@@ -29,16 +30,16 @@ class QLearning(Learner):
     """Double Q-learning on minibatches of logged transitions, with a slowly moving target network."""
 
     rule: Eligibility | None = None  # None: every action that passes the threshold, if there is one
-    steps: int = 1000
-    batch_size: int = 100
-    learning_rate: float = 3e-4
-    weight_decay: float = 1e-3
-    discount: float = 0.99
-    target_rate: float = 0.005  # Polyak τ
-    hidden: tuple[int, ...] = (32, 32)
+    steps: Count = 1000
+    batch_size: Count = 100
+    learning_rate: Positive = 3e-4
+    weight_decay: NonNegative = 1e-3
+    discount: Discount = 0.99
+    target_rate: Discount = 0.005  # Polyak τ
+    hidden: Hidden = (32, 32)
     standardise: bool = True
-    checkpoints: int = 10
-    device: str = "auto"
+    checkpoints: Count = 10
+    device: Device = "auto"
 
     def eligibility_rule(self) -> Eligibility:
         """Which actions may be taken, and bootstrapped from."""
@@ -54,9 +55,6 @@ class QLearning(Learner):
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the greedy policy at each checkpoint, the final one last."""
-        problems = self.problems()
-        if problems:
-            raise InputError(problems)
         device, name = device_of(self.device), type(self).__name__
         eligibility, eligible = eligible_in_training(self.eligibility_rule(), train, behavior)
         disbelieved, floor = self.pessimistic_steps(train, seed)
@@ -86,22 +84,6 @@ class QLearning(Learner):
                         action_names=train.action_names,
                     )
                     yield Checkpoint(done, policy)
-
-    def problems(self) -> list[str]:
-        """What is wrong with the settings, one sentence each."""
-        found = [
-            f"{name} is {getattr(self, name)}: it must be at least 1"
-            for name in ("steps", "batch_size", "checkpoints")
-            if getattr(self, name) < 1
-        ]
-        found += [
-            f"{name} is {getattr(self, name)}: it must lie in (0, 1]"
-            for name in ("discount", "target_rate")
-            if not 0 < getattr(self, name) <= 1
-        ]
-        if not self.learning_rate > 0:
-            found.append(f"learning_rate is {self.learning_rate}: it must be above 0")
-        return found
 
     def _network(self, train: Trajectories, seed: int) -> MLP:
         network = NetworkShape("mlp", train.n_features, train.n_actions, self.hidden).build(seed)
@@ -148,7 +130,7 @@ class BCQ(QLearning):
     array([[1., 0.]])
     """
 
-    threshold: float = 0.0
+    threshold: Share = 0.0
 
     def eligibility_rule(self) -> Eligibility:
         """The rule together with the threshold on relative behavior probabilities."""
@@ -159,17 +141,10 @@ class BCQ(QLearning):
 class PQL(BCQ):
     """Pessimistic Q-learning: BCQ that believes no value at contexts of low density, and takes `lowest_value` there."""
 
-    percentile: float = 2.0  # b: contexts below this percentile of the training scores are not believed
+    percentile: Annotated[float, Range(least=0, most=100)] = 2.0  # b: contexts below it are not believed
     density: Density = "vae"
-    density_steps: int = 10_000
+    density_steps: Count = 10_000
     lowest_value: float | None = None  # v_min; None: the lowest return-to-go in the training log
-
-    def problems(self) -> list[str]:
-        """What is wrong with the settings, one sentence each."""
-        found = super().problems()
-        if not 0 <= self.percentile <= 100:
-            found.append(f"percentile is {self.percentile}: it must lie between 0 and 100")
-        return found
 
     def pessimistic_steps(self, train: Trajectories, seed: int) -> tuple[BoolArray, float]:
         """Contexts of low density, and the lowest value."""
@@ -182,14 +157,7 @@ class PQL(BCQ):
 class CQL(QLearning):
     """Discrete conservative Q-learning: values of actions that were not taken are pushed down."""
 
-    conservatism: float = 1.0  # α
-
-    def problems(self) -> list[str]:
-        """What is wrong with the settings, one sentence each."""
-        found = super().problems()
-        if not self.conservatism >= 0:
-            found.append(f"conservatism is {self.conservatism}: it must be 0 or more")
-        return found
+    conservatism: NonNegative = 1.0  # α
 
     def conservative_term(self, values: Tensor, logged: Tensor) -> Tensor | float:
         """α · mean(log Σ_a exp Q(x, a) − Q(x, logged))."""

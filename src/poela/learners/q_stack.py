@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import huber_loss
 
 from poela.core.arrays import BoolArray
-from poela.core.errors import InputError, PoelaError, TrainingError
+from poela.core.errors import PoelaError, TrainingError
 from poela.core.policy import Policy
 from poela.core.progress import progress
 from poela.data.trajectories import Trajectories
@@ -78,8 +78,6 @@ class _Preparation:
 
     def of(self, member: Member) -> _Prepared:
         learner = _learner(member)
-        if problems := learner.problems():
-            raise InputError(problems)
         rule = learner.eligibility_rule()
         if rule not in self._rules:
             self._rules[rule] = eligible_in_training(rule, self._train, self._behavior)

@@ -12,6 +12,7 @@ import numpy as np
 from poela.behavior.forest import Forest
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, readonly
 from poela.core.errors import InputError, PoelaError
+from poela.core.interruption import safe_point
 from poela.core.policy import as_policy
 from poela.data.trajectories import Trajectories
 from poela.policies.step_values import BoostedStep, RidgeStep, StepModel, StepQ, rows_by_step, with_actions
@@ -59,6 +60,7 @@ def fit_backward(
     models: list[StepModel] = []
     by_step: list[IntArray] = []
     for _, rows in reversed(list(rows_by_step(train.step_numbers))):
+        safe_point()
         going_on = rows[~last[rows]]
         targets[going_on] += discount * values[going_on + 1]
         by_step.insert(0, rows)

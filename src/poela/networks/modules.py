@@ -1,9 +1,10 @@
 """The torch modules: an MLP of the current context and a GRU of the whole history, with one way to call both."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -11,7 +12,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from poela.core.arrays import Float32Array
+from poela.core.errors import InputError
+from poela.core.typed import Check, Count, Range, Whole, one_of, refuse_problems, shown
 from poela.networks.packing import Packing
+
+NetworkKind = Annotated[str, one_of("mlp", "gru")]
+Hidden = tuple[Annotated[int, Range(least=1, most=65536)], ...]
+
+
+def _device_problem(name: Any) -> str | None:
+    """Devices are told by their names alone here; whether this machine has one, `device_of` says."""
+    known = isinstance(name, str) and re.fullmatch(r"auto|cpu|mps|cuda(:[0-9]{1,3})?", name)
+    return None if known else "choose 'auto', 'cpu', 'cuda' or 'cuda:1'"
+
+
+Device = Annotated[str, Check(_device_problem)]
 
 
 @dataclass(frozen=True)
@@ -23,11 +38,16 @@ class NetworkShape:
     torch.Size([5, 2])
     """
 
-    kind: str  # "mlp" or "gru"
-    n_inputs: int
-    n_outputs: int
-    hidden: tuple[int, ...]
+    kind: NetworkKind
+    n_inputs: Whole
+    n_outputs: Count
+    hidden: Hidden
     relu_outputs: bool = False  # the published form puts a ReLU on the logits
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
+        if self.kind == "gru" and len(set(self.hidden)) != 1:
+            raise InputError(f"hidden is {shown(self.hidden)}: a recurrent network needs layers of one width")
 
     def build(self, seed: int) -> "Network":
         """A freshly initialised network; the same seed gives the same bits and leaves torch's own state alone."""
@@ -101,8 +121,6 @@ class GRU(Network):
 
     def __init__(self, shape: NetworkShape) -> None:
         super().__init__(shape)
-        if len(set(shape.hidden)) != 1:
-            raise ValueError(f"a GRU needs layers of one width, not {shape.hidden}")
         self.recurrent = nn.GRU(shape.n_inputs + shape.n_outputs, shape.hidden[0], num_layers=len(shape.hidden))
         self.output = nn.Linear(shape.hidden[0], shape.n_outputs)
 
@@ -144,11 +162,15 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def device_of(name: str) -> torch.device:
-    """The device by name; "auto" takes CUDA where there is one.
+    """The device by name; "auto" takes CUDA where there is one, and one that this machine lacks is refused.
 
     >>> device_of("cpu")
     device(type='cpu')
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)
+    device = torch.device(name)
+    there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if (device.index or 0) >= there[device.type]:
+        raise InputError(f"device {name!r} is not on this machine: choose 'auto' or 'cpu'")
+    return device

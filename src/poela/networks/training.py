@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from poela.core.errors import PoelaWarning, TrainingError
+from poela.core.interruption import safe_point
 
 LOOK_EVERY = 10  # steps between looks at the loss and the gradient (a look waits for the GPU)
 DEAD_LOOKS = 3  # looks in a row with an exactly zero gradient before the word is given
@@ -40,6 +41,7 @@ def train_steps(
     optimizer = torch.optim.Adam(parameters, lr=learning_rate, weight_decay=weight_decay, fused=True)
     look = look or _Watch(name, parameters)
     for step in range(steps):
+        safe_point()
         optimizer.zero_grad()
         value = loss(step)
         value.backward()  # type: ignore[no-untyped-call]

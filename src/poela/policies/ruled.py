@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.core.files import folder_at
 from poela.core.policy import Actor, LoggedSteps, MemorylessActor, as_policy, sample_actions
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
@@ -78,15 +79,17 @@ class RuledPolicy(ABC):
         """Which steps [N] had nothing eligible nearby, so that the rule's fallback acted."""
         return self.eligibility.along(trajectories).stranded
 
-    def save(self, directory: str | Path, include_contexts: str = "all") -> None:
-        """Write the policy as JSON and safetensors.
+    def save(self, directory: str | Path, include_contexts: str = "all", *, overwrite: bool = False) -> None:
+        """Write the policy as JSON and safetensors, for the owner alone, into an empty folder or a new one.
+
+        With `overwrite` a policy that is there is replaced: at every moment the folder holds the old or the new one.
 
         Under a distance rule the file holds logged contexts, and says so; `include_contexts="cover"` keeps a thinned
         set of them, which can only shrink what the rule makes eligible.
         """
         from poela.policies.storage import save_policy
 
-        save_policy(self, Path(directory), include_contexts)
+        save_policy(self, folder_at(directory, "a policy"), include_contexts, overwrite)
 
     def ruled(self, scores: FloatArray, eligible: Eligible) -> FloatArray:
         """Probabilities under the rule; where the fallback is to follow the logging policy, they are its own."""

@@ -28,7 +28,7 @@ KINDS = {
 }
 
 
-def save_policy(policy: RuledPolicy, directory: Path, include_contexts: str = "all") -> None:
+def save_policy(policy: RuledPolicy, directory: Path, include_contexts: str = "all", overwrite: bool = False) -> None:
     """Write a policy; the document says whether it holds logged contexts."""
     if include_contexts not in {"all", "cover"}:
         raise InputError(f"include_contexts must be 'all' or 'cover', not {include_contexts!r}")
@@ -45,16 +45,22 @@ def save_policy(policy: RuledPolicy, directory: Path, include_contexts: str = "a
         if holds
         else "This file contains no rows of the training log.",
     }
-    save_stored(directory, policy.stored(), file_format=FILE_FORMAT, version=FORMAT_VERSION, notes=notes)
+    form: Any = {"file_format": FILE_FORMAT, "version": FORMAT_VERSION}
+    save_stored(directory, policy.stored(), **form, notes=notes, overwrite=overwrite)
 
 
 def load_policy(directory: str | Path) -> Any:
     """Read a policy that `save` wrote, after checking its format, version and checksums."""
     stored, _ = load_stored(Path(directory), file_format=FILE_FORMAT, version=FORMAT_VERSION)
+    return load_checked(stored, str(directory))
+
+
+def load_checked(stored: Stored, where: str) -> Any:
+    """The policy that was stored, or one sentence that begins with where it was."""
     try:
         return load_object(stored)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{directory} does not describe a policy that this version can read: {error}") from None
+        raise InputError(f"{where} does not describe a policy that this version can read: {error}") from None
 
 
 def load_object(stored: Stored) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.core.interruption import safe_point
 from poela.core.policy import Actor, MemorylessActor, as_policy, sample_actions
 from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.trajectories import ActionName, Trajectories
@@ -155,6 +156,7 @@ def _run_batch(simulator: Simulator, actor: Actor, n: int, first: int, seed: See
     running = np.ones(n, np.bool_)
     state = simulator.reset(n, StepNoise(seed, 0, first, n))
     for step in range(horizon):
+        safe_point()
         ran[:, step] = running
         contexts[:, step] = seen = simulator.contexts(state)
         propensities[:, step] = chances = _probabilities(actor, seen, running, n_actions)

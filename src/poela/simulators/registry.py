@@ -3,12 +3,16 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 from poela.core.errors import InputError
 from poela.core.policy import Policy
+from poela.core.typed import Range, Share, parsed
 from poela.data.trajectories import Trajectories
 from poela.simulators.episodes import Simulator, run
+
+Size = Annotated[int, Range(least=2, most=10_000)]
+Horizon = Annotated[int, Range(least=2, most=20)]  # the tree of contexts doubles with every step
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ def tumor(markov: bool = False, drug: str = "PCV", as_published: bool = False) -
     return Source(TumorGrowth(markov, drug), behavior, TumorBehavior() if as_published else behavior)
 
 
-def sepsis(variant: str = "harmless", extra_death: float | None = None, hidden: bool = True) -> Source:
+def sepsis(variant: str = "harmless", extra_death: Share | None = None, hidden: bool = True) -> Source:
     """Sepsis under the clinicians' policy, whose probabilities stay out of the logs unless `hidden=False`."""
     from poela.simulators.sepsis import Sepsis, SepsisBehavior
 
@@ -48,7 +52,7 @@ def sepsis(variant: str = "harmless", extra_death: float | None = None, hidden: 
     return Source(Sepsis(variant, extra_death), behavior, None if hidden else behavior)
 
 
-def cartpole(markov: bool = True, epsilon: float = 0.1) -> Source:
+def cartpole(markov: bool = True, epsilon: Share = 0.1) -> Source:
     """CartPole under Q-networks from beginner to expert, which see the angular velocity even where the logs do not."""
     from poela.simulators.cartpole import CartPole, CartPoleBehavior
 
@@ -56,7 +60,7 @@ def cartpole(markov: bool = True, epsilon: float = 0.1) -> Source:
     return Source(CartPole(markov), behavior, behavior, seen=CartPole())
 
 
-def bandit(n_contexts: int = 20, n_actions: int = 10) -> Source:
+def bandit(n_contexts: Size = 20, n_actions: Size = 10) -> Source:
     """The bandit of the paper's section 4 under uniform actions."""
     from poela.simulators.counterexamples import Bandit
 
@@ -65,7 +69,7 @@ def bandit(n_contexts: int = 20, n_actions: int = 10) -> Source:
     return Source(example, behavior, behavior)
 
 
-def hidden_branch(horizon: int = 4, decoy: bool = False) -> Source:
+def hidden_branch(horizon: Horizon = 4, decoy: bool = False) -> Source:
     """The sequential examples of the paper's appendix A under uniform actions."""
     from poela.simulators.counterexamples import HiddenBranch
 
@@ -92,7 +96,8 @@ def source(name: str, **options: Any) -> Source:
     unknown = [option for option in options if option not in known]
     if unknown:
         raise InputError(f"simulator {name!r} has no option {', '.join(unknown)}: it has {', '.join(known)}")
-    return SOURCES[name](**options)
+    kinds = get_type_hints(SOURCES[name], include_extras=True)
+    return SOURCES[name](**{option: parsed(option, kinds[option], value) for option, value in options.items()})
 
 
 def simulate(name: str, episodes: int, seed: int = 0, **options: Any) -> Trajectories:

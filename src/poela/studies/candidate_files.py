@@ -42,7 +42,7 @@ def grids_in(document: Mapping[str, Any], where: str) -> list[Candidate]:
     unknown = [name for name in document if name != "grid"]
     if not isinstance(grids, list) or not grids or unknown or not all(isinstance(entry, dict) for entry in grids):
         raise InputError(f"{where} must hold tables called [[grid]], and nothing else")
-    nameless = sum("learner" not in entry for entry in grids)
+    nameless = sum(not isinstance(entry.get("learner"), str) for entry in grids)
     if nameless:
         raise InputError(f'{nameless} of {len(grids)} grids in {where} name no learner: add learner = "poela"')
     return [candidate for entry in grids for candidate in _grid(entry)]

@@ -11,9 +11,13 @@ from types import MappingProxyType
 from typing import Any
 
 from poela.core.errors import InputError
+from poela.core.typed import from_plain, to_plain
 from poela.eligibility.rules import Eligibility
 from poela.learners.learner import Learner
 from poela.learners.registry import LEARNERS, learner_class
+from poela.networks.modules import device_of
+
+MOST = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +29,7 @@ class Candidate:
     >>> candidate = Candidate("poela", {"radius": "q50", "hidden": (32, 32)})
     >>> print(candidate)
     poela radius=q50 hidden=32,32
-    >>> candidate == Candidate.from_plain(candidate.to_plain())
+    >>> candidate == Candidate("poela", {"hidden": [32, 32], "radius": "q50"})
     True
     """
 
@@ -48,10 +52,10 @@ class Candidate:
     @cached_property
     def key(self) -> str:
         """A short name that depends on nothing but the learner and its settings."""
-        return hashlib.sha256(json.dumps(self.to_plain(), sort_keys=True).encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps(to_plain(self), sort_keys=True).encode()).hexdigest()[:12]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Candidate) and self.to_plain() == other.to_plain()
+        return isinstance(other, Candidate) and to_plain(self) == to_plain(other)
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -59,23 +63,14 @@ class Candidate:
     def __str__(self) -> str:
         return " ".join([self.learner, *(f"{name}={shown(value)}" for name, value in self.settings.items())])
 
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return {"learner": self.learner, "settings": {k: _thawed(v) for k, v in self.settings.items()}}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Candidate":
-        """The inverse of `to_plain`."""
-        return cls(plain["learner"], plain["settings"])
-
     def with_settings(self, **settings: Any) -> "Candidate":
         """The same learner with other settings."""
         return Candidate(self.learner, {**self.settings, **settings})
 
     def build(self) -> Learner:
-        """The learner itself; every radius must be a number by now."""
-        settings = {k: Eligibility(**v) if isinstance(v, Mapping) else v for k, v in self.settings.items()}
-        return learner_class(self.learner)(**settings)
+        """The learner itself, or all that is wrong with its settings."""
+        found = learner_class(self.learner)
+        return from_plain(found, to_plain(self.settings), f"learner {self.learner!r}")
 
 
 def grid(learner: str, **choices: Sequence[Any]) -> list[Candidate]:
@@ -90,6 +85,8 @@ def grid(learner: str, **choices: Sequence[Any]) -> list[Candidate]:
 def checked_candidates(candidates: Sequence[Candidate | Learner]) -> tuple[Candidate, ...]:
     """Each candidate once, in order, after checking that learners and settings exist."""
     found = tuple(dict.fromkeys(Candidate.of(candidate) for candidate in candidates))
+    if len(found) > MOST:
+        raise InputError(f"there are {len(found)} candidates: try at most {MOST} in one study")
     if not found:
         raise InputError("there are no candidates: name at least one learner")
     problems = list(dict.fromkeys(problem for candidate in found for problem in _problems(candidate)))
@@ -102,11 +99,14 @@ def _problems(candidate: Candidate) -> list[str]:
     if candidate.learner not in LEARNERS:
         return [f"there is no learner {candidate.learner!r}: choose from {', '.join(LEARNERS)}"]
     known = [item.name for item in dataclasses.fields(learner_class(candidate.learner))]  # type: ignore[arg-type]
-    return [
-        f"learner {candidate.learner!r} has no setting {name!r}: it has {', '.join(sorted(known))}"
-        for name in candidate.settings
-        if name not in known
-    ]
+    unknown = [name for name in candidate.settings if name not in known]
+    if unknown:
+        return [f"learner {candidate.learner!r} has no setting {unknown[0]!r}: it has {', '.join(sorted(known))}"]
+    try:
+        device_of(getattr(candidate.build(), "device", "cpu"))
+    except InputError as error:
+        return list(error.problems)
+    return []
 
 
 def shown(value: Any) -> str:
@@ -128,12 +128,6 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, Mapping):
         return MappingProxyType({name: _frozen(item) for name, item in value.items()})
     return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
-
-
-def _thawed(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _thawed(item) for name, item in value.items()}
-    return [_thawed(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _changed(settings: Any) -> dict[str, Any]:

@@ -15,11 +15,15 @@ from typing import BinaryIO, cast
 
 import poela
 from poela.core.errors import PoelaError
+from poela.core.interruption import safe_point
+from poela.core.typed import to_plain
 from poela.studies.material import read_material
-from poela.studies.runs import Result, Task, carry_out
+from poela.studies.records import Task
+from poela.studies.runs import Result, carry_out
 from poela.studies.worker import read_result, write_frame
 
 ATTEMPTS = 3  # of a task whose worker dies
+POLL_SECONDS = 0.2  # how long an interruption may wait
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -58,10 +62,8 @@ def run_local(
         for hand in hands:
             hand.start()
         for _ in tasks:
-            patience = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            try:
-                outcome = ready.get(timeout=patience)
-            except queue.Empty:
+            outcome = _next(ready, deadline)
+            if outcome is None:
                 return
             if isinstance(outcome, PoelaError):
                 raise outcome
@@ -69,6 +71,16 @@ def run_local(
     finally:
         for hand in hands:
             hand.stop()
+
+
+def _next(ready: "queue.SimpleQueue[Outcome | PoelaError]", deadline: float | None) -> "Outcome | PoelaError | None":
+    """What is ready next; None when time is up."""
+    while deadline is None or time.monotonic() < deadline:
+        safe_point()
+        patience = POLL_SECONDS if deadline is None else max(min(deadline - time.monotonic(), POLL_SECONDS), 0.0)
+        with contextlib.suppress(queue.Empty):
+            return ready.get(timeout=patience)
+    return None
 
 
 class _Hand(threading.Thread):
@@ -116,7 +128,7 @@ class _Hand(threading.Thread):
                 if self._process is None:
                     self._process = _new_worker(self._material, self._use_gpu)
             try:
-                write_frame(cast("BinaryIO", self._process.stdin), json.dumps(task.to_plain()).encode())
+                write_frame(cast("BinaryIO", self._process.stdin), json.dumps(to_plain(task)).encode())
                 return read_result(cast("BinaryIO", self._process.stdout))
             except (EOFError, OSError, ValueError):
                 code = _end(self._process)

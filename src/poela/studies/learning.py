@@ -4,39 +4,46 @@ import math
 import shutil
 import tempfile
 import time
+import warnings
 import weakref
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from poela.core.errors import InputError, PoelaError
+from poela.core.errors import InputError, PoelaError, PoelaWarning
+from poela.core.files import atomic_file, folder_at
 from poela.core.progress import progress
-from poela.core.storage import atomic_file, write_json
+from poela.core.storage import remove_stored
+from poela.core.typed import Count, Positive, one_of, refuse_problems
+from poela.data.checks import learning_problems
 from poela.data.layout import LogLayout
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.learners.learner import Learner
+from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
 from poela.studies.budget import seconds_of
 from poela.studies.candidates import Candidate
 from poela.studies.defaults import default_candidates
 from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
 from poela.studies.logging_policy import LoggingPolicy, keep, kept_logging_policy, model_of_logging_policy
-from poela.studies.material import Material, write_behavior, write_material
-from poela.studies.radii import with_numeric_radii
-from poela.studies.roles import StudyData, logging_value, write_episodes
-from poela.studies.runs import Task, versions
+from poela.studies.material import Material, remove_material, write_behavior, write_material
+from poela.studies.records import ChoiceRecord, DataRecord, RunRecord, Session, StudyRecord, Task
+from poela.studies.roles import StudyData, hashes_of, logging_value, refuse_unlike, write_episodes
+from poela.studies.runs import versions
 from poela.studies.scoring import Scoring
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
 from poela.studies.stacks import has_gpu, run_stacked
 from poela.studies.store import Store
 from poela.studies.study import Study
-from poela.studies.tracking import tracker
+from poela.studies.tracking import TRACKERS, tracker
 
+SCRATCH = ".scratch"
 Logs = Trajectories | str | PathLike[str]
 
 
@@ -44,11 +51,20 @@ Logs = Trajectories | str | PathLike[str]
 class Execution:
     """Where and for how long: nothing that results depend on, but for what a budget cuts off."""
 
-    backend: str = "local"
-    jobs: int | None = None  # None: every core
-    budget: float | None = None  # seconds
+    backend: Annotated[str, one_of("local", "inline", "ray")] = "local"
+    jobs: Count | None = None  # None: every core
+    budget: Positive | None = None  # seconds
     address: str | None = None  # of a Ray cluster
-    track: str | None = None
+    track: Annotated[str, one_of(*TRACKERS)] | None = None
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
+        if self.backend == "ray" and find_spec("ray") is None:
+            raise InputError("the Ray backend needs Ray: pip install 'poela[ray]'")
+        if self.address is not None and self.backend != "ray":
+            raise InputError(f"address is that of a Ray cluster: choose the backend 'ray', not {self.backend!r}")
+        if self.track is not None and find_spec(self.track) is None:
+            raise InputError(f"tracking with {self.track} needs it: pip install 'poela[track]'")
 
 
 class Best:
@@ -57,12 +73,12 @@ class Best:
     def __init__(self, selection: Selection) -> None:
         self._selection, self._score, self.note = selection, -math.inf, ""
 
-    def see(self, task: Task, record: Mapping[str, Any]) -> None:
+    def see(self, record: RunRecord) -> None:
         """Look at a finished run."""
-        scores = [self._selection.score(row["metrics"]) for row in record["checkpoints"]]
+        scores = [self._selection.score(row.metrics) for row in record.checkpoints]
         highest = max((score for score in scores if score is not None), default=-math.inf)
         if highest > self._score:
-            self._score, self.note = highest, f"best so far {highest:.4g} ({task.candidate})"
+            self._score, self.note = highest, f"best so far {highest:.4g} ({record.task.candidate})"
 
 
 def learn(
@@ -112,37 +128,56 @@ def learn(
         behavior=behavior,
         level=level,
     )
-    if jobs is not None and jobs < 1:
-        raise InputError(f"jobs is {jobs}: at least 1 process is needed")
     execution = Execution(backend, jobs, seconds_of(budget), address, track)
+    place = None if out is None else folder_at(out, "a study")
+    if place is not None:
+        Store(place).refuse_foreign()
+        if Store(place).exists and not resume:
+            raise InputError(f"{place} already holds a study: add --resume to continue it, or choose another")
     parts = _parts(logs, validation, test, settings, layout)
-    store = Store(tempfile.mkdtemp(prefix="poela-") if out is None else Path(out))
-    with store.locked():
-        if store.exists and not resume:
-            raise InputError(f"{store.directory} already holds a study: add --resume to continue it, or choose another")
-        given = kept_logging_policy(store.directory, parts, settings.behavior, settings.seed)
-        study = _carry_out(store, settings, given, layout or LogLayout(), execution)
+    with _store(place) as store, store.locked():
+        remove_material(store.directory / SCRATCH)  # training rows that a killed process left behind
+        study = _carry_out(store, settings, parts, layout or LogLayout(), execution)
     if out is None:
         weakref.finalize(study, shutil.rmtree, study.directory, ignore_errors=True)
     return study
 
 
+@contextmanager
+def _store(place: Path | None) -> Iterator[Store]:
+    """The study's folder; without a place, one of its own, which goes if the work fails."""
+    if place is not None:
+        yield Store(place)
+        return
+    own = tempfile.mkdtemp(prefix="poela-")
+    try:
+        yield Store(own)
+    except BaseException:
+        shutil.rmtree(own, ignore_errors=True)
+        raise
+
+
 def _carry_out(
-    store: Store, settings: StudySettings, given: LoggingPolicy, layout: LogLayout, execution: Execution
+    store: Store,
+    settings: StudySettings,
+    parts: tuple[Trajectories | None, ...],
+    layout: LogLayout,
+    execution: Execution,
 ) -> Study:
-    train, validation, test = given.parts
-    assert train is not None
-    assert validation is not None
-    data = StudyData(train, validation, test)
+    hashes = hashes_of(parts)
     earlier = Study(store) if store.exists else None
     if earlier is not None:
+        earlier.refuse_changed(missing_is_fine=True)
         settings = settings.continuing(earlier.settings)
-    document = _document(settings, data, given, layout)
-    if earlier is not None:
-        _check_resumable(earlier, settings, document)
+        _check_resumable(earlier, settings, hashes)
+    given = kept_logging_policy(store.directory, parts, settings.behavior, settings.seed)
+    data = StudyData(given.parts, hashes)
     keep(store.directory, given)
     write_episodes(store, data)
-    store.write_document(document)
+    record = _record(settings, data, given, layout, _sessions(earlier))
+    if earlier is not None and earlier.record.fingerprint != record.fingerprint:
+        store.withdraw_choice()  # before anything that it rests on changes
+    store.write(record)
     study = Study(store)
     if study.left_out:
         material = Material(data.train, data.validation, given.model, settings.scoring)
@@ -157,45 +192,65 @@ def _parts(
 ) -> tuple[Trajectories | None, ...]:
     """The three parts of the logs."""
     first = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=layout, for_learning=True)
+    if isinstance(logs, Trajectories) and (problems := learning_problems(logs)):
+        raise InputError(problems)
     fixed = (layout or LogLayout()).fixed(first)
 
     def read(other: Logs | None) -> Trajectories | None:
         return other if other is None or isinstance(other, Trajectories) else read_logs(other, layout=fixed)
 
+    given = {"validation": read(validation), "test": read(test)}
+    refuse_unlike(first, given)
     if validation is not None:
-        return first, read(validation), read(test)
+        return first, given["validation"], given["test"]
     if test is not None:
         train_share, validation_share, _ = settings.shares
         total = train_share + validation_share
-        return (*first.split((train_share / total, validation_share / total), seed=settings.seed), read(test))
+        return (*first.split((train_share / total, validation_share / total), seed=settings.seed), given["test"])
     return first.split(settings.shares, seed=settings.seed)
 
 
-def _document(settings: StudySettings, data: StudyData, given: LoggingPolicy, layout: LogLayout) -> dict[str, Any]:
-    return {
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
-        "settings": settings.to_plain(),
-        "resolved_candidates": [c.to_plain() for c in with_numeric_radii(settings.candidates, data.train)],
-        "data": {
-            "hashes": data.hashes(),
-            "train_episodes": data.train.n_episodes,
-            "validation_episodes": data.validation.n_episodes,
-            "test_episodes": data.n_test_episodes,
-            "features": list(data.train.feature_names),
-            "actions": [name if isinstance(name, str) else int(name) for name in data.train.action_names],
-            "layout": layout.fixed(data.train).to_json(),
-            "propensities": given.note,
-            "estimated": given.estimated,
-        },
-        "logging_policy": logging_value(data.validation, settings.scoring.discount),
-    }
+def _record(
+    settings: StudySettings, data: StudyData, given: LoggingPolicy, layout: LogLayout, sessions: tuple[Session, ...]
+) -> StudyRecord:
+    return StudyRecord(
+        settings=settings,
+        data=DataRecord(
+            hashes=data.hashes,
+            train_episodes=data.train.n_episodes,
+            validation_episodes=data.validation.n_episodes,
+            test_episodes=data.n_test_episodes,
+            layout=layout.fixed(data.train),
+            propensities=given.note,
+            estimated=given.estimated,
+        ),
+        logging_policy=logging_value(data.validation, settings.scoring.discount),
+        sessions=sessions,
+    )
 
 
-def _check_resumable(earlier: Study, settings: StudySettings, document: dict[str, Any]) -> None:
+def _sessions(earlier: Study | None) -> tuple[Session, ...]:
+    """Those before this one, and this one; says so where packages have changed in between."""
+    now = Session(datetime.now(UTC).isoformat(timespec="seconds"), versions())
+    before = () if earlier is None else earlier.record.sessions
+    if before and before[-1].versions != now.versions:
+        then = before[-1].versions
+        changed = [
+            f"{name} {then.get(name, '-')} → {new}" for name, new in now.versions.items() if then.get(name) != new
+        ]
+        warnings.warn(
+            f"this study was begun with other versions ({', '.join(changed)}): runs from now on may differ in the last "
+            "digits from what they would have been; the record keeps both",
+            PoelaWarning,
+            stacklevel=2,
+        )
+    return (*before, now)
+
+
+def _check_resumable(earlier: Study, settings: StudySettings, hashes: Mapping[str, str | None]) -> None:
     problems = settings.conflicts_with(earlier.settings)
-    before, now = earlier.document["data"]["hashes"], document["data"]["hashes"]
-    changed = [role for role in now if now[role] != before[role]]
+    before = earlier.record.data.hashes
+    changed = [role for role in hashes if hashes[role] != before.get(role)]
     if changed and not problems:
         problems.append(
             f"the {' and '.join(changed)} logs are not those that this study began with: "
@@ -207,7 +262,7 @@ def _check_resumable(earlier: Study, settings: StudySettings, document: dict[str
 
 def _run(study: Study, material: Material, execution: Execution) -> None:
     deadline = None if execution.budget is None else time.monotonic() + execution.budget
-    scratch = study.directory / ".scratch"
+    scratch = study.directory / SCRATCH
     tasks = study.left_out
     lost: list[str] = []
     told = tracker(execution.track, study.directory)
@@ -222,15 +277,15 @@ def _run(study: Study, material: Material, execution: Execution) -> None:
                 if isinstance(result, Lost):
                     lost.append(f"{task.candidate}, restart {task.restart}: {result.reason}")
                 else:
-                    study.store.write_run(task.run_id, result.record, result.policies)
-                    best.see(task, result.record)
+                    study.store.write_run(result.record, result.policies)
+                    best.see(result.record)
                     if told is not None:
                         told.finished(task.run_id, result.record)
                 advance(1, note=best.note)
     except OSError as error:
         raise PoelaError(f"{study.directory} cannot be written: {error.strerror}; free space, then resume") from None
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_material(scratch)
     if lost:
         raise PoelaError("; ".join(lost))
 
@@ -243,11 +298,9 @@ def _outcomes(
     if execution.backend == "local":
         jobs = execution.jobs or available_cores()
         return (run_stacked if has_gpu() else run_local)(tasks, scratch, jobs, deadline)
-    if execution.backend == "ray":
-        from poela.studies.ray_backend import run_ray
+    from poela.studies.ray_backend import run_ray
 
-        return run_ray(tasks, scratch, execution.address, deadline)
-    raise InputError(f"there is no backend {execution.backend!r}: choose local, inline or ray")
+    return run_ray(tasks, scratch, execution.address, deadline)
 
 
 def _finish(study: Study, data: StudyData, given: LoggingPolicy) -> None:
@@ -258,28 +311,29 @@ def _finish(study: Study, data: StudyData, given: LoggingPolicy) -> None:
     settings: dict[str, Any] = {"level": study.settings.level, "discount": scoring.discount}
     if chosen is None:
         # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
-        shutil.rmtree(study.directory / "policy", ignore_errors=True)
+        remove_stored(study.directory / "policy", POLICY_FORMAT)
         write_behavior(
             study.directory / "behavior", given.model or model_of_logging_policy(data.train, study.settings.seed)
         )
         look = data.look(study.store, None, study.chosen_name, estimator="behavior", **settings)
     else:
-        study.policy.save(study.directory / "policy")
+        study.policy.save(study.directory / "policy", overwrite=True)
         settings |= {"truncation": scoring.truncation, "smoothing": chosen.metrics["smoothing"]}
         look = data.look(study.store, study.policy, study.chosen_name, reason=given.reason, **settings)
     with atomic_file(study.directory / "table.parquet") as temporary:
         pq.write_table(study.table(), temporary)
-    write_json(
-        study.directory / "choice.json",
-        {
-            "policy": study.chosen_name,
-            "run": None if chosen is None else chosen.run_id,
-            "checkpoint": None if chosen is None else chosen.number,
-            "score": study.choice.score,
-            "reason": study.choice.reason,
-            "look": None if look is None else look.number,
-            "estimate": None if look is None else look.estimate.to_dict(),
-            "logging_policy_on_test": data.logging_value_on_test(study.settings.scoring.discount),
-            "left_out": [task.run_id for task in study.left_out],
-        },
+    study.store.write(
+        ChoiceRecord(
+            study=study.record.fingerprint,
+            policy=study.chosen_name,
+            run=None if chosen is None else chosen.run_id,
+            checkpoint=None if chosen is None else chosen.number,
+            score=study.choice.score,
+            reason=study.choice.reason,
+            look=None if look is None else look.number,
+            estimate=None if look is None else look.estimate,
+            logging_policy_on_test=data.logging_value_on_test(study.settings.scoring.discount),
+            left_out=tuple(task.run_id for task in study.left_out),
+            runs={run_id: run.fingerprint for run_id, run in study.runs.items()},
+        )
     )

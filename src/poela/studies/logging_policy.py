@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.annotation import FLOOR, Annotation, annotation
-from poela.behavior.registry import BEHAVIORS, behavior_class
-from poela.core.errors import InputError
+from poela.behavior.registry import behavior_class
 from poela.core.policy import Policy
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.trajectories import Trajectories
@@ -77,14 +76,13 @@ def kept_logging_policy(
     basis = _basis(parts, behavior, seed)
     if (directory / KEPT).exists():
         stored, _ = load_stored(directory / KEPT, file_format=KEPT_FORMAT, version=1)
-        if stored.settings["basis"] == basis:
+        model = read_behavior(directory / "behavior")
+        if stored.settings.get("basis") == basis and model is not None:
             annotated = tuple(
                 None if part is None else part.with_propensities(stored.arrays[str(place)])
                 for place, part in enumerate(parts)
             )
-            return LoggingPolicy(
-                annotated, read_behavior(directory / "behavior"), stored.settings["note"], ESTIMATED, basis
-            )
+            return LoggingPolicy(annotated, model, str(stored.settings["note"]), ESTIMATED, basis)
     return replace(logging_policy(parts, behavior, seed), basis=basis)
 
 
@@ -97,7 +95,7 @@ def keep(directory: Path, given: LoggingPolicy) -> None:
             str(place): np.asarray(part.propensities) for place, part in enumerate(given.parts) if part is not None
         }
         stored = Stored("propensities", {"basis": given.basis, "note": given.note}, arrays)
-        save_stored(directory / KEPT, stored, file_format=KEPT_FORMAT, version=1, notes={})
+        save_stored(directory / KEPT, stored, file_format=KEPT_FORMAT, version=1, notes={}, overwrite=True)
 
 
 def _basis(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> str:
@@ -127,8 +125,6 @@ def _fitted(train: Trajectories, behavior: str, seed: int) -> tuple[str, Any]:
 
 
 def _settings(name: str, n_steps: int) -> Any:
-    if name not in BEHAVIORS:
-        raise InputError(f"there is no behavior model {name!r}: choose auto, {', '.join(BEHAVIORS)}")
     found: Any = behavior_class(name)
     return found(k=min(100, max(n_steps // 10, 1))) if name == "knn" else found()
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poela.core.files import atomic_file, is_empty, make_private, sweep, write_json
 from poela.core.policy import Policy
-from poela.core.storage import load_stored, save_stored
+from poela.core.storage import load_stored, read_json, remove_stored, save_stored
+from poela.core.typed import from_plain, to_plain
 from poela.data.trajectories import Trajectories
 from poela.studies.scoring import Scorer, Scoring
 
 BEHAVIOR_FORMAT = "poela-behavior"
+ROLES = ("train", "validation")
 ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities")
 
 
@@ -50,20 +53,33 @@ def data_hash(logs: Trajectories) -> str:
 
 
 def write_material(directory: Path, material: Material) -> None:
-    """Write the material as `.npy` files, a behavior model, and one JSON document."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for role in ("train", "validation"):
+    """Write the material as `.npy` files, a behavior model, and one JSON document, for the owner alone."""
+    remove_material(directory)
+    make_private(directory)
+    for role in ROLES:
         for name, array in _arrays(getattr(material, role)).items():
-            np.save(directory / f"{role}_{name}.npy", array)
+            with atomic_file(directory / f"{role}_{name}.npy") as temporary, temporary.open("wb") as file:
+                np.save(file, array)
     if material.behavior is not None:
         write_behavior(directory / "behavior", material.behavior)
-    document = {"names": _names(material.train), "scoring": asdict(material.scoring)}
-    (directory / "material.json").write_text(json.dumps(document), encoding="utf-8")
+    write_json(directory / "material.json", {"names": _names(material.train), "scoring": to_plain(material.scoring)})
+
+
+def remove_material(directory: Path) -> None:
+    """Remove what `write_material` wrote, known by its names; the folder goes if nothing else is in it."""
+    if not directory.is_dir() or directory.is_symlink():
+        return
+    for name in ("material.json", *(f"{role}_{name}.npy" for role in ROLES for name in ARRAYS)):
+        (directory / name).unlink(missing_ok=True)
+    remove_stored(directory / "behavior", BEHAVIOR_FORMAT)
+    sweep(directory)
+    if is_empty(directory):
+        directory.rmdir()
 
 
 def read_material(directory: Path) -> Material:
     """The material, with arrays mapped from the files."""
-    document = json.loads((directory / "material.json").read_text(encoding="utf-8"))
+    document = read_json(directory / "material.json")
 
     def logs(role: str) -> Trajectories:
         paths = {name: directory / f"{role}_{name}.npy" for name in ARRAYS}
@@ -71,14 +87,17 @@ def read_material(directory: Path) -> Material:
         return logs_of(arrays, document["names"])
 
     return Material(
-        logs("train"), logs("validation"), read_behavior(directory / "behavior"), Scoring(**document["scoring"])
+        logs("train"),
+        logs("validation"),
+        read_behavior(directory / "behavior"),
+        from_plain(Scoring, document["scoring"], "scoring"),
     )
 
 
 def write_behavior(directory: Path, model: Any) -> None:
     """Write a model of the logging policy."""
     notes = {"contains_logged_contexts": bool(getattr(model, "holds_logged_contexts", False))}
-    save_stored(directory, model.stored(), file_format=BEHAVIOR_FORMAT, version=1, notes=notes)
+    save_stored(directory, model.stored(), file_format=BEHAVIOR_FORMAT, version=1, notes=notes, overwrite=True)
 
 
 def read_behavior(directory: Path) -> Any:

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError, PoelaError
-from poela.studies.execution import ATTEMPTS, ONE_THREAD, Lost, Outcome
+from poela.core.interruption import safe_point
+from poela.core.typed import from_plain, to_plain
+from poela.studies.execution import ATTEMPTS, ONE_THREAD, POLL_SECONDS, Lost, Outcome
 from poela.studies.material import Material, read_material
-from poela.studies.runs import Result, Task, carry_out
+from poela.studies.records import RunRecord, Task
+from poela.studies.runs import Result, carry_out
 from poela.studies.store import PackedPolicies
 
 Files = Mapping[str, bytes]
@@ -31,13 +34,15 @@ def run_ray(
         shared = ray.put(files)
         # Retried where a worker or its node dies; what goes wrong inside a run is part of its result.
         work = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_answer)
-        waiting = {work.remote(task.to_plain(), key.hexdigest(), shared): task for task in tasks}
+        waiting = {work.remote(to_plain(task), key.hexdigest(), shared): task for task in tasks}
         try:
             while waiting:
-                patience = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-                ready, _ = ray.wait(list(waiting), num_returns=1, timeout=patience)
-                if not ready:
+                safe_point()
+                if deadline is not None and time.monotonic() >= deadline:
                     return
+                ready, _ = ray.wait(list(waiting), num_returns=1, timeout=POLL_SECONDS)
+                if not ready:
+                    continue
                 task = waiting.pop(ready[0])
                 yield task, _outcome(ray, ready[0])
         finally:
@@ -56,10 +61,10 @@ def _answer(task: dict[str, Any], key: str, files: Files) -> Answer:
                 path.write_bytes(content)
             # The files stay mapped after their names are gone.
             _at_hand[key] = read_material(Path(directory))
-    result = carry_out(Task.from_plain(task), _at_hand[key])
+    result = carry_out(from_plain(Task, task, "a task"), _at_hand[key])
     if result.policies is None:
-        return dict(result.record), None, {}
-    return dict(result.record), result.policies.own, dict(result.policies.shared)
+        return to_plain(result.record), None, {}
+    return to_plain(result.record), result.policies.own, dict(result.policies.shared)
 
 
 def _outcome(ray: Any, reference: Any) -> Result | Lost:
@@ -67,6 +72,7 @@ def _outcome(ray: Any, reference: Any) -> Result | Lost:
         record, own, shared = ray.get(reference)
     except ray.exceptions.RayError as error:
         return Lost(f"Ray gave it up: {str(error).splitlines()[0]}")
+    record = from_plain(RunRecord, record, "a worker's answer")
     return Result(record, None if own is None else PackedPolicies(own, shared))
 
 

@@ -2,56 +2,27 @@
 
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any
+from functools import cache
 
 from poela.core.errors import PoelaError, TrainingError
 from poela.learners.learner import Checkpoint
 from poela.learners.stacked import Learned, Member, fit_alone
-from poela.studies.candidates import Candidate
 from poela.studies.material import Material
-from poela.studies.scoring import Metrics
+from poela.studies.records import CheckpointRecord, RunRecord, Task
 from poela.studies.store import PackedPolicies, packed
 
 OTHER_ERRORS = (ArithmeticError, RuntimeError, ValueError)  # what may go wrong in the libraries beneath
 PACKAGES = ("poela", "numpy", "scipy", "scikit-learn", "torch", "pyarrow", "safetensors")
 
 
-@dataclass(frozen=True)
-class Task:
-    """What a worker is asked to do."""
-
-    candidate: Candidate  # with every radius a number
-    restart: int
-    seed: int
-
-    @cached_property
-    def run_id(self) -> str:
-        """The name of the run's files.
-
-        >>> Task(Candidate("pocrm", {}), restart=1, seed=7).run_id
-        'pocrm-51ea6387a88e-1'
-        """
-        return f"{self.candidate.learner}-{self.candidate.key}-{self.restart}"
-
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return {"candidate": self.candidate.to_plain(), "restart": self.restart, "seed": self.seed}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Task":
-        """The inverse of `to_plain`."""
-        return cls(Candidate.from_plain(plain["candidate"]), plain["restart"], plain["seed"])
-
-
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A finished run: its record, as JSON can hold it, and the policies of its checkpoints."""
+    """A finished run: its record, and the policies of its checkpoints."""
 
-    record: Mapping[str, Any]
+    record: RunRecord
     policies: PackedPolicies | None
 
 
@@ -68,7 +39,8 @@ def carry_out(task: Task, material: Material) -> Result:
 
 def result_of(task: Task, learned: Learned, material: Material, started: float) -> Result:
     """Score what was learned; `started`: the monotonic time at which work on it began."""
-    reached, rows = learned.checkpoints, []
+    reached: list[Checkpoint] = learned.checkpoints
+    rows: list[CheckpointRecord] = []
     status, message = "done", ""
     if learned.error is not None:
         broke_down = reached and isinstance(learned.error, TrainingError)
@@ -76,24 +48,19 @@ def result_of(task: Task, learned: Learned, material: Material, started: float) 
     if status != "failed":
         try:
             metrics = material.scorer.score([checkpoint.policy for checkpoint in reached])
-            rows = [_row(checkpoint, found) for checkpoint, found in zip(reached, metrics, strict=True)]
+            rows = [CheckpointRecord(one.step, one.note, own) for one, own in zip(reached, metrics, strict=True)]
         except (PoelaError, *OTHER_ERRORS) as error:
             status, message = "failed", str(error) or type(error).__name__
-    record = {
-        **task.to_plain(),
-        "candidate_key": task.candidate.key,
-        "status": status,
-        "message": message,
-        "warnings": list(dict.fromkeys(learned.warnings)),
-        "checkpoints": rows,
-        "wall_seconds": round(time.monotonic() - started, 3),
-        "versions": versions(),
-    }
+    record = RunRecord(
+        task=task,
+        status=status,
+        message=message,
+        warnings=tuple(dict.fromkeys(learned.warnings)),
+        checkpoints=tuple(rows),
+        wall_seconds=round(time.monotonic() - started, 3),
+        versions=versions(),
+    )
     return Result(record, packed([checkpoint.policy.stored() for checkpoint in reached]) if rows else None)
-
-
-def _row(checkpoint: Checkpoint, metrics: Metrics) -> dict[str, Any]:
-    return {"step": checkpoint.step, "note": checkpoint.note, "metrics": metrics}
 
 
 @contextmanager

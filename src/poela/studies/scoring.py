@@ -3,11 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from poela.core.arrays import FloatArray
+from poela.core.typed import Discount, Positive, Range, refuse_problems
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.estimators_by_step import by_step
@@ -29,10 +30,15 @@ GREEDY = 1e-9  # a policy is greedy where no row leaves more than this to other 
 class Scoring:
     """How validation metrics are computed, for every candidate alike."""
 
-    discount: float = 1.0
-    truncation: float = 1000.0
-    smoothing: float = 0.01  # of the logging policy in a greedy one, which importance sampling could not see at all
+    discount: Discount = 1.0
+    truncation: Positive = 1000.0
+    smoothing: Annotated[float, Range(least=0, below=1)] = (
+        0.01  # of the logging policy in a greedy one, which importance sampling could not see at all
+    )
     value_model: bool = True  # False: SNTIS and its ESS alone, where nothing else is asked for and time matters
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
 
 
 class Scorer:

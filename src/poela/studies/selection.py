@@ -4,15 +4,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Annotated
 
-from poela.core.errors import InputError
+from poela.core.typed import NonNegative, Range, Unknowable, one_of, refuse_problems
 
 SCORES = {
     "sntis": "self-normalised truncated importance sampling",
     "wdr": "weighted doubly robust",
     "guarded": "weighted doubly robust, as far as effective episodes support it",
 }
-CHECKPOINTS = ("final", "best")
 NO_WEIGHT = math.ulp(0.0)  # an effective sample size below this is zero
 
 
@@ -30,28 +30,14 @@ class Selection:
     the logging policy (0: not asked).
     """
 
-    by: str = "sntis"
-    checkpoints: str = "final"
-    confidence: float = 0.5
-    min_ess: float = 0.0
-    proof: float = 0.0
+    by: Annotated[str, one_of(*SCORES)] = "sntis"
+    checkpoints: Annotated[str, one_of("final", "best")] = "final"
+    confidence: Annotated[float, Range(least=0.5, below=1)] = 0.5
+    min_ess: NonNegative = 0.0
+    proof: Annotated[float, Range(least=0, below=1)] = 0.0
 
     def __post_init__(self) -> None:
-        problems = []
-        if self.by not in SCORES:
-            problems.append(f"policies cannot be chosen by {self.by!r}: choose by {', '.join(SCORES)}")
-        if self.checkpoints not in CHECKPOINTS:
-            problems.append(f"checkpoints is {self.checkpoints!r}: choose {' or '.join(CHECKPOINTS)}")
-        if not self.min_ess >= 0:
-            problems.append(f"min_ess is {self.min_ess}: it must be 0 or more")
-        if not 0.5 <= self.confidence < 1:
-            problems.append(
-                f"confidence is {self.confidence}: it must be at least 0.5 (the estimate itself) and below 1"
-            )
-        if not 0 <= self.proof < 1:
-            problems.append(f"proof is {self.proof}: it must be 0 (not asked) or more, and below 1")
-        if problems:
-            raise InputError(problems)
+        refuse_problems(self)
 
     def least_ess(self, n_episodes: int) -> float:
         """The least effective sample size, in episodes.
@@ -81,6 +67,14 @@ class Selection:
 
 
 @dataclass(frozen=True)
+class LoggingValue:
+    """What the logging policy achieved: the mean return of logs, and its standard error."""
+
+    value: float
+    standard_error: Unknowable
+
+
+@dataclass(frozen=True)
 class Scored:
     """One checkpoint of one run, as selection sees it."""
 
@@ -88,15 +82,6 @@ class Scored:
     number: int  # of the checkpoint within the run
     final: bool
     metrics: Mapping[str, float | None]
-
-
-@dataclass(frozen=True)
-class LoggingValue:
-    """What the logging policy achieved on the validation episodes, and whether its propensities are estimates."""
-
-    value: float
-    standard_error: float
-    estimated: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,12 +94,16 @@ class Choice:
 
 
 def choose(
-    checkpoints: Sequence[Scored], selection: Selection, n_episodes: int, logging: LoggingValue | None = None
+    checkpoints: Sequence[Scored],
+    selection: Selection,
+    n_episodes: int,
+    logging: LoggingValue | None = None,
+    estimated: bool = False,
 ) -> Choice:
     """The best qualified checkpoint; of equals the one with more effective episodes, then the one listed first.
 
-    `n_episodes` is the number of validation episodes. The logging policy takes part where its value is given; it is
-    kept where no policy qualifies or none scores higher.
+    `n_episodes` is the number of validation episodes, `estimated` whether weights rest on estimated propensities. The
+    logging policy takes part where its value is given; it is kept where no policy qualifies or none scores higher.
 
     >>> weak = Scored("a", 0, True, {"sntis": 5.0, "ess": 2.0})
     >>> strong = Scored("b", 0, True, {"sntis": 4.0, "ess": 90.0})
@@ -130,7 +119,7 @@ def choose(
     own = None if logging is None else selection.bound(logging.value, logging.standard_error)
     if not scored:
         return Choice(None, own, _why_none(len(entered), len(qualified), least))
-    if logging is not None and logging.estimated and selection.proof > 0:
+    if logging is not None and estimated and selection.proof > 0:
         shown_better = shown_to_be_better([item for _, item in scored], logging, selection.proof, n_episodes)
         if not shown_better:
             return Choice(None, own, _why_unproven(len(scored), selection.proof))

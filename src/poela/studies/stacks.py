@@ -6,10 +6,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from poela.core.errors import PoelaError
+from poela.core.interruption import safe_point
 from poela.learners.stacked import Learned, Member, fit_stacked, stack_key
-from poela.studies.execution import Outcome, run_local
+from poela.studies.execution import POLL_SECONDS, Outcome, run_local
 from poela.studies.material import Material, read_material
-from poela.studies.runs import OTHER_ERRORS, Result, Task, one_thread, result_of
+from poela.studies.records import Task
+from poela.studies.runs import OTHER_ERRORS, Result, one_thread, result_of
 
 MOST_IN_A_STACK = 128  # so that finished runs are written every so often
 
@@ -84,8 +86,9 @@ def _learned(stack: Sequence[Task], given: Material) -> list[Learned]:
 
 def _ready(waiting: "dict[Future[Result], Task]", *, wait_for_all: bool) -> Generator[Outcome, None, None]:
     while waiting:
-        done, _ = wait(waiting, timeout=None if wait_for_all else 0, return_when=FIRST_COMPLETED)
-        if not done:
+        safe_point()
+        done, _ = wait(waiting, timeout=POLL_SECONDS if wait_for_all else 0, return_when=FIRST_COMPLETED)
+        if not done and not wait_for_all:
             return
         for future in done:
             yield waiting.pop(future), future.result()

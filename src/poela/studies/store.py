@@ -1,34 +1,47 @@
-"""A study on disk: plain files, each written whole or not at all, by one process at a time.
+"""A study on disk: plain files, each written whole or not at all, by one process at a time, for its owner alone.
 
+    .poela-study         marks the folder as a study's; locked by whoever works on it
     study.json           what the study is: settings, seed, hash of the data, features and actions
     runs/ID.json         one finished run: settings, seed, versions, wall time, metrics of every checkpoint
     runs/ID.safetensors  the policies of its checkpoints
     shared/HASH.safetensors  arrays that many policies share, such as the logged contexts of a radius rule
+    episodes/            hashes of the episodes that learn and choose
     behavior/, propensities/   the estimated logging policy, where the logs carry no propensities or it is kept
     choice.json, table.parquet, policy/, looks.json   what came of it
 
-A run is finished when its JSON file stands; that file is written last.
+A run is finished when its JSON file stands; that file is written last. Every document has a checksum, and what came of
+the study names the checksums of the runs that it rests on.
 """
 
-import hashlib
 import json
 import os
-import shutil
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.errors import InputError, PoelaError
-from poela.core.storage import Stored, atomic_file, read_json, write_json
+from poela.core.files import make_private, refuse_foreign, sha256, sweep, write_bytes
+from poela.core.storage import Stored, read_bytes, read_record, write_record
+from poela.studies.records import ChoiceRecord, Looks, RunRecord, StudyRecord
 
-FILE_FORMAT = "poela-study"
-FORMAT_VERSION = 1
+MARK = ".poela-study"
+FORMATS: dict[type, tuple[str, str]] = {
+    StudyRecord: ("poela-study", "study.json"),
+    ChoiceRecord: ("poela-choice", "choice.json"),
+    Looks: ("poela-looks", "looks.json"),
+}
+RUN_FORMAT = "poela-run"
+FORMAT_VERSION = 2
+DEEPEST = 20  # parts within parts of a policy
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +67,7 @@ def _pack(stored: Stored, own: dict[str, NDArray[Any]], shared: dict[str, bytes]
     arrays = {}
     for name, array in stored.arrays.items():
         contiguous = np.ascontiguousarray(array)
-        key = _sha256(contiguous.tobytes() + repr((contiguous.dtype.str, contiguous.shape)).encode())
+        key = sha256(contiguous.tobytes() + repr((contiguous.dtype.str, contiguous.shape)).encode())
         own[key] = contiguous
         arrays[name] = key
     parts = {name: _pack_part(part, shared) for name, part in stored.parts.items()}
@@ -67,7 +80,7 @@ def _pack_part(part: Stored, shared: dict[str, bytes]) -> dict[str, Any]:
     where = None
     if part.arrays:
         content = save({name: np.ascontiguousarray(array) for name, array in sorted(part.arrays.items())})
-        where = _sha256(content)
+        where = sha256(content)
         shared[where] = content
     parts = {name: _pack_part(inner, shared) for name, inner in part.parts.items()}
     return {"kind": part.kind, "settings": dict(part.settings), "shared": where, "parts": parts}
@@ -87,12 +100,17 @@ class Store:
         """Whether a study is here."""
         return (self.directory / "study.json").exists()
 
+    def refuse_foreign(self) -> None:
+        """Refuse a folder that is neither empty nor a study's, before anything is touched."""
+        refuse_foreign(self.directory, (MARK, "study.json"), "study")
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process works on a study at a time; the lock vanishes with the process that holds it."""
+        self.refuse_foreign()
+        make_private(self.directory)
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+            handle = os.open(self.directory / MARK, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         except OSError as error:
             raise PoelaError(f"{self.directory} cannot be written: {error.strerror}; choose another place") from None
         try:
@@ -100,87 +118,101 @@ class Store:
                 raise PoelaError(
                     f"{self.directory} is in use by another process: wait for it, or choose another directory"
                 )
-            self._sweep()
+            for folder in (self.directory, self.directory / "runs", self.directory / "shared"):
+                sweep(folder)
             yield
         finally:
             os.close(handle)
 
-    def _sweep(self) -> None:
-        """Remove what a killed process left half-written; such names start with a dot."""
-        for folder in (self.directory, self.directory / "runs", self.directory / "shared"):
-            for path in folder.glob(".*"):
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                elif path.name != ".lock":
-                    path.unlink(missing_ok=True)
+    def write(self, record: StudyRecord | ChoiceRecord | Looks) -> None:
+        """Write one of the study's documents."""
+        file_format, name = FORMATS[type(record)]
+        write_record(self.directory / name, record, file_format=file_format, version=FORMAT_VERSION)
 
-    def write_document(self, document: Mapping[str, Any]) -> None:
-        """Write `study.json`."""
-        write_json(self.directory / "study.json", {"format": FILE_FORMAT, "format_version": FORMAT_VERSION, **document})
+    def read(self, kind: type[T]) -> T | None:
+        """Read one of the study's documents; None where it has not been written."""
+        file_format, name = FORMATS[kind]
+        path = self.directory / name
+        if not os.path.lexists(path):
+            return None
+        return read_record(kind, path, file_format=file_format, version=FORMAT_VERSION)
 
-    def document(self) -> dict[str, Any]:
-        """Read `study.json`."""
-        if not self.exists:
+    def withdraw_choice(self) -> None:
+        """Take back what came of the study, which from now on is unfinished."""
+        (self.directory / FORMATS[ChoiceRecord][1]).unlink(missing_ok=True)
+
+    def record(self) -> StudyRecord:
+        """What the study is."""
+        found = self.read(StudyRecord)
+        if found is None:
             raise InputError(f"{self.directory} holds no study (no study.json): make one with poela learn")
-        document = read_json(self.directory / "study.json")
-        if not isinstance(document, dict) or document.get("format") != FILE_FORMAT:
-            raise InputError(f"{self.directory}/study.json does not describe a study: its format field is different")
-        if document.get("format_version") != FORMAT_VERSION:
-            raise InputError(
-                f"{self.directory} has format version {document.get('format_version')!r}; "
-                f"this poela reads version {FORMAT_VERSION}"
-            )
-        return document
+        return found
 
-    def write_run(self, run_id: str, record: Mapping[str, Any], policies: PackedPolicies | None) -> None:
+    def write_run(self, record: RunRecord, policies: PackedPolicies | None) -> None:
         """Write a finished run; its JSON file comes last, and makes it finished."""
-        checksum = None
+        run_id = record.task.run_id
         if policies is not None:
             for key, content in policies.shared.items():
                 path = self._shared_path(key)
                 if not path.exists():
-                    _write_bytes(path, content)
-            _write_bytes(self.directory / "runs" / f"{run_id}.safetensors", policies.own)
-            checksum = _sha256(policies.own)
-        write_json(self.directory / "runs" / f"{run_id}.json", {**record, "policies_sha256": checksum})
+                    write_bytes(path, content)
+            write_bytes(self.directory / "runs" / f"{run_id}.safetensors", policies.own)
+            record = replace(record, policies_sha256=sha256(policies.own))
+        write_record(self._run_path(run_id), record, file_format=RUN_FORMAT, version=FORMAT_VERSION)
 
-    def finished_runs(self) -> dict[str, dict[str, Any]]:
+    def finished_runs(self) -> dict[str, RunRecord]:
         """The records of all finished runs, by their ids."""
         try:
-            names = sorted(entry.name for entry in os.scandir(self.directory / "runs"))
+            names = sorted(os.listdir(self.directory / "runs"))
         except FileNotFoundError:
             return {}
-        runs = [name for name in names if name.endswith(".json") and not name.startswith(".")]
-        return {name.removesuffix(".json"): read_json(self.directory / "runs" / name) for name in runs}
+        ids = [name.removesuffix(".json") for name in names if name.endswith(".json") and name[0] != "."]
+        return {run_id: self._run(run_id) for run_id in ids}
+
+    def _run(self, run_id: str) -> RunRecord:
+        path = self._run_path(run_id)
+        record = read_record(RunRecord, path, file_format=RUN_FORMAT, version=FORMAT_VERSION)
+        if record.task.run_id != run_id:
+            raise InputError(f"{path} is the record of another run: it was renamed or changed")
+        return record
+
+    def _run_path(self, run_id: str) -> Path:
+        return self.directory / "runs" / f"{run_id}.json"
 
     def policy(self, run_id: str, number: int) -> Stored:
         """The stored policy of a run's checkpoint, after checking its bytes."""
-        from safetensors import safe_open
+        from safetensors import SafetensorError, safe_open
 
         path = self.directory / "runs" / f"{run_id}.safetensors"
-        record = read_json(path.with_suffix(".json"))
-        if record.get("policies_sha256") != _sha256(_read_bytes(path)):
+        if self._run(run_id).policies_sha256 != sha256(read_bytes(path)):
             raise InputError(f"{path} is damaged or was changed: its checksum does not match")
-        with safe_open(path, framework="numpy") as file:
-            document = json.loads(file.metadata()["policies"])[number]
-            arrays = {name: file.get_tensor(key) for name, key in document["arrays"].items()}
-        parts = {name: self._part(part) for name, part in document["parts"].items()}
-        return Stored(document["kind"], document["settings"], arrays, parts)
+        try:
+            with safe_open(path, framework="numpy") as file:
+                document = json.loads(file.metadata()["policies"])[number]
+                arrays = {name: file.get_tensor(key) for name, key in document["arrays"].items()}
+            parts = {name: self._part(part, 0) for name, part in document["parts"].items()}
+            return Stored(document["kind"], document["settings"], arrays, parts)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError, SafetensorError):
+            raise InputError(f"{path} does not hold the policies of a run: it was changed") from None
 
-    def _part(self, document: Mapping[str, Any]) -> Stored:
+    def _part(self, document: Mapping[str, Any], depth: int) -> Stored:
         from safetensors.numpy import load
 
+        if depth > DEEPEST:
+            raise ValueError("parts within parts without end")
         arrays: dict[str, NDArray[Any]] = {}
         if document["shared"] is not None:
             path = self._shared_path(document["shared"])
-            content = _read_bytes(path)
-            if _sha256(content) != document["shared"]:
+            content = read_bytes(path)
+            if sha256(content) != document["shared"]:
                 raise InputError(f"{path} is damaged or was changed: its checksum does not match")
             arrays = load(content)
-        parts = {name: self._part(inner) for name, inner in document["parts"].items()}
+        parts = {name: self._part(inner, depth + 1) for name, inner in document["parts"].items()}
         return Stored(document["kind"], document["settings"], arrays, parts)
 
     def _shared_path(self, key: str) -> Path:
+        if not re.fullmatch("[0-9a-f]{64}", key):
+            raise ValueError("no checksum")
         return self.directory / "shared" / f"{key}.safetensors"
 
 
@@ -197,19 +229,3 @@ def _take(handle: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    with atomic_file(path) as temporary:
-        temporary.write_bytes(content)
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError, PoelaError
-from poela.core.storage import read_json
 from poela.evaluation.estimate import Estimate
-from poela.studies.candidates import Candidate
 from poela.studies.defaults import is_random
 from poela.studies.material import read_behavior
-from poela.studies.roles import Look, looks
-from poela.studies.runs import Task
+from poela.studies.records import ChoiceRecord, LookRecord, RunRecord, Task
+from poela.studies.roles import looks
 from poela.studies.scoring import METRICS
-from poela.studies.selection import Choice, LoggingValue, Scored, choose
+from poela.studies.selection import Choice, Scored, choose
 from poela.studies.settings import StudySettings
 from poela.studies.store import Store
 
@@ -32,13 +30,34 @@ class Study:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.document = store.document()
-        self.settings = StudySettings.from_plain(self.document["settings"])
+        self.record = store.record()
 
     @classmethod
     def open(cls, directory: str | Path) -> "Study":
-        """The study in this directory, finished or not."""
-        return cls(Store(directory))
+        """The study in this directory, finished or not; what its result rests on must be there and unchanged."""
+        study = cls(Store(directory))
+        study.refuse_changed(missing_is_fine=False)
+        return study
+
+    def refuse_changed(self, *, missing_is_fine: bool) -> None:
+        """Refuse runs that are not those which the result rests on; missing ones can be made again."""
+        rests_on = {} if self.result is None else self.result.runs
+        wrong = [
+            run_id
+            for run_id, fingerprint in rests_on.items()
+            if (run_id in self.runs or not missing_is_fine)
+            and (run_id not in self.runs or self.runs[run_id].fingerprint != fingerprint)
+        ]
+        if wrong:
+            raise InputError(
+                f"{self.directory}: {len(wrong)} of the {len(rests_on)} runs that its result rests on are missing or "
+                f"were changed, first {wrong[0]}: restore them, or continue the study with --resume"
+            )
+
+    @property
+    def settings(self) -> StudySettings:
+        """Everything that its results depend on, beside the logs."""
+        return self.record.settings
 
     @property
     def directory(self) -> Path:
@@ -51,17 +70,13 @@ class Study:
         found = (
             Task(candidate, restart, self.settings.restart_seed(restart))
             for restart in range(self.settings.restarts)
-            for candidate in self._resolved
+            for candidate in self.settings.candidates
             if restart == 0 or is_random(candidate)
         )
         return tuple({task.run_id: task for task in found}.values())
 
     @cached_property
-    def _resolved(self) -> tuple[Candidate, ...]:
-        return tuple(map(Candidate.from_plain, self.document["resolved_candidates"]))
-
-    @cached_property
-    def runs(self) -> Mapping[str, Mapping[str, Any]]:
+    def runs(self) -> Mapping[str, RunRecord]:
         """The records of the finished runs, in the order of the tasks."""
         finished = self.store.finished_runs()
         return {task.run_id: finished[task.run_id] for task in self.tasks if task.run_id in finished}
@@ -75,9 +90,9 @@ class Study:
     def scored(self) -> tuple[Scored, ...]:
         """Every checkpoint of every finished run."""
         return tuple(
-            Scored(run_id, number, number == len(run["checkpoints"]) - 1, row["metrics"])
+            Scored(run_id, number, number == len(run.checkpoints) - 1, row.metrics)
             for run_id, run in self.runs.items()
-            for number, row in enumerate(run["checkpoints"])
+            for number, row in enumerate(run.checkpoints)
         )
 
     @cached_property
@@ -86,8 +101,9 @@ class Study:
         return choose(
             self.scored,
             self.settings.selection,
-            self.document["data"]["validation_episodes"],
-            LoggingValue(**self.document["logging_policy"], estimated=self.document["data"].get("estimated", False)),
+            self.record.data.validation_episodes,
+            self.record.logging_policy,
+            self.record.data.estimated,
         )
 
     @property
@@ -99,41 +115,32 @@ class Study:
     def name_of(self, scored: Scored) -> str:
         """A checkpoint in a few words: learner, settings as asked for, restart, and where on its path it is."""
         run = self.runs[scored.run_id]
-        checkpoint = run["checkpoints"][scored.number]
-        where = checkpoint["note"] or f"step {checkpoint['step']}"
-        return f"{self.asked_candidate(scored.run_id)}, restart {run['restart']}, {where}"
-
-    def asked_candidate(self, run_id: str) -> Candidate:
-        """The candidate of a run as it was asked for, quantiles and all."""
-        return self._asked[self.runs[run_id]["candidate_key"]]
-
-    @cached_property
-    def _asked(self) -> dict[str, Candidate]:
-        pairs = zip(self._resolved, self.settings.candidates, strict=True)
-        # Two quantiles may come to the same distance, and are then the same candidate: the first gives the name.
-        return {resolved.key: asked for resolved, asked in reversed(list(pairs))}
+        checkpoint = run.checkpoints[scored.number]
+        where = checkpoint.note or f"step {checkpoint.step}"
+        return f"{run.task.candidate}, restart {run.task.restart}, {where}"
 
     @cached_property
     def policy(self) -> Any:
         """The chosen policy; where the logging policy is kept, a model of it, which can be worse than the thing."""
-        from poela.policies.storage import load_object
+        from poela.policies.storage import load_checked
 
         if self.choice.chosen is not None:
-            return load_object(self.store.policy(self.choice.chosen.run_id, self.choice.chosen.number))
+            stored = self.store.policy(self.choice.chosen.run_id, self.choice.chosen.number)
+            return load_checked(stored, f"{self.directory}, run {self.choice.chosen.run_id}")
         model = read_behavior(self.directory / "behavior")
         if model is None:
             raise PoelaError(f"{self.directory} has no policy yet: {self.choice.reason}")
         return model
 
     @property
-    def looks(self) -> tuple[Look, ...]:
+    def looks(self) -> tuple[LookRecord, ...]:
         """Every evaluation on logs that were kept apart, the oldest first."""
         return looks(self.store)
 
     @property
-    def test_look(self) -> Look | None:
+    def test_look(self) -> LookRecord | None:
         """The look of the chosen policy at the study's own test logs."""
-        key = self.document["data"]["hashes"]["test"]
+        key = self.record.data.hashes.get("test")
         found = [look for look in self.looks if look.data == key and look.policy == self.chosen_name]
         return found[-1] if found else None
 
@@ -146,11 +153,11 @@ class Study:
         return look.estimate
 
     @property
-    def result(self) -> dict[str, Any] | None:
-        """What `choice.json` says, where the study has come to its end."""
-        path = self.directory / "choice.json"
-        found: dict[str, Any] | None = read_json(path) if path.exists() else None
-        return found
+    def result(self) -> ChoiceRecord | None:
+        """What `choice.json` says, where the study as it is now has come to its end."""
+        found = self.store.read(ChoiceRecord)
+        # One that goes on with other settings leaves the earlier result behind until it ends.
+        return found if found is not None and found.study == self.record.fingerprint else None
 
     def table(self) -> "pa.Table":
         """Every checkpoint with its settings and validation metrics, in the order of the study."""
@@ -160,15 +167,15 @@ class Study:
 
     def _row(self, scored: Scored) -> dict[str, Any]:
         run = self.runs[scored.run_id]
-        checkpoint = run["checkpoints"][scored.number]
+        checkpoint = run.checkpoints[scored.number]
         return {
             "run": scored.run_id,
-            "learner": run["candidate"]["learner"],
-            "candidate": str(self.asked_candidate(scored.run_id)),
-            "restart": run["restart"],
-            "seed": run["seed"],
-            "step": checkpoint["step"],
-            "note": checkpoint["note"],
+            "learner": run.task.candidate.learner,
+            "candidate": str(run.task.candidate),
+            "restart": run.task.restart,
+            "seed": run.task.seed,
+            "step": checkpoint.step,
+            "note": checkpoint.note,
             "final": scored.final,
             **{name: scored.metrics.get(name) for name in METRICS},
             "score": self.settings.selection.score(scored.metrics),

@@ -1,19 +1,19 @@
 """Finished runs, told to MLflow or TensorBoard as they come. The study's own files remain the record."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from poela.core.errors import InputError
 from poela.studies.candidates import shown
+from poela.studies.records import RunRecord
 
 
 class Tracker(ABC):
     """Is told of every run that finishes."""
 
     @abstractmethod
-    def finished(self, run_id: str, record: Mapping[str, Any]) -> None:
+    def finished(self, run_id: str, record: RunRecord) -> None:
         """Note a finished run: its settings, and the metrics of its checkpoints."""
 
 
@@ -40,7 +40,7 @@ class MLflow(Tracker):
         known = self._client.get_experiment_by_name(name)
         self._experiment = self._client.create_experiment(name) if known is None else known.experiment_id
 
-    def finished(self, run_id: str, record: Mapping[str, Any]) -> None:
+    def finished(self, run_id: str, record: RunRecord) -> None:
         """Settings as parameters, metrics by step, status and messages as tags."""
         client = self._client
         run = client.create_run(self._experiment, run_name=run_id).info.run_id
@@ -48,9 +48,9 @@ class MLflow(Tracker):
             client.log_param(run, name, value)
         for step, metric, number in _metrics(record):
             client.log_metric(run, metric, number, step=step)
-        client.log_metric(run, "wall_seconds", record["wall_seconds"])
-        client.set_tag(run, "message", record["message"])
-        client.set_terminated(run, status="FAILED" if record["status"] == "failed" else "FINISHED")
+        client.log_metric(run, "wall_seconds", record.wall_seconds)
+        client.set_tag(run, "message", record.message)
+        client.set_terminated(run, status="FAILED" if record.status == "failed" else "FINISHED")
 
 
 class TensorBoard(Tracker):
@@ -63,7 +63,7 @@ class TensorBoard(Tracker):
             raise InputError("tracking with TensorBoard needs it: pip install 'poela[track]'") from None
         self._directory = study / "tensorboard"
 
-    def finished(self, run_id: str, record: Mapping[str, Any]) -> None:
+    def finished(self, run_id: str, record: RunRecord) -> None:
         """Metrics by step, settings as text."""
         from torch.utils.tensorboard import SummaryWriter
 
@@ -86,14 +86,14 @@ def tracker(name: str | None, study: Path) -> Tracker | None:
     return TRACKERS[name](study)
 
 
-def _settings(record: Mapping[str, Any]) -> dict[str, str]:
-    candidate = record["candidate"]
-    settings = {name: shown(value) for name, value in candidate["settings"].items()}
-    return {"learner": candidate["learner"], "restart": str(record["restart"]), "seed": str(record["seed"]), **settings}
+def _settings(record: RunRecord) -> dict[str, str]:
+    task = record.task
+    settings = {name: shown(value) for name, value in task.candidate.settings.items()}
+    return {"learner": task.candidate.learner, "restart": str(task.restart), "seed": str(task.seed), **settings}
 
 
-def _metrics(record: Mapping[str, Any]) -> Iterator[tuple[int, str, float]]:
-    for row in record["checkpoints"]:
-        for name, value in row["metrics"].items():
+def _metrics(record: RunRecord) -> Iterator[tuple[int, str, float]]:
+    for checkpoint in record.checkpoints:
+        for name, value in checkpoint.metrics.items():
             if value is not None:
-                yield row["step"], name, value
+                yield checkpoint.step, name, value

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
+from poela.core.interruption import safe_point
 from poela.data.trajectories import Trajectories
 from poela.learners.step_regression import FEWEST_ROWS, quadratic_features
 
@@ -150,6 +151,7 @@ class ValueModel:
         targets = np.tile(logs.rewards, (self._folds, policies, 1))
         values = np.zeros((self._folds, policies, logs.n_steps))
         for step, rows in self._backwards():
+            safe_point()
             features = self._features(rows)
             going_on = rows[~self._last[rows]]
             targets[:, :, going_on] += self._discount * values[:, :, going_on + 1]

@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-from poela.studies.runs import Result, Task
+from poela.core.typed import from_plain, to_plain
+from poela.studies.records import RunRecord, Task
+from poela.studies.runs import Result
 from poela.studies.store import PackedPolicies
 
 LENGTH = struct.Struct(">Q")
@@ -41,7 +43,7 @@ def read_frame(stream: BinaryIO) -> bytes:
 def write_result(stream: BinaryIO, result: Result) -> None:
     """Write one result."""
     shared = {} if result.policies is None else result.policies.shared
-    head = {"record": result.record, "policies": result.policies is not None, "shared": list(shared)}
+    head = {"record": to_plain(result.record), "policies": result.policies is not None, "shared": list(shared)}
     write_frame(stream, json.dumps(head).encode())
     if result.policies is not None:
         for content in (result.policies.own, *shared.values()):
@@ -51,10 +53,11 @@ def write_result(stream: BinaryIO, result: Result) -> None:
 def read_result(stream: BinaryIO) -> Result:
     """Read one result."""
     head = json.loads(read_frame(stream))
+    record = from_plain(RunRecord, head["record"], "a worker's answer")
     if not head["policies"]:
-        return Result(head["record"], None)
+        return Result(record, None)
     own = read_frame(stream)
-    return Result(head["record"], PackedPolicies(own, {key: read_frame(stream) for key in head["shared"]}))
+    return Result(record, PackedPolicies(own, {key: read_frame(stream) for key in head["shared"]}))
 
 
 def main() -> None:
@@ -69,7 +72,7 @@ def main() -> None:
     material = read_material(Path(sys.argv[1]))
     while True:
         try:
-            task = Task.from_plain(json.loads(read_frame(sys.stdin.buffer)))
+            task = from_plain(Task, json.loads(read_frame(sys.stdin.buffer)), "a task")
         except EOFError:
             return
         write_result(replies, carry_out(task, material))

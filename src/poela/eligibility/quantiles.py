@@ -1,0 +1,54 @@
+"""Radii as quantiles, so that nobody need know the scale of the data: `radius="q50"`.
+
+The distances are those from training contexts to the nearest context with each action in *other* episodes. At the
+radius q50, half of all pairs of context and action have a precedent, within the radius, in another episode.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from poela.core.arrays import FloatArray
+from poela.core.errors import InputError
+from poela.core.remembered import remembered
+from poela.data.trajectories import Trajectories
+from poela.eligibility.rules import Eligibility, quantile_of
+
+FOLDS = 5
+MOST_CONTEXTS = 5000  # asked in each fold; quantiles of more are no different
+
+
+def with_numeric_radius(rule: Eligibility, train: Trajectories) -> Eligibility:
+    """The rule with a quantile replaced by the distance that it is on these training logs.
+
+    >>> logs = Trajectories([[0.0], [2.0], [3.0]], [0, 1, 0], [0, 0, 0], [0, 2, 3])
+    >>> with_numeric_radius(Eligibility(radius="q100"), logs).radius
+    9.0
+    """
+    share = None if rule.radius is None else quantile_of(rule.radius)
+    if share is None:
+        return rule
+    # All that distances depend on.
+    measure = replace(rule, radius=0.0, minimum_probability=None, relative_probability=None, fallback="nearest")
+    distances = remembered(train, ("action distances", measure), None, lambda: action_distances(train, measure))
+    return replace(rule, radius=float(np.quantile(distances, share)))
+
+
+def action_distances(train: Trajectories, rule: Eligibility) -> FloatArray:
+    """Distances from training contexts to the nearest context with each logged action in other episodes, sorted."""
+    rng = np.random.default_rng(0)
+    folds = min(FOLDS, train.n_episodes)
+    if folds < 2:
+        raise InputError("a radius as a quantile needs at least 2 training episodes: give it as a number")
+    fold_of = rng.permutation(np.arange(train.n_episodes) % folds)
+    found = []
+    for fold in range(folds):
+        asked = train.take(fold_of == fold)
+        rows = np.sort(rng.permutation(asked.n_steps)[: MOST_CONTEXTS // folds])
+        fitted = rule.fit(train.take(fold_of != fold))
+        found.append(fitted.distances(asked.contexts[rows], asked.step_numbers[rows]).ravel())
+    distances = np.concatenate(found)
+    finite = distances[np.isfinite(distances)]  # an action may never occur in the other folds
+    if not len(finite):
+        raise InputError("no action occurs in two episodes, so a radius cannot be a quantile: give it as a number")
+    return np.sort(finite)

@@ -1,0 +1,158 @@
+"""What a study writes down, as types: built and checked once, written once, and checked again when read."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any
+
+from poela.core.files import sha256
+from poela.core.typed import Count, NonNegative, Seed, Whole, one_of, to_plain
+from poela.data.layout import LogLayout
+from poela.evaluation.estimate import Estimate
+from poela.studies.candidates import Candidate
+from poela.studies.selection import LoggingValue as LoggingValue
+from poela.studies.settings import StudySettings
+
+Metrics = Mapping[str, float | None]
+Versions = Mapping[str, str]
+Status = Annotated[str, one_of("done", "broke down", "failed")]
+
+
+def fingerprint_of(record: Any) -> str:
+    """A hash of a record, which does not depend on the order of its fields."""
+    return sha256(json.dumps(to_plain(record), sort_keys=True).encode())
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker is asked to do."""
+
+    candidate: Candidate
+    restart: Whole
+    seed: Seed
+
+    @cached_property
+    def run_id(self) -> str:
+        """The name of the run's files.
+
+        >>> Task(Candidate("pocrm", {}), restart=1, seed=7).run_id
+        'pocrm-51ea6387a88e-1'
+        """
+        return f"{self.candidate.learner}-{self.candidate.key}-{self.restart}"
+
+
+@dataclass(frozen=True)
+class CheckpointRecord:
+    """A policy on the way, and how it scored."""
+
+    step: Whole
+    note: str
+    metrics: Metrics
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A finished run."""
+
+    task: Task
+    status: Status
+    message: str
+    warnings: tuple[str, ...]
+    checkpoints: tuple[CheckpointRecord, ...]
+    wall_seconds: NonNegative
+    versions: Versions
+    policies_sha256: str | None = None  # of the file that holds the policies of its checkpoints
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that a result can rest on: not of how long the run took, or with which versions."""
+        return fingerprint_of(replace(self, wall_seconds=0.0, versions={}))
+
+
+@dataclass(frozen=True)
+class DataRecord:
+    """The logs of a study: nothing that is in them, but for names of columns and actions."""
+
+    hashes: Mapping[str, str | None]  # of the training, validation and test logs as they were given
+    train_episodes: Count
+    validation_episodes: Count
+    test_episodes: Whole
+    layout: LogLayout
+    propensities: str  # where they come from, in words
+    estimated: bool
+
+
+@dataclass(frozen=True)
+class Session:
+    """When somebody worked on the study, and with which versions of which packages."""
+
+    when: str
+    versions: Versions
+
+
+@dataclass(frozen=True)
+class StudyRecord:
+    """What the study is; `sessions` are those who made and continued it, the first one first."""
+
+    settings: StudySettings
+    data: DataRecord
+    logging_policy: LoggingValue  # on the validation logs
+    sessions: tuple[Session, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that a result can rest on: not of who made it when."""
+        return fingerprint_of(replace(self, sessions=()))
+
+
+@dataclass(frozen=True)
+class LookRecord:
+    """One evaluation on logs that were kept apart."""
+
+    policy: str
+    data: str  # the hash of the logs
+    settings: Mapping[str, Any]
+    number: Count  # 1: the first look of this study at these logs
+    seen: Whole  # how many of these episodes took part in learning or choosing
+    when: str
+    estimate: Estimate
+
+    @property
+    def caveat(self) -> str:
+        """What to know about the look itself; empty for a first look at fresh episodes."""
+        if self.seen:
+            return (
+                f"{self.seen} of {self.estimate.n_episodes} episodes took part in learning or choosing, which makes "
+                "the estimate too high: evaluate on others"
+            )
+        if self.number > 1:
+            return (
+                f"this is look {self.number} at these logs: choosing between policies after looking makes the estimate "
+                "too high; keep fresh logs for a final answer"
+            )
+        return ""
+
+
+@dataclass(frozen=True)
+class Looks:
+    """All looks so far, the oldest first."""
+
+    looks: tuple[LookRecord, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChoiceRecord:
+    """What came of the study; `study` and `runs` are the fingerprints of what it rests on."""
+
+    study: str
+    policy: str
+    run: str | None
+    checkpoint: Whole | None
+    score: float | None
+    reason: str
+    look: Count | None
+    estimate: Estimate | None
+    logging_policy_on_test: LoggingValue | None
+    left_out: tuple[str, ...]
+    runs: Mapping[str, str]

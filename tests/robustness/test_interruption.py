@@ -1,0 +1,33 @@
+"""Ctrl-C and SIGTERM at any moment: the same words, the same exit code, nothing left behind, nothing lost."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).with_name("signalling.py")
+WORDS = "error: interrupted: what has finished is kept in"
+
+
+def test_signals_at_fifty_random_moments(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(tmp_path), "50"],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    attempts = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(attempts) == 50
+    interrupted = [attempt for attempt in attempts if attempt["code"] != 0]
+    assert len(interrupted) >= 25
+    for attempt in interrupted:
+        assert attempt["code"] == 1, attempt
+        assert WORDS in attempt["errors"]
+        assert "Traceback" not in attempt["errors"]
+        assert attempt["errors"].rstrip().endswith("continue with --resume")
+    for attempt in attempts:
+        assert attempt["left"] == [], attempt
+        assert (attempt.get("resumed", 0), attempt.get("same", True)) == (0, True), attempt
