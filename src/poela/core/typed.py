@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
+from numbers import Integral, Real
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-
-import numpy as np
 
 from poela.core.errors import InputError
 
@@ -247,19 +246,23 @@ def _problem_of_items(kinds: tuple[Any, ...], value: Any) -> str | None:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _is_number(value: Any) -> bool:
-    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    return real and -1e308 < value < 1e308  # so that NaN, infinity and integers beyond any float are none
+    is_truth: bool = isinstance(value, bool)  # which Python counts among the numbers, as NumPy its own
+    return not is_truth and isinstance(value, Real) and _is_finite(value)
+
+
+def _is_finite(value: Any) -> bool:
+    return bool(-1e308 < value < 1e308)  # false for NaN, infinity and integers beyond any float
 
 
 _TESTS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     int: (_is_whole, "a whole number"),
     float: (_is_number, "a number"),
     str: (lambda value: isinstance(value, str), "text"),
-    bool: (lambda value: isinstance(value, bool | np.bool_), "true or false"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
     type(None): (lambda value: value is None, "nothing"),
 }
 
@@ -277,7 +280,7 @@ def _build(kind: Any, plain: Any, depth: int) -> Any:
         return _build_dataclass(kind, plain, depth)
     if origin in (Union, types.UnionType):
         return _build_union(arguments, plain, depth)
-    if origin in (tuple, dict, Mapping, np.ndarray):
+    if origin in (tuple, dict, Mapping) or _is_array(origin):
         return _build_several(origin, arguments, plain, depth)
     if origin is Annotated and plain is None and any(isinstance(demand, _Unknown) for demand in arguments[1:]):
         return math.nan
@@ -288,7 +291,7 @@ def _build(kind: Any, plain: Any, depth: int) -> Any:
 
 
 def _build_several(origin: Any, arguments: tuple[Any, ...], plain: Any, depth: int) -> Any:
-    if origin is np.ndarray:
+    if _is_array(origin):
         return _build_array(plain)
     if origin is not tuple:
         if not isinstance(plain, Mapping):
@@ -302,8 +305,14 @@ def _build_several(origin: Any, arguments: tuple[Any, ...], plain: Any, depth: i
     return tuple(_inside(str(place), *pair, depth) for place, pair in enumerate(zip(kinds, plain, strict=True)))
 
 
+def _is_array(origin: Any) -> bool:
+    return getattr(origin, "__name__", "") == "ndarray"
+
+
 def _build_array(plain: Any) -> Any:
     """Numbers in a row; null is NaN."""
+    import numpy as np  # the command line's help must do without
+
     if not isinstance(plain, list) or not all(value is None or _is_number(value) for value in plain):
         raise _Unfit("it must be a list of numbers")
     return np.array([math.nan if value is None else value for value in plain], np.float64)

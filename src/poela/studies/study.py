@@ -37,6 +37,7 @@ class Study:
         """The study in this directory, finished or not; what its result rests on must be there and unchanged."""
         study = cls(Store(directory))
         study.refuse_changed(missing_is_fine=False)
+        _ = study.looks  # which says at once if they cannot be read
         return study
 
     def refuse_changed(self, *, missing_is_fine: bool) -> None:

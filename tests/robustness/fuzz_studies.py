@@ -1,0 +1,140 @@
+"""Tampered studies, with checksums made right again: whatever is asked of one, it answers or says what is wrong.
+
+Run as a script for as long as you like: python tests/robustness/fuzz_studies.py --seconds 60
+"""
+
+import argparse
+import json
+import random
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from poela.core.errors import PoelaError, PoelaWarning
+from poela.core.files import sha256
+from poela.core.storage import _canonical
+from poela.data.trajectories import Trajectories
+from poela.studies.candidates import Candidate
+from poela.studies.evaluation import evaluate_study
+from poela.studies.learning import learn
+from poela.studies.selection import Selection
+from poela.studies.study import Study
+
+DOCUMENTS = ("study.json", "choice.json", "looks.json", "runs/*.json")
+ODD: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 10**9, 10**400, 0.5, 1e308, -1e300, "", "x", "../../etc/passwd", "\0", "q50", [], {},
+    [[]], [None], {"": None}, [1, "a"], "nan", "x" * 10_000,
+)  # fmt: skip
+SECONDS_EACH = 20
+
+
+def logs() -> Trajectories:
+    rng = np.random.default_rng(0)
+    contexts, actions = rng.normal(size=(90, 2)), rng.integers(0, 2, 90)
+    return Trajectories(contexts, actions, actions + contexts[:, 0], np.arange(0, 91, 3))
+
+
+def make_study(out: Path) -> None:
+    """A finished study with estimated propensities: every kind of document is in it."""
+    tiny = {"steps": 3, "warm_start_steps": 1, "hidden": (3,), "checkpoints": 2, "device": "cpu"}
+    candidates = [Candidate("poela", {"radius": "q75", **tiny}), Candidate("fittedq", {"history": 0})]
+    learn(
+        logs(), candidates=candidates, restarts=1, out=out, backend="inline", selection=Selection("sntis", "final"),
+        behavior="multinomial",
+    )  # fmt: skip
+
+
+def uses() -> Iterator[tuple[str, Callable[[Path], object]]]:
+    """What people do with a study."""
+
+    def opened(use: Callable[[Study], object]) -> Callable[[Path], object]:
+        return lambda directory: use(Study.open(directory))
+
+    yield "table", opened(lambda study: study.table())
+    yield "frontier", opened(lambda study: study.frontier())
+    yield "choice", opened(lambda study: (study.chosen_name, study.choice, study.left_out))
+    yield "result", opened(lambda study: (study.result, study.test_look, study.looks))
+    yield "policy", opened(lambda study: study.policy.along(logs()))
+    yield "evaluate", opened(lambda study: evaluate_study(study, logs()))
+    yield "resume", lambda directory: learn(
+        logs(), candidates=[Candidate("fittedq", {"history": 0})], restarts=1, out=directory, resume=True,
+        backend="inline", selection=Selection("sntis", "final"), behavior="multinomial",
+    )  # fmt: skip
+
+
+def tampered(document: Any, rng: random.Random) -> Any:
+    """The document with one value, somewhere in it, changed, removed, doubled or moved."""
+    places = list(_places(document))
+    place, key = rng.choice(places)
+    kind = rng.randrange(4)
+    if kind == 0:
+        del place[key]
+    elif kind == 1 and isinstance(place, dict):
+        place[rng.choice(["x", "format", "task", "__class__", str(key) + " "])] = place[key]
+    elif kind == 2:
+        other, another = rng.choice(places)
+        place[key], other[another] = other[another], place[key]
+    else:
+        place[key] = rng.choice(ODD)
+    return document
+
+
+def _places(document: Any) -> Iterator[tuple[Any, Any]]:
+    entries = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in list(entries):
+        yield document, key
+        if isinstance(value, dict | list):
+            yield from _places(value)
+
+
+def tamper(directory: Path, rng: random.Random) -> str:
+    """Change one document, and make its checksum right again; which one."""
+    path = rng.choice([found for pattern in DOCUMENTS for found in sorted(directory.glob(pattern))])
+    document = json.loads(path.read_text())
+    document.pop("checksum")
+    for _ in range(rng.choice([1, 1, 2])):
+        document = tampered(document, rng)
+    if isinstance(document, dict):
+        document["checksum"] = sha256(_canonical(document))
+    path.write_text(json.dumps(document))
+    return path.name
+
+
+def fuzz(seconds: float, seed: int) -> int:
+    """How many tampered studies were tried; fails on the first that does anything but answer or refuse."""
+    rng = random.Random(seed)
+    tried, until = 0, time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", PoelaWarning)
+        good, bad = Path(folder) / "good", Path(folder) / "bad"
+        make_study(good)
+        while time.monotonic() < until or not tried:
+            shutil.rmtree(bad, ignore_errors=True)
+            shutil.copytree(good, bad)
+            name = tamper(bad, rng)
+            use, act = rng.choice(list(uses()))
+            started = time.monotonic()
+            try:
+                act(bad)
+            except PoelaError as error:
+                assert len(str(error)) < 3000, (name, use, str(error)[:300])  # noqa: PT017
+            except Exception as error:
+                kept = shutil.copytree(bad, Path(tempfile.mkdtemp()) / "study")
+                raise AssertionError(f"seed {seed}, case {tried}: {name}, {use}: {error!r}; see {kept}") from error
+            assert time.monotonic() - started < SECONDS_EACH, (name, use)
+            tried += 1
+    return tried
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    options = parser.parse_args()
+    print(f"{fuzz(options.seconds, options.seed)} tampered studies, seed {options.seed}")
