@@ -54,6 +54,11 @@ class FittedEligibility:
     episode_ids: tuple[ActionName, ...] | None = None  # of the training log, by position
     behavior: Any = None  # has probabilities(contexts); None where the rule does not ask for it
 
+    @property
+    def n_features(self) -> int:
+        """How many features contexts have."""
+        return len(self.feature_names)
+
     def distances(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
         """To the nearest logged context with each action [N, A], on the metric's scale; inf if never logged."""
         return self._distances(*self._checked(contexts, steps))
