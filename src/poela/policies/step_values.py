@@ -25,7 +25,7 @@ MOST_FEATURES_IN_PAIRS = 20
 # Standardised features are held within this, so that a quadratic does not explode far from the data.
 FARTHEST = 5.0
 # Of boosted steps in a file: they look at one column for each action, for each action.
-MOST_BOOSTED_ACTIONS = 10_000
+MOST_BOOSTED_ACTIONS = 2000
 
 
 class StepModel(Protocol):
