@@ -115,7 +115,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "not text": (lambda study: (study / "study.json").write_bytes(b"\xff\xfe\x00"), "cannot be read"),
     "empty": (lambda study: (study / "study.json").write_bytes(b""), "cannot be read"),
     "a folder in place of a file": (
-        lambda study: folder(study / "study.json"), "regular file"
+        lambda study: folder(study / "study.json"), "a folder"
     ),
     "looks of somebody else": (lambda study: (study / "looks.json").write_text("{}"), "no poela-looks"),
     "a look without an estimate": (
@@ -125,8 +125,8 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda study: edit(study / "choice.json", lambda document: document.pop("runs")), "'runs' is missing"
     ),
     "a link out of the study": (lambda study: link(study / "choice.json"), "link"),
-    "a pipe": (lambda study: pipe(study / "choice.json"), "no regular file"),
-    "a pipe for a run": (lambda study: pipe(run(study)), "no regular file"),
+    "a pipe": (lambda study: pipe(study / "choice.json"), "a pipe"),
+    "a pipe for a run": (lambda study: pipe(run(study)), "a pipe"),
 }  # fmt: skip
 
 
@@ -147,7 +147,7 @@ POLICY_CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "cut short": (lambda path: path.write_bytes(path.read_bytes()[:50]), "checksum"),
     "gone": (lambda path: path.unlink(), "does not exist"),
-    "a pipe": (pipe, "no regular file"),
+    "a pipe": (pipe, "a pipe"),
     "a link": (link, "link"),
 }  # fmt: skip
 

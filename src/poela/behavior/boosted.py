@@ -5,15 +5,16 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from poela.behavior.forest import MAX_LEAVES, Forest
+from poela.behavior.forest import ARRAYS, MAX_LEAVES, Forest
 from poela.behavior.held_out import HeldOut, held_out_split, mean_log_likelihood
 from poela.behavior.model import Behavior, BehaviorModel, LoadPart
-from poela.behavior.schema import Schema
+from poela.behavior.schema import SETTINGS, Schema
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import PoelaError
 from poela.core.interruption import safe_point
 from poela.core.storage import Stored
-from poela.core.typed import Count, Positive, Range
+from poela.core.typed import Count, Positive, Range, from_plain
+from poela.core.validation import expect_contents
 from poela.data.trajectories import Trajectories
 
 ROUNDS_AT_A_TIME = 10
@@ -114,8 +115,8 @@ class BoostedModel(BehaviorModel):
     @classmethod
     def from_stored(cls, stored: Stored, load_part: LoadPart | None = None) -> "BoostedModel":
         """The inverse of `stored`."""
-        return cls(
-            BoostedBehavior(**stored.settings["settings"]),
-            Schema.from_settings(stored.settings),
-            Forest.from_arrays(stored.arrays),
-        )
+        expect_contents(stored, settings=("settings", *SETTINGS), arrays=ARRAYS)
+        schema = Schema.from_stored(stored)
+        n_scores = len(schema.seen) if len(schema.seen) > 2 else 1
+        forest = Forest.from_stored(stored, n_scores, n_inputs=len(schema.feature_names))
+        return cls(from_plain(BoostedBehavior, stored.settings["settings"], "settings"), schema, forest)

@@ -7,6 +7,7 @@ import numpy as np
 from poela.core.arrays import BoolArray, FloatArray, IntArray, readonly
 
 BINS = 10
+MOST_TEMPERATURE = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +122,6 @@ def best_temperature(probabilities: FloatArray, actions: IntArray) -> float:
         inverse = np.exp(-log_temperature)
         return float((np.logaddexp.reduce(logs * inverse, axis=1) - log_logged * inverse).mean())
 
-    limit = np.log(20.0)
+    limit = np.log(MOST_TEMPERATURE)
     found = minimize_scalar(loss, bounds=(-limit, limit), method="bounded", options={"xatol": 1e-6})
     return float(np.exp(found.x))

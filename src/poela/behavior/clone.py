@@ -13,14 +13,15 @@ from torch import Tensor
 from poela.behavior.clock import clock_of, refuse_shuffled
 from poela.behavior.held_out import HeldOut, held_out_split, mean_log_likelihood
 from poela.behavior.model import Behavior, BehaviorModel, LoadPart
-from poela.behavior.schema import Schema
+from poela.behavior.schema import SETTINGS, Schema
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError, TrainingError
 from poela.core.policy import Actor, LoggedSteps
 from poela.core.progress import progress
 from poela.core.ragged import rows_of_episodes
 from poela.core.storage import Stored
-from poela.core.typed import Count, NonNegative, Positive
+from poela.core.typed import Count, NonNegative, Positive, from_plain
+from poela.core.validation import expect_contents, expect_setting, finite_scores
 from poela.data.trajectories import Trajectories
 from poela.networks.modules import GRU, Device, Hidden, Network, NetworkKind, NetworkShape, device_of
 from poela.networks.outputs import outputs_along, outputs_at
@@ -142,7 +143,7 @@ class CloneModel(BehaviorModel):
 
     def seen_probabilities(self, contexts: Float32Array) -> FloatArray:
         """The softmax of the logits of the actions seen."""
-        return _softmax(outputs_at(self.network, contexts)[:, list(self.schema.seen)])
+        return _softmax(finite_scores(outputs_at(self.network, contexts)[:, list(self.schema.seen)]))
 
     def stored(self) -> Stored:
         """As plain settings and arrays, for files."""
@@ -183,7 +184,7 @@ class RecurrentCloneModel(CloneModel):
 
     def from_logits(self, logits: FloatArray) -> FloatArray:
         """Probabilities of all actions [N, A]."""
-        return self.schema.spread(_softmax(logits[:, list(self.schema.seen)]))
+        return self.schema.spread(_softmax(finite_scores(logits[:, list(self.schema.seen)])))
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once, remembering each."""
@@ -197,7 +198,9 @@ class RecurrentCloneModel(CloneModel):
     @classmethod
     def from_stored(cls, stored: Stored, load_part: LoadPart | None = None) -> "RecurrentCloneModel":
         """The inverse of `stored`."""
-        return cls(*_restored(stored, RecurrentCloneBehavior), stored.settings["clock"])
+        settings, schema, network = _restored(stored, RecurrentCloneBehavior, "clock")
+        last = len(schema.feature_names) - 1
+        return cls(settings, schema, network, expect_setting(stored, "clock", int | None, low=0, high=last))
 
 
 class _RecurrentActor:
@@ -254,11 +257,9 @@ def _softmax(logits: FloatArray) -> FloatArray:
     return np.asarray(softmax(logits, axis=1))
 
 
-def _restored(stored: Stored, behavior: type[CloneBehavior]) -> tuple[Any, Schema, Network]:
-    plain = stored.settings["settings"]
-    settings = behavior(**{**plain, "hidden": tuple(plain["hidden"])})
-    schema = Schema.from_settings(stored.settings)
+def _restored(stored: Stored, behavior: type[CloneBehavior], *more: str) -> tuple[Any, Schema, Network]:
+    settings = from_plain(behavior, stored.settings.get("settings"), "settings")
+    schema = Schema.from_stored(stored)
     shape = NetworkShape(settings.network, len(schema.feature_names), schema.n_actions, settings.hidden)
-    network = shape.build(seed=0)
-    network.load_weights(dict(stored.arrays))
-    return settings, schema, network
+    expect_contents(stored, settings=("settings", *SETTINGS, *more), arrays=shape.weight_shapes())
+    return settings, schema, shape.from_stored(stored)

@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.arrays import Float32Array, FloatArray, readonly
+from poela.core.errors import InputError
+from poela.core.storage import Stored
+from poela.core.validation import expect_array
 
 MAX_LEAVES = 32  # one bit each
 ALL = np.uint32(0xFFFFFFFF)
@@ -22,6 +25,7 @@ _DTYPES: dict[str, type[np.generic]] = {
     "leaf_offsets": np.int64,
     "baseline": np.float64,
 }
+ARRAYS = tuple(_DTYPES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +93,27 @@ class Forest:
         """The inverse of `to_arrays`."""
         kept: dict[str, Any] = {name: readonly(arrays[name], dtype) for name, dtype in _DTYPES.items()}
         return cls(**kept)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_scores: int, n_inputs: int = 2**31) -> "Forest":
+        """From a file, after checking that every test looks at an input, and every row ends in a leaf of its tree."""
+        nodes, values = stored.arrays["features"].size, stored.arrays["leaf_values"].size
+        expect_array(stored, "features", np.int32, (nodes,), low=0, high=n_inputs - 1)
+        expect_array(stored, "thresholds", np.float32, (nodes,), low=-np.inf, high=np.inf)
+        expect_array(stored, "keeps", np.uint32, (nodes,))
+        expect_array(stored, "leaf_values", np.float64, (values,))
+        expect_array(stored, "baseline", np.float64, (n_scores,))
+        offsets = expect_array(stored, "node_offsets", np.int64, (None,), low=0, high=nodes)
+        leaf_offsets = expect_array(stored, "leaf_offsets", np.int64, offsets.shape, low=0, high=values)
+        leaves = np.diff(leaf_offsets)
+        ends = [*offsets[:1], *offsets[-1:], *leaf_offsets[:1], *leaf_offsets[-1:]]
+        if ends != [0, nodes, 0, values] or (np.diff(offsets) < 0).any() or (leaves != np.diff(offsets) + 1).any():
+            raise InputError("the offsets of the trees do not ascend from 0 to the numbers of nodes and leaves")
+        # No failed test may rule out the last leaf.
+        last = np.repeat(leaves - 1, np.diff(offsets))
+        if leaves.max(initial=1) > MAX_LEAVES or not (stored.arrays["keeps"].astype(np.int64) >> last & 1).all():
+            raise InputError(f"a tree has more than {MAX_LEAVES} leaves, or a test that leaves none of them")
+        return cls.from_arrays(stored.arrays)
 
 
 def _plain_tree(nodes: NDArray[Any]) -> tuple[list[int], list[float], list[int], list[float]]:

@@ -60,6 +60,16 @@ class BehaviorModel(Memoryless, ABC):
         return False
 
     @property
+    def n_features(self) -> int:
+        """How many features contexts have."""
+        return len(self.schema.feature_names)
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are."""
+        return self.schema.n_actions
+
+    @property
     def unseen(self) -> tuple[ActionName, ...]:
         """The names of the actions that never occur in training."""
         return self.schema.unseen

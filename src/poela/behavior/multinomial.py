@@ -7,11 +7,12 @@ import numpy as np
 
 from poela.behavior.model import Behavior, BehaviorModel, LoadPart
 from poela.behavior.scaling import Scaling
-from poela.behavior.schema import Schema
+from poela.behavior.schema import SETTINGS, Schema
 from poela.core.arrays import Float32Array, FloatArray, readonly
 from poela.core.errors import PoelaWarning
 from poela.core.storage import Stored
-from poela.core.typed import Count, Positive
+from poela.core.typed import Count, Positive, from_plain
+from poela.core.validation import expect_array, expect_contents
 from poela.data.trajectories import Trajectories
 
 
@@ -82,9 +83,12 @@ class MultinomialModel(BehaviorModel):
     @classmethod
     def from_stored(cls, stored: Stored, load_part: LoadPart | None = None) -> "MultinomialModel":
         """The inverse of `stored`."""
+        expect_contents(stored, settings=("settings", *SETTINGS), arrays=("coefficients", "mean", "spread"))
+        schema = Schema.from_stored(stored)
+        n_features = len(schema.feature_names)
         return cls(
-            MultinomialBehavior(**stored.settings["settings"]),
-            Schema.from_settings(stored.settings),
-            Scaling.from_arrays(stored.arrays),
-            readonly(stored.arrays["coefficients"], np.float64),
+            from_plain(MultinomialBehavior, stored.settings["settings"], "settings"),
+            schema,
+            Scaling.from_stored(stored, n_features),
+            expect_array(stored, "coefficients", np.float64, (len(schema.seen), n_features + 1)),
         )

@@ -6,12 +6,13 @@ from functools import cached_property
 import numpy as np
 
 from poela.behavior.model import Behavior, BehaviorModel, LoadPart
-from poela.behavior.schema import Schema
+from poela.behavior.schema import SETTINGS, Schema
 from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
 from poela.core.errors import InputError
 from poela.core.neighbours import Neighbours
 from poela.core.storage import Stored
-from poela.core.typed import Count
+from poela.core.typed import Count, from_plain
+from poela.core.validation import expect_array, expect_contents, refuse
 from poela.data.trajectories import Trajectories
 
 ROWS_AT_A_TIME = 16384  # bounds the memory for neighbours' rows and distances
@@ -83,9 +84,11 @@ class KNNModel(BehaviorModel):
     @classmethod
     def from_stored(cls, stored: Stored, load_part: LoadPart | None = None) -> "KNNModel":
         """The inverse of `stored`."""
-        return cls(
-            KNNBehavior(**stored.settings["settings"]),
-            Schema.from_settings(stored.settings),
-            readonly(stored.arrays["contexts"], np.float32),
-            readonly(stored.arrays["codes"], np.int64),
-        )
+        expect_contents(stored, settings=("settings", *SETTINGS), arrays=("contexts", "codes"))
+        settings = from_plain(KNNBehavior, stored.settings["settings"], "settings")
+        schema = Schema.from_stored(stored)
+        contexts = expect_array(stored, "contexts", np.float32, (None, len(schema.feature_names)))
+        if not 1 <= settings.k <= len(contexts):
+            refuse("k", settings.k, f"from 1 to the {len(contexts)} contexts")
+        codes = expect_array(stored, "codes", np.int64, (len(contexts),), low=0, high=len(schema.seen) - 1)
+        return cls(settings, schema, contexts, codes)

@@ -1,6 +1,5 @@
 """Mean and spread of training features, for models that need them on one scale."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.arrays import Float32Array, FloatArray, readonly
+from poela.core.storage import Stored
+from poela.core.validation import LARGEST, expect_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,7 @@ class Scaling:
         return {"mean": self.mean, "spread": self.spread}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Scaling":
+    def from_stored(cls, stored: Stored, n_features: int) -> "Scaling":
         """The inverse of `to_arrays`."""
-        return cls(readonly(arrays["mean"], np.float64), readonly(arrays["spread"], np.float64))
+        mean = expect_array(stored, "mean", np.float64, (n_features,))
+        return cls(mean, expect_array(stored, "spread", np.float64, (n_features,), low=1 / LARGEST))

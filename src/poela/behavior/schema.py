@@ -1,6 +1,6 @@
 """What a behavior model was fitted to, and the checks of what it is asked about."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,11 @@ from numpy.typing import ArrayLike
 from poela.core.arrays import Float32Array, FloatArray, IntArray, first_bad
 from poela.core.errors import InputError
 from poela.core.policy import LoggedSteps
+from poela.core.storage import Stored
+from poela.core.validation import expect_names, expect_setting, refuse
 from poela.data.trajectories import ActionName, Trajectories
+
+SETTINGS = ("feature_names", "action_names", "seen")
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Schema:
 
     feature_names: tuple[str, ...]
     action_names: tuple[ActionName, ...]
-    seen: tuple[int, ...]  # the actions that occur in training; every other one has probability 0
+    seen: tuple[int, ...]  # ascending: the actions that occur in training; every other one has probability 0
 
     @classmethod
     def of(cls, train: Trajectories) -> "Schema":
@@ -83,12 +87,16 @@ class Schema:
 
     def to_settings(self) -> dict[str, Any]:
         """Plain settings, for files."""
-        return {name: list(getattr(self, name)) for name in ("feature_names", "action_names", "seen")}
+        return {name: list(getattr(self, name)) for name in SETTINGS}
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> "Schema":
+    def from_stored(cls, stored: Stored) -> "Schema":
         """The inverse of `to_settings`."""
-        return cls(tuple(settings["feature_names"]), tuple(settings["action_names"]), tuple(settings["seen"]))
+        feature_names, action_names = expect_names(stored)
+        seen = expect_setting(stored, "seen", tuple[int, ...])
+        if not seen or list(seen) != sorted(set(seen)) or not 0 <= seen[0] <= seen[-1] < len(action_names):
+            refuse("seen", seen, f"some of the {len(action_names)} actions by number, ascending")
+        return cls(feature_names, action_names, seen)
 
 
 def _feature_problems(fitted: Sequence[str], given: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from poela.behavior.calibration import best_temperature, tempered
+from poela.behavior.calibration import MOST_TEMPERATURE, best_temperature, tempered
 from poela.behavior.held_out import HeldOut, held_out_split
 from poela.behavior.model import Behavior, BehaviorModel, LoadPart
 from poela.behavior.schema import Schema
@@ -12,6 +12,7 @@ from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.policy import Actor, LoggedSteps
 from poela.core.storage import Stored
+from poela.core.validation import expect_contents, expect_part, expect_setting
 from poela.data.trajectories import Trajectories
 
 
@@ -78,9 +79,12 @@ class TemperedModel(BehaviorModel):
     @classmethod
     def from_stored(cls, stored: Stored, load_part: LoadPart) -> "TemperedModel":
         """The inverse of `stored`."""
-        model: BehaviorModel = load_part(stored.parts["model"])
-        settings = TemperedBehavior(model.settings, stored.settings["held_out"])
-        return cls(settings, model.schema, model, stored.settings["temperature"])
+        expect_contents(stored, settings=("temperature", "held_out"), parts=("model",))
+        most = MOST_TEMPERATURE * (1 + 1e-9)  # the search rounds at its ends
+        temperature = expect_setting(stored, "temperature", float, low=1 / most, high=most)
+        held_out = expect_setting(stored, "held_out", float, low=0, high=1)
+        model = expect_part(stored, "model", load_part, BehaviorModel, "a behavior model")
+        return cls(TemperedBehavior(model.settings, held_out), model.schema, model, temperature)
 
 
 class _TemperedActor:

@@ -3,7 +3,8 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,12 +14,14 @@ from numpy.typing import NDArray
 
 from poela.core.errors import InputError
 from poela.core.files import TEMPORARY, folder_at, is_empty, sha256, sweep, write_bytes, write_json
+from poela.core.reading import LARGEST_ARRAYS, LARGEST_JSON, parsed_json, regular_bytes, unpacked_arrays
 from poela.core.typed import from_plain, shown, to_plain
 
 T = TypeVar("T")
 
 # Files of arrays are called by their content; those of the first version of the format have no such name.
 ARRAYS = r"arrays(-[0-9a-f]{16})?\.safetensors"
+DEEPEST_PART = 20
 
 
 @dataclass(frozen=True)
@@ -32,21 +35,16 @@ class Stored:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file whole."""
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    """Read a file whole: a regular one, no link."""
+    with _explained_reading(path):
+        return regular_bytes(path, LARGEST_ARRAYS)
 
 
 def read_json(path: Path) -> Any:
     """Read one JSON document; a damaged file gets one clear sentence."""
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+    path = Path(path)
+    with _explained_reading(path):
+        return parsed_json(regular_bytes(path, LARGEST_JSON))
 
 
 def save_stored(
@@ -133,35 +131,39 @@ def _array_files(checksums: Any) -> list[str]:
 
 
 def load_stored(directory: Path, *, file_format: str, version: int) -> tuple[Stored, dict[str, Any]]:
-    """Read what `save_stored` wrote, after checking format, version and checksums."""
-    from safetensors.numpy import load
+    """Read what `save_stored` wrote, after checking files, format, version and checksums.
 
+    What the settings and arrays mean is for the kinds of objects to check (`poela.core.validation`).
+    """
     directory = Path(directory)
-    document = read_json(directory / f"{file_format}.json")
+    text = directory / f"{file_format}.json"
+    document = read_json(text)
     if not isinstance(document, dict) or document.get("format") != file_format:
         raise InputError(f"{directory} holds no {file_format}: the format field is missing or different")
-    if document.get("format_version") != version:
-        raise InputError(
-            f"{directory} has format version {document.get('format_version')!r}; this poela reads version {version}"
-        )
-    checksums = document.pop("checksums", {})
+    found = document.get("format_version")
+    if found != version or type(found) is not int:
+        raise InputError(f"{directory} has format version {repr(found)[:40]}; this poela reads version {version}")
+    checksums = document.pop("checksums", None)
+    with _explained_reading(text):
+        canonical = _canonical(document)
     named = _array_files(checksums)
     if len(named) != 1:
-        raise InputError(f"{directory}/{file_format}.json names no file of arrays: it is damaged or was changed")
+        raise InputError(f"{text} names no file of arrays: it is damaged or was changed")
+    arrays = directory / named[0]
+    with _explained_reading(arrays):
+        packed = regular_bytes(arrays, LARGEST_ARRAYS)
+    for path, name, content in ((arrays, arrays.name, packed), (text, "document", canonical)):
+        if not isinstance(checksums, dict) or checksums.get(name) != sha256(content):
+            raise InputError(f"{path} is damaged or was changed: its checksum does not match; save it again")
+    with _explained_reading(arrays):
+        unpacked = unpacked_arrays(packed)
     try:
-        packed = (directory / named[0]).read_bytes()
-    except OSError as error:
-        raise InputError(f"{directory}/{named[0]} cannot be read: {error.strerror}") from None
-    for name, content in ((named[0], packed), ("document", _canonical(document))):
-        if checksums.get(name) != sha256(content):
-            where = f"{file_format}.json" if name == "document" else name
-            raise InputError(
-                f"{directory}/{where} is damaged or was changed: its checksum does not match; save it again"
-            )
-    try:
-        return _unflatten(document["object"], "", load(packed)), document
-    except (KeyError, TypeError, AttributeError) as error:
+        stored = _unflatten(document.get("object"), unpacked)
+        if unpacked:
+            raise ValueError(f"the array {min(unpacked)[:40]!r} belongs to nothing")
+    except ValueError as error:
         raise InputError(f"{directory} is not a complete {file_format}: {error}") from None
+    return stored, document
 
 
 def _flatten(stored: Stored, prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -174,13 +176,33 @@ def _flatten(stored: Stored, prefix: str, arrays: dict[str, NDArray[Any]]) -> di
     }
 
 
-def _unflatten(document: Mapping[str, Any], prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Stored:
+def _unflatten(document: Any, arrays: dict[str, NDArray[Any]], prefix: str = "", depth: int = 0) -> Stored:
+    """The inverse of `_flatten`; takes its arrays out of `arrays`."""
+    types = {"kind": str, "settings": dict, "arrays": list, "parts": dict}
+    if not isinstance(document, dict) or document.keys() != types.keys():
+        raise ValueError("an object must have exactly the fields kind, settings, arrays and parts")
+    wrong = [name for name, expected in types.items() if not isinstance(document[name], expected)]
+    if wrong:
+        raise ValueError(f"the field {wrong[0]} is of another type than expected")
+    if depth > DEEPEST_PART:
+        raise ValueError(f"parts are nested more than {DEEPEST_PART} deep")
+    own = {_plain_name(name): arrays.pop(f"{prefix}{name}", None) for name in document["arrays"]}
+    missing = [name for name, array in own.items() if array is None]
+    if missing or len(own) < len(document["arrays"]):
+        raise ValueError(f"the array {missing[0][:40]!r} is missing" if missing else "an array is named twice")
+    parts = document["parts"].items()
     return Stored(
         kind=document["kind"],
         settings=document["settings"],
-        arrays={name: arrays[f"{prefix}{name}"] for name in document["arrays"]},
-        parts={name: _unflatten(part, f"{prefix}{name}.", arrays) for name, part in document["parts"].items()},
+        arrays={name: array for name, array in own.items() if array is not None},
+        parts={_plain_name(name): _unflatten(part, arrays, f"{prefix}{name}.", depth + 1) for name, part in parts},
     )
+
+
+def _plain_name(name: Any) -> str:
+    if not isinstance(name, str) or not name or set(name) & set("/\\\0"):
+        raise ValueError(f"{repr(name)[:40]} is no name of an array or part")
+    return name
 
 
 def _canonical(document: Any) -> bytes:
@@ -206,3 +228,17 @@ def read_record(kind: type[T], path: Path, *, file_format: str, version: int) ->
         raise InputError(f"{path} is damaged or was changed: its checksum does not match")
     body = {name: value for name, value in document.items() if name not in ("format", "format_version")}
     return from_plain(kind, body, str(path))
+
+
+@contextmanager
+def _explained_reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{path} cannot be read: it does not exist") from None
+    except RecursionError:
+        raise InputError(f"{path} cannot be read: it is nested too deeply") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, MemoryError) as error:
+        raise InputError(f"{path} cannot be read: {str(error) or 'it is too large'}") from None

@@ -246,11 +246,21 @@ def _problem_of_items(kinds: tuple[Any, ...], value: Any) -> str | None:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    is_truth: bool = isinstance(value, bool)  # which Python counts among the numbers, as NumPy its own
+    return not is_truth and isinstance(value, Integral) and _fits(value)
+
+
+def _fits(value: Any) -> bool:
+    return bool(-(2**63) <= value < 2**63)
+
+
+def _is_text(value: Any) -> bool:
+    # Half of a pair of surrogates can be neither printed nor written.
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _is_number(value: Any) -> bool:
-    is_truth: bool = isinstance(value, bool)  # which Python counts among the numbers, as NumPy its own
+    is_truth: bool = isinstance(value, bool)
     return not is_truth and isinstance(value, Real) and _is_finite(value)
 
 
@@ -261,7 +271,7 @@ def _is_finite(value: Any) -> bool:
 _TESTS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     int: (_is_whole, "a whole number"),
     float: (_is_number, "a number"),
-    str: (lambda value: isinstance(value, str), "text"),
+    str: (_is_text, "text"),
     bool: (lambda value: isinstance(value, bool), "true or false"),
     type(None): (lambda value: value is None, "nothing"),
 }

@@ -12,6 +12,8 @@ from poela.core.errors import InputError
 from poela.core.policy import Actor, LoggedSteps, Policy
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
+from poela.core.typed import from_plain
+from poela.core.validation import expect_contents, expect_names, expect_part, expect_sizes, refuse
 from poela.data.trajectories import ActionName, Trajectories
 
 
@@ -102,10 +104,19 @@ class HistoryRecord:
 
     def add(self, actions: IntArray) -> None:
         """The actions [n] that were taken at the contexts last given."""
-        taken = np.eye(self._layout.n_actions, dtype=np.float32)[actions]
+        taken = np.zeros((len(actions), self._layout.n_actions), np.float32)
+        taken[np.arange(len(actions)), actions] = 1
         newest = np.concatenate([self._contexts, taken, np.ones((len(taken), 1), np.float32)], axis=1)
         self._lags = np.concatenate([newest, self._lags], axis=1)[:, : self._lags.shape[1]]
         self._step += 1
+
+
+def history_of(plain: Any, n_features: int, n_actions: int) -> HistoryFeatures:
+    """The layout that plain settings of a file describe, for this many features and actions."""
+    found = from_plain(HistoryFeatures, plain, "history")
+    if (found.n_features, found.n_actions) != (n_features, n_actions):
+        refuse("history", found, f"for {n_features} features and {n_actions} actions")
+    return found
 
 
 def with_history(logs: Trajectories, steps: int, initial: bool = False) -> Trajectories:
@@ -156,6 +167,11 @@ class WithHistory:
         """How many actions there are."""
         return len(self.action_names)
 
+    @property
+    def n_features(self) -> int:
+        """How many plain features there are."""
+        return len(self.feature_names)
+
     def probabilities(self, contexts: ArrayLike) -> FloatArray:
         """Refused: loose contexts have no history."""
         raise InputError("this policy looks at earlier steps: use along(trajectories) or actor(n), not loose contexts")
@@ -183,9 +199,14 @@ class WithHistory:
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "WithHistory":
         """The inverse of `stored`."""
-        settings = dict(stored.settings)
-        feature_names, action_names = tuple(settings.pop("feature_names")), tuple(settings.pop("action_names"))
-        return cls(load_part(stored.parts["policy"]), HistoryFeatures(**settings), feature_names, action_names)
+        names, layout = ("feature_names", "action_names"), ("steps", "n_features", "n_actions", "initial")
+        expect_contents(stored, settings=(*names, *layout), parts=("policy",))
+        feature_names, action_names = expect_names(stored)
+        plain = {name: stored.settings[name] for name in layout}
+        features = history_of(plain, len(feature_names), len(action_names))
+        policy = expect_part(stored, "policy", load_part, Policy, "a policy")
+        expect_sizes("policy", policy, features.width, features.n_actions)
+        return cls(policy, features, feature_names, action_names)
 
     def _check_width(self, contexts: Float32Array) -> None:
         if contexts.ndim != 2 or contexts.shape[1] != self.features.n_features:

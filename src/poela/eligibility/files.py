@@ -1,20 +1,33 @@
 """Eligibility rules as stored objects."""
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import IntArray, readonly
 from poela.core.errors import InputError
+from poela.core.policy import Policy
 from poela.core.storage import Stored
+from poela.core.typed import from_plain
+from poela.core.validation import (
+    expect_array,
+    expect_contents,
+    expect_names,
+    expect_part,
+    expect_setting,
+    expect_sizes,
+    refuse,
+)
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.logged import LoggedContexts
+from poela.eligibility.logged import LoggedContexts, expect_factors
 from poela.eligibility.rules import Eligibility
 
 KIND = "eligibility"
 WHOLE_NUMBERS = ("actions", "steps", "rows", "episodes")
+RULE = tuple(field.name for field in fields(Eligibility))
+ABOUT_THE_LOG = ("action_names", "feature_names", "holds_logged_contexts", "episode_ids")
+MOST_ROWS = 2**40
 
 
 def stored_eligibility(fitted: FittedEligibility) -> Stored:
@@ -45,33 +58,57 @@ def stored_eligibility(fitted: FittedEligibility) -> Stored:
 
 def eligibility_from_stored(stored: Stored, load_part: Callable[[Stored], Any]) -> FittedEligibility:
     """The rule that `stored_eligibility` stored."""
-    settings = dict(stored.settings)
-    action_names = tuple(settings.pop("action_names"))
-    feature_names = tuple(settings.pop("feature_names"))
-    episode_ids = settings.pop("episode_ids")
-    del settings["holds_logged_contexts"]
-    for name in ("scale", "weights"):
-        if isinstance(settings[name], list):
-            settings[name] = tuple(settings[name])
-    if settings["radius"] is not None:
-        settings["radius"] = float(settings["radius"])
-    rule = Eligibility(**settings)
-    logged = None
-    if stored.arrays:
-        whole: dict[str, IntArray] = {name: readonly(stored.arrays[name], np.int64) for name in WHOLE_NUMBERS}
-        logged = LoggedContexts(
-            contexts=readonly(stored.arrays["contexts"], np.float32),
-            factors=readonly(stored.arrays["factors"], np.float64),
-            **whole,
-            n_actions=len(action_names),
-            same_step=rule.neighbours == "same_step",
-        )
+    rule = _rule(stored)
+    parts = ("behavior",) if rule.asks_behavior else ()
+    arrays = () if rule.radius is None else ("contexts", "factors", *WHOLE_NUMBERS)
+    expect_contents(stored, settings=(*RULE, *ABOUT_THE_LOG), arrays=arrays, parts=parts)
+    feature_names, action_names = expect_names(stored)
+    rule.check(len(feature_names))
+    expect_setting(stored, "holds_logged_contexts", bool)
+    ids = stored.settings["episode_ids"]
+    if ids is not None and not (isinstance(ids, list | tuple) and all(isinstance(id, str | int | float) for id in ids)):
+        raise InputError("episode_ids must be a list of names, or null")
+    behavior = None
+    if parts:
+        behavior = expect_part(stored, "behavior", load_part, Policy, "a behavior model")
+        expect_sizes("behavior", behavior, len(feature_names), len(action_names))
     return FittedEligibility(
         settings=rule,
         n_actions=len(action_names),
         action_names=action_names,
         feature_names=feature_names,
-        logged=logged,
-        episode_ids=None if episode_ids is None else tuple(episode_ids),
-        behavior=load_part(stored.parts["behavior"]) if "behavior" in stored.parts else None,
+        logged=_logged(stored, rule, len(feature_names), len(action_names), ids) if arrays else None,
+        episode_ids=None if ids is None else tuple(ids),
+        behavior=behavior,
+    )
+
+
+def _rule(stored: Stored) -> Eligibility:
+    plain = {name: stored.settings[name] for name in RULE if name in stored.settings}
+    radius = plain.get("radius")
+    if isinstance(radius, str):
+        try:
+            plain["radius"] = float(radius)
+        except ValueError:
+            refuse("radius", radius, "a number")
+    return from_plain(Eligibility, plain, "the rule")
+
+
+def _logged(
+    stored: Stored, rule: Eligibility, n_features: int, n_actions: int, ids: Sequence[Any] | None
+) -> LoggedContexts:
+    contexts = expect_array(stored, "contexts", np.float32, (None, n_features))
+    if not len(contexts):
+        raise InputError("a radius needs logged contexts, but there are none")
+    limits = {"actions": n_actions - 1, "episodes": MOST_ROWS if ids is None else len(ids) - 1}
+    whole = {
+        name: expect_array(stored, name, np.int64, (len(contexts),), low=0, high=limits.get(name, MOST_ROWS))
+        for name in WHOLE_NUMBERS
+    }
+    return LoggedContexts(
+        contexts=contexts,
+        factors=expect_factors(stored, n_features),
+        **whole,
+        n_actions=n_actions,
+        same_step=rule.neighbours == "same_step",
     )

@@ -59,6 +59,11 @@ class FittedEligibility:
         """The radius as a number, on the metric's scale."""
         return None if self.settings.radius is None else float(self.settings.radius)
 
+    @property
+    def n_features(self) -> int:
+        """How many features contexts have."""
+        return len(self.feature_names)
+
     def distances(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
         """To the nearest logged context with each action [N, A], on the metric's scale; inf if never logged."""
         return self._distances(*self._checked(contexts, steps))

@@ -7,6 +7,8 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.neighbours import Neighbours
+from poela.core.storage import Stored
+from poela.core.validation import LARGEST, expect_array, refuse
 from poela.data.trajectories import Trajectories
 
 COVER_BLOCK = 512
@@ -93,6 +95,17 @@ class LoggedContexts:
     @cached_property
     def _searches(self) -> dict[tuple[int, int], tuple[IntArray, Neighbours] | None]:
         return {}
+
+
+def expect_factors(stored: Stored, n_features: int) -> FloatArray:
+    """Factors from a file: 0 or more, and not so small or so unlike that distances vanish or overflow."""
+    factors = expect_array(stored, "factors", np.float64, (n_features,), low=0)
+    least = float(factors[factors > 0].min(initial=LARGEST))
+    if least < max(1.0, factors.max(initial=0.0)) / LARGEST:
+        refuse(
+            "the smallest positive of factors", least, f"{1 / LARGEST:g}, and {1 / LARGEST:g} of the largest, or more"
+        )
+    return factors
 
 
 def _cover(features: FloatArray, squared_gap: float) -> IntArray:

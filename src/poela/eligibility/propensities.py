@@ -7,9 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from poela.core.arrays import Float32Array, FloatArray, readonly
+from poela.core.errors import InputError
 from poela.core.neighbours import Neighbours
 from poela.core.policy import Memoryless
 from poela.core.storage import Stored
+from poela.core.validation import expect_array, expect_contents
+from poela.data.checks import ROW_SUM_TOLERANCE
+from poela.eligibility.logged import expect_factors
 
 
 class NearestPropensities(Memoryless):
@@ -29,6 +33,16 @@ class NearestPropensities(Memoryless):
         self._propensities: FloatArray = readonly(propensities, np.float64)
         self._factors: FloatArray = readonly(np.broadcast_to(factors, self._contexts.shape[1:]), np.float64)
 
+    @property
+    def n_features(self) -> int:
+        """How many features contexts have."""
+        return int(self._contexts.shape[1])
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are."""
+        return int(self._propensities.shape[1])
+
     @cached_property
     def _neighbours(self) -> Neighbours:
         return Neighbours(self._contexts * self._factors)
@@ -46,4 +60,9 @@ class NearestPropensities(Memoryless):
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Any = None) -> "NearestPropensities":
         """From a file."""
-        return cls(stored.arrays["contexts"], stored.arrays["propensities"], stored.arrays["factors"])
+        expect_contents(stored, arrays=("contexts", "propensities", "factors"))
+        contexts = expect_array(stored, "contexts", np.float32, (None, None))
+        propensities = expect_array(stored, "propensities", np.float64, (len(contexts), None), low=0, high=1 + 1e-12)
+        if not len(contexts) or (np.abs(propensities.sum(axis=1) - 1) > ROW_SUM_TOLERANCE).any():
+            raise InputError("propensities must hold at least one row, and its rows must sum to 1")
+        return cls(contexts, propensities, expect_factors(stored, contexts.shape[1]))

@@ -34,7 +34,7 @@ def quantile_of(radius: float | str) -> float | None:
 
 def _radius_problem(radius: Any) -> str | None:
     number = isinstance(radius, int | float | np.integer | np.floating) and not isinstance(radius, bool)
-    if (number and radius >= 0) or quantile_of(radius) is not None:
+    if (number and (0 <= radius < 1e308 or radius == np.inf)) or quantile_of(radius) is not None:
         return None
     return "it must be a number, at least 0, or a quantile from 'q0' to 'q100'"
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,10 +14,13 @@ from torch import Tensor, nn
 
 from poela.core.arrays import Float32Array
 from poela.core.errors import InputError
+from poela.core.storage import Stored
 from poela.core.typed import Check, Count, Range, Whole, one_of, refuse_problems, shown
+from poela.core.validation import expect_array
 from poela.networks.packing import Packing
 
 NetworkKind = Annotated[str, one_of("mlp", "gru")]
+MOST_LAYERS = 100
 Hidden = tuple[Annotated[int, Range(least=1, most=65536)], ...]
 
 
@@ -46,6 +50,8 @@ class NetworkShape:
 
     def __post_init__(self) -> None:
         refuse_problems(self)
+        if len(self.hidden) > MOST_LAYERS:
+            raise InputError(f"hidden has {len(self.hidden)} layers: at most {MOST_LAYERS} are built")
         if self.kind == "gru" and len(set(self.hidden)) != 1:
             raise InputError(f"hidden is {shown(self.hidden)}: a recurrent network needs layers of one width")
 
@@ -57,6 +63,35 @@ class NetworkShape:
     def to_dict(self) -> dict[str, Any]:
         """Plain settings, for files."""
         return asdict(self)
+
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The names and shapes of the weights, without building anything: the shape may come from a file.
+
+        >>> NetworkShape("mlp", n_inputs=3, n_outputs=2, hidden=()).weight_shapes()
+        {'mean': (3,), 'scale': (3,), 'layers.0.weight': (2, 3), 'layers.0.bias': (2,)}
+        """
+        shapes: dict[str, tuple[int, ...]] = {"mean": (self.n_inputs,), "scale": (self.n_inputs,)}
+        if self.kind == "mlp":
+            for layer, (before, after) in enumerate(pairwise((self.n_inputs, *self.hidden, self.n_outputs))):
+                shapes[f"layers.{2 * layer}.weight"], shapes[f"layers.{2 * layer}.bias"] = (after, before), (after,)
+            return shapes
+        width = self.hidden[0]
+        for layer in range(len(self.hidden)):
+            before = self.n_inputs + self.n_outputs if layer == 0 else width
+            shapes[f"recurrent.weight_ih_l{layer}"] = (3 * width, before)
+            shapes[f"recurrent.weight_hh_l{layer}"] = (3 * width, width)
+            shapes[f"recurrent.bias_ih_l{layer}"] = shapes[f"recurrent.bias_hh_l{layer}"] = (3 * width,)
+        return {**shapes, "output.weight": (self.n_outputs, width), "output.bias": (self.n_outputs,)}
+
+    def from_stored(self, stored: Stored) -> "Network":
+        """The network with these stored weights, which are checked before anything is built."""
+        weights: dict[str, NDArray[Any]] = {
+            name: expect_array(stored, name, np.float32, shape) for name, shape in self.weight_shapes().items()
+        }
+        expect_array(stored, "scale", np.float32, (self.n_inputs,), low=float(np.finfo(np.float32).tiny))
+        network = self.build(seed=0)
+        network.load_weights(weights)
+        return network
 
 
 class Network(nn.Module):

@@ -11,9 +11,21 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.policy import Actor, LoggedSteps
 from poela.core.storage import Stored
+from poela.core.typed import from_plain
+from poela.core.validation import (
+    expect_contents,
+    expect_names,
+    expect_part,
+    expect_sizes,
+    finite_scores,
+    refuse,
+)
+from poela.eligibility.fitted import FittedEligibility
 from poela.networks.modules import GRU, Network, NetworkShape
 from poela.networks.outputs import outputs_along, outputs_at
 from poela.policies.ruled import ActingRule, RuledPolicy, softmax
+
+NAMES = ("feature_names", "action_names")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,7 +40,7 @@ class NetworkPolicy(RuledPolicy):
 
     def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
         """The softmax over eligible actions."""
-        return softmax(scores, eligible)
+        return softmax(finite_scores(scores), eligible)
 
     def stored(self) -> Stored:
         """The policy as plain settings and arrays."""
@@ -37,9 +49,7 @@ class NetworkPolicy(RuledPolicy):
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "NetworkPolicy":
         """The policy that `stored` describes."""
-        network = network_from_stored(stored)
-        cls = RecurrentPolicy if network.remembers else NetworkPolicy
-        return cls(network=network, **common_fields(stored, load_part))
+        return policy_of(**network_fields(stored, load_part))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -104,18 +114,21 @@ def stored_network(kind: str, policy: RuledPolicy, network: Network, **settings:
     )
 
 
-def network_from_stored(stored: Stored) -> Network:
-    """The network of a stored policy."""
-    shape = stored.settings["network"]
-    network = NetworkShape(**{**shape, "hidden": tuple(shape["hidden"])}).build(seed=0)
-    network.load_weights(dict(stored.arrays))
-    return network
+def network_fields(stored: Stored, load_part: Callable[[Stored], Any]) -> dict[str, Any]:
+    """The fields of a stored network policy: what `stored_network` wrote."""
+    shape = from_plain(NetworkShape, stored.settings.get("network"), "network")
+    arrays = shape.weight_shapes()
+    expect_contents(stored, (*NAMES, "network"), arrays, parts=("eligibility",))
+    fields = common_fields(stored, load_part)
+    sizes = len(fields["feature_names"]), len(fields["action_names"])
+    if (shape.n_inputs, shape.n_outputs) != sizes:
+        refuse("network", (shape.n_inputs, shape.n_outputs), f"of {sizes[0]} inputs and {sizes[1]} outputs")
+    return {"network": shape.from_stored(stored), **fields}
 
 
 def common_fields(stored: Stored, load_part: Callable[[Stored], Any]) -> dict[str, Any]:
     """The fields that every ruled policy has."""
-    return {
-        "eligibility": load_part(stored.parts["eligibility"]),
-        "feature_names": tuple(stored.settings["feature_names"]),
-        "action_names": tuple(stored.settings["action_names"]),
-    }
+    feature_names, action_names = expect_names(stored)
+    rule = expect_part(stored, "eligibility", load_part, FittedEligibility, "an eligibility rule")
+    expect_sizes("eligibility", rule, len(feature_names), len(action_names))
+    return {"eligibility": rule, "feature_names": feature_names, "action_names": action_names}

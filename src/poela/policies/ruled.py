@@ -47,6 +47,11 @@ class RuledPolicy(ABC):
         return len(self.action_names)
 
     @property
+    def n_features(self) -> int:
+        """How many features contexts have."""
+        return len(self.feature_names)
+
+    @property
     def behavior_models(self) -> tuple[Any, ...]:
         """The models of the logging policy that a file of this policy holds."""
         return () if self.eligibility.behavior is None else (self.eligibility.behavior,)
@@ -171,7 +176,9 @@ def greedy(scores: FloatArray, eligible: BoolArray) -> FloatArray:
     array([[0., 0., 1.]])
     """
     best = np.where(eligible, scores, -np.inf).argmax(axis=1)
-    return np.asarray(np.eye(scores.shape[1])[best])
+    chosen = np.zeros(scores.shape)
+    chosen[np.arange(len(best)), best] = 1.0
+    return chosen
 
 
 def _followed(probabilities: FloatArray, eligible: Eligible) -> FloatArray:

@@ -6,15 +6,26 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from poela.behavior.forest import Forest
-from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
+from poela.behavior.forest import ARRAYS, Forest
+from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.core.errors import InputError
 from poela.core.storage import Stored
+from poela.core.validation import (
+    LARGEST,
+    expect_array,
+    expect_contents,
+    expect_names,
+    expect_part,
+    expect_setting,
+)
 from poela.data.trajectories import ActionName, Trajectories
 
 # Up to here all pairs of features are multiplied; wider contexts get squares only.
 MOST_FEATURES_IN_PAIRS = 20
 # Standardised features are held within this, so that a quadratic does not explode far from the data.
 FARTHEST = 5.0
+# Of boosted steps in a file: they look at one column for each action, for each action.
+MOST_BOOSTED_ACTIONS = 2000
 
 
 class StepModel(Protocol):
@@ -39,6 +50,10 @@ class RidgeStep:
         """Q of every action, [m, A]."""
         return quadratic_features(contexts, self.center, self.scale) @ self.coefficients.T
 
+    def fits(self, n_features: int, n_actions: int) -> bool:
+        """Whether it is made for this many features and actions."""
+        return (len(self.center), len(self.coefficients)) == (n_features, n_actions)
+
     def stored(self) -> Stored:
         """As plain arrays."""
         names = ("center", "scale", "coefficients")
@@ -47,7 +62,11 @@ class RidgeStep:
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Any = None) -> "RidgeStep":
         """The inverse of `stored`."""
-        return cls(**{name: readonly(array, np.float64) for name, array in stored.arrays.items()})
+        expect_contents(stored, arrays=("center", "scale", "coefficients"))
+        center = expect_array(stored, "center", np.float64, (None,))
+        scale = expect_array(stored, "scale", np.float64, center.shape, low=1 / LARGEST, high=np.inf)
+        width = quadratic_features(np.zeros((1, len(center)), np.float32), center, scale).shape[1]
+        return cls(center, scale, expect_array(stored, "coefficients", np.float64, (None, width)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +82,10 @@ class BoostedStep:
         rows = with_actions(np.repeat(contexts, self.n_actions, axis=0), every_action, self.n_actions)
         return self.forest.scores(rows).reshape(len(contexts), self.n_actions)
 
+    def fits(self, n_features: int, n_actions: int) -> bool:
+        """Whether it is made for so many actions, and looks at no feature beyond these."""
+        return self.n_actions == n_actions and self.forest.features.max(initial=0) < n_features + n_actions
+
     def stored(self) -> Stored:
         """As plain arrays."""
         return Stored("boosted_step", {"n_actions": self.n_actions}, self.forest.to_arrays())
@@ -70,7 +93,9 @@ class BoostedStep:
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Any = None) -> "BoostedStep":
         """The inverse of `stored`."""
-        return cls(Forest.from_arrays(stored.arrays), stored.settings["n_actions"])
+        expect_contents(stored, settings=("n_actions",), arrays=ARRAYS)
+        n_actions = expect_setting(stored, "n_actions", int, low=1, high=MOST_BOOSTED_ACTIONS)
+        return cls(Forest.from_stored(stored, n_scores=1), n_actions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +106,11 @@ class StepQ:
     n_actions: int
     feature_names: tuple[str, ...]
     action_names: tuple[ActionName, ...]
+
+    @property
+    def n_features(self) -> int:
+        """How many features there are, with those of the history."""
+        return len(self.feature_names)
 
     def q(self, trajectories: Trajectories) -> FloatArray:
         """[N, A] along logged episodes."""
@@ -104,12 +134,16 @@ class StepQ:
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "StepQ":
         """The inverse of `stored`."""
-        return cls(
-            models=tuple(load_part(stored.parts[f"step_{step}"]) for step in range(len(stored.parts))),
-            n_actions=len(stored.settings["action_names"]),
-            feature_names=tuple(stored.settings["feature_names"]),
-            action_names=tuple(stored.settings["action_names"]),
-        )
+        steps = [f"step_{step}" for step in range(max(len(stored.parts), 1))]
+        expect_contents(stored, settings=("feature_names", "action_names"), parts=steps)
+        feature_names, action_names = expect_names(stored)
+        kinds = RidgeStep | BoostedStep
+        models = tuple(expect_part(stored, step, load_part, kinds, "the regression of a step") for step in steps)
+        for step, model in zip(steps, models, strict=True):
+            if not model.fits(len(feature_names), len(action_names)):
+                sizes = f"{len(feature_names)} features and {len(action_names)} actions"
+                raise InputError(f"{step} is not made for the {sizes} that there are")
+        return cls(models, len(action_names), feature_names, action_names)
 
 
 def quadratic_features(contexts: Float32Array, center: FloatArray, scale: FloatArray) -> FloatArray:
@@ -130,7 +164,9 @@ def with_actions(contexts: Float32Array, actions: IntArray, n_actions: int) -> F
     >>> with_actions(np.array([[5.0]], np.float32), np.array([1]), n_actions=2)
     array([[5., 0., 1.]], dtype=float32)
     """
-    return np.hstack([contexts, np.eye(n_actions, dtype=np.float32)[actions]])
+    columns = np.zeros((len(actions), n_actions), np.float32)
+    columns[np.arange(len(actions)), actions] = 1
+    return np.hstack([contexts, columns])
 
 
 def rows_by_step(steps: IntArray) -> list[tuple[int, IntArray]]:

@@ -1,5 +1,6 @@
 """Policies on disk: a directory of JSON and safetensors. Loading reads numbers and names, and runs nothing."""
 
+import reprlib
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -7,11 +8,16 @@ from typing import Any
 
 from poela.behavior.registry import STORED_KINDS
 from poela.core.errors import InputError
+from poela.core.policy import Policy
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.policies.ruled import RuledPolicy
 
 FILE_FORMAT = "poela-policy"
 FORMAT_VERSION = 1
+MOST_WORDS = 300
+# What no check has foreseen still ends in one sentence.
+BEYOND_THE_CHECKS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+UNFORESEEN = "this version cannot read it"
 
 # Everything that can stand in a policy file. A file can name a kind, never a module.
 KINDS = {
@@ -50,7 +56,7 @@ def save_policy(policy: RuledPolicy, directory: Path, include_contexts: str = "a
 
 
 def load_policy(directory: str | Path) -> Any:
-    """Read a policy that `save` wrote, after checking its format, version and checksums."""
+    """Read a policy that `save` wrote, after checking its files, format, version and checksums, and all it says."""
     stored, _ = load_stored(Path(directory), file_format=FILE_FORMAT, version=FORMAT_VERSION)
     return load_checked(stored, str(directory))
 
@@ -59,13 +65,29 @@ def load_checked(stored: Stored, where: str) -> Any:
     """The policy that was stored, or one sentence that begins with where it was."""
     try:
         return load_object(stored)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{where} does not describe a policy that this version can read: {error}") from None
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def load_object(stored: Stored) -> Any:
-    """The object that was stored, with its parts."""
+    """The policy or behavior model that was stored, with its parts; one sentence where it would not work."""
+    try:
+        found = _load(stored)
+    except InputError as error:
+        problem = "; ".join(error.problems)
+    except BEYOND_THE_CHECKS as error:
+        problem = f"{UNFORESEEN} ({type(error).__name__})"
+    else:
+        if isinstance(found, Policy):
+            return found
+        problem = f"it is of kind {stored.kind}, which is no policy"
+    raise InputError(f"the stored policy is not valid: {problem[:MOST_WORDS]}")
+
+
+def _load(stored: Stored) -> Any:
+    """An object of any kind."""
     if stored.kind not in KINDS:
-        raise InputError(f"the file holds an object of unknown kind {stored.kind!r}; it may be of a newer poela")
+        kind = reprlib.repr(stored.kind)
+        raise InputError(f"the file holds an object of unknown kind {kind}; it may be of a newer poela")
     module, name = KINDS[stored.kind].split(":")
-    return getattr(import_module(module), name).from_stored(stored, load_object)
+    return getattr(import_module(module), name).from_stored(stored, _load)

@@ -8,11 +8,13 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.policy import Actor, LoggedSteps, as_policy
+from poela.core.policy import Actor, LoggedSteps, Policy, as_policy
 from poela.core.ragged import step_numbers
 from poela.core.remembered import remembered
 from poela.core.storage import Stored
-from poela.data.history import HistoryFeatures, HistoryRecord
+from poela.core.validation import LARGEST, expect_contents, expect_part, expect_setting, expect_sizes, refuse
+from poela.data.history import HistoryFeatures, HistoryRecord, history_of
+from poela.policies.network import NAMES, common_fields
 from poela.policies.ruled import ActingRule, RuledPolicy, greedy, softmax
 from poela.policies.step_values import StepQ
 
@@ -100,16 +102,20 @@ class TiltedPolicy(RuledPolicy):
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "TiltedPolicy":
         """The policy that `stored` describes."""
-        history = stored.settings["history"]
-        return cls(
-            values=load_part(stored.parts["values"]),
-            behavior=load_part(stored.parts["behavior"]),
-            temperature=stored.settings["temperature"],
-            history=None if history is None else HistoryFeatures(**history),
-            eligibility=load_part(stored.parts["eligibility"]),
-            feature_names=tuple(stored.settings["feature_names"]),
-            action_names=tuple(stored.settings["action_names"]),
-        )
+        parts = ("eligibility", "values", "behavior")
+        expect_contents(stored, settings=(*NAMES, "temperature", "history"), parts=parts)
+        temperature = expect_setting(stored, "temperature", float, low=0, high=LARGEST)
+        if 0 < temperature < 1 / LARGEST:
+            refuse("temperature", temperature, f"0, or {1 / LARGEST:g} or more")
+        fields = common_fields(stored, load_part)
+        n_features, n_actions = len(fields["feature_names"]), len(fields["action_names"])
+        plain = stored.settings["history"]
+        history = None if plain is None else history_of(plain, n_features, n_actions)
+        values = expect_part(stored, "values", load_part, StepQ, "values by step (step_q)")
+        expect_sizes("values", values, n_features if history is None else history.width, n_actions)
+        behavior = expect_part(stored, "behavior", load_part, Policy, "a behavior model")
+        expect_sizes("behavior", behavior, n_features, n_actions)
+        return cls(values=values, behavior=behavior, temperature=temperature, history=history, **fields)
 
 
 class _TiltedActor:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.errors import InputError
 from poela.core.storage import Stored
+from poela.core.validation import finite_scores
 from poela.networks.modules import Network
 from poela.networks.outputs import outputs_at
-from poela.policies.network import common_fields, network_from_stored, stored_network
+from poela.policies.network import network_fields, stored_network
 from poela.policies.ruled import RuledPolicy, greedy
 
 
@@ -28,7 +30,7 @@ class GreedyQPolicy(RuledPolicy):
 
     def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
         """All probability on the best eligible action."""
-        return greedy(scores, eligible)
+        return greedy(finite_scores(scores), eligible)
 
     def stored(self) -> Stored:
         """The policy as plain settings and arrays."""
@@ -37,4 +39,7 @@ class GreedyQPolicy(RuledPolicy):
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "GreedyQPolicy":
         """The policy that `stored` describes."""
-        return cls(network=network_from_stored(stored), **common_fields(stored, load_part))
+        fields = network_fields(stored, load_part)
+        if fields["network"].remembers:
+            raise InputError("the network is a GRU: a greedy policy has an MLP")
+        return cls(**fields)
