@@ -59,15 +59,12 @@ FILES: dict[str, tuple[str, bytes, str]] = {
     "CSV as Parquet": ("logs.parquet", b"episode,step\n1,2\n", DAMAGED),
     "Parquet as Arrow": ("logs.arrow", b"PAR1\x15\x04\x15PAR1", DAMAGED),
     "empty CSV": ("logs.csv", b"", "is empty: it needs a header and a row for each decision"),
-    "binary CSV": (
-        "logs.csv",
-        b"PAR1\x00\xff\n1,\xfe",
-        "cannot be read as CSV: it is not text in UTF-8; write it again as that",
-    ),
+    "Parquet as CSV": ("logs.csv", b"PAR1\x00\xff\n1,\xfe", "is a Parquet file: let its name end in .parquet"),
     "latin CSV": (
         "logs.csv",
         "episode,step,x,action,reward\n1,0,1,é,1\n".encode("latin-1"),
-        "cannot be read as CSV: it is not text in UTF-8; write it again as that",
+        "cannot be read as CSV: it is not text in UTF-8; name its encoding, e.g. encoding='latin-1' "
+        "(--encoding latin-1)",
     ),
     "ragged CSV": (
         "logs.csv",
@@ -82,7 +79,7 @@ FILES: dict[str, tuple[str, bytes, str]] = {
     "semicolons": (
         "logs.csv",
         b"episode;step\n1;0\n",
-        "is not separated by commas: write it again with commas between cells",
+        "seems to be separated by ';': say so with separator=';' (--separator ';')",
     ),
     "damaged gzip": ("logs.csv.gz", b"\x1f\x8b\x08\x00rubbish", DAMAGED),
     "unknown kind": ("logs.txt", b"1", "is of an unknown kind (.txt): give a .parquet, .csv, .arrow or .feather file"),

@@ -9,9 +9,10 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, IntArray
 from poela.data.labels import WHOLE, Labels
-from poela.data.layout import LogLayout, quoted
+from poela.data.layout import LogLayout
 from poela.data.rows import RowProblems
 from poela.data.sources import Source
+from poela.data.words import quoted
 
 if TYPE_CHECKING:
     from poela.data.trajectories import ActionName
@@ -32,17 +33,17 @@ def name_actions(
     fractional = np.array([isinstance(value, float) for value in values], bool)
     found.note(
         _rows_with(labels.codes, fractional),
-        f"column {layout.action!r} is not a whole number",
+        f"column {quoted(layout.action)} is not a whole number",
         "divide a continuous dose into levels first",
     )
     code_of: dict[Any, int] = {name: code for code, name in enumerate(names)}
     code_of_value = np.array([code_of.get(value, -1) for value in values], np.int64)
     unknown = (code_of_value < 0) & ~fractional
-    named = quoted([value for value, outside in zip(values, unknown, strict=True) if outside])
+    others = "that other value" if unknown.sum() == 1 else f"those {unknown.sum()} other values"
     found.note(
         _rows_with(labels.codes, unknown),
-        f"column {layout.action!r} lies outside the declared actions",
-        f"declare {named} too, by actions= or a propensity column, or drop those episodes",
+        f"column {quoted(layout.action)} lies outside the declared actions",
+        f"declare {others} too, by actions= or a propensity column, or drop those episodes",
     )
     return np.append(code_of_value, -1)[labels.codes], names
 

@@ -33,7 +33,6 @@ def encode(column: "pa.ChunkedArray", whole_numbers: bool = False) -> Labels:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    column.validate(full=True)  # broken offsets of text would be followed blindly
     codes, values = _hashed(column)
     occurs = np.bincount(codes + 1, minlength=len(values) + 1)[1:] > 0
     occurs &= values.is_valid().to_numpy(zero_copy_only=False)

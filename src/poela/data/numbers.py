@@ -1,5 +1,6 @@
 """Columns of numbers, read batch by batch into flat arrays that are checked on the way."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,14 +10,16 @@ from numpy.typing import NDArray
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.data.checks import ROW_SUM_TOLERANCE
-from poela.data.layout import LogLayout, quoted
+from poela.data.layout import LogLayout
 from poela.data.rows import RowProblems
 from poela.data.sources import Source
+from poela.data.words import kind_in_words, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+NUMBER = r"^\s*[+-]?([0-9]+{0}?[0-9]*|{0}[0-9]+)([eE][+-]?[0-9]+)?\s*$"  # {0}: what stands before decimals
+MERGED_SHARE = 0.01  # so many of a feature's different numbers may become the same in single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +73,17 @@ def _block(
         for column, name in enumerate(names):
             block[:, column] = numbers_of(batch.column(name))
     finite = np.isfinite(block)
-    if not finite.all():
-        precision = " in single precision" if dtype is np.float32 else ""
-        for column, name in enumerate(names):
-            what = f"column {name!r} is null, NaN or infinite{precision}"
-            found.note(~finite[:, column], what, "fill it in, or drop those episodes", start)
+    for column, name in enumerate(names):
+        if finite[:, column].all():
+            continue
+        large = ~finite[:, column] & np.isfinite(np.asarray(numbers_of(batch.column(name)), np.float64))
+        found.note(
+            ~finite[:, column] & ~large,
+            f"column {quoted(name)} is null, NaN or infinite",
+            "fill it in, or drop those episodes",
+            start,
+        )
+        found.note(large, f"column {quoted(name)} is too large for single precision (3.4e38)", "scale it down", start)
     return block
 
 
@@ -90,7 +99,7 @@ def _check_propensities(
         interval = "(0, 1]" if single else "[0, 1]"
         found.note(
             outside & np.isfinite(probabilities[:, column]),
-            f"column {name!r} lies outside {interval}",
+            f"column {quoted(name)} lies outside {interval}",
             "correct it, or leave propensities out and estimate them",
             start,
         )
@@ -126,8 +135,20 @@ def numbers_of(column: Any) -> NDArray[Any]:
     return np.asarray(column.to_numpy(**({} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False})))
 
 
-def note_type(column: "pa.ChunkedArray", name: str, wanted: str, remedy: str, found: RowProblems) -> bool:
-    """Note a column that does not hold numbers, and say whether it is so."""
+def merges_in_single(values: NDArray[Any]) -> bool:
+    """Whether single precision, in which contexts are held, makes many different numbers the same.
+
+    >>> merges_in_single(np.array([16_777_216, 16_777_217])), merges_in_single(np.array([1.7e9, 1.8e9]))
+    (True, False)
+    """
+    different = len(np.unique(values))
+    return different - len(np.unique(values.astype(np.float32))) > MERGED_SHARE * different
+
+
+def note_type(
+    column: "pa.ChunkedArray", name: str, wanted: str, remedy: str, found: RowProblems, decimal: str = ""
+) -> bool:
+    """Note a column that does not hold numbers, and say whether it is so; `decimal` is that of a CSV file."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -136,14 +157,18 @@ def note_type(column: "pa.ChunkedArray", name: str, wanted: str, remedy: str, fo
     if any(is_kind(kind) for is_kind in numeric):
         return False
     bad = np.ones(len(column), bool)
-    what = f"column {name!r} is {kind}, not {wanted},"
+    what = f"column {quoted(name)} is {kind_in_words(kind)}, not {wanted},"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         text = column.cast(pa.large_string())
-        found.note(text.is_null().to_numpy(), f"column {name!r} is null", "fill it in, or drop those episodes")
+        found.note(text.is_null().to_numpy(), f"column {quoted(name)} is null", "fill it in, or drop those episodes")
         # A single slip of the pen makes a whole CSV column text: point to it.
-        odd = pc.invert(pc.match_substring_regex(text, NUMBER)).fill_null(False).to_numpy()
+        is_number = pc.match_substring_regex(text, NUMBER.format(re.escape(decimal or "."))).fill_null(True)
+        odd = pc.invert(is_number).to_numpy()
         bad = odd if odd.any() else bad
-        what = f"column {name!r} is text, not {wanted},"
+        other = "," if decimal == "." else "."
+        if decimal and odd.any() and pc.all(pc.match_substring_regex(text, NUMBER.format(re.escape(other)))).as_py():
+            remedy = f"its decimals follow a {other!r}, so say decimal={other!r} (--decimal {other})"
+        what = f"column {quoted(name)} is text, not {wanted},"
     found.note(bad, what, remedy)
     return True
 
@@ -152,10 +177,11 @@ def _usable(source: Source, names: Iterable[str], remedy: str, found: RowProblem
     import pyarrow as pa
 
     usable = []
+    there = set(source.names)
     for name in names:
-        if name in source.names:
+        if name in there:
             kind = source.schema.field(name).type
             plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-            if plain or not note_type(source.read(name), name, "a number", remedy, found):
+            if plain or not note_type(source.read(name), name, "a number", remedy, found, source.decimal):
                 usable.append(name)
     return usable
