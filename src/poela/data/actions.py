@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Where `to_table` keeps the names and order of actions, since some may never occur.
 METADATA = b"poela.actions"
+LARGE = 2**63  # beyond this, tables hold no whole numbers
 TRUTH = {"true": True, "false": False}
 
 
@@ -36,9 +37,15 @@ def name_actions(
         f"column {quoted(layout.action)} is not a whole number",
         "divide a continuous dose into levels first",
     )
+    large = np.array([isinstance(value, int) and abs(value) >= LARGE for value in values], bool)
+    found.note(
+        _rows_with(labels.codes, large),
+        f"column {quoted(layout.action)} is a number beyond 2^63",
+        "label actions with text or shorter numbers",
+    )
     code_of: dict[Any, int] = {name: code for code, name in enumerate(names)}
     code_of_value = np.array([code_of.get(value, -1) for value in values], np.int64)
-    unknown = (code_of_value < 0) & ~fractional
+    unknown = (code_of_value < 0) & ~fractional & ~large
     others = "that other value" if unknown.sum() == 1 else f"those {unknown.sum()} other values"
     found.note(
         _rows_with(labels.codes, unknown),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, first_bad
 from poela.core.ragged import episode_sums
-from poela.data.words import quoted
+from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
     from poela.data.trajectories import Trajectories
@@ -78,8 +78,8 @@ def _value_problems(logs: "Trajectories") -> list[str]:
     if not problems and large.any():
         count, first = first_bad(large)
         problems.append(
-            f"{count} episodes have rewards beyond {LARGEST_RETURN:g} in all, first episode {first}: "
-            "these cannot be summed and squared; scale them down"
+            f"the rewards of {counted(count, 'episode')} exceed {LARGEST_RETURN:g} in sum, first episode {first}: "
+            "scale them down, since their squares cannot be summed"
         )
     report(
         (logs.actions < 0) | (logs.actions >= logs.n_actions),
@@ -147,8 +147,8 @@ def learning_problems(logs: "Trajectories", merged: Sequence[str] = ()) -> list[
     if merged:
         subject = f"column {quoted(merged)} has" if len(merged) == 1 else f"columns {quoted(merged)} have"
         problems.append(
-            f"{subject} numbers that single precision cannot tell apart (as whole numbers beyond 2^24): "
-            "leave an id out of the context, or subtract an offset"
+            f"{subject} numbers, such as whole numbers beyond 2^24, that single precision cannot tell apart: "
+            "leave an id out of the context, subtract an offset, or scale them"
         )
     equal = np.flatnonzero(logs.contexts.min(axis=0) == logs.contexts.max(axis=0))
     constant = [logs.feature_names[column] for column in equal if logs.feature_names[column] not in merged]

@@ -59,6 +59,8 @@ def _other_separator(head: bytes, layout: LogLayout) -> str | None:
     cells = {cell.strip().strip('"') for cell in line.split(layout.separator)}
     if not cells.isdisjoint((layout.episode, layout.step, layout.action, layout.reward)):
         return None
+    if "\0" in line:  # no text, whatever it holds
+        return None
     unquoted = re.sub(r'"[^"]*"', "", line)
     best = max(SEPARATORS, key=unquoted.count)
     if unquoted.count(best) <= unquoted.count(layout.separator):
@@ -93,8 +95,11 @@ def damage(path: Path, layout: LogLayout) -> str:
         return "it is damaged or not a table; write it again"
     have = "has" if len(ragged) == 1 else "have"
     first = min(ragged, default=(1, False))[0]
-    longer = table.num_rows == 0 and all(more for _, more in ragged)
-    remedy = "are decimal commas not in quotes? separate cells by ';'" if longer else "write it again"
+    remedy = "write it again"
+    if table.num_rows == 0 and all(more for _, more in ragged):
+        remedy = "is a title above the header? remove it"
+        if table.num_columns > 1:
+            remedy = "are decimal commas not in quotes? separate cells by ';'"
     return f"{counted(len(ragged), 'row')} {have} more or fewer cells than the header, first row {first}; {remedy}"
 
 

@@ -1,27 +1,27 @@
 """Whether the names of a table's columns are names, or the first row of a file that has no header."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 VALUE = re.compile(r"[\s\d.,:/+\-eETZ]+")  # what numbers, dates and times are made of
 
 
-def is_header(columns: Sequence[str], parts: Iterable[str], named: Iterable[str]) -> bool:
-    """Whether messages may quote the names: they may be patients' data where a file has no header.
+def is_header(columns: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether messages may quote the names of columns: where a file has no header, these are somebody's data.
 
-    The names are trusted where every part is found among them; or where at least something that was named is found
-    (spelled differently, perhaps), nothing looks like a number or a date, and nothing is there twice.
+    They may where every part is found among them; or all but one (perhaps spelled differently), if nothing looks like
+    a number or a date, and nothing is there twice.
 
     >>> parts = ["episode", "step", "action", "reward"]
-    >>> is_header(["Episode", "hour", "action"], parts, parts), is_header(["Jane Doe", "1.5", "treat"], parts, parts)
+    >>> is_header(["Episode", "step", "action", "age"], parts), is_header(["Jane Doe", "0", "treat", "1.5"], parts)
     (True, False)
     """
     there = set(columns)
     if there.issuperset(parts):
         return True
     spelled = {_spelling(name) for name in columns}
-    known = any(_spelling(name) in spelled for name in named)
-    return known and len(there) == len(columns) and not any(map(_is_value, columns))
+    found = sum(_spelling(part) in spelled for part in parts)
+    return found >= len(parts) - 1 and len(there) == len(columns) and not any(map(_is_value, columns))
 
 
 def _is_value(name: str) -> bool:

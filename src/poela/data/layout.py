@@ -91,8 +91,7 @@ class LogLayout:
 
     def recognises(self, columns: Sequence[str]) -> bool:
         """Whether these are names of columns, and not the first row of a file without a header."""
-        parts = (self.episode, self.step, self.action, self.reward)
-        return is_header(columns, parts, (*parts, *(self.context or ()), *self.propensity_columns()))
+        return is_header(columns, (self.episode, self.step, self.action, self.reward))
 
     def problems(self, columns: Sequence[str]) -> list[str]:
         """What keeps a table with these columns from being read, each as one sentence."""

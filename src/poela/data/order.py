@@ -62,7 +62,10 @@ def _note_repeats(codes: IntArray, steps: NDArray[Any], rows: IntArray, layout: 
 
 
 def sortable_steps(column: "pa.ChunkedArray", name: str, found: RowProblems, decimal: str = "") -> NDArray[Any] | None:
-    """Steps as numbers that sort alike; times are fine, but text is not: '10' would come before '9'."""
+    """Steps as numbers that sort alike, none if some are missing.
+
+    Times are fine, but text is not: '10' would come before '9'.
+    """
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -73,10 +76,9 @@ def sortable_steps(column: "pa.ChunkedArray", name: str, found: RowProblems, dec
         return None
     if pa.types.is_integer(column.type):
         missing = column.is_null().to_numpy()
-        steps: NDArray[Any] = column.fill_null(0).to_numpy()
+        steps: NDArray[Any] = numbers_of(column)
     else:
         steps = numbers_of(column)
         missing = ~np.isfinite(steps)
-        steps = np.where(missing, 0.0, steps)
     found.note(missing, f"column {quoted(name)} is null, NaN or infinite", "number the decisions of each episode")
-    return steps
+    return None if missing.any() else steps

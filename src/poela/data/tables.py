@@ -58,27 +58,33 @@ def read_logs(
     ...                     "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))
     Trajectories(2 episodes, 3 steps, 1 features, 2 actions, no propensities)
     """
-    import pyarrow as pa
-
     settings: dict[str, Any] = {"context": context, "propensity": propensity, "actions": actions}
     settings |= {"separator": separator, "decimal": decimal, "encoding": encoding}
     named = LogLayout(episode, step, action, reward, **settings)
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
     layout = layout or named
-    opened = open_source(source, layout, labels=(layout.episode, layout.action), step=layout.step)
     with readable(source):
-        try:
-            logs = _read(opened, layout)
-        except pa.ArrowException:
-            if opened.reopened is None:
-                raise
-            opened = opened.reopened()
-            logs = _read(opened, layout)
+        opened, logs = _opened_and_read(source, layout)
         problems = learning_problems(logs, _merged_features(opened, logs)) if for_learning else []
     if problems:
         raise bad_log(problems)
     return logs
+
+
+def _opened_and_read(source: Any, layout: LogLayout) -> tuple[Source, Trajectories]:
+    import pyarrow as pa
+
+    opened = open_source(source, layout, labels=(layout.episode, layout.action), step=layout.step)
+    again = opened.reopened
+    try:
+        return opened, _read(opened, layout)
+    except pa.ArrowException:
+        if again is None:
+            raise
+    # Not in the handler, where the first error, which quotes a cell, would be shown beside a second one.
+    opened = again()
+    return opened, _read(opened, layout)
 
 
 def _read(source: Source, layout: LogLayout) -> Trajectories:
