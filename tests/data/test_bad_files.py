@@ -12,6 +12,7 @@ import pytest
 from tests.data.log_files import arrow, csv, parquet
 
 from poela import InputError, read_logs
+from poela.data.order import order_of
 
 SOUND: dict[str, list[Any]] = {
     "episode": [1, 1, 2, 2, 3, 3],
@@ -119,6 +120,22 @@ def test_an_arrow_file_that_is_cut_off_while_it_is_read(tmp_path: Path) -> None:
         "sys.exit(source.read('reward').to_pylist()[-1] != 5.0)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.5])
+def test_a_csv_file_that_changes_while_it_is_read(kept: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read in two passes; one that grows or shrinks in between is read anew."""
+    path = Path(csv(pa.table(SOUND), tmp_path))
+    rows = path.read_text().splitlines()
+
+    def order_meanwhile(*arguments: Any) -> Any:
+        new = ["9,0,0.5,a,1.5", "9,1,0.25,b,2.5"] if kept == 1.0 else []
+        path.write_text("\n".join([*rows[: int(6 * kept) + 1], *new]) + "\n")
+        return order_of(*arguments)
+
+    monkeypatch.setattr("poela.data.tables.order_of", order_meanwhile)
+    logs = read_logs(path)
+    assert logs.rewards.tolist() == ([0, 1, 2, 3, 4, 5, 1.5, 2.5] if kept == 1.0 else [0, 1, 2])
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -113,8 +113,11 @@ def test_what_a_strangers_table_throws(error: Exception) -> None:
     assert message_of(lambda: read_logs(Stream(error))).startswith("cannot read logs from a Stream")
 
 
+CELLS = {"text": "SECRET", "nothing": None, "object": object(), "row": [1.0, 2.0], "endless": 10**400}
+
+
 @pytest.mark.parametrize("field", ["contexts", "actions", "rewards", "offsets", "propensities"])
-@pytest.mark.parametrize("cell", ["SECRET", None, object(), [1.0, 2.0], 10**400])
+@pytest.mark.parametrize("cell", CELLS.values(), ids=list(CELLS))
 def test_arrays_of_something_else(field: str, cell: Any) -> None:
     arrays: dict[str, Any] = {
         "contexts": [[0.0], [1.0]],

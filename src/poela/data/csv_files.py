@@ -10,7 +10,7 @@ from poela.core.errors import InputError
 from poela.data.csv_problems import damage, misunderstanding
 from poela.data.layout import LogLayout
 from poela.data.paths import place
-from poela.data.sources import Source, from_table
+from poela.data.sources import Source, expected, from_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +63,7 @@ class _CsvFile:
             return csv.open_csv(self.path, **self.options(include_columns=columns, column_types=types))
 
         def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
-            return iter(stream(columns, dict.fromkeys(columns, pa.float64())))
+            return expected(keys.num_rows, stream(columns, dict.fromkeys(columns, pa.float64())))
 
         with csv.open_csv(self.path, **self.options()) as file:
             names = file.schema.names

@@ -47,7 +47,8 @@ def read_numbers(
     rewards = np.zeros((source.n_rows, len(reward)))
     propensities = np.empty((source.n_rows, len(propensity)))
     start = 0
-    for batch in source.batches(list(dict.fromkeys([*context, *reward, *propensity]))):
+    columns = list(dict.fromkeys([*context, *reward, *propensity]))
+    for batch in source.batches(columns) if columns else ():
         rows = slice(start, start + len(batch))
         target = rows if positions is None else positions[rows]
         contexts[target] = _block(batch, context, np.float32, start, found)

@@ -11,7 +11,7 @@ from poela.data.csv_files import open_csv
 from poela.data.layout import LogLayout
 from poela.data.paths import place, regular_file
 from poela.data.rows import RowProblems
-from poela.data.sources import BATCH_ROWS, Source, from_table
+from poela.data.sources import BATCH_ROWS, Source, expected, from_table
 from poela.data.words import bad_log, quoted
 
 if TYPE_CHECKING:
@@ -75,35 +75,24 @@ def _kind_of(path: Path) -> str:
 
 
 def _parquet(path: Path) -> Source:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     # A small read buffer keeps the memory flat, however large the file's row groups are.
     file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
-
     rows = file.metadata.num_rows
 
     def read(name: str) -> "pa.ChunkedArray":
         # Parquet picks 'a.b' along with 'a', so the column is looked up by its name.
         column = file.read([name])[name]
-        _expect(rows, len(column))
+        if len(column) != rows:
+            raise pa.ArrowInvalid("more or fewer rows than the file says")
         return column
 
     def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
-        seen = 0
-        for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)):
-            seen += len(batch)
-            yield batch
-        _expect(rows, seen)
+        return expected(rows, file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)))
 
     return Source(file.schema_arrow, rows, read, batches)
-
-
-def _expect(rows: int, found: int) -> None:
-    """A damaged file may hold columns of other lengths than it says."""
-    import pyarrow as pa
-
-    if rows != found:
-        raise pa.ArrowInvalid(f"{found} rows instead of {rows}")
 
 
 def _arrow_file(path: Path) -> "pa.Table":

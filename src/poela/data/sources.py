@@ -1,7 +1,7 @@
 """What every kind of log is read through: a table whose columns come whole, or in batches of rows."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -34,6 +34,20 @@ class Source:
     def names(self) -> list[str]:
         """The columns; the row numbers that pandas saves beside them are none."""
         return [name for name in self.schema.names if not SAVED_INDEX.fullmatch(name)]
+
+
+def expected(rows: int, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    """The batches, which must have so many rows: a file may be damaged, or change while it is read."""
+    import pyarrow as pa
+
+    seen = 0
+    for batch in batches:
+        seen += len(batch)
+        if seen > rows:
+            break
+        yield batch
+    if seen != rows:
+        raise pa.ArrowInvalid("more or fewer rows than before")
 
 
 def from_table(table: "pa.Table", decimal: str = "") -> Source:
