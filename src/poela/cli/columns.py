@@ -48,7 +48,7 @@ Propensity = Annotated[
 ]
 Separator = Annotated[
     str | None,
-    typer.Option(rich_help_panel=PANEL, help="What stands between the cells of a CSV file: one character, or tab."),
+    typer.Option(rich_help_panel=PANEL, help="What stands between the cells of a CSV file, or tab. Default: a comma."),
 ]
 Decimal = Annotated[
     str | None, typer.Option(rich_help_panel=PANEL, help="What stands before the decimals in a CSV file. Default: .")

@@ -74,9 +74,9 @@ def _block(
         for column, name in enumerate(names):
             block[:, column] = numbers_of(batch.column(name))
     finite = np.isfinite(block)
+    if finite.all():
+        return block
     for column, name in enumerate(names):
-        if finite[:, column].all():
-            continue
         large = ~finite[:, column] & np.isfinite(np.asarray(numbers_of(batch.column(name)), np.float64))
         found.note(
             ~finite[:, column] & ~large,
