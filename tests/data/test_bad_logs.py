@@ -298,3 +298,32 @@ def test_what_cannot_be_learned_from_can_still_be_read() -> None:
         "there are no context columns: learning needs at least one"
     ]
     assert read_logs(changed({}), for_learning=True).n_episodes == 3
+
+
+def test_an_id_named_as_the_action_and_one_as_a_feature(tmp_path: Path) -> None:
+    n = 120
+    columns = {"episode": np.arange(n) // 3, "step": np.arange(n) % 3, "age": np.arange(n), "reward": np.zeros(n)}
+    ids = pa.table({**columns, "action": [f"id-{row}" for row in range(n)]})
+    assert problems(ids, for_learning=True) == [
+        "every row (120) has an action of its own: name another column as the action, or divide a continuous dose "
+        "into levels first"
+    ]
+    assert read_logs(ids).n_actions == n
+    large = pa.table({**columns, "action": np.arange(n) % 2, "id": 2**24 + np.arange(n)})
+    sentence = (
+        "column 'id' has numbers, such as whole numbers beyond 2^24, that single precision cannot tell apart: "
+        "leave an id out of the context, subtract an offset, or scale them"
+    )
+    assert problems(large, for_learning=True) == [sentence]
+    assert problems(csv(large, tmp_path), for_learning=True) == [sentence]
+    apart = pa.table({**columns, "action": np.arange(n) % 2, "time": 1_700_000_000 + 86_400 * np.arange(n)})
+    assert read_logs(apart, for_learning=True).n_features == 2
+
+
+def test_long_messages_are_cut() -> None:
+    wide = changed({f"x{number}": list("abcdef") for number in range(300)})
+    found = problems(wide)
+    assert (len(found), found[-1]) == (21, "and 280 more problems")
+    assert "'x7' and 292 more are missing" in problems(changed({}), context=[f"x{number}" for number in range(300)])[0]
+    assert len(problems(changed({}), context=["age"] * 10_000)[0]) < 200
+    assert len(problems(changed({}), context=["x" * 10_000])[0]) < 200

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 ROW_SUM_TOLERANCE = 1e-6
 EPISODES_TO_LEARN = 3  # one to train on, one to choose by, one to test on
 CHUNK_ROWS = 1 << 16
+MANY_ACTIONS = 100  # where there are more, and none was taken twice, they are no actions
 LARGEST_RETURN = 1e100  # estimates sum squares and cubes of returns, which must stay finite
 
 
@@ -141,6 +142,11 @@ def learning_problems(logs: "Trajectories", merged: Sequence[str] = ()) -> list[
     if len(taken) == 1:
         problems.append(
             f"the action is the same in every row ({logs.n_steps}): learning needs at least two actions in the log"
+        )
+    if len(taken) == logs.n_steps > MANY_ACTIONS:
+        problems.append(
+            f"every row ({logs.n_steps}) has an action of its own: name another column as the action, or divide a "
+            "continuous dose into levels first"
         )
     if logs.n_features == 0:
         problems.append("there are no context columns: learning needs at least one")

@@ -103,12 +103,12 @@ class LogLayout:
         resolved = self.resolve(columns)
         by_action = self.propensity is None and self.actions is not None
         problems = repeated + _missing(resolved, columns, by_action=by_action) + _clashes(resolved)
-        used = resolved.propensity_columns()
-        unused = set(columns) - set(used) - set(self.context or ())
+        there, used = set(columns), resolved.propensity_columns()
+        unused = there - set(used) - set(self.context or ())
         extra = [name for name in columns if name in unused and (name.startswith(PREFIX) or name == "propensity")]
         if self.propensity is None and extra:
-            there = [name for name in used if name in set(columns)]
-            beside = f", beside {quoted(there)}" if there else ""
+            named = [name for name in used if name in there]
+            beside = f", beside {quoted(named)}" if named else ""
             problems.append(
                 f"{quoted(extra)} could be propensities too{beside}: "
                 "say with propensity= which to use, or declare those actions"
@@ -253,7 +253,7 @@ def _clashes(layout: LogLayout) -> list[str]:
         for name in names:
             parts.setdefault(name, []).append(part)
     return [
-        f"column {quoted(name)} is named as {' and as '.join(named)}: name it once"
+        f"column {quoted(name)} is named as {' and as '.join(named[:3])}: name it once"
         for name, named in parts.items()
         if len(named) > 1 and named != ["step", "context"]
     ]
