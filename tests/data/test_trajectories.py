@@ -22,9 +22,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "NaN context": ({"contexts": [[0.0], [np.nan], [np.inf]]}, "2 contexts hold NaN or infinity, first at step 1"),
     "NaN reward": ({"rewards": [1, np.nan, 3]}, "1 rewards are NaN or infinite, first at step 1"),
     "context beyond single precision": ({"contexts": [[0.0], [1e39], [0]]}, "1 contexts hold NaN or infinity"),
-    "reward near the largest number": ({"rewards": [1, 1e308, 0]}, "the rewards of 1 episode exceed 1e+100 in sum"),
-    "rewards beyond the largest number": ({"rewards": [1.7e308, 1.7e308, 0]}, "of 1 episode exceed 1e+100 in sum"),
-    "rewards that cancel": ({"rewards": [0, 1.7e308, -1.7e308]}, "the rewards of 2 episodes exceed 1e+100 in sum"),
+    "rewards beyond the largest number": ({"rewards": [1.7e308, 1.7e308, 0]}, "1 episode are too large to be summed"),
+    "rewards that cancel": ({"rewards": [1.7e308, -1.7e308, 0]}, "the rewards of 1 episode are too large to be summed"),
     "unknown action": ({"actions": [0, 1, 2], "n_actions": 2}, "1 actions lie outside 0 … 1, first at step 2"),
     "negative action": ({"actions": [0, -1, 1]}, "1 actions lie outside 0 … 1, first at step 1"),
     "fractional action": ({"actions": [0, 0.5, 1]}, "whole numbers"),
@@ -55,10 +54,6 @@ def test_bad_rows_are_found_beyond_the_first_chunk() -> None:
     contexts[199_999, 0] = np.inf
     with pytest.raises(InputError, match="2 contexts hold NaN or infinity, first at step 150000 "):
         Trajectories(contexts, np.zeros(200_000), np.zeros(200_000), [0, 200_000])
-
-
-def test_large_rewards_that_can_be_squared_are_fine() -> None:
-    assert Trajectories(**{**SOUND, "rewards": [4e99, 5e99, -1e100]}).returns().tolist() == [9e99, -1e100]
 
 
 def test_several_problems_are_told_at_once() -> None:

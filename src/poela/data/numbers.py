@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NUMBER = r"^\s*[+-]?([0-9]+{0}?[0-9]*|{0}[0-9]+)([eE][+-]?[0-9]+)?\s*$"  # {0}: what stands before decimals
+LARGEST_REWARD = 1e100  # estimates sum squares and cubes of rewards, which must stay finite
 MERGED_SHARE = 0.01  # so many of a feature's different numbers may become the same in single precision
 
 
@@ -31,6 +32,7 @@ class Numbers:
     propensities: FloatArray | None
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite, or not in single precision, is noted
 def read_numbers(
     source: Source, layout: LogLayout, codes: IntArray | None, positions: IntArray | None, found: RowProblems
 ) -> Numbers:
@@ -52,7 +54,10 @@ def read_numbers(
         rows = slice(start, start + len(batch))
         target = rows if positions is None else positions[rows]
         contexts[target] = _block(batch, context, np.float32, start, found)
-        rewards[target] = _block(batch, reward, np.float64, start, found)
+        rewards[target] = paid = _block(batch, reward, np.float64, start, found)
+        large = ((np.abs(paid) > LARGEST_REWARD) & np.isfinite(paid)).any(axis=1)
+        what = f"column {quoted(layout.reward)} is beyond {LARGEST_REWARD:g}"
+        found.note(large, what, "scale it down, since squares of rewards are summed", start)
         probabilities = _block(batch, propensity, np.float64, start, found)
         if complete and codes is not None:
             _check_propensities(probabilities, codes[rows], layout, start, found)
@@ -70,9 +75,8 @@ def _block(
 ) -> NDArray[Any]:
     """Some columns of a batch as a matrix, after noting what is not finite."""
     block = np.empty((len(batch), len(names)), dtype)
-    with np.errstate(over="ignore"):  # a number beyond single precision turns infinite, and is noted
-        for column, name in enumerate(names):
-            block[:, column] = numbers_of(batch.column(name))
+    for column, name in enumerate(names):
+        block[:, column] = numbers_of(batch.column(name))
     finite = np.isfinite(block)
     if finite.all():
         return block
@@ -114,8 +118,7 @@ def _check_propensities(
         "correct them, or leave propensities out and estimate them",
         start,
     )
-    with np.errstate(invalid="ignore"):  # infinities of both signs, noted before
-        uneven = np.abs(probabilities.sum(axis=1) - 1) > ROW_SUM_TOLERANCE
+    uneven = np.abs(probabilities.sum(axis=1) - 1) > ROW_SUM_TOLERANCE
     found.note(
         uneven & np.isfinite(probabilities).all(axis=1),
         f"columns {quoted(columns)} do not sum to 1",
