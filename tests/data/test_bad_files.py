@@ -1,5 +1,7 @@
 """Files that are damaged, truncated or no logs at all: one sentence, and nothing of their content."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from tests.data.log_files import arrow, csv, parquet
 
 from poela import InputError, read_logs
+from poela.data.order import order_of
 
 SOUND: dict[str, list[Any]] = {
     "episode": [1, 1, 2, 2, 3, 3],
@@ -59,15 +62,12 @@ FILES: dict[str, tuple[str, bytes, str]] = {
     "CSV as Parquet": ("logs.parquet", b"episode,step\n1,2\n", DAMAGED),
     "Parquet as Arrow": ("logs.arrow", b"PAR1\x15\x04\x15PAR1", DAMAGED),
     "empty CSV": ("logs.csv", b"", "is empty: it needs a header and a row for each decision"),
-    "binary CSV": (
-        "logs.csv",
-        b"PAR1\x00\xff\n1,\xfe",
-        "cannot be read as CSV: it is not text in UTF-8; write it again as that",
-    ),
+    "Parquet as CSV": ("logs.csv", b"PAR1\x00\xff\n1,\xfe", "is a Parquet file: let its name end in .parquet"),
     "latin CSV": (
         "logs.csv",
         "episode,step,x,action,reward\n1,0,1,é,1\n".encode("latin-1"),
-        "cannot be read as CSV: it is not text in UTF-8; write it again as that",
+        "cannot be read as CSV: it is not text in UTF-8; name its encoding, e.g. encoding='latin-1' "
+        "(--encoding latin-1)",
     ),
     "ragged CSV": (
         "logs.csv",
@@ -82,7 +82,7 @@ FILES: dict[str, tuple[str, bytes, str]] = {
     "semicolons": (
         "logs.csv",
         b"episode;step\n1;0\n",
-        "is not separated by commas: write it again with commas between cells",
+        "seems to be separated by ';': say so with separator=';' (--separator ';')",
     ),
     "damaged gzip": ("logs.csv.gz", b"\x1f\x8b\x08\x00rubbish", DAMAGED),
     "unknown kind": ("logs.txt", b"1", "is of an unknown kind (.txt): give a .parquet, .csv, .arrow or .feather file"),
@@ -111,6 +111,33 @@ def test_sources_that_are_none(tmp_path: Path) -> None:
     assert problems(7) == ["cannot read logs from a int: give a path, an Arrow table or a data frame"]
 
 
+def test_an_arrow_file_that_is_cut_off_while_it_is_read(tmp_path: Path) -> None:
+    """A mapped file would kill the process, which is why another one tries."""
+    path = arrow(pa.table({name: column * 5000 for name, column in SOUND.items()}), tmp_path)
+    code = (
+        "import os, sys; from poela import LogLayout; from poela.data.opening import open_source; "
+        "source = open_source(sys.argv[1], LogLayout(), labels=()); os.truncate(sys.argv[1], 0); "
+        "sys.exit(source.read('reward').to_pylist()[-1] != 5.0)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.5])
+def test_a_csv_file_that_changes_while_it_is_read(kept: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read in two passes; one that grows or shrinks in between is read anew."""
+    path = Path(csv(pa.table(SOUND), tmp_path))
+    rows = path.read_text().splitlines()
+
+    def order_meanwhile(*arguments: Any) -> Any:
+        new = ["9,0,0.5,a,1.5", "9,1,0.25,b,2.5"] if kept == 1.0 else []
+        path.write_text("\n".join([*rows[: int(6 * kept) + 1], *new]) + "\n")
+        return order_of(*arguments)
+
+    monkeypatch.setattr("poela.data.tables.order_of", order_meanwhile)
+    logs = read_logs(path)
+    assert logs.rewards.tolist() == ([0, 1, 2, 3, 4, 5, 1.5, 2.5] if kept == 1.0 else [0, 1, 2])
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("write", [parquet, arrow, csv])
 def test_random_damage_ends_in_logs_or_in_a_sentence(write: Any, seed: int, tmp_path: Path) -> None:
@@ -121,11 +148,9 @@ def test_random_damage_ends_in_logs_or_in_a_sentence(write: Any, seed: int, tmp_
     for _ in range(20):
         damaged = content.copy()
         damaged[rng.integers(0, len(content), 5)] = rng.integers(0, 256, 5)
-        # A new file each time: a mapped file must not change under the reader.
-        place = tmp_path / f"{len(list(tmp_path.iterdir()))}{path.suffix}"
-        place.write_bytes(damaged.tobytes())
+        path.write_bytes(damaged.tobytes())
         try:
-            read_logs(place, context=["age"])
+            read_logs(path, context=["age"])
         except InputError:
             refused += 1
     assert refused > 0

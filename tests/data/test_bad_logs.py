@@ -39,27 +39,31 @@ EVERYWHERE: dict[str, tuple[dict[str, Any], str]] = {
     "missing column": ({"reward": None}, "column 'reward' is missing: add it, or name another with reward="),
     "NaN feature": (
         {"age": [0.5, nan, 1, 1, nan, 2]},
-        f"column 'age' is null, NaN or infinite in single precision in 2 rows, first row 2: {fill}",
+        f"column 'age' is null, NaN or infinite in 2 rows, first row 2: {fill}",
     ),
     "null feature": (
         {"age": [0.5, 1, 1, None, 2, 2]},
-        f"column 'age' is null, NaN or infinite in single precision in 1 row, first row 4: {fill}",
+        f"column 'age' is null, NaN or infinite in 1 row, first row 4: {fill}",
     ),
     "infinite feature": (
         {"age": [0.5, 1, inf, -inf, 2, 2]},
-        f"column 'age' is null, NaN or infinite in single precision in 2 rows, first row 3: {fill}",
+        f"column 'age' is null, NaN or infinite in 2 rows, first row 3: {fill}",
     ),
     "feature beyond float32": (
         {"age": [0.5, 1, 1, 1, 2, 1e39]},
-        f"column 'age' is null, NaN or infinite in single precision in 1 row, first row 6: {fill}",
+        "column 'age' is too large for single precision (3.4e38) in 1 row, first row 6: scale it down",
     ),
     "empty feature": (
         {"age": pa.array([None] * 6, pa.float64())},
-        f"column 'age' is null, NaN or infinite in single precision in 6 rows, first row 1: {fill}",
+        f"column 'age' is null, NaN or infinite in 6 rows, first row 1: {fill}",
     ),
     "NaN reward": (
         {"reward": [0, nan, 2, inf, 4, 5]},
         f"column 'reward' is null, NaN or infinite in 2 rows, first row 2: {fill}",
+    ),
+    "reward whose square is no number": (
+        {"reward": [0, 1e100, 2, -2e200, 1.7e308, 5]},
+        "column 'reward' is beyond 1e+100 in 2 rows, first row 4: scale it down, since squares of rewards are summed",
     ),
     "text reward": (
         {"reward": ["0", "1", "2", "low", "4", "5"]},
@@ -149,7 +153,7 @@ FULL_PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"action": ["a", "b", "c", "b", "a", "c"]},
         [
             "column 'action' lies outside the declared actions in 2 rows, first row 3: "
-            "declare 'c' too, by actions= or a propensity column, or drop those episodes"
+            "declare that other value too, by actions= or a propensity column, or drop those episodes"
         ],
     ),
     "two kinds of propensities": (
@@ -188,7 +192,7 @@ def test_all_problems_are_told_at_once(kind: str, tmp_path: Path) -> None:
     for start in (
         "column 'step' is missing",
         "column 'episode' is null or NaN in 1 row, first row 2",
-        "column 'age' is null, NaN or infinite in single precision in 1 row, first row 3",
+        "column 'age' is null, NaN or infinite in 1 row, first row 3",
         "column 'sex' is text, not a number, in 6 rows, first row 1",
         "column 'action' is null or NaN in 1 row, first row 2",
         "column 'action' lies outside the declared actions in 1 row, first row 4",
@@ -209,7 +213,7 @@ def test_no_patient_value_is_quoted(tmp_path: Path) -> None:
 
 UNSORTABLE = {
     "nested episode": ({"episode": [[1]] * 6}, "column 'episode' is list"),
-    "nested feature": ({"age": [{"years": 1}] * 6}, "column 'age' is struct<years: int64>, not a number, in 6 rows"),
+    "nested feature": ({"age": [{"years": 1}] * 6}, "column 'age' is struct, not a number, in 6 rows"),
     "time as feature": ({"age": np.arange(6).astype("datetime64[ms]")}, "column 'age' is timestamp[ms], not a number,"),
     "time as action": ({"action": np.arange(6).astype("datetime64[ms]")}, "column 'action' is timestamp[ms] in 6 rows"),
     "binary action": ({"action": [b"a"] * 6}, "column 'action' is binary in 6 rows, first row 1"),
@@ -269,13 +273,13 @@ def test_propensity_columns_that_do_not_fit_the_actions() -> None:
     assert problems(numbered) == ["'propensity_score' name no action: say with propensity= which columns to use"]
 
 
-def test_unseen_actions_of_a_test_log_are_named(tmp_path: Path) -> None:
+def test_unseen_actions_of_a_test_log_are_counted(tmp_path: Path) -> None:
     layout = LogLayout().fixed(read_logs(changed({})))
     table = changed({"action": ["a", "y", "b", "z", "z", "a"]})
     for kind in KINDS:
         assert problems(SOURCES[kind](table, tmp_path), layout=layout) == [
             "column 'action' lies outside the declared actions in 3 rows, first row 2: "
-            "declare 'y', 'z' too, by actions= or a propensity column, or drop those episodes"
+            "declare those 2 other values too, by actions= or a propensity column, or drop those episodes"
         ]
     assert problems(changed({"age": None}), layout=layout)[0].startswith("column 'age' is missing")
 
@@ -283,7 +287,7 @@ def test_unseen_actions_of_a_test_log_are_named(tmp_path: Path) -> None:
 def test_an_unseen_text_action_does_not_hide_the_known_numbers_of_a_csv_file(tmp_path: Path) -> None:
     found = problems(csv(changed({"action": ["1", "2", "x", "1", "2", "1"]}), tmp_path), actions=[1, 2])
     assert len(found) == 1
-    assert "in 1 row, first row 3: declare 'x' too" in found[0]
+    assert "in 1 row, first row 3: declare that other value too" in found[0]
 
 
 def test_what_cannot_be_learned_from_can_still_be_read() -> None:
@@ -291,10 +295,39 @@ def test_what_cannot_be_learned_from_can_still_be_read() -> None:
     assert read_logs(table).n_episodes == 1
     assert problems(table, for_learning=True) == [
         "there is one episode: learning needs at least 3, so add more",
-        "the action is 'a' in every row (6): learning needs at least two actions in the log",
+        "the action is the same in every row (6): learning needs at least two actions in the log",
         "column 'age' is constant in every row (6): leave out what never changes",
     ]
     assert problems(changed({"age": None}), for_learning=True) == [
         "there are no context columns: learning needs at least one"
     ]
     assert read_logs(changed({}), for_learning=True).n_episodes == 3
+
+
+def test_an_id_named_as_the_action_and_one_as_a_feature(tmp_path: Path) -> None:
+    n = 120
+    columns = {"episode": np.arange(n) // 3, "step": np.arange(n) % 3, "age": np.arange(n), "reward": np.zeros(n)}
+    ids = pa.table({**columns, "action": [f"id-{row}" for row in range(n)]})
+    assert problems(ids, for_learning=True) == [
+        "every row (120) has an action of its own: name another column as the action, or divide a continuous dose "
+        "into levels first"
+    ]
+    assert read_logs(ids).n_actions == n
+    large = pa.table({**columns, "action": np.arange(n) % 2, "id": 2**24 + np.arange(n)})
+    sentence = (
+        "column 'id' has numbers, such as whole numbers beyond 2^24, that single precision cannot tell apart: "
+        "leave an id out of the context, subtract an offset, or scale them"
+    )
+    assert problems(large, for_learning=True) == [sentence]
+    assert problems(csv(large, tmp_path), for_learning=True) == [sentence]
+    apart = pa.table({**columns, "action": np.arange(n) % 2, "time": 1_700_000_000 + 86_400 * np.arange(n)})
+    assert read_logs(apart, for_learning=True).n_features == 2
+
+
+def test_long_messages_are_cut() -> None:
+    wide = changed({f"x{number}": list("abcdef") for number in range(300)})
+    found = problems(wide)
+    assert (len(found), found[-1]) == (21, "and 280 more problems")
+    assert "'x7' and 292 more are missing" in problems(changed({}), context=[f"x{number}" for number in range(300)])[0]
+    assert len(problems(changed({}), context=["age"] * 10_000)[0]) < 200
+    assert len(problems(changed({}), context=["x" * 10_000])[0]) < 200

@@ -36,7 +36,7 @@ def test_full_propensities_follow_declared_actions() -> None:
     resolved = layout.resolve([*COLUMNS, "propensity_0", "propensity_1"])
     assert resolved.propensity == ("propensity_1", "propensity_0")
     assert layout.problems([*COLUMNS, "propensity_0"]) == [
-        "column 'propensity_1' is missing (did you mean 'propensity_0'?): add it, or name another with propensity="
+        "columns propensity_<action> are missing for 1 of 2 actions: add them, or name others with propensity="
     ]
 
 
@@ -50,7 +50,8 @@ def test_an_action_without_a_name_in_the_layout_is_told() -> None:
 
 @pytest.mark.parametrize("actions", [("a", "b"), (0, 5), (False, True), None])
 def test_json_keeps_everything(actions: Any) -> None:
-    layout = LogLayout("a", "b", "c", "d", context=("x", "y"), propensity="p", actions=actions)
+    written = {"separator": "\t", "decimal": ",", "encoding": "latin-1"}
+    layout = LogLayout("a", "b", "c", "d", context=("x", "y"), propensity="p", actions=actions, **written)
     back = LogLayout.from_json(json.loads(json.dumps(layout.to_json())))
     assert back == layout
     assert [type(name) for name in back.actions or ()] == [type(name) for name in actions or ()]

@@ -46,11 +46,22 @@ Propensity = Annotated[
         "column for each action, separated by commas. Estimated where there is none.",
     ),
 ]
+Separator = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=PANEL, help="What stands between the cells of a CSV file, or tab. Default: a comma."),
+]
+Decimal = Annotated[
+    str | None, typer.Option(rich_help_panel=PANEL, help="What stands before the decimals in a CSV file. Default: .")
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=PANEL, help="Encoding of a CSV file, e.g. latin-1 or utf-16. Default: utf-8."),
+]
 Layout = Annotated[
     Path | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help='TOML file that names the columns instead, e.g. episode = "stay" and context = ["age"].',
+        help='TOML file that says all this instead, e.g. episode = "stay" and context = ["age"].',
     ),
 ]
 
@@ -58,26 +69,29 @@ Layout = Annotated[
 def layout_of(
     layout: Path | None,
     *,
-    episode: str | None,
-    step: str | None,
-    action: str | None,
-    reward: str | None,
-    context: str | None,
-    propensity: str | None,
+    context: str | None = None,
+    propensity: str | None = None,
+    separator: str | None = None,
+    **named: str | None,
 ) -> "LogLayout | None":
-    """The layout that the flags or the file describe; None where nothing was said."""
+    """The layout that the flags (called as its fields) or the file describe; None where nothing was said.
+
+    >>> layout_of(None, episode="stay", context="age, sofa", separator="tab", decimal=None)
+    LogLayout(episode='stay', ... context=('age', 'sofa'), ... separator='\\t', decimal='.', encoding='utf-8')
+    """
     from poela.data.layout import LogLayout
 
-    named = {"episode": episode, "step": step, "action": action, "reward": reward}
     flags: dict[str, object] = {name: value for name, value in named.items() if value is not None}
     if context is not None:
         flags["context"] = names_in(context)
     if propensity is not None:
         columns = names_in(propensity)
         flags["propensity"] = columns[0] if len(columns) == 1 else columns
+    if separator is not None:
+        flags["separator"] = "\t" if separator in ("tab", "\\t") else separator
     if layout is not None:
         if flags:
-            raise InputError(f"--layout and {', '.join(f'--{name}' for name in flags)} both name columns: use one")
+            raise InputError(f"--layout and {', '.join(f'--{name}' for name in flags)} both describe the log: use one")
         return LogLayout.from_toml(layout)
     return LogLayout(**flags) if flags else None  # type: ignore[arg-type]
 

@@ -1,5 +1,6 @@
 """`poela evaluate`: a study's policy (or a saved policy) on other logs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,9 @@ def evaluate(
     reward: columns.Reward = None,
     context: columns.Context = None,
     propensity: columns.Propensity = None,
+    separator: columns.Separator = None,
+    decimal: columns.Decimal = None,
+    encoding: columns.Encoding = None,
     layout: columns.Layout = None,
     estimator: Annotated[str, typer.Option(help="How the value is estimated.")] = "sntis",
     level: Annotated[float, typer.Option(help="Confidence level of the interval.")] = 0.95,
@@ -42,6 +46,9 @@ def evaluate(
         reward=reward,
         context=context,
         propensity=propensity,
+        separator=separator,
+        decimal=decimal,
+        encoding=encoding,
     )
     settings: dict[str, Any] = {"estimator": estimator, "level": level, "discount": discount}
     if not study.is_dir():
@@ -74,14 +81,5 @@ def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any
     from poela.policies.storage import load_policy
 
     policy = load_policy(directory)
-    known = layout or LogLayout()
-    described = LogLayout(
-        known.episode,
-        known.step,
-        known.action,
-        known.reward,
-        policy.feature_names,
-        known.propensity,
-        policy.action_names,
-    )
+    described = replace(layout or LogLayout(), context=policy.feature_names, actions=policy.action_names)
     return str(directory), estimate(policy, read_logs(path, layout=described), **settings), ""

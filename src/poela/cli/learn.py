@@ -22,6 +22,9 @@ def learn(
     reward: columns.Reward = None,
     context: columns.Context = None,
     propensity: columns.Propensity = None,
+    separator: columns.Separator = None,
+    decimal: columns.Decimal = None,
+    encoding: columns.Encoding = None,
     layout: columns.Layout = None,
     shares: Annotated[
         str, typer.Option(rich_help_panel=PARTS, help="Shares of episodes to learn from, to choose by, to test with.")
@@ -133,6 +136,9 @@ def learn(
             reward=reward,
             context=context,
             propensity=propensity,
+            separator=separator,
+            decimal=decimal,
+            encoding=encoding,
         )
         study = carry_out(
             logs,

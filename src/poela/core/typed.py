@@ -17,6 +17,7 @@ from poela.core.errors import InputError
 
 T = TypeVar("T")
 DEEPEST = 30  # dataclasses within dataclasses
+LONGEST = 200_000  # entries of a list
 SHOWN = 60  # characters of a wrong value
 
 
@@ -309,6 +310,8 @@ def _build_several(origin: Any, arguments: tuple[Any, ...], plain: Any, depth: i
         return {str(key): _inside(str(key), arguments[1], item, depth) for key, item in plain.items()}
     if not isinstance(plain, list | tuple):
         raise _Unfit("it must be a list")
+    if len(plain) > LONGEST:
+        raise _Unfit(f"it has {len(plain)} entries: at most {LONGEST} are read")
     kinds = (arguments[0],) * len(plain) if arguments[-1] is Ellipsis else arguments
     if len(kinds) != len(plain):
         raise _Unfit(f"it must hold {len(kinds)} values")
@@ -331,15 +334,17 @@ def _build_array(plain: Any) -> Any:
 def _build_union(options: tuple[Any, ...], plain: Any, depth: int) -> Any:
     if plain is None and type(None) in options:
         return None
-    reasons = []
+    reasons: list[tuple[str, tuple[str, ...]]] = []
     for option in options:
         try:
             return _build(option, plain, depth)
         except _Unfit as unfit:
-            reasons.append(unfit)
+            if option is not type(None):
+                reasons.append((unfit.reason, unfit.path))  # not the error itself, which would hold on to its callers
     # Where only one option is more than "nothing", its own words are the clearest.
-    rest = [reason for option, reason in zip(options, reasons, strict=True) if option is not type(None)]
-    raise rest[0] if len(rest) == 1 else _Unfit(" or ".join(dict.fromkeys(reason.reason for reason in rest)))
+    if len(reasons) == 1:
+        raise _Unfit(*reasons[0])
+    raise _Unfit(" or ".join(dict.fromkeys(reason for reason, _ in reasons)))
 
 
 def _build_dataclass(kind: Any, plain: Any, depth: int) -> Any:

@@ -17,7 +17,7 @@ from poela.core.storage import Stored
 from poela.core.typed import from_plain
 
 LARGEST = 1e60  # products of a few such numbers are finite in float64
-MOST_ACTIONS = 100_000
+MOST_ACTIONS = 100_000  # as in `Trajectories`
 
 N = TypeVar("N", bound=np.generic)
 

@@ -9,15 +9,17 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, IntArray
 from poela.data.labels import WHOLE, Labels
-from poela.data.layout import LogLayout, quoted
+from poela.data.layout import LogLayout
 from poela.data.rows import RowProblems
 from poela.data.sources import Source
+from poela.data.words import quoted
 
 if TYPE_CHECKING:
     from poela.data.trajectories import ActionName
 
 # Where `to_table` keeps the names and order of actions, since some may never occur.
 METADATA = b"poela.actions"
+LARGE = 2**63  # beyond this, tables hold no whole numbers
 TRUTH = {"true": True, "false": False}
 
 
@@ -32,17 +34,23 @@ def name_actions(
     fractional = np.array([isinstance(value, float) for value in values], bool)
     found.note(
         _rows_with(labels.codes, fractional),
-        f"column {layout.action!r} is not a whole number",
+        f"column {quoted(layout.action)} is not a whole number",
         "divide a continuous dose into levels first",
+    )
+    large = np.array([isinstance(value, int) and abs(value) >= LARGE for value in values], bool)
+    found.note(
+        _rows_with(labels.codes, large),
+        f"column {quoted(layout.action)} is a number beyond 2^63",
+        "label actions with text or shorter numbers",
     )
     code_of: dict[Any, int] = {name: code for code, name in enumerate(names)}
     code_of_value = np.array([code_of.get(value, -1) for value in values], np.int64)
-    unknown = (code_of_value < 0) & ~fractional
-    named = quoted([value for value, outside in zip(values, unknown, strict=True) if outside])
+    unknown = (code_of_value < 0) & ~fractional & ~large
+    others = "that other value" if unknown.sum() == 1 else f"those {unknown.sum()} other values"
     found.note(
         _rows_with(labels.codes, unknown),
-        f"column {layout.action!r} lies outside the declared actions",
-        f"declare {named} too, by actions= or a propensity column, or drop those episodes",
+        f"column {quoted(layout.action)} lies outside the declared actions",
+        f"declare {others} too, by actions= or a propensity column, or drop those episodes",
     )
     return np.append(code_of_value, -1)[labels.codes], names
 

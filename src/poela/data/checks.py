@@ -1,13 +1,14 @@
 """The invariants of `Trajectories`, as a list of problems in words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, first_bad
-from poela.data.layout import quoted
+from poela.core.ragged import episode_sums
+from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
     from poela.data.trajectories import Trajectories
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 ROW_SUM_TOLERANCE = 1e-6
 EPISODES_TO_LEARN = 3  # one to train on, one to choose by, one to test on
 CHUNK_ROWS = 1 << 16
+MANY_ACTIONS = 100  # where there are more, and none was taken twice, they are no actions
 
 
 def problems_of(logs: "Trajectories") -> list[str]:
@@ -65,8 +67,20 @@ def _value_problems(logs: "Trajectories") -> list[str]:
             count, first = first_bad(bad)
             problems.append(f"{count} {what}, first at step {first} of the flat log: {remedy}")
 
-    report(_rows_where(_not_finite, logs.contexts), "contexts hold NaN or infinity", "fill them in or drop them")
+    report(
+        _rows_where(_not_finite, logs.contexts),
+        "contexts hold NaN or infinity",
+        "fill them in, drop them, or scale down what single precision cannot hold",
+    )
     report(~np.isfinite(logs.rewards), "rewards are NaN or infinite", "fill them in or drop those episodes")
+    with np.errstate(over="ignore", invalid="ignore"):
+        endless = ~np.isfinite(episode_sums(np.abs(logs.rewards), logs.offsets))
+    if not problems and endless.any():
+        count, first = first_bad(endless)
+        problems.append(
+            f"the rewards of {counted(count, 'episode')} are too large to be summed, first episode {first}: "
+            "scale them down"
+        )
     report(
         (logs.actions < 0) | (logs.actions >= logs.n_actions),
         f"actions lie outside 0 … {logs.n_actions - 1}",
@@ -110,12 +124,14 @@ def _uneven(rows: NDArray[Any]) -> BoolArray:
     return np.asarray(np.abs(rows.sum(axis=1) - 1) > ROW_SUM_TOLERANCE)
 
 
-def learning_problems(logs: "Trajectories") -> list[str]:
+def learning_problems(logs: "Trajectories", merged: Sequence[str] = ()) -> list[str]:
     """Why nothing can be learned from logs that are sound in themselves; empty when something can.
+
+    `merged` are features whose different numbers are the same in single precision.
 
     >>> from poela.data.trajectories import Trajectories
     >>> learning_problems(Trajectories([[0.0], [1.0], [2.0]], [0, 0, 0], [0, 1, 2], [0, 1, 2, 3]))
-    ['the action is 0 in every row (3): learning needs at least two actions in the log']
+    ['the action is the same in every row (3): learning needs at least two actions in the log']
     """
     problems = []
     if logs.n_episodes < EPISODES_TO_LEARN:
@@ -124,14 +140,24 @@ def learning_problems(logs: "Trajectories") -> list[str]:
     taken = np.flatnonzero(np.bincount(logs.actions))
     if len(taken) == 1:
         problems.append(
-            f"the action is {logs.action_names[taken[0]]!r} in every row ({logs.n_steps}): "
-            "learning needs at least two actions in the log"
+            f"the action is the same in every row ({logs.n_steps}): learning needs at least two actions in the log"
+        )
+    if len(taken) == logs.n_steps > MANY_ACTIONS:
+        problems.append(
+            f"every row ({logs.n_steps}) has an action of its own: name another column as the action, or divide a "
+            "continuous dose into levels first"
         )
     if logs.n_features == 0:
         problems.append("there are no context columns: learning needs at least one")
-    constant = np.flatnonzero(logs.contexts.min(axis=0) == logs.contexts.max(axis=0))
-    if len(constant):
-        names = quoted([logs.feature_names[column] for column in constant])
-        subject = f"column {names} is" if len(constant) == 1 else f"columns {names} are"
+    if merged:
+        subject = f"column {quoted(merged)} has" if len(merged) == 1 else f"columns {quoted(merged)} have"
+        problems.append(
+            f"{subject} numbers, such as whole numbers beyond 2^24, that single precision cannot tell apart: "
+            "leave an id out of the context, subtract an offset, or scale them"
+        )
+    equal = np.flatnonzero(logs.contexts.min(axis=0) == logs.contexts.max(axis=0))
+    constant = [logs.feature_names[column] for column in equal if logs.feature_names[column] not in merged]
+    if constant:
+        subject = f"column {quoted(constant)} is" if len(constant) == 1 else f"columns {quoted(constant)} are"
         problems.append(f"{subject} constant in every row ({logs.n_steps}): leave out what never changes")
     return problems

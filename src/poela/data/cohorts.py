@@ -12,12 +12,14 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.labels import encode
-from poela.data.layout import quoted
+from poela.data.layout import LogLayout
 from poela.data.numbers import note_type, numbers_of
+from poela.data.opening import open_source, readable
 from poela.data.rows import RowProblems
-from poela.data.sources import Source, open_source, readable
+from poela.data.sources import Source
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
+from poela.data.words import bad_log, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +97,7 @@ def read_mimic_sepsis(
     >>> logs, logs.actions, logs.rewards
     (Trajectories(1 episodes, 2 steps, 44 features, 25 actions, no propensities), array([ 0, 24]), array([  0., 100.]))
     """
-    source = open_source(path, labels=())
+    source = open_source(path, LogLayout(), labels=())
     kind = _recognised(source.names, layout)
     if as_published and kind != "MIMIC_outcome":
         raise InputError(
@@ -167,7 +169,7 @@ class _Reader:
         except InputError as error:
             problems += error.problems
         if problems:
-            raise InputError(problems)
+            raise bad_log(problems)
         return result
 
     def numbers(self, name: str) -> FloatArray:

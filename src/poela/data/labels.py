@@ -33,7 +33,6 @@ def encode(column: "pa.ChunkedArray", whole_numbers: bool = False) -> Labels:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    column.validate(full=True)  # broken offsets of text would be followed blindly
     codes, values = _hashed(column)
     occurs = np.bincount(codes + 1, minlength=len(values) + 1)[1:] > 0
     occurs &= values.is_valid().to_numpy(zero_copy_only=False)
@@ -60,9 +59,10 @@ def is_label(kind: "pa.DataType", is_action: bool = False) -> bool:
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-    unfit = [pa.types.is_nested]
+    unfit = [pa.types.is_nested, pa.types.is_interval]
     if is_action:
-        unfit += [pa.types.is_temporal, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary]
+        unfit += [pa.types.is_temporal, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view]
+        unfit += [pa.types.is_fixed_size_binary]
     return not any(is_kind(kind) for is_kind in unfit)
 
 
@@ -84,8 +84,11 @@ def _hashed(column: "pa.ChunkedArray") -> tuple[IntArray, "pa.Array"]:
 
 
 def _plain(kind: "pa.DataType") -> "pa.DataType":
-    """The type to compute with: one kind of text instead of three."""
+    """The type to compute with: one kind of text instead of three, and none that cannot be sorted."""
     import pyarrow as pa
 
-    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return pa.large_string() if any(is_text(kind) for is_text in texts) else kind
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    return pa.float32() if pa.types.is_float16(kind) else kind

@@ -1,20 +1,25 @@
 """Which column of a log plays which part."""
 
+import codecs
 import difflib
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
+from poela.data.header import is_header
+from poela.data.paths import place, regular_file
+from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
     from poela.data.trajectories import ActionName, Trajectories
 
 PREFIX = "propensity_"
+MANY_COLUMNS, LONG_COLUMN = 1000, 100  # beyond these, a search for similar names takes too long
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,7 @@ class LogLayout:
 
     `propensity` is one column (the probability of the logged action), or a column for each action, in the order of
     `actions`, or a mapping from action to column. Columns called propensity_<action> declare their actions.
+    `separator`, `decimal` and `encoding` say how a CSV file is written; other files know it themselves.
 
     >>> LogLayout(episode="stay").resolve(["stay", "step", "age", "action", "reward", "propensity"]).context
     ('age',)
@@ -35,6 +41,9 @@ class LogLayout:
     context: tuple[str, ...] | None = None
     propensity: str | tuple[str, ...] | None = None
     actions: "tuple[ActionName, ...] | None" = None
+    separator: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
         propensity: Any = self.propensity
@@ -51,7 +60,7 @@ class LogLayout:
         }
         for name, value in kept.items():
             object.__setattr__(self, name, value)
-        problems = _type_problems(self)
+        problems = _type_problems(self) + _format_problems(self)
         if problems:
             raise InputError(problems)
 
@@ -59,7 +68,8 @@ class LogLayout:
         """The layout with its context and propensity columns named, found in a table with these columns."""
         propensity = self.propensity
         if propensity is None:
-            every = tuple(name for name in columns if name.startswith(PREFIX) and name not in (self.context or ()))
+            features = set(self.context or ())
+            every = tuple(name for name in columns if name.startswith(PREFIX) and name not in features)
             if every and self.actions is not None:
                 every = tuple(f"{PREFIX}{name}" for name in self.actions)
             propensity = every or ("propensity" if "propensity" in columns else None)
@@ -79,16 +89,28 @@ class LogLayout:
             return None
         return tuple(name.removeprefix(PREFIX) for name in columns)
 
+    def recognises(self, columns: Sequence[str]) -> bool:
+        """Whether these are names of columns, and not the first row of a file without a header."""
+        return is_header(columns, (self.episode, self.step, self.action, self.reward))
+
     def problems(self, columns: Sequence[str]) -> list[str]:
         """What keeps a table with these columns from being read, each as one sentence."""
-        repeated = [f"column {name!r} occurs {n} times: rename it" for name, n in Counter(columns).items() if n > 1]
+        if not self.recognises(columns):
+            return _unrecognised(self, columns)
+        repeated = [
+            f"column {quoted(name)} occurs {n} times: rename it" for name, n in Counter(columns).items() if n > 1
+        ]
         resolved = self.resolve(columns)
-        problems = repeated + _missing(resolved, columns) + _clashes(resolved)
-        unused = set(columns) - set(resolved.propensity_columns()) - set(self.context or ())
+        by_action = self.propensity is None and self.actions is not None
+        problems = repeated + _missing(resolved, columns, by_action=by_action) + _clashes(resolved)
+        there, used = set(columns), resolved.propensity_columns()
+        unused = there - set(used) - set(self.context or ())
         extra = [name for name in columns if name in unused and (name.startswith(PREFIX) or name == "propensity")]
         if self.propensity is None and extra:
+            named = [name for name in used if name in there]
+            beside = f", beside {quoted(named)}" if named else ""
             problems.append(
-                f"{quoted(extra)} could be propensities too, beside {quoted(resolved.propensity_columns())}: "
+                f"{quoted(extra)} could be propensities too{beside}: "
                 "say with propensity= which to use, or declare those actions"
             )
         if self.context is None and "" in columns:
@@ -127,22 +149,17 @@ class LogLayout:
     def from_toml(cls, path: str | PathLike[str]) -> "LogLayout":
         """The layout in a small TOML file, whose keys are the fields of this class."""
         try:
-            document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InputError(f"{path} does not exist: check the path") from None
+            document = tomllib.loads(regular_file(path).read_text(encoding="utf-8"))
+        except PermissionError:
+            raise InputError(f"{place(path)} may not be read: ask for permission") from None
         except (OSError, ValueError) as error:
-            raise InputError(f"{path} cannot be read as TOML: {error}") from None
+            # The rest of the error may quote the file, which may be a log that was named by mistake.
+            found = re.search(r"line \d+, column \d+", str(error))
+            where = f": {found.group()} is not as it should be" if found else ": it is no text in UTF-8"
+            raise InputError(
+                f'{place(path)} cannot be read as TOML{where}; write lines like episode = "stay"'
+            ) from None
         return cls.from_json(document)
-
-
-def quoted(names: Sequence[object]) -> str:
-    """Columns or actions in words.
-
-    >>> quoted(["a", "b"])
-    "'a', 'b'"
-    """
-    shown = ", ".join(repr(name) for name in names[:8])
-    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
 
 
 def _plain(values: Any) -> tuple[Any, ...] | None:
@@ -172,6 +189,21 @@ def _type_problems(layout: LogLayout) -> list[str]:
     return problems
 
 
+def _format_problems(layout: LogLayout) -> list[str]:
+    problems = []
+    separator: Any = layout.separator
+    if not isinstance(separator, str) or not re.fullmatch(r"[ -~\t]", separator) or re.match(r'[\w".+-]', separator):
+        problems.append("separator= must be one character between cells, such as ';' or a tab")
+    if layout.decimal not in (".", ","):
+        problems.append("decimal= must be '.' or ','")
+    try:
+        "episode,1\n".encode(layout.encoding)
+        codecs.getincrementaldecoder(layout.encoding)
+    except (LookupError, TypeError, ValueError):
+        problems.append("encoding= must name an encoding of text, such as 'utf-8', 'latin-1' or 'utf-16'")
+    return problems
+
+
 def _parts(layout: LogLayout) -> list[tuple[str, tuple[str, ...]]]:
     return [
         ("episode", (layout.episode,)),
@@ -183,14 +215,33 @@ def _parts(layout: LogLayout) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-def _missing(layout: LogLayout, columns: Sequence[str]) -> list[str]:
+def _unrecognised(layout: LogLayout, columns: Sequence[str]) -> list[str]:
+    """What is missing where the columns may be data, so that none of them is quoted."""
+    parts = (layout.episode, layout.step, layout.action, layout.reward)
+    if set(columns).isdisjoint(parts):
+        return [
+            f"none of the columns {quoted(parts)} is there: name the columns that play these parts with episode=, "
+            "step=, action= and reward=, or add a header row if there is none"
+        ]
+    return _missing(layout, columns, similar=False)
+
+
+def _missing(layout: LogLayout, columns: Sequence[str], similar: bool = True, by_action: bool = False) -> list[str]:
+    """A sentence for each part whose columns are not there; `by_action`: propensity columns are called by actions."""
+    there = set(columns)
+    candidates = [name for name in columns if len(name) < LONG_COLUMN][:MANY_COLUMNS] if similar else []
     problems = []
     for part, names in _parts(layout):
-        missing = [name for name in names if name not in columns]
-        if missing:
-            near = difflib.get_close_matches(missing[0], columns, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            subject = f"column {missing[0]!r} is" if len(missing) == 1 else f"columns {quoted(missing)} are"
+        missing = [name for name in names if name not in there]
+        if missing and part == "propensity" and by_action:  # the actions may be cells of another log
+            share = f"{len(missing)} of {counted(len(names), 'action')}"
+            problems.append(
+                f"columns propensity_<action> are missing for {share}: add them, or name others with {part}="
+            )
+        elif missing:
+            near = difflib.get_close_matches(missing[0], candidates, n=1)
+            hint = f" (did you mean {quoted(near)}?)" if near else ""
+            subject = f"column {quoted(missing)} is" if len(missing) == 1 else f"columns {quoted(missing)} are"
             problems.append(f"{subject} missing{hint}: add it, or name another with {part}=")
     return problems
 
@@ -202,7 +253,7 @@ def _clashes(layout: LogLayout) -> list[str]:
         for name in names:
             parts.setdefault(name, []).append(part)
     return [
-        f"column {name!r} is named as {' and as '.join(named)}: name it once"
+        f"column {quoted(name)} is named as {' and as '.join(named[:3])}: name it once"
         for name, named in parts.items()
         if len(named) > 1 and named != ["step", "context"]
     ]

@@ -1,5 +1,6 @@
 """Columns of numbers, read batch by batch into flat arrays that are checked on the way."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -8,15 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.core.interruption import safe_point
 from poela.data.checks import ROW_SUM_TOLERANCE
-from poela.data.layout import LogLayout, quoted
+from poela.data.layout import LogLayout
 from poela.data.rows import RowProblems
 from poela.data.sources import Source
+from poela.data.words import kind_in_words, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+NUMBER = r"^\s*[+-]?([0-9]+{0}?[0-9]*|{0}[0-9]+)([eE][+-]?[0-9]+)?\s*$"  # {0}: what stands before decimals
+LARGEST_REWARD = 1e100  # estimates sum squares and cubes of rewards, which must stay finite
+MERGED_SHARE = 0.01  # so many of a feature's different numbers may become the same in single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +33,7 @@ class Numbers:
     propensities: FloatArray | None
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite, or not in single precision, is noted
 def read_numbers(
     source: Source, layout: LogLayout, codes: IntArray | None, positions: IntArray | None, found: RowProblems
 ) -> Numbers:
@@ -44,11 +50,16 @@ def read_numbers(
     rewards = np.zeros((source.n_rows, len(reward)))
     propensities = np.empty((source.n_rows, len(propensity)))
     start = 0
-    for batch in source.batches(list(dict.fromkeys([*context, *reward, *propensity]))):
+    columns = list(dict.fromkeys([*context, *reward, *propensity]))
+    for batch in source.batches(columns) if columns else ():
+        safe_point()
         rows = slice(start, start + len(batch))
         target = rows if positions is None else positions[rows]
         contexts[target] = _block(batch, context, np.float32, start, found)
-        rewards[target] = _block(batch, reward, np.float64, start, found)
+        rewards[target] = paid = _block(batch, reward, np.float64, start, found)
+        large = ((np.abs(paid) > LARGEST_REWARD) & np.isfinite(paid)).any(axis=1)
+        what = f"column {quoted(layout.reward)} is beyond {LARGEST_REWARD:g}"
+        found.note(large, what, "scale it down, since squares of rewards are summed", start)
         probabilities = _block(batch, propensity, np.float64, start, found)
         if complete and codes is not None:
             _check_propensities(probabilities, codes[rows], layout, start, found)
@@ -66,15 +77,20 @@ def _block(
 ) -> NDArray[Any]:
     """Some columns of a batch as a matrix, after noting what is not finite."""
     block = np.empty((len(batch), len(names)), dtype)
-    with np.errstate(over="ignore"):  # a number beyond single precision turns infinite, and is noted
-        for column, name in enumerate(names):
-            block[:, column] = numbers_of(batch.column(name))
+    for column, name in enumerate(names):
+        block[:, column] = numbers_of(batch.column(name))
     finite = np.isfinite(block)
-    if not finite.all():
-        precision = " in single precision" if dtype is np.float32 else ""
-        for column, name in enumerate(names):
-            what = f"column {name!r} is null, NaN or infinite{precision}"
-            found.note(~finite[:, column], what, "fill it in, or drop those episodes", start)
+    if finite.all():
+        return block
+    for column, name in enumerate(names):
+        large = ~finite[:, column] & np.isfinite(np.asarray(numbers_of(batch.column(name)), np.float64))
+        found.note(
+            ~finite[:, column] & ~large,
+            f"column {quoted(name)} is null, NaN or infinite",
+            "fill it in, or drop those episodes",
+            start,
+        )
+        found.note(large, f"column {quoted(name)} is too large for single precision (3.4e38)", "scale it down", start)
     return block
 
 
@@ -90,7 +106,7 @@ def _check_propensities(
         interval = "(0, 1]" if single else "[0, 1]"
         found.note(
             outside & np.isfinite(probabilities[:, column]),
-            f"column {name!r} lies outside {interval}",
+            f"column {quoted(name)} lies outside {interval}",
             "correct it, or leave propensities out and estimate them",
             start,
         )
@@ -104,8 +120,7 @@ def _check_propensities(
         "correct them, or leave propensities out and estimate them",
         start,
     )
-    with np.errstate(invalid="ignore"):  # infinities of both signs, noted before
-        uneven = np.abs(probabilities.sum(axis=1) - 1) > ROW_SUM_TOLERANCE
+    uneven = np.abs(probabilities.sum(axis=1) - 1) > ROW_SUM_TOLERANCE
     found.note(
         uneven & np.isfinite(probabilities).all(axis=1),
         f"columns {quoted(columns)} do not sum to 1",
@@ -126,8 +141,20 @@ def numbers_of(column: Any) -> NDArray[Any]:
     return np.asarray(column.to_numpy(**({} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False})))
 
 
-def note_type(column: "pa.ChunkedArray", name: str, wanted: str, remedy: str, found: RowProblems) -> bool:
-    """Note a column that does not hold numbers, and say whether it is so."""
+def merges_in_single(values: NDArray[Any]) -> bool:
+    """Whether single precision, in which contexts are held, makes many different numbers the same.
+
+    >>> merges_in_single(np.array([16_777_216, 16_777_217])), merges_in_single(np.array([1.7e9, 1.8e9]))
+    (True, False)
+    """
+    different = len(np.unique(values))
+    return different - len(np.unique(values.astype(np.float32))) > MERGED_SHARE * different
+
+
+def note_type(
+    column: "pa.ChunkedArray", name: str, wanted: str, remedy: str, found: RowProblems, decimal: str = ""
+) -> bool:
+    """Note a column that does not hold numbers, and say whether it is so; `decimal` is that of a CSV file."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -136,14 +163,18 @@ def note_type(column: "pa.ChunkedArray", name: str, wanted: str, remedy: str, fo
     if any(is_kind(kind) for is_kind in numeric):
         return False
     bad = np.ones(len(column), bool)
-    what = f"column {name!r} is {kind}, not {wanted},"
+    what = f"column {quoted(name)} is {kind_in_words(kind)}, not {wanted},"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         text = column.cast(pa.large_string())
-        found.note(text.is_null().to_numpy(), f"column {name!r} is null", "fill it in, or drop those episodes")
+        found.note(text.is_null().to_numpy(), f"column {quoted(name)} is null", "fill it in, or drop those episodes")
         # A single slip of the pen makes a whole CSV column text: point to it.
-        odd = pc.invert(pc.match_substring_regex(text, NUMBER)).fill_null(False).to_numpy()
+        is_number = pc.match_substring_regex(text, NUMBER.format(re.escape(decimal or "."))).fill_null(True)
+        odd = pc.invert(is_number).to_numpy()
         bad = odd if odd.any() else bad
-        what = f"column {name!r} is text, not {wanted},"
+        other = "," if decimal == "." else "."
+        if decimal and odd.any() and pc.all(pc.match_substring_regex(text, NUMBER.format(re.escape(other)))).as_py():
+            remedy = f"its decimals follow a {other!r}, so say decimal={other!r} (--decimal {other})"
+        what = f"column {quoted(name)} is text, not {wanted},"
     found.note(bad, what, remedy)
     return True
 
@@ -152,10 +183,11 @@ def _usable(source: Source, names: Iterable[str], remedy: str, found: RowProblem
     import pyarrow as pa
 
     usable = []
+    there = set(source.names)
     for name in names:
-        if name in source.names:
+        if name in there:
             kind = source.schema.field(name).type
             plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-            if plain or not note_type(source.read(name), name, "a number", remedy, found):
+            if plain or not note_type(source.read(name), name, "a number", remedy, found, source.decimal):
                 usable.append(name)
     return usable

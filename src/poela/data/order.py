@@ -11,6 +11,7 @@ from poela.data.labels import Labels
 from poela.data.layout import LogLayout
 from poela.data.numbers import note_type, numbers_of
 from poela.data.rows import RowProblems
+from poela.data.words import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,24 +57,28 @@ def _note_repeats(codes: IntArray, steps: NDArray[Any], rows: IntArray, layout: 
     same = (codes[1:] == codes[:-1]) & (steps[1:] == steps[:-1]) & (codes[1:] >= 0)
     repeats = np.zeros(len(rows), bool)
     repeats[rows[1:][same]] = True
-    what = f"columns {layout.episode!r} and {layout.step!r} repeat an earlier pair"
+    what = f"columns {quoted(layout.episode)} and {quoted(layout.step)} repeat an earlier pair"
     found.note(repeats, what, "keep one row for each decision")
 
 
-def sortable_steps(column: "pa.ChunkedArray", name: str, found: RowProblems) -> NDArray[Any] | None:
-    """Steps as numbers that sort alike; times are fine, but text is not: '10' would come before '9'."""
+def sortable_steps(column: "pa.ChunkedArray", name: str, found: RowProblems, decimal: str = "") -> NDArray[Any] | None:
+    """Steps as numbers that sort alike, none if some are missing.
+
+    Times are fine, but text is not: '10' would come before '9'.
+    """
     import pyarrow as pa
 
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    elif note_type(column, name, "a number or time", "number the decisions of each episode", found):
+    elif note_type(column, name, "a number or time", "number the decisions of each episode", found, decimal):
         return None
     if pa.types.is_integer(column.type):
         missing = column.is_null().to_numpy()
-        steps: NDArray[Any] = column.fill_null(0).to_numpy()
+        steps: NDArray[Any] = numbers_of(column)
     else:
         steps = numbers_of(column)
         missing = ~np.isfinite(steps)
-        steps = np.where(missing, 0.0, steps)
-    found.note(missing, f"column {name!r} is null, NaN or infinite", "number the decisions of each episode")
-    return steps
+    found.note(missing, f"column {quoted(name)} is null, NaN or infinite", "number the decisions of each episode")
+    return None if missing.any() else steps

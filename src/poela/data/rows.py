@@ -1,6 +1,7 @@
 """Problems that are met row by row, each told once: where, how often, and where first."""
 
 from poela.core.arrays import BoolArray, first_bad
+from poela.data.words import counted
 
 
 class RowProblems:
@@ -29,12 +30,3 @@ class RowProblems:
             f"{what} in {counted(count, 'row')}, first row {first}: {remedy}"
             for (what, remedy), (count, first) in self._found.items()
         ]
-
-
-def counted(count: int, noun: str) -> str:
-    """A count in words.
-
-    >>> counted(1, "row"), counted(2, "row")
-    ('1 row', '2 rows')
-    """
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -11,15 +11,19 @@ from poela.core.errors import InputError
 from poela.data.actions import metadata_of, name_actions
 from poela.data.checks import learning_problems
 from poela.data.labels import Labels, encode, is_label
-from poela.data.layout import PREFIX, LogLayout, quoted
-from poela.data.numbers import read_numbers
+from poela.data.layout import PREFIX, LogLayout
+from poela.data.numbers import merges_in_single, numbers_of, read_numbers
+from poela.data.opening import open_source, readable
 from poela.data.order import order_of, sortable_steps
 from poela.data.rows import RowProblems
-from poela.data.sources import Source, open_source, readable
+from poela.data.sources import Source
 from poela.data.trajectories import ActionName, Trajectories
+from poela.data.words import bad_log, kind_in_words, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+WHOLE_IN_SINGLE = 2**24  # up to here, single precision tells whole numbers apart
 
 
 def read_logs(
@@ -32,6 +36,9 @@ def read_logs(
     context: Sequence[str] | str | None = None,
     propensity: str | Sequence[str] | Mapping[ActionName, str] | None = None,
     actions: Sequence[ActionName] | None = None,
+    separator: str = ",",
+    decimal: str = ".",
+    encoding: str = "utf-8",
     layout: LogLayout | None = None,
     for_learning: bool = False,
 ) -> Trajectories:
@@ -41,7 +48,8 @@ def read_logs(
     Episodes come in the order of their ids, decisions in the order of steps. Without `context`, every column that has
     no other part is a feature. Without `propensity`, a column `propensity` (of the logged action) or columns
     `propensity_<action>` (of every action) are found. The actions are the declared ones or, where none are declared
-    by `actions` or by propensity columns, the sorted values that occur.
+    by `actions` or by propensity columns, the sorted values that occur. `separator`, `decimal` and `encoding` are those
+    of a CSV file.
 
     Everything that is wrong is told at once in an `InputError`; rows count from 1, the header of a CSV file apart.
 
@@ -50,25 +58,33 @@ def read_logs(
     ...                     "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))
     Trajectories(2 episodes, 3 steps, 1 features, 2 actions, no propensities)
     """
-    import pyarrow as pa
-
     settings: dict[str, Any] = {"context": context, "propensity": propensity, "actions": actions}
+    settings |= {"separator": separator, "decimal": decimal, "encoding": encoding}
     named = LogLayout(episode, step, action, reward, **settings)
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
     layout = layout or named
-    opened = open_source(source, labels=(layout.episode, layout.action), step=layout.step)
     with readable(source):
-        try:
-            logs = _read(opened, layout)
-        except pa.ArrowException:
-            if opened.reopened is None:
-                raise
-            logs = _read(opened.reopened(), layout)
-    problems = learning_problems(logs) if for_learning else []
+        opened, logs = _opened_and_read(source, layout)
+        problems = learning_problems(logs, _merged_features(opened, logs)) if for_learning else []
     if problems:
-        raise InputError(problems)
+        raise bad_log(problems)
     return logs
+
+
+def _opened_and_read(source: Any, layout: LogLayout) -> tuple[Source, Trajectories]:
+    import pyarrow as pa
+
+    opened = open_source(source, layout, labels=(layout.episode, layout.action), step=layout.step)
+    again = opened.reopened
+    try:
+        return opened, _read(opened, layout)
+    except pa.ArrowException:
+        if again is None:
+            raise
+    # Not in the handler, where the first error, which quotes a cell, would be shown beside a second one.
+    opened = again()
+    return opened, _read(opened, layout)
 
 
 def _read(source: Source, layout: LogLayout) -> Trajectories:
@@ -76,19 +92,21 @@ def _read(source: Source, layout: LogLayout) -> Trajectories:
     problems = layout.problems(source.names)
     if source.n_rows == 0:
         problems.append("there are no rows: the log needs one for each decision")
-    if source.n_rows == 0 or len(set(source.names)) < len(source.names):
-        raise InputError(problems)
+    if source.n_rows == 0 or len(set(source.names)) < len(source.names) or not layout.recognises(source.names):
+        raise bad_log(problems)
     layout = layout.resolve(source.names)
     found = RowProblems()
     episodes = _labels(source, layout.episode, found)
-    steps = sortable_steps(source.read(layout.step), layout.step, found) if layout.step in source.names else None
+    steps = None
+    if layout.step in source.names:
+        steps = sortable_steps(source.read(layout.step), layout.step, found, source.decimal)
     order = None if episodes is None or steps is None else order_of(episodes, steps, layout, found)
     taken = _labels(source, layout.action, found, is_action=True)
     codes, names = (None, ()) if taken is None else name_actions(taken, source, layout, found)
     numbers = read_numbers(source, layout, codes, None if order is None else order.positions, found)
     problems += found.sentences() + _naming_problems(layout, names)
     if problems or episodes is None or order is None or codes is None:
-        raise InputError(problems)
+        raise bad_log(problems)
     return Trajectories(
         contexts=freeze(numbers.contexts),
         actions=freeze(order.place(codes)),
@@ -107,11 +125,24 @@ def _labels(source: Source, name: str, found: RowProblems, is_action: bool = Fal
     column = source.read(name)
     remedy = "label actions with text, whole numbers or booleans" if is_action else "give ids as text or numbers"
     if not is_label(column.type, is_action):
-        found.note(np.ones(len(column), bool), f"column {name!r} is {column.type}", remedy)
+        found.note(np.ones(len(column), bool), f"column {quoted(name)} is {kind_in_words(column.type)}", remedy)
         return None
     labels = encode(column, whole_numbers=source.is_text and not is_action)
-    found.note(labels.codes < 0, f"column {name!r} is null or NaN", "fill it in, or drop those episodes")
+    found.note(labels.codes < 0, f"column {quoted(name)} is null or NaN", "fill it in, or drop those episodes")
     return labels
+
+
+def _merged_features(source: Source, logs: Trajectories) -> list[str]:
+    """Features whose different numbers are the same in the single precision of contexts."""
+    low, high = logs.contexts.min(axis=0), logs.contexts.max(axis=0)
+    doubtful = np.flatnonzero((low == high) | (np.maximum(-low, high) >= WHOLE_IN_SINGLE))
+    names = [logs.feature_names[column] for column in doubtful]
+    batches = list(source.batches(names)) if names else []
+    return [
+        name
+        for name in names
+        if merges_in_single(np.concatenate([numbers_of(batch.column(name)) for batch in batches]))
+    ]
 
 
 def _naming_problems(layout: LogLayout, names: Sequence[ActionName]) -> list[str]:

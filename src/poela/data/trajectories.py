@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poela.core.arrays import Float32Array, FloatArray, IntArray, freeze, readonly
+from poela.core.arrays import Float32Array, FloatArray, IntArray, T, freeze, readonly
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
 from poela.data.checks import problems_of
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ActionName = str | int
+MOST_ACTIONS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +56,18 @@ class Trajectories:
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        keep("contexts", readonly(contexts, np.float32))
-        keep("actions", readonly(_whole(actions), np.int64))
-        keep("rewards", readonly(rewards, np.float64))
-        keep("offsets", readonly(offsets, np.int64))
-        keep("propensities", None if propensities is None else readonly(propensities, np.float64))
+        keep("contexts", _numbers("contexts", contexts, np.float32))
+        keep("actions", _numbers("actions", _whole(actions), np.int64))
+        keep("rewards", _numbers("rewards", rewards, np.float64))
+        keep("offsets", _numbers("offsets", offsets, np.int64))
+        keep("propensities", None if propensities is None else _numbers("propensities", propensities, np.float64))
         names = _plain(() if action_names is None else action_names)
         seen = int(self.actions.max(initial=-1)) + 1
         keep("n_actions", int(n_actions or len(names) or self._width_of_propensities() or seen))
+        if self.n_actions > MOST_ACTIONS:
+            raise InputError(
+                f"there are {self.n_actions} actions: at most {MOST_ACTIONS}, numbered from 0, can be read"
+            )
         keep("action_names", names or tuple(range(self.n_actions)))
         width = self.contexts.shape[1] if self.contexts.ndim == 2 else 0
         features = () if feature_names is None else tuple(str(name) for name in feature_names)
@@ -172,7 +177,7 @@ class Trajectories:
 
     def with_propensities(self, propensities: ArrayLike | None) -> "Trajectories":
         """The same logs with other propensities."""
-        return replace(self, propensities=None if propensities is None else readonly(propensities, np.float64))
+        return replace(self, propensities=propensities)  # type: ignore[arg-type]
 
     def with_history(self, steps: int, initial: bool = False) -> "Trajectories":
         """The logs with lagged contexts and actions, and the number of steps so far, as further features."""
@@ -187,10 +192,23 @@ class Trajectories:
         return table_of(self)
 
 
+def _numbers(name: str, values: ArrayLike, dtype: type[T]) -> NDArray[T]:
+    """The values as a read-only array; what is no array of numbers is refused without being quoted."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large turns infinite, and is told
+            return readonly(values, dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be numbers, in rows of one length: these are not") from None
+
+
 def _whole(values: ArrayLike) -> NDArray[Any]:
     """Whole numbers as they are; a fraction is an error, not rounded."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "iub" and not np.all(np.mod(array.astype(np.float64), 1) == 0):
+    try:
+        array = np.asarray(values)
+        numbers = array if array.dtype.kind in "iub" else array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.array(np.nan)  # text, or rows of several lengths
+    if numbers.dtype.kind == "f" and not ((np.abs(numbers) < 2**53) & (numbers == np.rint(numbers))).all():
         raise InputError("actions and episodes are counted in whole numbers: these are not")
     return array
 

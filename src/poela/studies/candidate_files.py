@@ -18,15 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError
+from poela.data.paths import regular_file
 from poela.studies.candidates import Candidate, grid
 
 
 def candidates_in(path: Path) -> list[Candidate]:
     """The candidates that a file describes."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist: check the path") from None
+        document = tomllib.loads(regular_file(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read as TOML: {error}") from None
     return grids_in(document, str(path))

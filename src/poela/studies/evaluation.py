@@ -1,6 +1,6 @@
 """A study's policy on other logs: read as the study's own were, annotated by its model, and recorded as a look."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from os import PathLike
 from typing import Any
 
@@ -36,7 +36,9 @@ def evaluate_study(
 
 
 def _layout(study: Study, given: LogLayout | None) -> LogLayout:
-    own = study.record.data.layout
+    own, usual = study.record.data.layout, LogLayout()
     if given is None:
         return own
-    return replace(given, context=given.context or own.context, actions=given.actions or own.actions)
+    # What is said now takes the place of what was said when the study was made; the rest stays.
+    said = {item.name: getattr(given, item.name) for item in fields(given)}
+    return replace(own, **{name: value for name, value in said.items() if value != getattr(usual, name)})

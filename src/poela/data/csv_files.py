@@ -1,0 +1,90 @@
+"""CSV files: read in small batches where the cells are what they are supposed to be, and whole where they are not."""
+
+import codecs
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from poela.core.errors import InputError
+from poela.data.csv_problems import damage, misunderstanding
+from poela.data.layout import LogLayout
+from poela.data.paths import place
+from poela.data.sources import Source, expected, from_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def open_csv(path: Path, layout: LogLayout, labels: Sequence[str], step: str | None) -> Source:
+    """Open a file; `labels` columns stay text, and if `step` is given, all others but that are supposed numbers."""
+    import pyarrow as pa
+
+    if path.stat().st_size == 0:
+        raise InputError(f"{place(path)} is empty: it needs a header and a row for each decision")
+    problem = misunderstanding(path, layout)
+    if problem:
+        raise InputError(f"{place(path)} {problem}")
+    text = pa.dictionary(pa.int32(), pa.large_string())
+    file = _CsvFile(path, layout, dict.fromkeys(labels, text))
+    if step is not None:
+        try:
+            return file.streamed(step)
+        except (pa.ArrowException, UnicodeError):
+            pass  # what is wrong shows when all of the file is looked at
+    return file.inferred()
+
+
+@dataclass(frozen=True)
+class _CsvFile:
+    path: Path
+    layout: LogLayout
+    as_text: "Mapping[str, pa.DataType]"
+
+    def options(self, **convert: Any) -> dict[str, Any]:
+        """How the file is written, as Arrow's readers want it said."""
+        from pyarrow import csv
+
+        plain = codecs.lookup(self.layout.encoding).name == "utf-8"
+        return {
+            "read_options": csv.ReadOptions(encoding="utf8" if plain else self.layout.encoding),
+            "parse_options": csv.ParseOptions(delimiter=self.layout.separator),
+            "convert_options": csv.ConvertOptions(
+                decimal_point=self.layout.decimal, strings_can_be_null=True, **convert
+            ),
+        }
+
+    def streamed(self, step: str) -> Source:
+        """Only labels and steps are held; the rest, supposed to be numbers, is parsed again in small batches."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        def stream(columns: Sequence[str], types: "Mapping[str, pa.DataType]") -> "pa.RecordBatchReader":
+            return csv.open_csv(self.path, **self.options(include_columns=columns, column_types=types))
+
+        def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
+            return expected(keys.num_rows, stream(columns, dict.fromkeys(columns, pa.float64())))
+
+        with csv.open_csv(self.path, **self.options()) as file:
+            names = file.schema.names
+        keys = stream([*self.as_text, step], self.as_text).read_all()
+        kept = set(keys.column_names)
+        fields = [keys.schema.field(name) if name in kept else pa.field(name, pa.float64()) for name in names]
+        return Source(
+            pa.schema(fields), keys.num_rows, keys.column, batches, self.layout.decimal, reopened=self.inferred
+        )
+
+    def inferred(self) -> Source:
+        """The whole table, each column of the type that all its cells fit."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        try:
+            table = csv.read_csv(self.path, **self.options(column_types=self.as_text))
+            # Arrow leaves bytes that are no text as they are, and fails at names that are none.
+            if any(pa.types.is_binary(kind) for _, kind in zip(table.column_names, table.schema.types, strict=True)):
+                raise UnicodeError
+        except (pa.ArrowInvalid, UnicodeError):
+            what = damage(self.path, self.layout)
+            raise InputError(f"{place(self.path)} cannot be read as CSV: {what}") from None
+        return from_table(table, self.layout.decimal)

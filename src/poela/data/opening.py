@@ -1,0 +1,144 @@
+"""Where a log may come from: files, Arrow tables and streams, data frames; all become a `Source`."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from poela.core.errors import InputError
+from poela.data.csv_files import open_csv
+from poela.data.layout import LogLayout
+from poela.data.paths import place, regular_file
+from poela.data.rows import RowProblems
+from poela.data.sources import BATCH_ROWS, Source, expected, from_table
+from poela.data.words import bad_log, quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FILE_KINDS = {
+    ".parquet": "Parquet",
+    ".pq": "Parquet",
+    ".csv": "CSV",
+    ".arrow": "Arrow",
+    ".ipc": "Arrow",
+    ".feather": "Arrow",
+}
+
+
+def open_source(source: Any, layout: LogLayout, labels: Sequence[str], step: str | None = None) -> Source:
+    """Open a file, a table, a stream or a data frame.
+
+    A CSV file's `labels` columns stay text; if `step` is given, all columns but that one are supposed to be numbers.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return from_table(_table_of_object(source, layout))
+    path = regular_file(source)
+    kind = _kind_of(path)
+    with readable(source):
+        if kind == "Parquet":
+            return _parquet(path)
+        return open_csv(path, layout, labels, step) if kind == "CSV" else from_table(_arrow_file(path))
+
+
+@contextmanager
+def readable(source: Any) -> Iterator[None]:
+    """Turn what the readers throw at a damaged file into one sentence that quotes nothing of its content."""
+    import pyarrow as pa
+
+    name = place(source) if isinstance(source, str | os.PathLike) else f"the {type(source).__name__}"
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{name} does not exist: check the path") from None
+    except PermissionError:
+        raise InputError(f"{name} may not be read: ask for permission") from None
+    except pa.ArrowNotImplementedError:
+        raise InputError(
+            f"{name} holds columns of a type that cannot be used: give numbers, text, booleans or times"
+        ) from None
+    except (pa.ArrowException, OSError, UnicodeError):
+        raise InputError(
+            f"{name} cannot be read: it is damaged, truncated or not what its name says; write it again"
+        ) from None
+
+
+def _kind_of(path: Path) -> str:
+    suffix = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
+    if suffix.lower() not in FILE_KINDS:
+        shown = place(suffix) if suffix else "no suffix"
+        raise InputError(
+            f"{place(path)} is of an unknown kind ({shown}): give a .parquet, .csv, .arrow or .feather file"
+        )
+    return FILE_KINDS[suffix.lower()]
+
+
+def _parquet(path: Path) -> Source:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # A small read buffer keeps the memory flat, however large the file's row groups are.
+    file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
+    rows = file.metadata.num_rows
+
+    def read(name: str) -> "pa.ChunkedArray":
+        # Parquet picks 'a.b' along with 'a', so the column is looked up by its name.
+        column = file.read([name])[name]
+        if len(column) != rows:
+            raise pa.ArrowInvalid("more or fewer rows than the file says")
+        return column
+
+    def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
+        return expected(rows, file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)))
+
+    return Source(file.schema_arrow, rows, read, batches)
+
+
+def _arrow_file(path: Path) -> "pa.Table":
+    """The whole file, copied: one that is mapped kills the process if somebody else cuts it off meanwhile."""
+    import pyarrow as pa
+
+    with pa.OSFile(str(path)) as file:
+        try:
+            table = pa.ipc.open_file(file).read_all()
+        except pa.ArrowInvalid:  # not the file format: perhaps the stream format
+            file.seek(0)
+            table = pa.ipc.open_stream(file).read_all()
+    table.validate(full=True)  # broken offsets of text would be followed blindly
+    return table
+
+
+def _table_of_object(source: Any, layout: LogLayout) -> "pa.Table":
+    import pyarrow as pa
+
+    name = type(source).__name__
+    try:
+        table = pa.table(source)
+        table.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        problems = _mixed_columns(source, layout) if hasattr(source, "iloc") else []
+        raise bad_log(problems or [f"the {name} cannot be turned into a table"]) from None
+    except Exception:  # whatever a stranger's frame or stream throws, it may quote cells
+        raise InputError(f"cannot read logs from a {name}: give a path, an Arrow table or a data frame") from None
+    return table
+
+
+def _mixed_columns(frame: Any, layout: LogLayout) -> list[str]:
+    """Which columns of a pandas frame hold values of several types, which no table can."""
+    import pyarrow as pa
+
+    names = [str(name) for name in frame.columns]
+    if not layout.recognises(names):
+        return layout.problems(names)
+    found = RowProblems()
+    for position, name in enumerate(names):
+        column = frame.iloc[:, position]
+        try:
+            pa.array(column, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            types = column.map(type).to_numpy()
+            valid = column.notna().to_numpy()
+            odd = valid & (types != column[valid].map(type).mode().iloc[0])
+            found.note(odd, f"column {quoted(name)} is of another type than elsewhere", "give the column one type")
+    return found.sentences()

@@ -1,0 +1,10 @@
+"""A few seconds of mutated log files; `fuzz_logs.py` runs for as long as one likes."""
+
+from pathlib import Path
+
+from tests.robustness.fuzz_logs import fuzz
+
+
+def test_mutated_logs_are_read_or_refused_in_a_sentence(tmp_path: Path) -> None:
+    counts = fuzz(seconds=3, seed=0, folder=tmp_path)
+    assert min(counts["read"], counts["refused"]) > 10
