@@ -17,6 +17,7 @@ import torch
 
 from poela.cli import main
 from poela.core import progress
+from poela.core.interruption import orderly
 from poela.studies import learning  # noqa: F401  so that no attempt spends its time on imports
 
 RESUMED = 5  # every so many attempts are resumed to their end
@@ -37,8 +38,9 @@ def attempt(arguments: list[str], after: float | None, sent: signal.Signals) -> 
             progress.PATIENCE_SECONDS = 0.0
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(errors.fileno(), 2)
-            os.write(begin, b"x")
-            os._exit(main(arguments))
+            with orderly():  # what Python itself does with a signal, before `main` and after it, is not the question
+                os.write(begin, b"x")
+                os._exit(main(arguments))
         os.read(ready, 1)
         os.close(ready)
         os.close(begin)
