@@ -1,6 +1,6 @@
 """Bootstrap intervals over episodes (or clusters of them); the normaliser is recomputed on every resample."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -159,38 +159,46 @@ def _standard_errors(counts: FloatArray, columns: FloatArray, sums: FloatArray) 
         return np.asarray(np.sqrt(np.einsum("bn,nb->b", counts, influence**2)))
 
 
-def percentile(sample: Sample) -> Interval:
+def percentile(sample: Sample, levels: Sequence[float]) -> list[Interval]:
     """The plain bootstrap quantiles.
 
-    >>> percentile(Sample(Contributions.mean(np.array([1.0, 1.0, 1.0])), 0.9))
-    Interval(low=1.0, high=1.0, method='percentile', undefined_resamples=0)
+    >>> percentile(Sample(Contributions.mean(np.array([1.0, 1.0, 1.0]))), [0.9])
+    [Interval(low=1.0, high=1.0, method='percentile', undefined_resamples=0)]
     """
     resampled = resample(sample.contributions, sample.resamples, sample.seed)
-    return Interval(*percentile_ends(resampled, sample.level), "percentile", resampled.undefined)
+    return [Interval(*percentile_ends(resampled, level), "percentile", resampled.undefined) for level in levels]
 
 
-def bca(sample: Sample) -> Interval:
+def bca(sample: Sample, levels: Sequence[float]) -> list[Interval]:
     """Bias-corrected and accelerated bootstrap (Efron 1987), with a closed-form jackknife: linear in episodes.
 
     >>> returns = np.arange(40.0) ** 2
-    >>> interval = bca(Sample(Contributions.mean(returns), 0.9, resamples=2000))
+    >>> [interval] = bca(Sample(Contributions.mean(returns), resamples=2000), [0.9])
     >>> bool(interval.low < returns.mean() < interval.high)
     True
     """
     resampled = resample(sample.contributions, sample.resamples, sample.seed)
-    ends = bca_ends(resampled, sample.value, sample.contributions.leave_one_out, sample.level)
-    return Interval(*ends, "bca", resampled.undefined)
+    left_out = sample.contributions.leave_one_out
+    ends = [bca_ends(resampled, sample.value, left_out, level) for level in levels]
+    return [Interval(low, high, "bca", resampled.undefined) for low, high in ends]
 
 
-def studentised(sample: Sample) -> Interval:
+def studentised(sample: Sample, levels: Sequence[float]) -> list[Interval]:
     """Bootstrap of the estimate's error in standard errors, each resample with its own (bootstrap-t; Efron 1982).
 
-    >>> studentised(Sample(Contributions.mean(np.array([3.0, 3.0, 3.0])), resamples=50)).width
+    >>> studentised(Sample(Contributions.mean(np.array([3.0, 3.0, 3.0])), resamples=50), [0.95])[0].width
     0.0
     """
     resampled = resample(sample.contributions, sample.resamples, sample.seed, standard_errors=True)
-    ends = studentised_ends(resampled, sample.contributions, sample.level)
-    return Interval(*ends, "studentised", resampled.undefined)
+    ends = [studentised_ends(resampled, sample.contributions, level) for level in levels]
+    return [Interval(low, high, "studentised", resampled.undefined) for low, high in ends]
+
+
+def refit(sample: Sample, levels: Sequence[float]) -> list[Interval]:
+    """Bootstrap quantiles of an estimate whose propensities are fitted on each resample, then used on that resample."""
+    assert sample.refitted is not None
+    resampled = sample.refitted(sample.resamples, sample.seed)
+    return [Interval(*percentile_ends(resampled, level), "refit", resampled.undefined) for level in levels]
 
 
 def percentile_ends(resampled: Resampled, level: float) -> tuple[float, float]:

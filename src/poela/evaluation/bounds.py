@@ -1,13 +1,18 @@
-"""What an interval is, and what it is made of."""
+"""What an interval is, what it is made of, and what is known of returns beforehand."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.core.typed import refuse_problems
 from poela.evaluation.contributions import Contributions
+
+if TYPE_CHECKING:
+    from poela.evaluation.bootstrap import Resampled
 
 DEFAULT_RESAMPLES = 10_000
 
@@ -41,44 +46,56 @@ class Bounds:
 
     lowest_return: float
     highest_return: float
-    largest_weight: float
+    largest_weight: float | None = None  # None: not known
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
+        if not self.lowest_return <= self.highest_return:
+            raise InputError(f"returns from {self.lowest_return} to {self.highest_return}: the lowest comes first")
 
     @property
     def return_range(self) -> float:
         """Highest minus lowest return."""
         return self.highest_return - self.lowest_return
 
+    @classmethod
+    def of(cls, returns: FloatArray) -> "Bounds | None":
+        """The range of yes/no outcomes, which the returns themselves show; None where they may be anything.
 
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """Contributions of episodes recombined from logged steps, which show the tail of the weights; logged returns."""
-
-    contributions: Contributions
-    logged_returns: FloatArray
+        >>> Bounds.of(np.array([0.0, 100.0, 0.0])), Bounds.of(np.zeros(3)), Bounds.of(np.array([0.0, 1.0, 2.0]))
+        (Bounds(lowest_return=0.0, highest_return=100.0, largest_weight=None), Bounds(lowest_return=0.0, ...), None)
+        """
+        lowest, highest = float(returns.min()), float(returns.max())
+        if not np.logical_or(returns == lowest, returns == highest).all():
+            return None
+        if lowest < highest:
+            return cls(lowest, highest)
+        # Nothing but noes, or nothing but yeses: the other may come yet.
+        return cls(0.0, 1.0) if lowest in (0.0, 1.0) else None
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What an interval is made of: the contributions of independent units, the level, and what else a method may need.
+    """What intervals are made of: the contributions of independent units, and what else a method may need.
 
-    `pool` holds what episodes recombined from logged steps would contribute (see `poela.evaluation.recombination`).
+    `returns` are those of the logged episodes. `pool` holds what episodes recombined from logged steps would contribute
+    (see `poela.evaluation.recombination`); `refitted` draws resamples with a behavior model fitted on each.
 
-    >>> Sample(Contributions.mean(np.array([1.0, 2.0])), level=1.5)
+    >>> Sample(Contributions.mean(np.array([1.0])))
     Traceback (most recent call last):
-    poela.core.errors.InputError: level 1.5 must lie between 0 and 1, for example 0.95
+    poela.core.errors.InputError: an interval needs at least 2 independent episodes; here are 1
     """
 
     contributions: Contributions
-    level: float = 0.95
     seed: int = 0
     resamples: int = DEFAULT_RESAMPLES
+    returns: FloatArray | None = None
     bounds: Bounds | None = None
-    pool: Pool | None = None
+    pool: Contributions | None = None
+    refitted: "Callable[[int, int], Resampled] | None" = None
 
     def __post_init__(self) -> None:
         problems = []
-        if not 0 < self.level < 1:
-            problems.append(f"level {self.level} must lie between 0 and 1, for example 0.95")
         if self.contributions.n_episodes < 2:
             problems.append(
                 f"an interval needs at least 2 independent episodes; here are {self.contributions.n_episodes}"
@@ -94,7 +111,39 @@ class Sample:
         return self.contributions.value
 
 
-IntervalMethod = Callable[[Sample], Interval]
+Need = Literal["bounds", "whole episodes", "self-normalised", "behavior"]
+
+
+@dataclass(frozen=True)
+class IntervalMethod:
+    """A way to make intervals at many levels from one sample, and what it cannot do without."""
+
+    ends: Callable[[Sample, Sequence[float]], list[Interval]]
+    needs: frozenset[Need] = field(default=frozenset())
+
+    def problems(self, sample: Sample) -> list[str]:
+        """What is missing, each as one sentence."""
+        units = sample.contributions
+        lacking: dict[Need, tuple[bool, str]] = {
+            "bounds": (
+                sample.bounds is None or sample.bounds.largest_weight is None,
+                "this interval needs bounds=Bounds(lowest_return, highest_return, largest_weight)",
+            ),
+            "whole episodes": (
+                units.numerators.shape[1] > 1,
+                "this interval is for estimators that weight whole episodes: is, truncated_is, snis or sntis",
+            ),
+            "self-normalised": (
+                units.numerators.shape[1] > 1 or bool(np.ptp(units.denominators) == 0),
+                "this interval needs a self-normalised estimator of whole episodes: snis or sntis",
+            ),
+            "behavior": (
+                sample.refitted is None,
+                "this interval fits a behavior model anew on each resample: give its settings (behavior=...), and an "
+                "estimator that rests on propensities alone (is, snis, sntis, ...)",
+            ),
+        }
+        return [sentence for need, (missing, sentence) in lacking.items() if need in self.needs and missing]
 
 
 def carriers(contributions: Contributions) -> int:
@@ -106,12 +155,14 @@ def carriers(contributions: Contributions) -> int:
     return int((contributions.denominators != 0).any(axis=1).sum())
 
 
-def in_clusters(contributions: Contributions, clusters: IntArray) -> Contributions:
+def in_clusters(contributions: Contributions, clusters: IntArray | None) -> Contributions:
     """The contributions of clusters of episodes, such as patients with several stays.
 
     >>> in_clusters(Contributions.mean(np.array([1.0, 2.0, 6.0])), np.array([7, 7, 8])).numerators[:, 0]
     array([3., 6.])
     """
+    if clusters is None:
+        return contributions
     if len(clusters) != contributions.n_episodes:
         raise InputError(f"clusters names {len(clusters)} episodes; there are {contributions.n_episodes}")
     names, cluster_of = np.unique(clusters, return_inverse=True)
@@ -119,6 +170,7 @@ def in_clusters(contributions: Contributions, clusters: IntArray) -> Contributio
     return Contributions(
         _sums_by(contributions.numerators, cluster_of, len(names)),
         _sums_by(contributions.denominators, cluster_of, len(names)),
+        contributions.fit_variance,
     )
 
 

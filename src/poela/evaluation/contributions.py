@@ -23,6 +23,7 @@ class Contributions:
 
     numerators: FloatArray
     denominators: FloatArray
+    fit_variance: float = 0.0  # of a fitted model that the estimate leans on: episodes' own influence does not show it
 
     @classmethod
     def ratio(cls, numerators: FloatArray, denominators: FloatArray) -> "Contributions":
@@ -71,6 +72,8 @@ def ratio_sum(numerators: FloatArray, denominators: FloatArray) -> FloatArray:
 def standard_error(contributions: Contributions) -> float:
     """The normal approximation of the paper (Owen 2013, equation 9.9), for any estimator; NaN without weight.
 
+    Where the estimate leans on a fitted model, the variance of the fit is added.
+
     For SNTIS it is sqrt(Σ w²(r − v)²) / Σ w; for a plain mean, the population standard deviation over √n.
 
     >>> standard_error(Contributions.mean(np.array([1.0, 3.0])))
@@ -78,4 +81,5 @@ def standard_error(contributions: Contributions) -> float:
     """
     if not np.isfinite(contributions.value):
         return float("nan")
-    return float(np.sqrt(np.square(contributions.influence).sum()) / contributions.n_episodes)
+    of_episodes = np.square(contributions.influence).sum() / contributions.n_episodes**2
+    return float(np.sqrt(of_episodes + contributions.fit_variance))

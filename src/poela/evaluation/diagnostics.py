@@ -10,7 +10,9 @@ from poela.core.ragged import step_numbers
 from poela.core.typed import Count, Unknowable, Whole
 from poela.data.trajectories import Trajectories
 from poela.evaluation.pareto import pareto_k
-from poela.evaluation.recombination import recombined_ess
+from poela.evaluation.bounded import two_valued
+from poela.evaluation.bounds import Bounds
+from poela.evaluation.recombination import Pool, effective_share
 from poela.evaluation.weights import LogWeights, effective_sample_size
 
 
@@ -20,9 +22,9 @@ class Diagnostics:
 
     n_episodes: Count
     n_steps: Count
-    ess: Unknowable  # Kish, of the weights that the estimator uses
+    ess: Unknowable  # Kish, of the weights that the estimator uses; of clusters where there are any
     ess_by_step: FloatArray  # [H], of the cumulative weights; an ended episode keeps its last
-    largest_share: Unknowable  # of the normalised weight, held by one episode
+    largest_share: Unknowable  # of the normalised weight, held by one episode or cluster
     pareto_k: Unknowable  # of the untruncated weights; above 0.7 the mean weight cannot be relied on
     mean_weight: Unknowable  # untruncated; 1 in expectation
     mean_weight_z: Unknowable  # its distance from 1 in standard errors
@@ -31,7 +33,12 @@ class Diagnostics:
     truncated_share: Unknowable  # of episodes
     stranded_steps: Whole | None = None  # steps where nothing was near and the policy fell back
     calibration_error: float | None = None  # of the propensities, where those of all actions are logged
-    recombined_ess: Unknowable = float("nan")  # to be expected from the same steps in other combinations
+    n_clusters: Whole | None = None  # None: every episode is a unit of its own
+    expected_ess: Unknowable = float("nan")  # of a log like this one, from recombined episodes
+    redrawn: bool = False  # whether those had their actions drawn anew, which shows the weights' tail as it is
+    trait_ratio: Unknowable = float("nan")  # spread of log weights over that of recombined ones; above 1 steps go together
+    events: Unknowable = float("nan")  # effective episodes with the rarer of two outcomes
+    return_skew: Unknowable = float("nan")  # skewness of other returns over √ESS: how far from normal their mean is
 
 
 def diagnose(
@@ -41,6 +48,10 @@ def diagnose(
     truncation: float = np.inf,
     stranded_steps: int | None = None,
     calibration_error: float | None = None,
+    clusters: IntArray | None = None,
+    pool: Pool | None = None,
+    returns: FloatArray | None = None,
+    bounds: Bounds | None = None,
 ) -> Diagnostics:
     """Diagnostics of the weights; `used` are the log weights [n] that the estimator uses, by default untruncated.
 
@@ -51,13 +62,16 @@ def diagnose(
     """
     episodes = weights.episodes
     used = episodes if used is None else used
-    mean, z = mean_weight(episodes)
+    units = weights.n_episodes if clusters is None else int(clusters.max()) + 1
+    mean, z = mean_weight(episodes, clusters)
+    ess = effective_share(used, clusters) * units
+    expected = float("nan") if pool is None else pool.expected_ess(units, truncation)
     return Diagnostics(
         n_episodes=weights.n_episodes,
         n_steps=len(weights.log_ratios),
-        ess=effective_sample_size(used),
+        ess=ess,
         ess_by_step=ess_by_step(weights),
-        largest_share=largest_share(used),
+        largest_share=largest_share(used, clusters),
         pareto_k=pareto_k(episodes),
         mean_weight=mean,
         mean_weight_z=z,
@@ -66,8 +80,31 @@ def diagnose(
         truncated_share=float((episodes > np.log(truncation)).mean()),
         stranded_steps=stranded_steps,
         calibration_error=calibration_error,
-        recombined_ess=recombined_ess(weights, truncation),
+        n_clusters=None if clusters is None else units,
+        expected_ess=expected,
+        redrawn=pool is not None and pool.redrawn,
+        trait_ratio=float("nan") if pool is None else _spread(episodes) / _spread(pool.log_weights),
+        **_of_returns(used, returns, bounds, np.fmin(ess, expected)),
     )
+
+
+def _spread(log_weights: FloatArray) -> float:
+    """The variance of the log weights that are not zero."""
+    finite = log_weights[np.isfinite(log_weights)]
+    return max(float(finite.var()), 1e-12) if len(finite) > 1 else float("nan")
+
+
+def _of_returns(used: FloatArray, returns: FloatArray | None, bounds: Bounds | None, ess: float) -> dict[str, float]:
+    """How many events stand behind a rate; how skewed returns of other kinds are, for so many effective episodes."""
+    if returns is None or not ess > 0:
+        return {}
+    if bounds is not None and two_valued(bounds, returns):
+        shares = np.exp(used - used.max())
+        rate = float(shares @ (returns == bounds.highest_return) / shares.sum())
+        return {"events": float(ess * min(rate, 1 - rate))}
+    centred = returns - returns.mean()
+    spread = float(np.sqrt(np.square(centred).mean()))
+    return {"return_skew": float(abs(((centred / spread) ** 3).mean()) if spread > 0 else 0.0) / float(np.sqrt(ess))}
 
 
 def undiagnosed(logs: Trajectories) -> Diagnostics:
@@ -92,17 +129,21 @@ def undiagnosed(logs: Trajectories) -> Diagnostics:
     )
 
 
-def largest_share(log_values: FloatArray) -> float:
-    """The share of all weight that the heaviest episode holds.
+def largest_share(log_values: FloatArray, clusters: IntArray | None = None) -> float:
+    """The share of all weight that the heaviest episode (or cluster) holds.
 
     >>> round(largest_share(np.log([1.0, 3.0])), 9)
     0.75
     """
     largest = log_values.max()
-    return float("nan") if largest == -np.inf else float(1 / np.exp(log_values - largest).sum())
+    if largest == -np.inf:
+        return float("nan")
+    relative = np.exp(log_values - largest)
+    held = relative if clusters is None else np.bincount(clusters, relative)
+    return float(held.max() / held.sum())
 
 
-def mean_weight(log_values: FloatArray) -> tuple[float, float]:
+def mean_weight(log_values: FloatArray, clusters: IntArray | None = None) -> tuple[float, float]:
     """The mean weight, and its distance from 1 in standard errors (0 where it is 1 exactly).
 
     >>> mean_weight(np.zeros(3))
@@ -111,7 +152,9 @@ def mean_weight(log_values: FloatArray) -> tuple[float, float]:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         weights = np.exp(log_values)
         mean = float(weights.mean())
-        error = weights.std(ddof=1) / np.sqrt(len(weights)) if len(weights) > 1 else np.nan
+        beyond = weights - mean if clusters is None else np.bincount(clusters, weights - mean)
+        units = len(beyond)
+        error = np.sqrt(np.square(beyond).sum() * units / (units - 1)) / len(weights) if units > 1 else np.nan
         return mean, 0.0 if mean == 1.0 else float((mean - 1.0) / error)
 
 

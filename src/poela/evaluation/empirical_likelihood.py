@@ -4,7 +4,7 @@ With `moment=True` the reweighted weights must also average 1, as true importanc
 Karampatziakis et al. 2020). That is more information where propensities are right, and false where they are not.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -20,11 +20,11 @@ _STEPS = 200
 _TOLERANCE = 1e-13
 
 
-def empirical_likelihood(sample: Sample, *, moment: bool = False) -> Interval:
+def empirical_likelihood(sample: Sample, levels: Sequence[float], *, moment: bool = False) -> list[Interval]:
     """All values whose log likelihood ratio is below the chi-square quantile.
 
     >>> contributions = Contributions.mean(np.array([0.0, 1.0, 2.0, 3.0, 9.0]))
-    >>> interval = empirical_likelihood(Sample(contributions, 0.9))
+    >>> [interval] = empirical_likelihood(Sample(contributions), [0.9])
     >>> 0 < interval.low < 3 < interval.high < 9
     True
     """
@@ -33,13 +33,17 @@ def empirical_likelihood(sample: Sample, *, moment: bool = False) -> Interval:
     center, least = _most_likely(units, moment)
     lowest, highest = _support(units)
     if not lowest < center < highest:  # equal returns: nothing to be uncertain of
-        return Interval(center, center, method)
-    allowed = least + float(ndtri((1 + sample.level) / 2)) ** 2
+        return [Interval(center, center, method)] * len(levels)
 
-    def excess(value: float) -> float:
-        return _dual(_functions(units, value, moment))[0] - allowed
+    def interval(level: float) -> Interval:
+        allowed = least + float(ndtri((1 + level) / 2)) ** 2
 
-    return Interval(_crossing(excess, center, lowest), _crossing(excess, center, highest), method)
+        def excess(value: float) -> float:
+            return _dual(_functions(units, value, moment))[0] - allowed
+
+        return Interval(_crossing(excess, center, lowest), _crossing(excess, center, highest), method)
+
+    return [interval(level) for level in levels]
 
 
 empirical_likelihood_moment = partial(empirical_likelihood, moment=True)

@@ -6,13 +6,15 @@ from typing import Any
 
 from poela.core.typed import Count, Unknowable, from_plain, to_plain
 from poela.evaluation.diagnostics import Diagnostics
+from poela.evaluation.gain import Gain
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The value of a policy, its interval, and the diagnostics, verdict and warnings that belong to it.
+    """The value of a policy, its gain over the logging policy, their intervals, and whether to believe them.
 
-    `low`, `high`, `level` and `interval` are None where no interval was asked for, or none could be computed.
+    `low`, `high`, `level` and `interval` are None where no interval was asked for, or none could be computed; `gain` is
+    None where the value is that of the logging policy itself, or is no number.
     """
 
     value: Unknowable
@@ -25,18 +27,23 @@ class Estimate:
     ess: Unknowable
     standard_error: Unknowable
     diagnostics: Diagnostics
+    gain: Gain | None = None
     verdict: str = ""  # trust, caution or do not trust
     reasons: tuple[str, ...] = ()  # for the verdict, the gravest first
+    advice: str = ""  # what to do next
     warnings: tuple[str, ...] = ()  # what went wrong, and the reasons unless the verdict is trust
 
     def __str__(self) -> str:
         interval = ""
         if self.low is not None and self.high is not None and self.level is not None:
             interval = f" [{_short(self.low)}, {_short(self.high)}] ({100 * self.level:g}% {self.interval})"
+        of = self.n_episodes if self.diagnostics.n_clusters is None else f"{self.diagnostics.n_clusters} clusters"
         lines = [
-            f"{_short(self.value)}{interval}, {self.estimator}, ESS {_short(self.ess)} of {self.n_episodes}",
+            f"{_short(self.value)}{interval}, {self.estimator}, ESS {_short(self.ess)} of {of}",
+            *([f"new - current = {self.gain}"] if self.gain is not None else []),
             *([f"verdict: {self.verdict}"] if self.verdict else []),
             *(f"- {sentence}" for sentence in dict.fromkeys((*self.reasons, *self.warnings))),
+            *([f"next: {self.advice}"] if self.advice else []),
         ]
         return "\n".join(lines)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.evaluation.contributions import Contributions
-from poela.evaluation.estimators_by_step import cwpdis, dr, pdis, wdr
+from poela.evaluation.estimators_by_step import cwpdis, dr, fit_variance, guarded, pdis, wdr
 from poela.evaluation.estimators_magic import magic
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.weights import safe_shift
@@ -68,6 +68,8 @@ def sntis(evidence: Evidence) -> Contributions:
 def model_average(evidence: Evidence) -> Contributions:
     """The value model's average over initial contexts: no weights, and all the bias of the model.
 
+    Its error contains the variance of the fit, where the model knows it.
+
     >>> from poela.data.trajectories import Trajectories
     >>> from poela.evaluation.evidence import ModelValues
     >>> from poela.evaluation.weights import LogWeights
@@ -76,7 +78,9 @@ def model_average(evidence: Evidence) -> Contributions:
     >>> model_average(Evidence(LogWeights([0.0, 0.0], logs.offsets), logs, values=given)).value
     2.0
     """
-    return Contributions.mean(evidence.model.expected[evidence.logs.offsets[:-1]])
+    initial = evidence.model.expected[evidence.logs.offsets[:-1]]
+    lean = np.ones(int(evidence.logs.lengths.max()))
+    return Contributions(initial[:, None], np.ones((len(initial), 1)), fit_variance(evidence, lean))
 
 
 def behavior_mean(evidence: Evidence) -> Contributions:
@@ -109,6 +113,17 @@ class Estimator:
     function: Callable[[Evidence], Contributions]
     weights: Literal["episode", "truncated", "running", "none"]
     model: Literal["none", "fitted", "given"] = "none"
+    leans: bool = False  # on the model, beyond what weights can correct
+
+    @property
+    def whole_episodes(self) -> bool:
+        """Whether each episode has one weight."""
+        return self.weights in ("episode", "truncated")
+
+    @property
+    def normalised(self) -> bool:
+        """Whether it is the mean return under weights of whole episodes that are made to sum to 1."""
+        return self.function in (snis, sntis)
 
     @property
     def uses_policy(self) -> bool:
@@ -125,8 +140,9 @@ ESTIMATORS: Mapping[str, Estimator] = {
     "cwpdis": Estimator(cwpdis, "running"),
     "dr": Estimator(dr, "running", "fitted"),
     "wdr": Estimator(wdr, "running", "fitted"),
-    "magic": Estimator(magic, "running", "fitted"),
-    "fqe": Estimator(model_average, "none", "fitted"),
-    "direct": Estimator(model_average, "none", "given"),
+    "guarded": Estimator(guarded, "running", "fitted", leans=True),
+    "magic": Estimator(magic, "running", "fitted", leans=True),
+    "fqe": Estimator(model_average, "none", "fitted", leans=True),
+    "direct": Estimator(model_average, "none", "given", leans=True),
     "behavior": Estimator(behavior_mean, "none"),
 }

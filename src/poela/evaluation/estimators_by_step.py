@@ -16,6 +16,8 @@ from poela.evaluation.weights import LogWeights, safe_shift
 
 # One table of this size takes a gigabyte, and an estimate makes a few: better a clear word than no memory left.
 MOST_CELLS = 1 << 27
+# A step's correction counts half where this many effective episodes stand behind it.
+HALF_BELIEF = 10.0
 
 
 def pdis(evidence: Evidence) -> Contributions:
@@ -72,6 +74,56 @@ def wdr(evidence: Evidence) -> Contributions:
     initial = evidence.model.expected[evidence.logs.offsets[:-1], None]
     surprises = by_step(evidence.discounts * evidence.surprises, evidence.logs.offsets)
     return Contributions(np.hstack([initial, kept * surprises]), np.hstack([np.ones_like(initial), kept]))
+
+
+def guarded(evidence: Evidence) -> Contributions:
+    """Weighted doubly robust, with each step's correction believed as far as effective episodes support it.
+
+    The estimate is the model's value plus Σ_t f_t·c_t: c_t is the self-normalised mean surprise of step t, and
+    f_t = ESS_t / (ESS_t + 10). With many effective episodes this is WDR, with none it is the model alone.
+
+    Its error holds up where one episode has all the weight (so that its own influence is near zero): the corrections
+    vary at least as the logged surprises would in ESS_t episodes. It is large where the model extrapolates.
+
+    >>> from poela.data.trajectories import Trajectories
+    >>> from poela.evaluation.evidence import ModelValues
+    >>> logs = Trajectories([[0.0]] * 20, [0] * 20, [3.0, 1.0] * 10, np.arange(21))
+    >>> given = ModelValues(np.full(20, 1.0), np.full(20, 1.0), np.array([0.1]))
+    >>> guarded(Evidence(LogWeights(np.zeros(20), logs.offsets), logs, values=given)).value  # 1 + 20 / 30 · 1
+    1.666...
+    """
+    whole = wdr(evidence)
+    kept, weighted = whole.denominators[:, 1:], whole.numerators[:, 1:]
+    surprises = by_step(evidence.discounts * evidence.surprises, evidence.logs.offsets)
+    totals, squares = kept.sum(axis=0), np.square(kept).sum(axis=0)
+    seen = totals > 0
+    ess = np.divide(totals**2, squares, out=np.zeros_like(totals), where=seen)
+    belief = ess / (ess + HALF_BELIEF)
+    scale = np.where(seen, totals, 1.0)
+    shown = np.square((weighted - weighted.sum(axis=0) / scale * kept) / scale).sum(axis=0) * belief**2
+    # f²/ESS = f / (ESS + 10): finite where no episode has weight.
+    least = surprises.var(axis=0) * belief / (ess + HALF_BELIEF)
+    fitted = fit_variance(evidence, 1 - belief) + float(np.maximum(least - shown, 0.0).sum())
+    denominators = np.where(seen, kept, 1.0)  # a step without weight corrects nothing
+    return Contributions(
+        np.hstack([whole.numerators[:, :1], belief * np.where(seen, weighted, 0.0)]),
+        np.hstack([whole.denominators[:, :1], denominators]),
+        fitted,
+    )
+
+
+def fit_variance(evidence: Evidence, lean: FloatArray) -> float:
+    """The variance that the fit of Q brings into an estimate that leans on it at each step by a share [H].
+
+    The surprises of a step vary under the policy as in the logs, and its regression rests on 1 / `squared_weights` of
+    them. NaN where the model does not know what it rests on.
+    """
+    weights = evidence.model.squared_weights
+    if weights is None:
+        return float("nan") if (lean > 0).any() else 0.0
+    surprises = by_step(evidence.discounts * evidence.surprises, evidence.logs.offsets)
+    still_running = by_step(np.ones(evidence.logs.n_steps), evidence.logs.offsets).sum(axis=0)
+    return float((np.square(surprises).sum(axis=0) / still_running * weights * np.square(lean)).sum())
 
 
 def by_step(values: FloatArray, offsets: IntArray, *, keep_last: bool = False) -> FloatArray:

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.evaluation.contributions import Contributions
-from poela.evaluation.estimators_by_step import wdr
+from poela.evaluation.estimators_by_step import fit_variance, wdr
 from poela.evaluation.evidence import Evidence
 
 MOST_LENGTHS = 64
@@ -38,9 +38,12 @@ def magic(evidence: Evidence) -> Contributions:
     kept = lengths_considered(int(alive.sum()))
     blend = least_squared_error(whole, kept)
     # A ratio belongs to every return that is at least as long.
-    shares = np.zeros(int(alive.sum()))
+    shares = np.zeros(len(alive))
     shares[kept] = blend
-    return Contributions(whole.numerators * np.cumsum(shares[::-1])[::-1], whole.denominators)
+    shares = np.cumsum(shares[::-1])[::-1]
+    return Contributions(
+        whole.numerators * shares[alive], whole.denominators, fit_variance(evidence, 1 - shares[1:])
+    )
 
 
 def lengths_considered(count: int) -> IntArray:

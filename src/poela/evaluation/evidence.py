@@ -20,16 +20,20 @@ class ModelValues:
 
     >>> q, probabilities = np.array([[1.0, 3.0]]), np.array([[0.5, 0.5]])
     >>> ModelValues.under(probabilities, q, actions=np.array([1]))
-    ModelValues(taken=array([3.]), expected=array([2.]))
+    ModelValues(taken=array([3.]), expected=array([2.]), squared_weights=None)
     """
 
     taken: FloatArray
     expected: FloatArray
+    # [H]: what the squared surprises of a step weigh in the variance of the model's value; None where that is unknown
+    squared_weights: FloatArray | None = None
 
     @classmethod
-    def under(cls, probabilities: FloatArray, q: FloatArray, actions: IntArray) -> "ModelValues":
+    def under(
+        cls, probabilities: FloatArray, q: FloatArray, actions: IntArray, squared_weights: FloatArray | None = None
+    ) -> "ModelValues":
         """From Q [N, A] and the target policy's probabilities [N, A]."""
-        return cls(q[np.arange(len(q)), actions], (probabilities * q).sum(axis=1))
+        return cls(q[np.arange(len(q)), actions], (probabilities * q).sum(axis=1), squared_weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +50,8 @@ class Evidence:
     discount: float = 1.0
     truncation: float = DEFAULT_TRUNCATION
     values: ModelValues | None = None
+    probabilities: FloatArray | None = None  # [N, A] of the target policy, where they are at hand
+    stranded_steps: int | None = None  # where nothing was near and the policy fell back
 
     @property
     def returns(self) -> FloatArray:
@@ -58,6 +64,11 @@ class Evidence:
         if self.discount == 1.0:
             return np.ones(self.logs.n_steps)
         return np.asarray(self.discount ** step_numbers(self.logs.offsets))
+
+    @property
+    def used(self) -> FloatArray:
+        """The truncated log weights [n] of whole episodes."""
+        return self.weights.truncated(self.truncation)
 
     @property
     def model(self) -> ModelValues:

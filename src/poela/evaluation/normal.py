@@ -1,5 +1,7 @@
 """Closed-form intervals from the influence of each episode: the normal approximation and a Student version of it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
@@ -8,41 +10,43 @@ from poela.evaluation.bounds import Interval, Sample
 from poela.evaluation.contributions import Contributions, standard_error
 
 
-def normal(sample: Sample) -> Interval:
+def normal(sample: Sample, levels: Sequence[float]) -> list[Interval]:
     """Estimate ± normal quantile × standard error (Owen 2013, equation 9.9, for any sum of ratios).
 
-    >>> interval = normal(Sample(Contributions.mean(np.array([1.0, 3.0])), 0.95))
+    >>> [interval] = normal(Sample(Contributions.mean(np.array([1.0, 3.0]))), [0.95])
     >>> round(interval.high - 2.0, 6) == round(1.959964 * 0.5**0.5, 6)
     True
     """
-    return _around(sample.contributions, float(ndtri((1 + sample.level) / 2)), "normal")
+    return [_around(sample.contributions, float(ndtri((1 + level) / 2)), "normal") for level in levels]
 
 
-def student(sample: Sample) -> Interval:
+def student(sample: Sample, levels: Sequence[float]) -> list[Interval]:
     """As `normal`, with Student quantiles whose degrees of freedom tell how well the variance itself is known.
 
     >>> sample = Sample(Contributions.mean(np.array([0.0, 1.0, 2.0, 9.0])))
-    >>> student(sample).width > normal(sample).width
+    >>> student(sample, [0.9])[0].width > normal(sample, [0.9])[0].width
     True
     """
     freedom = degrees_of_freedom(sample.contributions.influence)
-    return _around(sample.contributions, float(stdtrit(freedom, (1 + sample.level) / 2)), "student")
+    return [_around(sample.contributions, float(stdtrit(freedom, (1 + level) / 2)), "student") for level in levels]
 
 
 def degrees_of_freedom(influence: FloatArray) -> float:
     """Satterthwaite's match of the variance estimate's own variance: n for normal values, about 2 for one outlier.
 
-    Heavy weights make the few largest squares decide the variance; their number, not that of episodes, counts.
+    Heavy weights make the few largest squares decide the variance; their number, not that of episodes, counts. There
+    are never more than the units less one.
 
     >>> round(degrees_of_freedom(np.array([1.0, -1.0] * 50 + [1000.0])), 1)
     2.0
     """
     squares = np.square(influence)
     total = squares.sum()
+    most = max(len(influence) - 1.0, 1.0)
     if total == 0:
-        return float("inf")
+        return most
     spread = float(np.square(squares / total).sum()) - 1 / len(squares)
-    return 2 / spread if spread > 0 else float("inf")
+    return min(2 / spread, most) if spread > 0 else most
 
 
 def _around(units: Contributions, quantile: float, method: str) -> Interval:

@@ -1,16 +1,19 @@
 """Episodes recombined from logged steps: what the weights' tail looks like beyond the episodes that were drawn.
 
-A weight is a product over steps. A log of a thousand episodes holds a thousand products, but the factors were seen far
-more often than that: putting the early steps of one episode before the late steps of another gives products that could
-have been logged and were not. Recombined weights show how heavy the tail is where the log itself is silent, and the
-errors of estimates on logs made of them show how far the estimate at hand may be off.
+A weight is a product over steps. A log of a thousand episodes holds a thousand products, but much more is known of
+their distribution than that. Where the propensities of every action are known, each logged step might as well have met
+another action: drawn anew from the logging policy, with the contexts as they were, the same steps give as many weights
+as one likes, and their spread is nearly exact, even of one-step episodes and of patients who are unusual throughout.
+Where only those of logged actions are known, the early steps of one episode go before the late steps of another whose
+context was alike. This assumes that, given the context, early and late ratios have little to do with each other.
 
-An episode goes on as another did whose context was alike at that step. The assumption is that, given the context, early
-and late ratios have little to do with each other. Where they go together for reasons that the context does not show
-(some patients are unusual throughout), the tail is longer than this shows.
+Recombined weights show how heavy the tail is where the log itself is silent, and the errors of estimates on logs made
+of them show how far the estimate at hand may be off.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -20,10 +23,11 @@ from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.ragged import episode_of_step, lengths_of, step_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bootstrap import resample, tails
-from poela.evaluation.bounds import Interval, Pool, Sample
+from poela.evaluation.bounded import bounded_ends
+from poela.evaluation.bounds import Interval, Sample, in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.normal import degrees_of_freedom, student
+from poela.evaluation.normal import student
 from poela.evaluation.weights import LogWeights, effective_sample_size
 
 STRETCHES = 4  # of steps that stay together
@@ -31,7 +35,6 @@ MOST_RESAMPLES = 1000  # with as many its coverage was measured
 # Recombined episodes for each logged one: enough to show the tail, few enough to stay in the processor's cache.
 COPIES = (4, 40)
 _MANY = 120_000
-_ENOUGH = 20_000  # for moments of the weights
 # Among how many episodes those alike are sought, and how many distances that may take.
 _CANDIDATES, _FEWEST, _PAIRS = 1000, 100, 5_000_000
 _AT_ONCE = 1 << 18  # distances computed at once: few enough to stay in the processor's cache
@@ -40,60 +43,76 @@ _LEVELS = np.linspace(0.5, 0.99, 50)
 _POOL = 1  # joined to the seed, so that the pool and draws from it have nothing in common
 
 
-def recombined(sample: Sample) -> Interval:
-    """Bootstrap-t on recombined episodes: as wide as errors in standard errors are there, moved half their skewness.
+def recombined(sample: Sample, levels: Sequence[float]) -> list[Interval]:
+    """Bootstrap-t on recombined episodes, and for bounded returns at least what counts of events allow.
 
-    The whole shift would follow skewness that is itself estimated, and errs where the estimate errs; half of it was
-    measured to cover best. Without recombined episodes (estimators that weight step by step or not at all, clusters)
-    the interval is `student`.
+    Without recombined episodes (estimators that weight step by step or not at all) the interval is `student`.
 
     >>> rng = np.random.default_rng(0)
     >>> weights = LogWeights(rng.normal(-0.08, 0.4, 800), np.arange(0, 801, 4))
     >>> logs = Trajectories(np.zeros((800, 1)), np.zeros(800), rng.random(800), weights.offsets)
     >>> from poela.evaluation.estimators import snis
     >>> evidence = Evidence(weights, logs)
-    >>> sample = Sample(snis(evidence), resamples=500, pool=recombined_pool(evidence, snis, seed=0))
-    >>> interval = recombined(sample)
+    >>> pool = Recombined(logs, seed=0).pool(evidence).contributions(snis, evidence.truncation)
+    >>> sample = Sample(snis(evidence), resamples=500, returns=evidence.returns, pool=pool)
+    >>> [interval] = recombined(sample, [0.95])
     >>> interval.method, interval.low < sample.value < interval.high
     ('recombined', True)
     """
-    if sample.pool is None:
-        return student(sample)
-    resamples = min(sample.resamples, MOST_RESAMPLES)
-    errors = studentised_errors(sample.pool.contributions, sample.contributions.n_episodes, resamples, sample.seed)
-    ends = recombined_ends(errors, sample.contributions, sample.pool.logged_returns, sample.level)
-    return Interval(*ends, "recombined")
+    if sample.pool is None or sample.returns is None:
+        found = [(interval.low, interval.high) for interval in student(sample, levels)]
+    else:
+        resamples = min(sample.resamples, MOST_RESAMPLES)
+        errors = studentised_errors(sample.pool, sample.contributions.n_episodes, resamples, sample.seed)
+        found = recombined_ends(errors, sample.contributions, sample.returns, levels)
+    if sample.bounds is not None:
+        value, error, ess = sample.value, standard_error(sample.contributions), _units(sample.contributions)
+        counted = bounded_ends(value, error, ess, sample.bounds, levels)
+        found = [
+            (max(min(low, least), sample.bounds.lowest_return), min(max(high, most), sample.bounds.highest_return))
+            for (low, high), (least, most) in zip(found, counted, strict=True)
+        ]
+    return [Interval(low, high, "student" if sample.pool is None else "recombined") for low, high in found]
 
 
 def recombined_ends(
-    errors: FloatArray, contributions: Contributions, returns: FloatArray, level: float
-) -> tuple[float, float]:
+    errors: FloatArray, contributions: Contributions, returns: FloatArray, levels: Sequence[float]
+) -> list[tuple[float, float]]:
     """The ends from errors in standard errors, as they occur on recombined logs.
 
-    Every level has its own width and shift; an interval holds those of all lower levels, down to a half, so that more
-    confidence is never beside less. The ends reach at least as far as those of `student`, and no farther beyond the
-    logged returns than these reach (a good policy may do better on average than the best logged episode). The standard
-    error is near zero where one episode has all the weight, just where the estimate knows least, so what one more
-    effective episode may change is added to it: the spread of returns over the effective sample size. With many of
-    those it is nothing.
+    Each end reaches as far as errors do on its side, and at least as far as Student's with as many degrees of freedom as
+    effective units. An interval holds those of all lower levels, down to a half, so that more confidence is never
+    beside less. It reaches no farther beyond the logged returns than these reach (a good policy may do better on
+    average than the best logged episode). The standard error is near zero where one episode has all the weight, just
+    where the estimate knows least, so what one more effective episode may change is added to it: the spread of returns
+    over the effective sample size. With many of those it is nothing.
 
-    >>> recombined_ends(np.array([-1.0, 0.0, 1.0]), Contributions.mean(np.array([1.0, 1.0])), np.ones(2), 0.95)
-    (1.0, 1.0)
+    >>> recombined_ends(np.array([-1.0, 1.0]), Contributions.mean(np.array([1.0, 1.0])), np.ones(2), [0.95])
+    [(1.0, 1.0)]
     """
-    value = contributions.value
+    value, ess, n = contributions.value, _units(contributions), contributions.n_episodes
     if not len(errors):
-        return value, value
-    with np.errstate(divide="ignore"):
-        ess = effective_sample_size(np.log(contributions.denominators[:, 0]))
-    error = float(np.hypot(standard_error(contributions), returns.std() / ess))
-    levels = np.append(_LEVELS[level > _LEVELS], level)
-    least = stdtrit(degrees_of_freedom(contributions.influence), (1 + levels) / 2)
-    reach = np.maximum(np.quantile(np.abs(errors), levels), least)
-    shift = np.clip(np.quantile(errors, tails(levels)).mean(axis=0) / 2, -reach, reach)
-    low = float((value - (shift + reach) * error).min())
-    high = float((value - (shift - reach) * error).max())
+        return [(value, value)] * len(levels)
+    error = float(np.hypot(standard_error(contributions) * np.sqrt(n / (n - 1)), returns.std() / ess))
     beyond = float(np.ptp(returns))
-    return max(low, min(value, float(returns.min())) - beyond), min(high, max(value, float(returns.max())) + beyond)
+    found = []
+    for level in levels:
+        nested = np.append(_LEVELS[level > _LEVELS], level)
+        least = stdtrit(max(ess - 1, 1.0), (1 + nested) / 2)
+        few, many = np.quantile(errors, tails(nested))
+        low = value - float(np.maximum(many, least).max()) * error
+        high = value + float(np.maximum(-few, least).max()) * error
+        lowest, highest = min(value, float(returns.min())) - beyond, max(value, float(returns.max())) + beyond
+        found.append((max(low, lowest), min(high, highest)))
+    return found
+
+
+def _units(contributions: Contributions) -> float:
+    """How many effective units an estimate of whole episodes rests on."""
+    if contributions.denominators.shape[1] > 1:
+        return float(contributions.n_episodes)
+    with np.errstate(divide="ignore"):
+        return effective_sample_size(np.log(contributions.denominators[:, 0]))
 
 
 def studentised_errors(pool: Contributions, n: int, resamples: int, seed: int) -> FloatArray:
@@ -115,29 +134,108 @@ def studentised_errors(pool: Contributions, n: int, resamples: int, seed: int) -
     return errors[np.isfinite(errors)]
 
 
-def recombined_pool(evidence: Evidence, estimator: Callable[[Evidence], Contributions], seed: int) -> Pool:
-    """What `recombined` needs of a log."""
-    return Pool(recombined_contributions(evidence, estimator, seed), evidence.returns)
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Recombined episodes: log weights, returns like those of logged episodes of such weight, and their clusters."""
+
+    log_weights: FloatArray  # [m]
+    returns: FloatArray  # [m]
+    clusters: IntArray | None  # [m]
+    redrawn: bool  # actions drawn anew, rather than stretches of steps spliced
+
+    def contributions(self, estimator: Callable[[Evidence], Contributions], truncation: float) -> Contributions:
+        """What an estimator of whole episodes makes of them."""
+        steps = np.arange(len(self.returns) + 1)
+        logs = Trajectories(np.zeros((len(self.returns), 1)), np.zeros(len(self.returns), np.int64), self.returns, steps)
+        evidence = Evidence(LogWeights(self.log_weights, steps), logs, truncation=truncation)
+        return in_clusters(estimator(evidence), self.clusters)
+
+    def expected_ess(self, n_units: int, truncation: float) -> float:
+        """The effective sample size to expect of a log of so many episodes or clusters."""
+        used = np.minimum(self.log_weights, np.log(truncation))
+        share = effective_share(used, self.clusters)
+        return share * n_units
 
 
-def recombined_contributions(
-    evidence: Evidence, estimator: Callable[[Evidence], Contributions], seed: int
-) -> Contributions:
-    """What an estimator of whole episodes makes of recombined episodes.
+def effective_share(log_weights: FloatArray, clusters: IntArray | None = None) -> float:
+    """The effective sample size as a share of all episodes, or of all clusters by the weight that each holds.
 
-    >>> logs = Trajectories([[0.0]] * 4, [0] * 4, [1.0, 1.0, 1.0, 1.0], [0, 2, 4])
-    >>> from poela.evaluation.estimators import snis
-    >>> recombined_contributions(Evidence(LogWeights([0.0, 1.0, -1.0, 0.0], logs.offsets), logs), snis, seed=0).value
-    2.0
+    >>> effective_share(np.log([1.0, 1.0, 2.0, 2.0]), clusters=np.array([0, 0, 0, 1]))
+    0.9
     """
+    if clusters is None:
+        return effective_sample_size(log_weights) / len(log_weights)
+    if log_weights.max() == -np.inf:
+        return 0.0
+    sums = np.bincount(clusters, np.exp(log_weights - log_weights.max()))
+    return float(sums.sum() ** 2 / np.square(sums).sum() / len(sums))
+
+
+class Recombined:
+    """Recombines the episodes of a log for any policies; what does not depend on the policy is drawn once."""
+
+    def __init__(self, logs: Trajectories, seed: int, copies: int | None = None) -> None:
+        self._logs, self._seed = logs, seed
+        self._copies = copies or max(COPIES[0], min(COPIES[1], -(-_MANY // logs.n_episodes)))
+
+    @property
+    def redraws(self) -> bool:
+        """Whether actions can be drawn anew."""
+        return self._logs.propensities is not None and self._logs.propensities.ndim == 2
+
+    @cached_property
+    def _actions(self) -> IntArray:
+        """Actions [copies, N] of the logging policy at the logged contexts."""
+        assert self._logs.propensities is not None
+        rng = self._rng()
+        rows, width = self._logs.propensities.shape
+        # Cumulative chances of all rows end to end: one search finds the action within its row.
+        chances = np.cumsum(self._logs.propensities, axis=1)
+        ends = (chances / chances[:, -1:] + np.arange(rows)[:, None]).ravel()
+        first = width * np.arange(rows)
+        drawn = [
+            np.clip(np.searchsorted(ends, np.arange(rows) + rng.random(rows), side="right") - first, 0, width - 1)
+            for _ in range(self._copies)
+        ]
+        return np.stack(drawn)
+
+    def log_weights(self, evidence: Evidence) -> FloatArray:
+        """Log weights [copies, n] of recombined episodes under a policy."""
+        if self.redraws and evidence.probabilities is not None:
+            return self._redrawn(evidence.probabilities)
+        size = self._copies * self._logs.n_episodes
+        spliced = recombined_weights(evidence.weights, size, self._rng(), self._logs.contexts)
+        return spliced.reshape(self._copies, -1)
+
+    def pool(self, evidence: Evidence) -> Pool:
+        """Recombined episodes under a policy."""
+        redrawn = self.redraws and evidence.probabilities is not None
+        return pooled(self.log_weights(evidence), evidence, redrawn, self._seed)
+
+    def _redrawn(self, probabilities: FloatArray) -> FloatArray:
+        """Log weights [copies, n]."""
+        assert self._logs.propensities is not None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.log(probabilities) - np.log(self._logs.propensities)
+        rows, first = np.arange(len(ratios)), self._logs.offsets[:-1]
+        return np.stack([np.add.reduceat(ratios[rows, actions], first) for actions in self._actions])
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng((self._seed, _POOL))
+
+
+def pooled(log_weights: FloatArray, evidence: Evidence, redrawn: bool, seed: int) -> Pool:
+    """Recombined log weights [copies, n] as a pool, with returns like those of logged episodes of such weight."""
     rng = np.random.default_rng((seed, _POOL))
-    n = evidence.weights.n_episodes
-    size = max(COPIES[0] * n, min(COPIES[1] * n, _MANY))
-    log_weights = recombined_weights(evidence.weights, size, rng, evidence.logs.contexts)
-    returns = _returns_like(log_weights, evidence.weights.episodes, evidence.returns, rng)
-    steps = np.arange(len(returns) + 1)
-    logs = Trajectories(np.zeros((len(returns), 1)), np.zeros(len(returns), np.int64), returns, steps)
-    return estimator(Evidence(LogWeights(log_weights, steps), logs, truncation=evidence.truncation))
+    clusters, units = evidence.logs.clusters, evidence.logs.n_units
+    numbers = None
+    if clusters is None:
+        drawn = log_weights.ravel()[rng.permutation(log_weights.size)]  # so that those in a row are in no order
+    else:
+        drawn = log_weights.ravel()
+        numbers = (clusters + units * np.arange(len(log_weights))[:, None]).ravel()
+    returns = returns_like(drawn, evidence.weights.episodes, evidence.returns, rng)
+    return Pool(drawn, returns, numbers, redrawn)
 
 
 def recombined_weights(
@@ -219,21 +317,7 @@ def _smallest(values: Float32Array, count: int) -> Float32Array:
     return np.sort(np.hstack([np.sort(piece, axis=1)[:, :count] for piece in pieces]), axis=1)[:, :count]
 
 
-def recombined_ess(weights: LogWeights, truncation: float = np.inf) -> float:
-    """The effective sample size to expect of a log this long, from its steps in other combinations.
-
-    A log that has missed its heaviest weights shows a larger effective sample size than it should: this one is far
-    steadier.
-
-    >>> recombined_ess(LogWeights(np.zeros(40), np.arange(0, 41, 2)))
-    20.0
-    """
-    size = max(_ENOUGH, min(weights.n_episodes, _MANY))
-    drawn = recombined_weights(weights, size, np.random.default_rng(0))
-    return effective_sample_size(np.minimum(drawn, np.log(truncation))) / size * weights.n_episodes
-
-
-def _returns_like(drawn: FloatArray, logged: FloatArray, returns: FloatArray, rng: np.random.Generator) -> FloatArray:
+def returns_like(drawn: FloatArray, logged: FloatArray, returns: FloatArray, rng: np.random.Generator) -> FloatArray:
     """A return for each drawn log weight: that of a logged episode of similar weight, moved along the common trend."""
     n = len(logged)
     order = np.argsort(logged, kind="stable")

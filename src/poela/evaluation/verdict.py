@@ -1,4 +1,4 @@
-"""Whether to believe an estimate: `trust`, `caution` or `do not trust`, with the reasons in words and numbers."""
+"""Whether to believe an estimate: `trust`, `caution` or `do not trust`, with the reasons, and what to do next."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,26 +9,36 @@ from poela.evaluation.diagnostics import Diagnostics
 Word = Literal["trust", "caution", "do not trust"]
 WORDS: tuple[Word, Word, Word] = ("trust", "caution", "do not trust")
 
+ACT = "Act on it within its interval."
+LESS = "Evaluate a policy closer to the logging policy, or gather more episodes."
+LOGGED = "Use logs whose propensities were recorded, or check the conclusion with other behavior models."
+
 
 @dataclass(frozen=True)
 class TrustThresholds:
     """From where on an estimate is doubtful, and from where on it is not to be believed: pairs of (caution, distrust).
 
-    Below an ESS of about 100 no interval holds its level reliably; k̂ of 0.5 and 0.7 are where the variance
-    of the weights stops to exist and where their mean can no longer be relied on at usual sizes (Vehtari et al. 2024).
+    They were set on processes of many kinds and measured on others (`poela reproduce coverage`): with them about 95% of
+    the intervals of trusted estimates hold the truth, whatever the effective sample size.
     """
 
-    ess: tuple[float, float] = (100.0, 20.0)
+    ess: tuple[float, float] = (40.0, 15.0)
+    expected_ess: tuple[float, float] = (25.0, 8.0)
+    spliced_ess: tuple[float, float] = (60.0, 15.0)  # the same, where it is known less well
+    expected_share: tuple[float, float] = (0.2, 0.1)  # of the log's own effective sample size
     largest_share: tuple[float, float] = (0.1, 0.3)
-    pareto_k: tuple[float, float] = (0.7, 1.0)
+    pareto_k: tuple[float, float] = (0.7, 1.0)  # where the weights' tail can only be guessed (Vehtari et al. 2024)
     mean_weight_z: tuple[float, float] = (3.0, 6.0)
     truncated_share: tuple[float, float] = (0.0, 0.01)
     stranded_share: tuple[float, float] = (0.05, 0.5)
+    events: tuple[float, float] = (4.0, 1.0)
+    return_skew: tuple[float, float] = (0.2, 0.6)
+    trait_ratio: tuple[float, float] = (1.2, 2.0)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The word, and what speaks for it; the gravest reason comes first.
+    """The word, what speaks for it (the gravest reason first), and what to do next.
 
     >>> print(Verdict("caution", ("ESS 42 of 1000",)))
     caution: ESS 42 of 1000
@@ -36,15 +46,23 @@ class Verdict:
 
     word: Word
     reasons: tuple[str, ...] = field(default=())
+    advice: str = ""
 
     def __str__(self) -> str:
         return f"{self.word}: {'; '.join(self.reasons)}" if self.reasons else self.word
 
 
 def verdict_on(
-    diagnostics: Diagnostics, thresholds: TrustThresholds | None = None, *, model_only: bool = False
+    diagnostics: Diagnostics,
+    thresholds: TrustThresholds | None = None,
+    *,
+    leans_on_model: bool = False,
+    estimated: bool = False,
 ) -> Verdict:
-    """The verdict on an estimate from its diagnostics; `model_only` is for estimates that use no weights but a model.
+    """The verdict on an estimate from its diagnostics.
+
+    `leans_on_model` is for estimates whose model is not wholly corrected by weights, `estimated` for propensities that
+    a model made: neither is ever above caution.
 
     >>> import numpy as np
     >>> from poela.evaluation.diagnostics import diagnose
@@ -53,40 +71,86 @@ def verdict_on(
     >>> print(verdict_on(diagnose(one_heavy)).reasons[0])
     ESS 2.9 of 100: one episode carries 59% of the weight
     """
-    if model_only:
-        return Verdict("caution", ("the value is that of a model alone: no weights check it against what was logged",))
-    if not diagnostics.ess > 0:
-        return Verdict("do not trust", ("no logged episode has weight: the logs do not tell what this policy does",))
-    found = sorted(_findings(diagnostics, thresholds or TrustThresholds()), key=lambda finding: -finding[0])
-    if found:
-        return Verdict(WORDS[found[0][0]], tuple(sentence for _, sentence in found))
-    return Verdict("trust", (_size(diagnostics),))
+    found: list[Finding] = []
+    if leans_on_model:
+        sentence = "the value leans on a model: weights do not wholly check it against what was logged"
+        found.append((1, sentence, "Use it to rank and to explain; to show a value, use sntis."))
+    elif not diagnostics.ess > 0:
+        sentence = "no logged episode has weight: the logs do not tell what this policy does"
+        return Verdict("do not trust", (sentence,), LESS)
+    if not leans_on_model or diagnostics.ess > 0:
+        found += _findings(diagnostics, thresholds or TrustThresholds())
+    if estimated:
+        found.append((1, "the propensities are estimates of a model, and the interval takes them for known", LOGGED))
+    if not found:
+        return Verdict("trust", (_size(diagnostics),), ACT)
+    found.sort(key=lambda finding: -finding[0])
+    grade = min(found[0][0], 1) if leans_on_model else found[0][0]
+    return Verdict(WORDS[grade], tuple(sentence for _, sentence, _ in found), found[0][2])
 
 
-def _findings(diagnostics: Diagnostics, thresholds: TrustThresholds) -> Iterator[tuple[int, str]]:
-    """How grave (1: caution, 2: distrust) and why, for each thing that is wrong."""
-    d, t = diagnostics, thresholds
-    small, concentrated = _grade(-d.ess, (-t.ess[0], -t.ess[1])), _grade(d.largest_share, t.largest_share)
+Finding = tuple[int, str, str]  # how grave (1: caution, 2: distrust), why, and what to do
+
+
+def _findings(d: Diagnostics, t: TrustThresholds) -> Iterator[Finding]:
+    small, concentrated = _grade(-d.ess, _negative(t.ess)), _grade(d.largest_share, t.largest_share)
     if small or concentrated:
-        yield max(small, concentrated), _size(d)
-    if (grade := _grade(-d.recombined_ess, (-t.ess[0], -t.ess[1]))) > small:
-        yield grade, f"{_expected(d)}: the heaviest weights have not been seen"
-    if grade := _grade(d.pareto_k, t.pareto_k):
+        yield max(small, concentrated), _size(d), LESS
+    missing = max(
+        _grade(-d.expected_ess, _negative(t.expected_ess if d.redrawn else t.spliced_ess)),
+        _grade(-d.expected_ess / d.ess, _negative(t.expected_share)),
+    )
+    if missing > small:
+        yield missing, f"{_expected(d)}: the heaviest weights have not been seen", LESS
+    if not d.redrawn and (grade := _grade(d.pareto_k, t.pareto_k)):
         yield (
             grade,
             f"the weights have a heavy tail (Pareto k {d.pareto_k:.2f}): the largest may not have been seen yet",
+            "Log the propensities of every action, which shows the tail as it is, or " + LESS[0].lower() + LESS[1:],
         )
     if grade := _grade(abs(d.mean_weight_z), t.mean_weight_z):
         yield (
             grade,
             f"the mean weight is {d.mean_weight:.3g}, {abs(d.mean_weight_z):.1f} standard errors from 1: "
             "the propensities are wrong, or the weights' tail is missing",
+            "Check the propensities: whether they are those of the moment of action, and of everything it depended on.",
         )
     if grade := _grade(d.truncated_share, t.truncated_share):
-        yield grade, f"the weights of {d.truncated_share:.2%} of episodes were truncated: the estimate is biased"
+        yield grade, f"the weights of {d.truncated_share:.2%} of episodes were truncated: the estimate is biased", LESS
     stranded = (d.stranded_steps or 0) / d.n_steps
     if grade := _grade(stranded, t.stranded_share):
-        yield grade, f"at {stranded:.0%} of steps no action was near a logged one and the policy fell back"
+        yield (
+            grade,
+            f"at {stranded:.0%} of steps no action was near a logged one and the policy fell back",
+            "Widen the radius, or say what to do there.",
+        )
+    yield from _of_returns(d, t)
+
+
+def _of_returns(d: Diagnostics, t: TrustThresholds) -> Iterator[Finding]:
+    if grade := _grade(-d.events, _negative(t.events)):
+        yield (
+            grade,
+            f"only {d.events:.2g} effective episodes have the rarer outcome: too few to tell its rate",
+            "Gather more episodes, or choose an outcome that is less rare.",
+        )
+    if grade := _grade(d.return_skew, t.return_skew):
+        yield (
+            grade,
+            f"returns are so skewed (skewness over √ESS {d.return_skew:.2f}) that few of them decide the mean",
+            "Gather more episodes, or bound the outcome before looking at it (its logarithm, a cap).",
+        )
+    if not d.redrawn and (grade := _grade(d.trait_ratio, t.trait_ratio)):
+        yield (
+            grade,
+            f"log weights vary {d.trait_ratio:.1f} times as much as steps put together at random would: "
+            "some episodes are unusual throughout",
+            "Log the propensities of every action, or add to the context what makes these episodes unusual.",
+        )
+
+
+def _negative(limits: tuple[float, float]) -> tuple[float, float]:
+    return -limits[0], -limits[1]
 
 
 def _grade(value: float, limits: tuple[float, float]) -> int:
@@ -94,16 +158,16 @@ def _grade(value: float, limits: tuple[float, float]) -> int:
     return int(value > limits[0]) + int(value > limits[1])
 
 
-def _size(diagnostics: Diagnostics) -> str:
-    d = diagnostics
+def _size(d: Diagnostics) -> str:
     share = f"{d.largest_share:.{0 if d.largest_share > 0.01 else 1}%}"
-    return f"ESS {d.ess:.{_digits(d.ess)}f} of {d.n_episodes}: one episode carries {share} of the weight"
+    of, one = (d.n_episodes, "episode") if d.n_clusters is None else (f"{d.n_clusters} clusters", "cluster")
+    return f"ESS {d.ess:.{_digits(d.ess)}f} of {of}: one {one} carries {share} of the weight"
 
 
-def _expected(diagnostics: Diagnostics) -> str:
-    d = diagnostics
-    expected = f"{d.recombined_ess:.{_digits(d.recombined_ess)}f}"
-    return f"ESS {d.ess:.0f} of {d.n_episodes}, where the same steps in other combinations let one expect {expected}"
+def _expected(d: Diagnostics) -> str:
+    expected = f"{d.expected_ess:.{_digits(d.expected_ess)}f}"
+    how = "actions drawn anew" if d.redrawn else "the same steps in other combinations"
+    return f"ESS {d.ess:.0f} of {d.n_clusters or d.n_episodes}, where {how} let one expect {expected}"
 
 
 def _digits(ess: float) -> int:

@@ -15,6 +15,7 @@ from poela.data.trajectories import Trajectories
 ROW_SUM_TOLERANCE = 1e-5
 # Weights within exp(±300) keep finite squares and sums in double precision, so only others are rescaled.
 SAFE_LOG_RANGE = 300.0
+GREEDY = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +109,29 @@ def probabilities_along(policy: object, trajectories: Trajectories) -> FloatArra
             f"first at step {first} of the flat log: correct the policy"
         )
     return probabilities
+
+
+def smoothed(probabilities: FloatArray, logs: Trajectories, smoothing: float) -> FloatArray:
+    """(1 − s)·π + s·μ along the logs [N, A].
+
+    >>> logs = Trajectories([[0.0]], [1], [0.0], [0, 1], propensities=[[0.5, 0.5]])
+    >>> smoothed(np.array([[1.0, 0.0]]), logs, smoothing=0.01)
+    array([[0.995, 0.005]])
+    """
+    if smoothing == 0:
+        return probabilities
+    if logs.propensities is None or logs.propensities.ndim == 1:
+        raise InputError("smoothing mixes in the logging policy: it needs logs with the propensities of every action")
+    return np.asarray((1 - smoothing) * probabilities + smoothing * logs.propensities)
+
+
+def is_greedy(probabilities: FloatArray) -> bool:
+    """Whether no row leaves more than a trace to any but one action.
+
+    >>> is_greedy(np.array([[1.0, 0.0], [0.0, 1.0]])), is_greedy(np.array([[1.0, 0.0], [0.5, 0.5]]))
+    (True, False)
+    """
+    return bool((probabilities.max(axis=1) > 1 - GREEDY).all())
 
 
 def safe_shift(log_values: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from poela.core.errors import TrainingError
 from poela.core.policy import Policy
@@ -23,8 +23,11 @@ class Checkpoint:
 class Learner(ABC):
     """A frozen dataclass of settings; `fit_path` yields checkpoints, `fit` returns the last policy.
 
-    Settings that cannot be are refused when the learner is made, by the types of its fields.
+    Settings that cannot be are refused when the learner is made, by the types of its fields. `walks` says whether the
+    path goes from cautious to bold, rather than through training.
     """
+
+    walks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         refuse_problems(self)

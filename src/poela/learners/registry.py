@@ -13,6 +13,7 @@ LEARNERS = {
     "cql": "poela.learners.q_learning:CQL",
     "fittedq": "poela.learners.fitted_q:FittedQ",
     "clone": "poela.learners.clone:Clone",
+    "consensus": "poela.learners.consensus:Consensus",
 }
 
 

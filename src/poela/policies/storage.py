@@ -23,6 +23,8 @@ UNFORESEEN = "this version cannot read it"
 KINDS = {
     "network_policy": "poela.policies.network:NetworkPolicy",
     "greedy_q_policy": "poela.policies.value:GreedyQPolicy",
+    "blended_policy": "poela.policies.blended:BlendedPolicy",
+    "sharpened_policy": "poela.policies.blended:SharpenedPolicy",
     "tilted_policy": "poela.policies.tilted:TiltedPolicy",
     "step_q": "poela.policies.step_values:StepQ",
     "ridge_step": "poela.policies.step_values:RidgeStep",

@@ -7,7 +7,6 @@ from typing import Any
 from poela.data.layout import LogLayout
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
-from poela.studies.logging_policy import ESTIMATED
 from poela.studies.material import data_hash, read_behavior
 from poela.studies.records import LookRecord
 from poela.studies.roles import recorded_look
@@ -17,22 +16,20 @@ from poela.studies.study import Study
 def evaluate_study(
     study: Study, logs: Trajectories | str | PathLike[str], layout: LogLayout | None = None, **settings: Any
 ) -> LookRecord:
-    """Evaluate the chosen policy on logs that took no part in learning; `settings` are those of `evaluate`.
+    """Evaluate the recommended policy on logs that took no part in learning, as the study itself evaluates.
 
-    Where the logging policy is kept, what it is worth is what it achieved.
+    `settings` are those of `Scoring` that shall differ. Where the logging policy is kept, what it is worth is what it
+    achieved.
     """
     given = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=_layout(study, layout))
     key = data_hash(given)
-    if study.choice.chosen is None:
-        settings |= {"estimator": "behavior"}
-        with study.store.locked():
-            return recorded_look(study.store, None, study.chosen_name, given, key, **settings)
-    model = read_behavior(study.directory / "behavior") if given.propensities is None else None
-    if model is not None:
-        given = model.annotate(given)
-    reason = "" if model is None else ESTIMATED
+    kept = study.choice.chosen is None
+    scoring = replace(study.settings.scoring, **settings, **({"estimator": "behavior"} if kept else {}))
+    if not kept and given.propensities is None:
+        model = read_behavior(study.directory / "behavior")
+        given = given if model is None else model.annotate(given)
     with study.store.locked():
-        return recorded_look(study.store, study.policy, study.chosen_name, given, key, reason, **settings)
+        return recorded_look(study.store, None if kept else study.policy, study.chosen_name, given, key, scoring)
 
 
 def _layout(study: Study, given: LogLayout | None) -> LogLayout:

@@ -17,7 +17,7 @@ import poela
 from poela.core.errors import PoelaError
 from poela.core.interruption import safe_point
 from poela.core.typed import to_plain
-from poela.studies.material import read_material
+from poela.studies.material import Folds
 from poela.studies.records import Task
 from poela.studies.runs import Result, carry_out
 from poela.studies.worker import read_result, write_frame
@@ -39,11 +39,11 @@ Outcome = tuple[Task, Result | Lost]
 
 def run_inline(tasks: Sequence[Task], material: Path, deadline: float | None = None) -> Generator[Outcome, None, None]:
     """One task after the other, here. Looks at the deadline between tasks only."""
-    given = read_material(material)
+    folds = Folds(material)
     for task in tasks:
         if deadline is not None and time.monotonic() >= deadline:
             return
-        yield task, carry_out(task, given)
+        yield task, carry_out(task, folds.of(task))
 
 
 def run_local(

@@ -1,6 +1,5 @@
 """`learn`: the whole job. Split, behavior, candidates, fits, choice, one look at the test logs."""
 
-import math
 import shutil
 import tempfile
 import time
@@ -8,7 +7,7 @@ import warnings
 import weakref
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from os import PathLike
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from poela.core.errors import InputError, PoelaError, PoelaWarning
+from poela.core.interruption import safe_point
 from poela.core.files import atomic_file, folder_at
 from poela.core.progress import progress
 from poela.core.storage import remove_stored
@@ -24,26 +24,32 @@ from poela.data.checks import learning_problems
 from poela.data.layout import LogLayout
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
+from poela.evaluation.scoring import Scoring
 from poela.learners.learner import Learner
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
 from poela.studies.budget import seconds_of
 from poela.studies.candidates import Candidate
 from poela.studies.defaults import default_candidates
 from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
-from poela.studies.logging_policy import LoggingPolicy, keep, kept_logging_policy, model_of_logging_policy
-from poela.studies.material import Material, remove_material, write_behavior, write_material
-from poela.studies.records import ChoiceRecord, DataRecord, RunRecord, Session, StudyRecord, Task
-from poela.studies.roles import StudyData, hashes_of, logging_value, refuse_unlike, write_episodes
-from poela.studies.runs import versions
-from poela.studies.scoring import Scoring
-from poela.studies.selection import DEFAULT_SELECTION, Selection
+from poela.studies.logging_policy import model_of_logging_policy
+from poela.studies.final_gain import GainsShown
+from poela.studies.held_out import Episodes
+from poela.studies.judging import judged_points
+from poela.studies.material import ALL, Material, remove_folds, write_behavior, write_folds
+from poela.studies.records import ChoiceRecord, DataRecord, LookRecord, Session, StudyRecord, Task
+from poela.studies.roles import hashes_of, logging_value, recorded_look, refuse_unlike, write_episodes
+from poela.studies.runs import carry_out, versions
+from poela.studies.selection import DEFAULT_SELECTION, Point, Selection, choose, promising
 from poela.studies.settings import StudySettings
+from poela.studies.splits import Splits, keep_splits, parts_of, splits_of
 from poela.studies.stacks import has_gpu, run_stacked
 from poela.studies.store import Store
-from poela.studies.study import Study
+from poela.studies.study import LOGGING_POLICY, Study
 from poela.studies.tracking import TRACKERS, tracker
 
 SCRATCH = ".scratch"
+STUDY_SCORING = Scoring(smoothing=0.01, folds=2)
+Parts = tuple[Trajectories, Trajectories | None, Trajectories | None]
 Logs = Trajectories | str | PathLike[str]
 
 
@@ -67,35 +73,21 @@ class Execution:
             raise InputError(f"tracking with {self.track} needs it: pip install 'poela[track]'")
 
 
-class Best:
-    """The best score so far, for the progress bar."""
-
-    def __init__(self, selection: Selection) -> None:
-        self._selection, self._score, self.note = selection, -math.inf, ""
-
-    def see(self, record: RunRecord) -> None:
-        """Look at a finished run."""
-        scores = [self._selection.score(row.metrics) for row in record.checkpoints]
-        highest = max((score for score in scores if score is not None), default=-math.inf)
-        if highest > self._score:
-            self._score, self.note = highest, f"best so far {highest:.4g} ({record.task.candidate})"
-
-
 def learn(
     logs: Logs,
     *,
     out: str | PathLike[str] | None = None,
+    folds: int | None = 5,
     validation: Logs | None = None,
-    test: Logs | None = None,
+    test: Logs | float | None = None,
+    shares: Sequence[float] | None = None,
     learners: Sequence[str] | None = None,
     candidates: Sequence[Candidate | Learner] | None = None,
-    restarts: int = 2,
+    restarts: int = 1,
     seed: int = 0,
-    shares: Sequence[float] = (0.5, 0.3, 0.2),
     selection: Selection | None = None,
     behavior: str = "auto",
-    discount: float = 1.0,
-    level: float = 0.95,
+    scoring: Scoring | None = None,
     layout: LogLayout | None = None,
     resume: bool = False,
     backend: str = "local",
@@ -103,30 +95,36 @@ def learn(
     budget: float | str | None = None,
     address: str | None = None,
     track: str | None = None,
+    **scored: Any,
 ) -> Study:
-    """Learn a policy from logs, choose it honestly, and say what it is worth.
+    """Learn a policy from logs, and recommend it if the logs show that it is better than what is done now.
 
-    The episodes are split by `shares` to learn from, to choose by and to test with, unless `validation` (and `test`)
-    are given apart. Everything is kept in the directory `out`, where `resume=True` continues after an interruption;
-    without `out` the study lives as long as the returned object.
+    The episodes are split into `folds`: what four of five teach is judged by the fifth, and the weights of all folds
+    together show what a policy is worth. `test` keeps a share of episodes (or other logs) for one last look. With
+    `shares` (or `validation`) there is one split instead, to learn from, to choose by and to test with.
+    `scoring` says how policies are evaluated; its settings (level, discount, …) may be given by themselves.
+    Everything is kept in the directory `out`, where `resume=True` continues after an interruption; without `out` the
+    study lives as long as the returned object.
 
     >>> from poela.simulators.registry import simulate
-    >>> study = learn(simulate("tumor", episodes=100), candidates=[Candidate("fittedq")], backend="inline")
-    >>> study.chosen_name
-    'fittedq, restart 0, temperature ...'
-    >>> study.estimate.n_episodes
-    20
+    >>> study = learn(simulate("tumor", episodes=300), candidates=[Candidate("fittedq")], backend="inline")
+    >>> study.keeps_logging_policy, study.gain.low > 0
+    (False, True)
     """
     selection = selection or DEFAULT_SELECTION
+    one_split = shares is not None or validation is not None
     settings = StudySettings.checked(
         candidates if candidates is not None else default_candidates(learners),
         restarts=restarts,
         seed=seed,
-        shares=tuple(shares),
+        folds=None if one_split else folds,
+        shares=tuple(shares) if shares is not None else (0.5, 0.3, 0.2) if one_split or folds is None else None,
+        test_share=float(test) if isinstance(test, int | float) else 0.0,
+        path="ambition" if selection.by == "gain" else "training",
+        by_model=selection.by != "sntis",
         selection=selection,
-        scoring=Scoring(discount=discount, value_model=selection.by != "sntis"),
+        scoring=replace(scoring or STUDY_SCORING, **scored),
         behavior=behavior,
-        level=level,
     )
     execution = Execution(backend, jobs, seconds_of(budget), address, track)
     place = None if out is None else folder_at(out, "a study")
@@ -134,9 +132,10 @@ def learn(
         Store(place).refuse_foreign()
         if Store(place).exists and not resume:
             raise InputError(f"{place} already holds a study: add --resume to continue it, or choose another")
-    parts = _parts(logs, validation, test, settings, layout)
+    given = _read(logs, validation, None if isinstance(test, int | float) else test, layout)
+    parts = parts_of(*given, settings)
     with _store(place) as store, store.locked():
-        remove_material(store.directory / SCRATCH)  # training rows that a killed process left behind
+        remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
         study = _carry_out(store, settings, parts, layout or LogLayout(), execution)
     if out is None:
         weakref.finalize(study, shutil.rmtree, study.directory, ignore_errors=True)
@@ -160,7 +159,7 @@ def _store(place: Path | None) -> Iterator[Store]:
 def _carry_out(
     store: Store,
     settings: StudySettings,
-    parts: tuple[Trajectories | None, ...],
+    parts: Parts,
     layout: LogLayout,
     execution: Execution,
 ) -> Study:
@@ -170,27 +169,28 @@ def _carry_out(
         earlier.refuse_changed(missing_is_fine=True)
         settings = settings.continuing(earlier.settings)
         _check_resumable(earlier, settings, hashes)
-    given = kept_logging_policy(store.directory, parts, settings.behavior, settings.seed)
-    data = StudyData(given.parts, hashes)
-    keep(store.directory, given)
-    write_episodes(store, data)
-    record = _record(settings, data, given, layout, _sessions(earlier))
+    splits = splits_of(*parts, settings, store.directory)
+    keep_splits(store.directory, splits)
+    write_episodes(store, *(part for part in splits.folds[0].parts[:2] if part is not None))
+    record = _record(settings, splits, hashes, layout, _sessions(earlier))
     if earlier is not None and earlier.record.fingerprint != record.fingerprint:
         store.withdraw_choice()  # before anything that it rests on changes
     store.write(record)
     study = Study(store)
+    scratch = store.directory / SCRATCH
+    materials = splits.materials(settings)
     if study.left_out:
-        material = Material(data.train, data.validation, given.model, settings.scoring)
-        _run(study, material, execution)
+        _run(study, materials, execution)
         study = Study(store)
-    _finish(study, data, given)
-    return study
+    _finish(study, splits, materials)
+    remove_folds(scratch)
+    return Study(store)
 
 
-def _parts(
-    logs: Logs, validation: Logs | None, test: Logs | None, settings: StudySettings, layout: LogLayout | None
-) -> tuple[Trajectories | None, ...]:
-    """The three parts of the logs."""
+def _read(
+    logs: Logs, validation: Logs | None, test: Logs | None, layout: LogLayout | None
+) -> tuple[Trajectories, Trajectories | None, Trajectories | None]:
+    """The logs as they were given."""
     first = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=layout, for_learning=True)
     if isinstance(logs, Trajectories) and (problems := learning_problems(logs)):
         raise InputError(problems)
@@ -199,32 +199,32 @@ def _parts(
     def read(other: Logs | None) -> Trajectories | None:
         return other if other is None or isinstance(other, Trajectories) else read_logs(other, layout=fixed)
 
-    given = {"validation": read(validation), "test": read(test)}
-    refuse_unlike(first, given)
-    if validation is not None:
-        return first, given["validation"], given["test"]
-    if test is not None:
-        train_share, validation_share, _ = settings.shares
-        total = train_share + validation_share
-        return (*first.split((train_share / total, validation_share / total), seed=settings.seed), given["test"])
-    return first.split(settings.shares, seed=settings.seed)
+    others = {"validation": read(validation), "test": read(test)}
+    refuse_unlike(first, others)
+    return first, others["validation"], others["test"]
 
 
 def _record(
-    settings: StudySettings, data: StudyData, given: LoggingPolicy, layout: LogLayout, sessions: tuple[Session, ...]
+    settings: StudySettings,
+    splits: Splits,
+    hashes: Mapping[str, str | None],
+    layout: LogLayout,
+    sessions: tuple[Session, ...],
 ) -> StudyRecord:
+    held_out = splits.held_out
     return StudyRecord(
         settings=settings,
         data=DataRecord(
-            hashes=data.hashes,
-            train_episodes=data.train.n_episodes,
-            validation_episodes=data.validation.n_episodes,
-            test_episodes=data.n_test_episodes,
-            layout=layout.fixed(data.train),
-            propensities=given.note,
-            estimated=given.estimated,
+            hashes=hashes,
+            train_episodes=splits.train.n_episodes,
+            validation_episodes=sum(part.n_episodes for part in held_out),
+            test_episodes=0 if splits.test is None else splits.test.n_episodes,
+            folds=len(held_out),
+            layout=layout.fixed(splits.train),
+            propensities=splits.whole.note,
+            estimated=splits.whole.estimated,
         ),
-        logging_policy=logging_value(data.validation, settings.scoring.discount),
+        logging_policy=logging_value(held_out, settings.scoring.discount),
         sessions=sessions,
     )
 
@@ -260,32 +260,30 @@ def _check_resumable(earlier: Study, settings: StudySettings, hashes: Mapping[st
         raise InputError(problems)
 
 
-def _run(study: Study, material: Material, execution: Execution) -> None:
+def _run(study: Study, materials: Mapping[str, Material], execution: Execution) -> None:
     deadline = None if execution.budget is None else time.monotonic() + execution.budget
     scratch = study.directory / SCRATCH
     tasks = study.left_out
     lost: list[str] = []
     told = tracker(execution.track, study.directory)
     try:
-        write_material(scratch, material)
+        write_folds(scratch, materials)
         with (
             closing(_outcomes(tasks, scratch, execution, deadline)) as outcomes,
             progress(f"{len(tasks)} runs", len(tasks)) as advance,
         ):
-            best = Best(study.settings.selection)
             for task, result in outcomes:
                 if isinstance(result, Lost):
                     lost.append(f"{task.candidate}, restart {task.restart}: {result.reason}")
                 else:
                     study.store.write_run(result.record, result.policies)
-                    best.see(result.record)
                     if told is not None:
                         told.finished(task.run_id, result.record)
-                advance(1, note=best.note)
+                advance(1, note=str(task.candidate))
     except OSError as error:
         raise PoelaError(f"{study.directory} cannot be written: {error.strerror}; free space, then resume") from None
     finally:
-        remove_material(scratch)
+        remove_folds(scratch)
     if lost:
         raise PoelaError("; ".join(lost))
 
@@ -303,37 +301,72 @@ def _outcomes(
     return run_ray(tasks, scratch, execution.address, deadline)
 
 
-def _finish(study: Study, data: StudyData, given: LoggingPolicy) -> None:
-    """Save the chosen policy, if any, look at the test logs, and write the table."""
+def _finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> None:
+    """Judge every policy, choose, fit what is chosen on all episodes, look at the test logs, and write it all down."""
     import pyarrow.parquet as pq
 
-    chosen, scoring = study.choice.chosen, study.settings.scoring
-    settings: dict[str, Any] = {"level": study.settings.level, "discount": scoring.discount}
-    if chosen is None:
+    settings = study.settings
+    episodes = Episodes.of(splits.held_out, settings.scoring.discount)
+    points, _ = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds)
+    estimated, logging = study.record.data.estimated, study.record.logging_policy
+    choice = choose(points, settings.selection, episodes.logs.n_episodes, logging, estimated)
+    hopeful = promising(points) if settings.selection.by == "gain" else None
+    wanted = {"policy": choice.chosen, "promising": hopeful}
+    if study.n_folds > 1:
+        _fit_on_all(study, [point for point in wanted.values() if point is not None], materials[ALL])
+        study = Study(study.store)
+    for name, point in wanted.items():
+        if point is None:
+            remove_stored(study.directory / name, POLICY_FORMAT)
+        else:
+            study.policy_of(point).save(study.directory / name, overwrite=True)
+    if choice.chosen is None:
         # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
-        remove_stored(study.directory / "policy", POLICY_FORMAT)
-        write_behavior(
-            study.directory / "behavior", given.model or model_of_logging_policy(data.train, study.settings.seed)
-        )
-        look = data.look(study.store, None, study.chosen_name, estimator="behavior", **settings)
-    else:
-        study.policy.save(study.directory / "policy", overwrite=True)
-        settings |= {"truncation": scoring.truncation, "smoothing": chosen.metrics["smoothing"]}
-        look = data.look(study.store, study.policy, study.chosen_name, reason=given.reason, **settings)
-    with atomic_file(study.directory / "table.parquet") as temporary:
-        pq.write_table(study.table(), temporary)
+        model = splits.model or model_of_logging_policy(splits.train, settings.seed)
+        write_behavior(study.directory / "behavior", model)
+    gains = GainsShown(study, episodes, settings)
+    name = LOGGING_POLICY if choice.chosen is None else study.name_of(choice.chosen)
+    look = _look(study, choice.chosen, name, splits)
     study.store.write(
         ChoiceRecord(
             study=study.record.fingerprint,
-            policy=study.chosen_name,
-            run=None if chosen is None else chosen.run_id,
-            checkpoint=None if chosen is None else chosen.number,
-            score=study.choice.score,
-            reason=study.choice.reason,
+            policy=name,
+            chosen=None if choice.chosen is None else points.index(choice.chosen),
+            promising=None if hopeful is None else points.index(hopeful),
+            score=choice.score,
+            reason=choice.reason,
+            points=tuple(points),
+            estimate=None if choice.chosen is None else gains.estimate(choice.chosen),
+            gain=gains.gain(choice.chosen, hopeful),
+            needed=None if choice.chosen is not None or hopeful is None else gains.needed(hopeful),
             look=None if look is None else look.number,
-            estimate=None if look is None else look.estimate,
-            logging_policy_on_test=data.logging_value_on_test(study.settings.scoring.discount),
+            logging_policy_on_test=None if splits.test is None else logging_value([splits.test], settings.scoring.discount),
             left_out=tuple(task.run_id for task in study.left_out),
-            runs={run_id: run.fingerprint for run_id, run in study.runs.items()},
+            runs={run_id: run.fingerprint for run_id, run in study.all_runs.items()},
         )
     )
+    with atomic_file(study.directory / "table.parquet") as temporary:
+        pq.write_table(Study(study.store).table(), temporary)
+
+
+def _fit_on_all(study: Study, points: Sequence[Point], material: Material) -> None:
+    """Fit the chosen candidates on every episode; those that an earlier session has fitted are there."""
+    for point in points:
+        task = replace(study.all_runs[f"{point.path_id}-0"].task, fold=None)
+        if task.run_id not in study.store.finished_runs():
+            safe_point()
+            result = carry_out(task, material)
+            if result.policies is None:
+                raise PoelaError(f"{task.candidate} could not be fitted on all episodes: {result.record.message}")
+            study.store.write_run(result.record, result.policies)
+
+
+def _look(study: Study, chosen: Point | None, name: str, splits: Splits) -> LookRecord | None:
+    """The one look at the test logs, where there are any."""
+    key = study.record.data.hashes["test"]
+    if splits.test is None or key is None:
+        return None
+    scoring = study.settings.scoring
+    if chosen is None:
+        return recorded_look(study.store, None, name, splits.test, key, replace(scoring, estimator="behavior"))
+    return recorded_look(study.store, study.policy_of(chosen), name, splits.test, key, scoring)

@@ -16,26 +16,38 @@ from poela.core.policy import Policy
 from poela.core.storage import load_stored, read_json, remove_stored, save_stored
 from poela.core.typed import from_plain, to_plain
 from poela.data.trajectories import Trajectories
-from poela.studies.scoring import Scorer, Scoring
+from poela.evaluation.scoring import Evaluator, Scoring
+from poela.studies.records import Task
 
 BEHAVIOR_FORMAT = "poela-behavior"
-ROLES = ("train", "validation")
+ROLES = ("train", "held_out")
+ALL = "all"  # the fold that holds out nothing
 ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities")
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How the policies of a run are judged: which of them, by which estimators, and among how many episodes in all."""
+
+    scoring: Scoring = field(default_factory=Scoring)
+    estimators: tuple[str, ...] = ("wdr", "guarded")
+    path: str = "ambition"
+    n_episodes: int = 0  # held out in all folds together; 0: as many as here
 
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """Training and validation logs (never the test logs), the logging policy where there is a model of it, scoring."""
+    """One fold: episodes to learn from, episodes to judge by (never the test logs), a model of the logging policy."""
 
     train: Trajectories
-    validation: Trajectories
+    held_out: Trajectories
     behavior: Policy | None = None
-    scoring: Scoring = field(default_factory=Scoring)
+    judging: Judging = field(default_factory=Judging)
 
     @cached_property
-    def scorer(self) -> Scorer:
-        """Scores policies on the validation logs."""
-        return Scorer(self.validation, self.scoring, self.train)
+    def evaluator(self) -> Evaluator:
+        """Evaluates policies on the held-out episodes; the others help to fit the model of values."""
+        return Evaluator(self.held_out, self.judging.scoring, beside=self.train)
 
 
 def data_hash(logs: Trajectories) -> str:
@@ -62,7 +74,7 @@ def write_material(directory: Path, material: Material) -> None:
                 np.save(file, array)
     if material.behavior is not None:
         write_behavior(directory / "behavior", material.behavior)
-    write_json(directory / "material.json", {"names": _names(material.train), "scoring": to_plain(material.scoring)})
+    write_json(directory / "material.json", {"names": _names(material.train), "judging": to_plain(material.judging)})
 
 
 def remove_material(directory: Path) -> None:
@@ -88,10 +100,49 @@ def read_material(directory: Path) -> Material:
 
     return Material(
         logs("train"),
-        logs("validation"),
+        logs("held_out"),
         read_behavior(directory / "behavior"),
-        from_plain(Scoring, document["scoring"], "scoring"),
+        from_plain(Judging, document["judging"], "judging"),
     )
+
+
+class Folds:
+    """The material of every fold in a directory, each read when it is asked for first."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory, self._read = directory, dict[str, Material]()
+
+    def of(self, task: Task) -> Material:
+        """What a run needs."""
+        name = ALL if task.fold is None else str(task.fold)
+        if name not in self._read:
+            self._read[name] = read_material(self._directory / name)
+        return self._read[name]
+
+    def all_read(self) -> "Folds":
+        """The same with everything read, after which the files may go."""
+        self._read = {path.name: read_material(path) for path in sorted(self._directory.iterdir()) if path.is_dir()}
+        return self
+
+
+def write_folds(directory: Path, folds: Mapping[str, Material]) -> None:
+    """Write the material of every fold, by its number or `ALL`, for `Folds` to read."""
+    remove_folds(directory)
+    make_private(directory)
+    for name, material in folds.items():
+        write_material(directory / name, material)
+
+
+def remove_folds(directory: Path) -> None:
+    """Remove what `write_folds` wrote; the folder goes if nothing else is in it."""
+    if not directory.is_dir() or directory.is_symlink():
+        return
+    for path in directory.iterdir():
+        if path.name.isdigit() or path.name == ALL:
+            remove_material(path)
+    sweep(directory)
+    if is_empty(directory):
+        directory.rmdir()
 
 
 def write_behavior(directory: Path, model: Any) -> None:

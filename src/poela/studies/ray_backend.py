@@ -13,7 +13,7 @@ from poela.core.errors import InputError, PoelaError
 from poela.core.interruption import safe_point
 from poela.core.typed import from_plain, to_plain
 from poela.studies.execution import ATTEMPTS, ONE_THREAD, POLL_SECONDS, Lost, Outcome
-from poela.studies.material import Material, read_material
+from poela.studies.material import Folds
 from poela.studies.records import RunRecord, Task
 from poela.studies.runs import Result, carry_out
 from poela.studies.store import PackedPolicies
@@ -21,7 +21,7 @@ from poela.studies.store import PackedPolicies
 Files = Mapping[str, bytes]
 Answer = tuple[dict[str, Any], bytes | None, dict[str, bytes]]
 
-_at_hand: dict[str, Material] = {}  # of the worker process: the material that it was given last
+_at_hand: dict[str, Folds] = {}  # of the worker process: the material that it was given last
 
 
 def run_ray(
@@ -60,8 +60,9 @@ def _answer(task: dict[str, Any], key: str, files: Files) -> Answer:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
             # The files stay mapped after their names are gone.
-            _at_hand[key] = read_material(Path(directory))
-    result = carry_out(from_plain(Task, task, "a task"), _at_hand[key])
+            _at_hand[key] = Folds(Path(directory)).all_read()
+    asked = from_plain(Task, task, "a task")
+    result = carry_out(asked, _at_hand[key].of(asked))
     if result.policies is None:
         return to_plain(result.record), None, {}
     return to_plain(result.record), result.policies.own, dict(result.policies.shared)

@@ -10,8 +10,10 @@ from poela.core.files import sha256
 from poela.core.typed import Count, NonNegative, Seed, Whole, one_of, to_plain
 from poela.data.layout import LogLayout
 from poela.evaluation.estimate import Estimate
+from poela.evaluation.gain import Gain
 from poela.studies.candidates import Candidate
 from poela.studies.selection import LoggingValue as LoggingValue
+from poela.studies.selection import Point as Point
 from poela.studies.settings import StudySettings
 
 Metrics = Mapping[str, float | None]
@@ -31,14 +33,20 @@ class Task:
     candidate: Candidate
     restart: Whole
     seed: Seed
+    fold: Whole | None = None  # held out from learning; None: every episode teaches
 
     @cached_property
     def run_id(self) -> str:
         """The name of the run's files.
 
-        >>> Task(Candidate("pocrm", {}), restart=1, seed=7).run_id
-        'pocrm-51ea6387a88e-1'
+        >>> Task(Candidate("pocrm", {}), restart=1, seed=7, fold=2).run_id
+        'pocrm-51ea6387a88e-1-2'
         """
+        return f"{self.path_id}-{'all' if self.fold is None else self.fold}"
+
+    @cached_property
+    def path_id(self) -> str:
+        """The path that the run is a part of: the same in every fold."""
         return f"{self.candidate.learner}-{self.candidate.key}-{self.restart}"
 
 
@@ -75,9 +83,10 @@ class DataRecord:
     """The logs of a study: nothing that is in them, but for names of columns and actions."""
 
     hashes: Mapping[str, str | None]  # of the training, validation and test logs as they were given
-    train_episodes: Count
-    validation_episodes: Count
+    train_episodes: Count  # that teach, in one fold or another
+    validation_episodes: Count  # that judge
     test_episodes: Whole
+    folds: Count  # 1: one split
     layout: LogLayout
     propensities: str  # where they come from, in words
     estimated: bool
@@ -97,7 +106,7 @@ class StudyRecord:
 
     settings: StudySettings
     data: DataRecord
-    logging_policy: LoggingValue  # on the validation logs
+    logging_policy: LoggingValue  # on the episodes that judge
     sessions: tuple[Session, ...]
 
     @property
@@ -146,13 +155,16 @@ class ChoiceRecord:
     """What came of the study; `study` and `runs` are the fingerprints of what it rests on."""
 
     study: str
-    policy: str
-    run: str | None
-    checkpoint: Whole | None
+    policy: str  # the recommended one, in a few words
+    chosen: Whole | None  # of the points; None: the logging policy
+    promising: Whole | None
     score: float | None
     reason: str
+    points: tuple[Point, ...]  # every policy that was judged
+    estimate: Estimate | None  # of the chosen point, on the episodes that judged it
+    gain: Gain | None  # of the chosen (or most promising) point; its lower end holds for all points together
+    needed: float | None  # episodes that would show the promising gain, if it is as estimated
     look: Count | None
-    estimate: Estimate | None
     logging_policy_on_test: LoggingValue | None
     left_out: tuple[str, ...]
     runs: Mapping[str, str]

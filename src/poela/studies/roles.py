@@ -1,9 +1,8 @@
-"""The three roles of logged episodes: to learn from, to choose by, and to test with, once."""
+"""The roles of logged episodes: to teach, to judge, and to test with, once."""
 
 import hashlib
 import itertools
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +13,9 @@ from poela.core.errors import InputError
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.core.typed import to_plain
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import Contributions
-from poela.evaluation.evaluate import evaluate, standard_error
+from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.evaluate import evaluate
+from poela.evaluation.scoring import Scoring
 from poela.studies.material import data_hash
 from poela.studies.records import LoggingValue, LookRecord, Looks
 from poela.studies.store import Store
@@ -37,42 +37,14 @@ def refuse_unlike(train: Trajectories, others: Mapping[str, Trajectories | None]
         raise InputError(problems)
 
 
-class StudyData:
-    """Training and validation logs are open; the test logs can only be looked at, and every look is recorded."""
-
-    def __init__(self, parts: tuple[Trajectories | None, ...], hashes: Mapping[str, str | None]) -> None:
-        train, validation, self._test = parts
-        assert train is not None
-        assert validation is not None
-        self.train, self.validation, self.hashes = train, validation, hashes
-
-    @property
-    def n_test_episodes(self) -> int:
-        """How many episodes are kept for the test."""
-        return 0 if self._test is None else self._test.n_episodes
-
-    def logging_value_on_test(self, discount: float) -> LoggingValue | None:
-        """What the logging policy achieved on the test logs; this tells nothing about any other policy."""
-        return None if self._test is None else logging_value(self._test, discount)
-
-    def look(self, store: Store, policy: Any, name: str, **settings: Any) -> LookRecord | None:
-        """Evaluate on the test logs, and record it; None where no episodes were kept for the test."""
-        key = self.hashes["test"]
-        return (
-            None
-            if self._test is None or key is None
-            else recorded_look(store, policy, name, self._test, key, **settings)
-        )
-
-
-def hashes_of(parts: tuple[Trajectories | None, ...]) -> dict[str, str | None]:
+def hashes_of(parts: Sequence[Trajectories | None]) -> dict[str, str | None]:
     """The hash of the training, validation and test logs, as they were given."""
     return {role: None if logs is None else data_hash(logs) for role, logs in zip(ROLES, parts, strict=True)}
 
 
-def write_episodes(store: Store, data: StudyData) -> None:
-    """Note which episodes learn and choose, by hashes of their content."""
-    arrays = {"train": episode_digests(data.train), "validation": episode_digests(data.validation)}
+def write_episodes(store: Store, train: Trajectories, held_out: Trajectories) -> None:
+    """Note which episodes teach and judge, by hashes of their content: those of one fold, which has all of them."""
+    arrays = {"train": episode_digests(train), "validation": episode_digests(held_out)}
     stored = Stored("episodes", arrays=arrays)
     save_stored(store.directory / "episodes", stored, file_format=EPISODES, version=1, notes={}, overwrite=True)
 
@@ -104,32 +76,29 @@ def episode_digests(logs: Trajectories) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), np.uint64)
 
 
-def logging_value(logs: Trajectories, discount: float) -> LoggingValue:
-    """The mean return of the logs, and its standard error.
+def logging_value(parts: Sequence[Trajectories], discount: float) -> LoggingValue:
+    """The mean return of logs, and its standard error.
 
-    >>> logging_value(Trajectories([[0.0], [0.0]], [0, 1], [1.0, 3.0], [0, 1, 2]), discount=1.0).value
+    >>> logging_value([Trajectories([[0.0], [0.0]], [0, 1], [1.0, 3.0], [0, 1, 2])], discount=1.0).value
     2.0
     """
-    returns = Contributions.mean(logs.returns(discount))
+    returns = Contributions.mean(np.concatenate([logs.returns(discount) for logs in parts]))
     return LoggingValue(returns.value, standard_error(returns))
 
 
 def recorded_look(
-    store: Store, policy: Any, name: str, logs: Trajectories, key: str, reason: str = "", **settings: Any
+    store: Store, policy: Any, name: str, logs: Trajectories, key: str, scoring: Scoring
 ) -> LookRecord:
     """Evaluate a policy on logs that were kept apart; asking the same again gives the same answer, and no new look.
 
-    `key` is the hash of the logs as they were given, `reason` something about them that belongs to the verdict, such as
-    estimated propensities.
+    `key` is the hash of the logs as they were given.
     """
-    asked = to_plain(dict(sorted(settings.items())))
+    asked = to_plain(scoring)
     earlier = looks(store)
     for entry in earlier:
         if (entry.policy, entry.data, entry.settings) == (name, key, asked):
             return entry
-    estimate = evaluate(policy, logs, **settings)
-    if reason:
-        estimate = replace(estimate, reasons=(*estimate.reasons, reason))
+    estimate = evaluate(policy, logs, scoring=scoring)
     look = LookRecord(
         policy=name,
         data=key,

@@ -1,17 +1,22 @@
-"""One run: a candidate fitted with one seed, and every checkpoint scored on the validation logs."""
+"""One run: a candidate fitted with one seed, and every policy of its path judged on the episodes held out from it."""
 
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from poela.core.errors import PoelaError, TrainingError
+from poela.learners.ambition import ambition_path
 from poela.learners.learner import Checkpoint
 from poela.learners.stacked import Learned, Member, fit_alone
 from poela.studies.material import Material
-from poela.studies.records import CheckpointRecord, RunRecord, Task
+from poela.studies.held_out import HeldOut, look_at
+from poela.studies.records import CheckpointRecord, Metrics, RunRecord, Task
 from poela.studies.store import PackedPolicies, packed
 
 OTHER_ERRORS = (ArithmeticError, RuntimeError, ValueError)  # what may go wrong in the libraries beneath
@@ -27,7 +32,7 @@ class Result:
 
 
 def carry_out(task: Task, material: Material) -> Result:
-    """Fit and score. What goes wrong inside a learner is written into the record; other candidates go on."""
+    """Fit and judge. What goes wrong inside a learner is written into the record; other candidates go on."""
     started = time.monotonic()
     with one_thread():
         try:
@@ -38,19 +43,21 @@ def carry_out(task: Task, material: Material) -> Result:
 
 
 def result_of(task: Task, learned: Learned, material: Material, started: float) -> Result:
-    """Score what was learned; `started`: the monotonic time at which work on it began."""
-    reached: list[Checkpoint] = learned.checkpoints
-    rows: list[CheckpointRecord] = []
+    """Judge what was learned; `started`: the monotonic time at which work on it began."""
     status, message = "done", ""
     if learned.error is not None:
-        broke_down = reached and isinstance(learned.error, TrainingError)
+        broke_down = learned.checkpoints and isinstance(learned.error, TrainingError)
         status, message = "broke down" if broke_down else "failed", str(learned.error)
+    rows: list[CheckpointRecord] = []
+    policies = None
     if status != "failed":
         try:
-            metrics = material.scorer.score([checkpoint.policy for checkpoint in reached])
-            rows = [CheckpointRecord(one.step, one.note, own) for one, own in zip(reached, metrics, strict=True)]
+            points = _points(task, learned, material)
+            metrics, shown = ([{} for _ in points], {}) if task.fold is None else _judged(points, material)
+            rows = [CheckpointRecord(one.step, one.note, own) for one, own in zip(points, metrics, strict=True)]
+            policies = packed([point.policy.stored() for point in points], shown)
         except (PoelaError, *OTHER_ERRORS) as error:
-            status, message = "failed", str(error) or type(error).__name__
+            status, message, rows = "failed", str(error) or type(error).__name__, []
     record = RunRecord(
         task=task,
         status=status,
@@ -60,7 +67,23 @@ def result_of(task: Task, learned: Learned, material: Material, started: float) 
         wall_seconds=round(time.monotonic() - started, 3),
         versions=versions(),
     )
-    return Result(record, packed([checkpoint.policy.stored() for checkpoint in reached]) if rows else None)
+    return Result(record, policies if rows else None)
+
+
+def _points(task: Task, learned: Learned, material: Material) -> list[Checkpoint]:
+    if material.judging.path == "training":
+        return learned.checkpoints
+    return ambition_path(task.candidate.build(), learned.checkpoints, material.train, material.behavior)
+
+
+def _judged(points: Sequence[Checkpoint], material: Material) -> tuple[list[Metrics], dict[str, Any]]:
+    """The metrics of each policy on the held-out episodes, and its weights there."""
+    judging, evaluator = material.judging, material.evaluator
+    n_episodes = judging.n_episodes or material.held_out.n_episodes
+    seen = list(look_at(evaluator, [point.policy for point in points], judging.estimators, n_episodes))
+    weights = np.stack([own for _, own, _ in seen])
+    recombined = np.stack([drawn for _, _, drawn in seen]).astype(np.float32)
+    return [metrics for metrics, _, _ in seen], HeldOut(weights, recombined).arrays()
 
 
 @contextmanager

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Annotated
 
-from poela.core.typed import NonNegative, Range, Unknowable, one_of, refuse_problems
+from poela.core.errors import InputError
+from poela.core.typed import NonNegative, Range, Unknowable, Whole, one_of, refuse_problems
 
 SCORES = {
+    "gain": "the gain over the logging policy that importance sampling shows, for all policies together",
     "sntis": "self-normalised truncated importance sampling",
     "wdr": "weighted doubly robust",
     "guarded": "weighted doubly robust, as far as effective episodes support it",
@@ -20,14 +22,16 @@ NO_WEIGHT = math.ulp(0.0)  # an effective sample size below this is zero
 class Selection:
     """How the policy is chosen.
 
-    `by` names the estimate (see `SCORES`), and `confidence` says which lower confidence bound of it counts (0.5: the
-    estimate itself); `checkpoints` says whether only each run's final policy takes part or every checkpoint; `min_ess`
-    is the least effective sample size on the validation logs: a number of episodes, or below 1 a share of them.
-    The paper's protocols are `Selection("sntis", "final")` and `Selection("sntis", "best", min_ess=200)`.
+    By "gain": the policy with the highest lower bound of its gain over the logging policy that holds, with this
+    `confidence`, for all policies together; only policies whose estimate can be trusted take part, and where
+    propensities are estimated the gain must survive weights that are wrong by a factor of `sensitivity` (Γ).
 
-    `proof` matters where propensities are estimated, so that no estimate can be taken at its word: a policy takes part
-    only where importance sampling shows with this confidence, over all policies that are tried, that it is better than
-    the logging policy (0: not asked).
+    Else `by` names the estimate (see `SCORES`), and `confidence` says which lower confidence bound of it counts (0.5:
+    the estimate itself); `checkpoints` says whether only each run's final policy takes part or every checkpoint.
+    `min_ess` is the least effective sample size: a number of episodes, or below 1 a share of them. The paper's
+    protocols are `Selection("sntis", "final")` and `Selection("sntis", "best", min_ess=200)`. With `proof` a policy
+    takes part, where propensities are estimated, only if importance sampling shows with this confidence, over all
+    policies that are tried, that it is better than the logging policy (0: not asked).
     """
 
     by: Annotated[str, one_of(*SCORES)] = "sntis"
@@ -35,9 +39,12 @@ class Selection:
     confidence: Annotated[float, Range(least=0.5, below=1)] = 0.5
     min_ess: NonNegative = 0.0
     proof: Annotated[float, Range(least=0, below=1)] = 0.0
+    sensitivity: Annotated[float, Range(least=1)] = 1.5
 
     def __post_init__(self) -> None:
         refuse_problems(self)
+        if self.by == "gain" and self.confidence == 0.5:
+            raise InputError("confidence is 0.5: a gain is shown with more, for example 0.95")
 
     def least_ess(self, n_episodes: int) -> float:
         """The least effective sample size, in episodes.
@@ -58,10 +65,14 @@ class Selection:
         return None if error is None else value - NormalDist().inv_cdf(self.confidence) * error
 
     def score(self, metrics: Mapping[str, float | None]) -> float | None:
-        """The score of a checkpoint; None where it cannot be computed."""
+        """The score of a point; None where it cannot be computed."""
+        if self.by == "gain":
+            return metrics.get("shown")
         return self.bound(metrics.get(self.by), metrics.get(f"{self.by}_error"))
 
     def __str__(self) -> str:
+        if self.by == "gain":
+            return f"the gain shown with {100 * self.confidence:g}% confidence"
         bound = "" if self.confidence == 0.5 else f"{100 * self.confidence:g}% lower bound of "
         return f"{bound}{self.by} ({self.checkpoints} checkpoints)"
 
@@ -75,26 +86,27 @@ class LoggingValue:
 
 
 @dataclass(frozen=True)
-class Scored:
-    """One checkpoint of one run, as selection sees it."""
+class Point:
+    """One policy of one path, as selection sees it: judged on the held-out episodes of all folds together."""
 
-    run_id: str
-    number: int  # of the checkpoint within the run
+    path_id: str
+    number: Whole  # on its path
     final: bool
     metrics: Mapping[str, float | None]
+    verdict: str = ""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen checkpoint (None: the logging policy), its score, and why."""
+    """The chosen point (None: the logging policy), its score, and why."""
 
-    chosen: Scored | None
+    chosen: Point | None
     score: float | None
     reason: str
 
 
 def choose(
-    checkpoints: Sequence[Scored],
+    checkpoints: Sequence[Point],
     selection: Selection,
     n_episodes: int,
     logging: LoggingValue | None = None,
@@ -105,13 +117,15 @@ def choose(
     `n_episodes` is the number of validation episodes, `estimated` whether weights rest on estimated propensities. The
     logging policy takes part where its value is given; it is kept where no policy qualifies or none scores higher.
 
-    >>> weak = Scored("a", 0, True, {"sntis": 5.0, "ess": 2.0})
-    >>> strong = Scored("b", 0, True, {"sntis": 4.0, "ess": 90.0})
-    >>> choose([weak, strong], Selection(min_ess=30), n_episodes=100).chosen.run_id
+    >>> weak = Point("a", 0, True, {"sntis": 5.0, "ess": 2.0})
+    >>> strong = Point("b", 0, True, {"sntis": 4.0, "ess": 90.0})
+    >>> choose([weak, strong], Selection(min_ess=30), n_episodes=100).chosen.path_id
     'b'
     >>> choose([weak], Selection(min_ess=3), n_episodes=100).reason
     'none of 1 policies has an effective sample size of 3 or more on the validation logs: the logging policy is kept'
     """
+    if selection.by == "gain":
+        return _by_gain(checkpoints, selection)
     entered = [item for item in checkpoints if item.final or selection.checkpoints == "best"]
     least = selection.least_ess(n_episodes)
     qualified = [item for item in entered if (item.metrics.get("ess") or 0.0) >= max(least, NO_WEIGHT)]
@@ -133,9 +147,36 @@ def choose(
     return Choice(best, score, f"the best of {len(scored)} qualified policies by {selection}; {len(entered)} took part")
 
 
+def _by_gain(points: Sequence[Point], selection: Selection) -> Choice:
+    shown = [(score, item) for item in points if (score := selection.score(item.metrics)) is not None]
+    if not shown:
+        return Choice(None, None, f"none of {len(points)} policies can be verified with these logs")
+    score, best = max(shown, key=lambda pair: pair[0])
+    if score <= 0:
+        return Choice(None, None, f"none of {len(points)} policies is shown to be better ({len(shown)} can be verified)")
+    return Choice(best, score, f"the largest gain that is shown; {len(shown)} of {len(points)} policies can be verified")
+
+
+def promising(points: Sequence[Point]) -> Point | None:
+    """The policy with the highest believable estimate, shown or not.
+
+    That is the highest 99% lower bound of `guarded`, or of SNTIS where no model was fitted: high where the evidence is.
+
+    >>> bold, mild = ({"guarded": 5.0, "guarded_error": 3.0}, {"guarded": 4.0, "guarded_error": 0.1})
+    >>> promising([Point("a", 0, True, bold), Point("b", 0, True, mild)]).path_id
+    'b'
+    """
+    for by in ("guarded", "sntis"):
+        rule = Selection(by, "best", 0.99)
+        scored = [(score, item) for item in points if (score := rule.score(item.metrics)) is not None]
+        if scored:
+            return max(scored, key=lambda pair: pair[0])[1]
+    return None
+
+
 def shown_to_be_better(
-    policies: Sequence[Scored], logging: LoggingValue, confidence: float, n_episodes: int
-) -> list[Scored]:
+    policies: Sequence[Point], logging: LoggingValue, confidence: float, n_episodes: int
+) -> list[Point]:
     """Those whose SNTIS is above the logging policy's mean, with this confidence in all of them together.
 
     By Student's t with as many observations as there are effective episodes; Bonferroni's correction makes up for how
@@ -143,9 +184,9 @@ def shown_to_be_better(
     one is near zero where one episode has all the weight.
 
     >>> logging = LoggingValue(value=50.0, standard_error=1.0)
-    >>> strong = Scored("a", 0, True, {"sntis": 60.0, "sntis_error": 1.5, "ess": 60.0})
-    >>> lucky = Scored("b", 0, True, {"sntis": 90.0, "sntis_error": 0.1, "ess": 1.1})
-    >>> [item.run_id for item in shown_to_be_better([strong, lucky], logging, 0.95, n_episodes=100)]
+    >>> strong = Point("a", 0, True, {"sntis": 60.0, "sntis_error": 1.5, "ess": 60.0})
+    >>> lucky = Point("b", 0, True, {"sntis": 90.0, "sntis_error": 0.1, "ess": 1.1})
+    >>> [item.path_id for item in shown_to_be_better([strong, lucky], logging, 0.95, n_episodes=100)]
     ['a']
     """
     from scipy.special import stdtrit
@@ -181,5 +222,4 @@ def _why_none(entered: int, qualified: int, least: float) -> str:
     return f"none of {qualified} policies has a finite score: the logging policy is kept"
 
 
-# Along whole paths, by a lower bound: high where the evidence is, not where the noise is.
-DEFAULT_SELECTION = Selection("guarded", "best", 0.99, proof=0.95)
+DEFAULT_SELECTION = Selection("gain", "best", 0.95)

@@ -8,10 +8,10 @@ import numpy as np
 
 from poela.behavior.registry import BEHAVIORS
 from poela.core.errors import InputError
-from poela.core.typed import Level, Positive, Range, Seed, one_of, refuse_problems, shown, to_plain
+from poela.core.typed import Positive, Range, Seed, one_of, refuse_problems, shown, to_plain
 from poela.learners.learner import Learner
 from poela.studies.candidates import Candidate, checked_candidates
-from poela.studies.scoring import Scoring
+from poela.evaluation.scoring import Scoring
 from poela.studies.selection import Selection
 
 # What may differ when a study is resumed: new candidates are added work, and choosing anew needs no fitting.
@@ -25,15 +25,18 @@ class StudySettings:
     candidates: tuple[Candidate, ...]
     restarts: Annotated[int, Range(least=1, most=1000)] = 2
     seed: Seed = 0
-    shares: tuple[Positive, Positive, Positive] = (0.5, 0.3, 0.2)  # train, validation, test
+    folds: Annotated[int, Range(least=2, most=100)] | None = 5  # None: one split, by shares
+    shares: tuple[Positive, Positive, Positive] | None = None  # train, validation, test
+    test_share: Annotated[float, Range(least=0, below=1)] = 0.0  # of episodes kept from the folds for a last look
+    path: Annotated[str, one_of("ambition", "training")] = "ambition"  # which policies of a run are judged
+    by_model: bool = True  # whether values of a model are estimated too
     selection: Selection = field(default_factory=Selection)
-    scoring: Scoring = field(default_factory=Scoring)
+    scoring: Scoring = field(default_factory=lambda: Scoring(smoothing=0.01))
     behavior: Annotated[str, one_of("auto", *BEHAVIORS)] = "auto"  # where the logs carry no propensities
-    level: Level = 0.95  # of the final interval
 
     def __post_init__(self) -> None:
         refuse_problems(self)
-        if sum(self.shares) > 1 + 1e-9:
+        if self.shares is not None and sum(self.shares) > 1 + 1e-9:
             raise InputError(f"shares is {shown(self.shares)}: they must sum to at most 1")
 
     @classmethod
@@ -41,19 +44,23 @@ class StudySettings:
         """Settings that can be carried out, or all that is wrong with them."""
         return cls(checked_candidates(candidates), **settings)
 
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """Beside SNTIS, what every policy is judged by."""
+        return ("wdr", "guarded") if self.by_model else ()
+
     def restart_seed(self, restart: int) -> int:
         """The seed of a restart, the same for all candidates."""
         return int(np.random.SeedSequence((self.seed, restart)).generate_state(1)[0])
 
     def continuing(self, earlier: "StudySettings") -> "StudySettings":
         """The same, with everything scored that the earlier study scored."""
-        model = self.scoring.value_model or earlier.scoring.value_model
-        return replace(self, scoring=replace(self.scoring, value_model=model))
+        return replace(self, by_model=self.by_model or earlier.by_model)
 
     def conflicts_with(self, earlier: "StudySettings") -> list[str]:
         """Why these settings cannot continue an earlier study, each as one sentence."""
         now, then = to_plain(self), to_plain(earlier)
-        if self.scoring.value_model and not earlier.scoring.value_model:
+        if self.by_model and not earlier.by_model:
             return [
                 f"policies of this study were scored by sntis alone, so none can be chosen by {self.selection.by}: "
                 "choose by sntis, or begin another study"

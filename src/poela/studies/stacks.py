@@ -9,7 +9,7 @@ from poela.core.errors import PoelaError
 from poela.core.interruption import safe_point
 from poela.learners.stacked import Learned, Member, fit_stacked, stack_key
 from poela.studies.execution import POLL_SECONDS, Outcome, run_local
-from poela.studies.material import Material, read_material
+from poela.studies.material import Folds, Material
 from poela.studies.records import Task
 from poela.studies.runs import OTHER_ERRORS, Result, one_thread, result_of
 
@@ -20,8 +20,7 @@ def run_stacked(
     tasks: Sequence[Task], material: Path, jobs: int, deadline: float | None = None
 ) -> Generator[Outcome, None, None]:
     """Stacks first, on the GPU; then the rest, in worker processes on the CPU. Looks at the deadline between stacks."""
-    given = read_material(material)
-    _ = given.scorer  # made here, before several threads ask for it
+    folds = Folds(material)
     stacks, rest = stacks_of(tasks)
     waiting: dict[Future[Result], Task] = {}
     with one_thread(), ThreadPoolExecutor(jobs) as threads:
@@ -29,6 +28,8 @@ def run_stacked(
             if deadline is not None and time.monotonic() >= deadline:
                 break
             started = time.monotonic()
+            given = folds.of(stack[0])
+            _ = given.evaluator  # made here, before several threads ask for it
             for task, learned in zip(stack, _learned(stack, given), strict=True):
                 waiting[threads.submit(result_of, task, learned, given, started)] = task
             yield from _ready(waiting, wait_for_all=False)
@@ -59,7 +60,7 @@ def stacks_of(tasks: Sequence[Task]) -> tuple[list[list[Task]], list[Task]]:
         if key is None:
             rest.append(task)
         else:
-            together.setdefault(key, []).append(task)
+            together.setdefault((task.fold, key), []).append(task)
     parts = (own[start : start + MOST_IN_A_STACK] for own in together.values() for start in _starts(own))
     return list(parts), rest
 

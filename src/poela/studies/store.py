@@ -3,11 +3,12 @@
     .poela-study         marks the folder as a study's; locked by whoever works on it
     study.json           what the study is: settings, seed, hash of the data, features and actions
     runs/ID.json         one finished run: settings, seed, versions, wall time, metrics of every checkpoint
-    runs/ID.safetensors  the policies of its checkpoints
+    runs/ID.safetensors  the policies of its checkpoints, and their weights on the episodes held out from them
     shared/HASH.safetensors  arrays that many policies share, such as the logged contexts of a radius rule
     episodes/            hashes of the episodes that learn and choose
     behavior/, propensities/   the estimated logging policy, where the logs carry no propensities or it is kept
-    choice.json, table.parquet, policy/, looks.json   what came of it
+    folds/               the same for each fold
+    choice.json, table.parquet, policy/, promising/, looks.json   what came of it
 
 A run is finished when its JSON file stands; that file is written last. Every document has a checksum, and what came of
 the study names the checksums of the runs that it rests on.
@@ -17,7 +18,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 from poela.core.errors import InputError, PoelaError
 from poela.core.files import make_private, refuse_foreign, sha256, sweep, write_bytes
 from poela.core.storage import Stored, read_bytes, read_record, write_record
+from poela.studies.held_out import HELD_OUT, HeldOut
 from poela.studies.records import ChoiceRecord, Looks, RunRecord, StudyRecord
 
 MARK = ".poela-study"
@@ -38,7 +40,7 @@ FORMATS: dict[type, tuple[str, str]] = {
     Looks: ("poela-looks", "looks.json"),
 }
 RUN_FORMAT = "poela-run"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 DEEPEST = 20  # parts within parts of a policy
 
 T = TypeVar("T")
@@ -52,11 +54,14 @@ class PackedPolicies:
     shared: Mapping[str, bytes]  # safetensors by the hash of their bytes
 
 
-def packed(policies: Sequence[Stored]) -> PackedPolicies:
-    """Policies as bytes. Arrays of parts (such as a rule's logged contexts) are set apart, to be stored once."""
+def packed(policies: Sequence[Stored], beside: Mapping[str, NDArray[Any]] | None = None) -> PackedPolicies:
+    """Policies as bytes, with further arrays beside them.
+
+    Arrays of parts (such as a rule's logged contexts) are set apart, to be stored once.
+    """
     from safetensors.numpy import save
 
-    own: dict[str, NDArray[Any]] = {}
+    own: dict[str, NDArray[Any]] = {name: np.ascontiguousarray(array) for name, array in (beside or {}).items()}
     shared: dict[str, bytes] = {}
     documents = [_pack(policy, own, shared) for policy in policies]
     # safetensors needs one array at least.
@@ -181,6 +186,22 @@ class Store:
 
     def policy(self, run_id: str, number: int) -> Stored:
         """The stored policy of a run's checkpoint, after checking its bytes."""
+
+        def read(file: Any) -> Stored:
+            document = json.loads(file.metadata()["policies"])[number]
+            arrays = {name: file.get_tensor(key) for name, key in document["arrays"].items()}
+            parts = {name: self._part(part, 0) for name, part in document["parts"].items()}
+            return Stored(document["kind"], document["settings"], arrays, parts)
+
+        return self._checked_file(run_id, read)
+
+    def held_out(self, run_id: str) -> HeldOut:
+        """What the policies of a run show on held-out episodes, after checking its bytes."""
+        return self._checked_file(
+            run_id, lambda file: HeldOut.of_arrays({name: file.get_tensor(name) for name in HELD_OUT})
+        )
+
+    def _checked_file(self, run_id: str, read: Callable[[Any], T]) -> T:
         from safetensors import SafetensorError, safe_open
 
         path = self.directory / "runs" / f"{run_id}.safetensors"
@@ -188,10 +209,7 @@ class Store:
             raise InputError(f"{path} is damaged or was changed: its checksum does not match")
         try:
             with safe_open(path, framework="numpy") as file:
-                document = json.loads(file.metadata()["policies"])[number]
-                arrays = {name: file.get_tensor(key) for name, key in document["arrays"].items()}
-            parts = {name: self._part(part, 0) for name, part in document["parts"].items()}
-            return Stored(document["kind"], document["settings"], arrays, parts)
+                return read(file)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError, SafetensorError):
             raise InputError(f"{path} does not hold the policies of a run: it was changed") from None
 

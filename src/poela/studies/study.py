@@ -1,4 +1,4 @@
-"""A study as one opens it: its runs, the table, the choice, the policy, the estimate."""
+"""A study as one opens it: its runs, every policy that was judged, the recommended one, and what it is worth."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError, PoelaError
 from poela.evaluation.estimate import Estimate
+from poela.evaluation.gain import Gain
+from poela.studies.answer import Answer
 from poela.studies.defaults import is_random
+from poela.studies.judging import METRICS
 from poela.studies.material import read_behavior
 from poela.studies.records import ChoiceRecord, LookRecord, RunRecord, Task
 from poela.studies.roles import looks
-from poela.studies.scoring import METRICS
-from poela.studies.selection import Choice, Scored, choose
+from poela.studies.selection import Choice, Point
 from poela.studies.settings import StudySettings
 from poela.studies.store import Store
 
@@ -23,7 +25,7 @@ LOGGING_POLICY = "logging policy"
 
 
 class Study:
-    """What was tried, how it scored, what was chosen and why.
+    """What was tried, how it was judged, what is recommended and why.
 
     `learn` returns one, and `Study.open(directory)` opens one that is on disk, finished or not.
     """
@@ -46,8 +48,8 @@ class Study:
         wrong = [
             run_id
             for run_id, fingerprint in rests_on.items()
-            if (run_id in self.runs or not missing_is_fine)
-            and (run_id not in self.runs or self.runs[run_id].fingerprint != fingerprint)
+            if (run_id in self.all_runs or not missing_is_fine)
+            and (run_id not in self.all_runs or self.all_runs[run_id].fingerprint != fingerprint)
         ]
         if wrong:
             raise InputError(
@@ -65,73 +67,136 @@ class Study:
         """Where it is."""
         return self.store.directory
 
+    @property
+    def n_folds(self) -> int:
+        """How often episodes are split into those that teach and those that judge."""
+        return self.record.data.folds
+
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
-        """All runs of the study, finished or not: restart by restart, so that a cut study has tried every candidate."""
+        """All runs of the study, finished or not: in an order in which a cut study has tried every candidate."""
         found = (
-            Task(candidate, restart, self.settings.restart_seed(restart))
+            Task(candidate, restart, self.settings.restart_seed(restart), fold)
             for restart in range(self.settings.restarts)
             for candidate in self.settings.candidates
             if restart == 0 or is_random(candidate)
+            for fold in range(self.n_folds)
         )
         return tuple({task.run_id: task for task in found}.values())
 
     @cached_property
+    def all_runs(self) -> Mapping[str, RunRecord]:
+        """The records of all finished runs, with those on every episode."""
+        return self.store.finished_runs()
+
+    @cached_property
     def runs(self) -> Mapping[str, RunRecord]:
         """The records of the finished runs, in the order of the tasks."""
-        finished = self.store.finished_runs()
-        return {task.run_id: finished[task.run_id] for task in self.tasks if task.run_id in finished}
+        return {task.run_id: self.all_runs[task.run_id] for task in self.tasks if task.run_id in self.all_runs}
 
     @property
     def left_out(self) -> tuple[Task, ...]:
         """The runs that have not finished."""
         return tuple(task for task in self.tasks if task.run_id not in self.runs)
 
-    @cached_property
-    def scored(self) -> tuple[Scored, ...]:
-        """Every checkpoint of every finished run."""
-        return tuple(
-            Scored(run_id, number, number == len(run.checkpoints) - 1, row.metrics)
-            for run_id, run in self.runs.items()
-            for number, row in enumerate(run.checkpoints)
-        )
+    @property
+    def result(self) -> ChoiceRecord | None:
+        """What `choice.json` says, where the study as it is now has come to its end."""
+        found = self.store.read(ChoiceRecord)
+        # One that goes on with other settings leaves the earlier result behind until it ends.
+        return found if found is not None and found.study == self.record.fingerprint else None
 
     @cached_property
+    def _ended(self) -> ChoiceRecord:
+        if self.result is None:
+            raise PoelaError(f"{self.directory} has come to no result yet: continue it with --resume")
+        return self.result
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Every policy that was judged."""
+        return () if self.result is None else self.result.points
+
+    @property
     def choice(self) -> Choice:
-        """The chosen checkpoint, and why."""
-        return choose(
-            self.scored,
-            self.settings.selection,
-            self.record.data.validation_episodes,
-            self.record.logging_policy,
-            self.record.data.estimated,
-        )
+        """The chosen point (None: the logging policy), and why."""
+        if self.result is None:
+            return Choice(None, None, "the study has not come to its end")
+        chosen = self.result.chosen
+        return Choice(None if chosen is None else self.points[chosen], self.result.score, self.result.reason)
+
+    @property
+    def keeps_logging_policy(self) -> bool:
+        """Whether nothing is recommended but to carry on as before."""
+        return self._ended.chosen is None
+
+    @property
+    def gain(self) -> Gain | None:
+        """New minus current, of the recommended policy or (where there is none) of the most promising one.
+
+        The lower end holds with the confidence of the selection for all policies together; the choice is paid for.
+        """
+        return self._ended.gain
+
+    @property
+    def answer(self) -> Answer:
+        """What to do, in words."""
+        return Answer.of(self._ended, self.settings, self.record)
 
     @property
     def chosen_name(self) -> str:
-        """The chosen policy in a few words."""
+        """The recommended policy in a few words."""
         chosen = self.choice.chosen
         return LOGGING_POLICY if chosen is None else self.name_of(chosen)
 
-    def name_of(self, scored: Scored) -> str:
-        """A checkpoint in a few words: learner, settings as asked for, restart, and where on its path it is."""
-        run = self.runs[scored.run_id]
-        checkpoint = run.checkpoints[scored.number]
+    def name_of(self, point: Point) -> str:
+        """A point in a few words: learner, settings as asked for, restart, and where on its path it is."""
+        task, checkpoint = self._run_of(point).task, self._run_of(point).checkpoints[point.number]
         where = checkpoint.note or f"step {checkpoint.step}"
-        return f"{run.task.candidate}, restart {run.task.restart}, {where}"
+        return f"{task.candidate}, restart {task.restart}, {where}"
+
+    def _run_of(self, point: Point) -> RunRecord:
+        return self.all_runs[f"{point.path_id}-0"]
 
     @cached_property
     def policy(self) -> Any:
-        """The chosen policy; where the logging policy is kept, a model of it, which can be worse than the thing."""
-        from poela.policies.storage import load_checked
-
-        if self.choice.chosen is not None:
-            stored = self.store.policy(self.choice.chosen.run_id, self.choice.chosen.number)
-            return load_checked(stored, f"{self.directory}, run {self.choice.chosen.run_id}")
+        """The recommended policy; where the logging policy is kept, a model of it, which can be worse than the thing."""
+        chosen = self.choice.chosen
+        if chosen is not None:
+            return self.policy_of(chosen)
         model = read_behavior(self.directory / "behavior")
         if model is None:
             raise PoelaError(f"{self.directory} has no policy yet: {self.choice.reason}")
         return model
+
+    @cached_property
+    def promising(self) -> Any:
+        """The policy with the highest believable estimate, which nothing has shown to be better; None without one."""
+        number = self._ended.promising
+        return None if number is None else self.policy_of(self.points[number])
+
+    def policy_of(self, point: Point) -> Any:
+        """A point's policy: fitted on all episodes that teach, or in a study of one split on its training episodes."""
+        from poela.policies.storage import load_checked
+
+        run_id = f"{point.path_id}-{'all' if self.n_folds > 1 else 0}"
+        if run_id not in self.all_runs:
+            raise PoelaError(f"{self.name_of(point)} was not fitted on all episodes: only the chosen ones are")
+        return load_checked(self.store.policy(run_id, point.number), f"{self.directory}, run {run_id}")
+
+    @property
+    def exact_policy(self) -> Any:
+        """The recommended policy as it was judged: in each episode, one of those that the folds learned."""
+        from poela.policies.mixture import EpisodeMixture
+        from poela.policies.storage import load_checked
+
+        chosen = self.choice.chosen
+        if chosen is None:
+            raise InputError("this study recommends no policy: carry on as before")
+        runs = [f"{chosen.path_id}-{fold}" for fold in range(self.n_folds)]
+        return EpisodeMixture(
+            tuple(load_checked(self.store.policy(run, chosen.number), f"{self.directory}, run {run}") for run in runs)
+        )
 
     @property
     def looks(self) -> tuple[LookRecord, ...]:
@@ -147,51 +212,63 @@ class Study:
 
     @property
     def estimate(self) -> Estimate:
-        """The value of the chosen policy on the test logs, which took no part in learning or choosing."""
+        """The value of the recommended policy: on the test logs where there are any, else on held-out episodes."""
         look = self.test_look
-        if look is None:
+        if look is not None:
+            return look.estimate
+        found = None if self.result is None else self.result.estimate
+        if found is None:
             raise InputError("this study has not looked at test logs: finish it, or evaluate its policy on other logs")
-        return look.estimate
-
-    @property
-    def result(self) -> ChoiceRecord | None:
-        """What `choice.json` says, where the study as it is now has come to its end."""
-        found = self.store.read(ChoiceRecord)
-        # One that goes on with other settings leaves the earlier result behind until it ends.
-        return found if found is not None and found.study == self.record.fingerprint else None
+        return found
 
     def table(self) -> "pa.Table":
-        """Every checkpoint with its settings and validation metrics, in the order of the study."""
+        """Every policy that was judged with its settings and metrics, in the order of the study."""
         import pyarrow as pa
 
-        return pa.Table.from_pylist([self._row(scored) for scored in self.scored], schema=_schema())
+        return pa.Table.from_pylist([self._row(point) for point in self.points], schema=_schema())
 
-    def _row(self, scored: Scored) -> dict[str, Any]:
-        run = self.runs[scored.run_id]
-        checkpoint = run.checkpoints[scored.number]
+    def _row(self, point: Point) -> dict[str, Any]:
+        run = self._run_of(point)
+        checkpoint = run.checkpoints[point.number]
         return {
-            "run": scored.run_id,
+            "path": point.path_id,
             "learner": run.task.candidate.learner,
             "candidate": str(run.task.candidate),
             "restart": run.task.restart,
             "seed": run.task.seed,
             "step": checkpoint.step,
             "note": checkpoint.note,
-            "final": scored.final,
-            **{name: scored.metrics.get(name) for name in METRICS},
-            "score": self.settings.selection.score(scored.metrics),
-            "chosen": scored == self.choice.chosen,
+            "final": point.final,
+            **{name: point.metrics.get(name) for name in METRICS},
+            "score": self.settings.selection.score(point.metrics),
+            "verdict": point.verdict,
+            "chosen": point == self.choice.chosen,
         }
 
     def frontier(self) -> "pa.Table":
-        """Value against effective sample size: the checkpoints that no other beats in both, best supported first."""
+        """Value against effective sample size: the policies that no other beats in both, best supported first."""
+        return self._best_by("sntis")
+
+    def ladder(self) -> "pa.Table":
+        """From cautious to bold: the policies whose shown gain no other beats at their effective sample size or above.
+
+        Then those that can be verified no longer, by their estimated gain.
+        """
         import pyarrow as pa
 
-        rows = [row for row in self.table().to_pylist() if row["sntis"] is not None and row["ess"]]
-        rows.sort(key=lambda row: (-row["ess"], -row["sntis"]))
+        shown = self._best_by("shown").to_pylist()
+        least = min((row["ess"] for row in shown), default=float("inf"))
+        bolder = [row for row in self._best_by("gain").to_pylist() if row["ess"] < least and row["shown"] is None]
+        return pa.Table.from_pylist([*shown, *bolder], schema=_schema())
+
+    def _best_by(self, metric: str) -> "pa.Table":
+        import pyarrow as pa
+
+        rows = [row for row in self.table().to_pylist() if row[metric] is not None and row["ess"]]
+        rows.sort(key=lambda row: (-row["ess"], -row[metric]))
         kept: list[dict[str, Any]] = []
         for row in rows:
-            if not kept or row["sntis"] > kept[-1]["sntis"]:
+            if not kept or row[metric] > kept[-1][metric]:
                 kept.append(row)
         return pa.Table.from_pylist(kept, schema=_schema())
 
@@ -199,9 +276,9 @@ class Study:
 def _schema() -> "pa.Schema":
     import pyarrow as pa
 
-    texts = dict.fromkeys(("run", "learner", "candidate", "note"), pa.string())
+    texts = dict.fromkeys(("path", "learner", "candidate", "note", "verdict"), pa.string())
     whole = dict.fromkeys(("restart", "seed", "step"), pa.int64())
     numbers = dict.fromkeys((*METRICS, "score"), pa.float64())
     types = {**texts, **whole, **numbers, "final": pa.bool_(), "chosen": pa.bool_()}
-    order = ("run", "learner", "candidate", "restart", "seed", "step", "note", "final", *METRICS, "score", "chosen")
-    return pa.schema([(name, types[name]) for name in order])
+    first = ("path", "learner", "candidate", "restart", "seed", "step", "note", "final")
+    return pa.schema([(name, types[name]) for name in (*first, *METRICS, "score", "verdict", "chosen")])

@@ -66,16 +66,16 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
-    from poela.studies.material import read_material
+    from poela.studies.material import Folds
     from poela.studies.runs import carry_out
 
-    material = read_material(Path(sys.argv[1]))
+    folds = Folds(Path(sys.argv[1]))
     while True:
         try:
             task = from_plain(Task, json.loads(read_frame(sys.stdin.buffer)), "a task")
         except EOFError:
             return
-        write_result(replies, carry_out(task, material))
+        write_result(replies, carry_out(task, folds.of(task)))
 
 
 def _leave_with_parent(parent: int) -> None:

@@ -1,0 +1,139 @@
+"""The gain over the logging policy: paired, from the same episodes, and how much hidden confounding it survives."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from scipy.special import stdtrit
+
+from poela.core.arrays import FloatArray, IntArray
+from poela.core.typed import Range, refuse_problems
+from poela.evaluation.bounded import bounded_ends
+from poela.evaluation.bounds import Bounds, Interval, in_clusters
+from poela.evaluation.contributions import Contributions, standard_error
+
+MOST_SENSITIVITY = 1000.0
+
+
+@dataclass(frozen=True)
+class Gain:
+    """New minus current: by how much the policy is better than the one that made the logs.
+
+    `sensitivity` is Γ: the gain vanishes if something that was not recorded made some episodes' weights wrong by a
+    factor of up to Γ, in the worst way (1 where there is no gain; 1000 where more than that would be needed).
+
+    >>> print(Gain(2.1, 0.8, 3.3, sensitivity=1.4))
+    +2.1 [0.8, 3.3]; vanishes at Γ = 1.4
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    sensitivity: Annotated[float, Range(least=1)] | None = None
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
+
+    def __str__(self) -> str:
+        ends = "" if self.low is None or self.high is None else f" [{self.low:.4g}, {self.high:.4g}]"
+        gamma = "" if self.sensitivity is None or self.value <= 0 else f"; vanishes at Γ = {self.sensitivity:.3g}"
+        return f"{self.value:+.4g}{ends}{gamma}"
+
+
+def gain_over_logging(
+    contributions: Contributions,
+    returns: FloatArray,
+    interval: Interval | None,
+    level: float,
+    *,
+    clusters: IntArray | None = None,
+    bounds: Bounds | None = None,
+    log_weights: FloatArray | None = None,
+) -> Gain:
+    """The gain, from an estimate's contributions [n] and its interval at this level, and the logged returns [n].
+
+    What both policies share cancels: the distances from the two values to the ends of their intervals are put together
+    by the correlation of the two estimates over episodes (MOVER; Zou & Donner 2008).
+
+    >>> returns, weights = np.array([0.0, 1.0] * 50), np.array([1.0, 3.0] * 50)
+    >>> contributions = Contributions.ratio(weights * returns, weights)
+    >>> round(gain_over_logging(contributions, returns, None, 0.95).value, 9)
+    0.25
+    """
+    logging = Contributions.mean(returns)
+    sensitivity = None if log_weights is None else vanishing_sensitivity(log_weights, returns)
+    value = contributions.value - logging.value
+    if interval is None:
+        return Gain(value, None, None, sensitivity)
+    together = _correlation(in_clusters(contributions, clusters), in_clusters(logging, clusters))
+    low, high = _mean_ends(in_clusters(logging, clusters), bounds, level)
+    down = _combined(contributions.value - interval.low, high - logging.value, together)
+    up = _combined(interval.high - contributions.value, logging.value - low, together)
+    return Gain(value, value - down, value + up, sensitivity)
+
+
+def _combined(first: float, second: float, correlation: float) -> float:
+    return float(np.sqrt(max(first**2 + second**2 - 2 * correlation * first * second, 0.0)))
+
+
+def _correlation(first: Contributions, second: Contributions) -> float:
+    one, other = first.influence, second.influence
+    spread = float(np.sqrt(np.square(one).sum() * np.square(other).sum()))
+    return float(one @ other) / spread if spread > 0 else 0.0
+
+
+def _mean_ends(logging: Contributions, bounds: Bounds | None, level: float) -> tuple[float, float]:
+    """An interval for what the logging policy achieves: Student's, and for bounded returns that of counted events."""
+    units, value, error = logging.n_episodes, logging.value, standard_error(logging)
+    reach = float(stdtrit(max(units - 1, 1), (1 + level) / 2)) * error * np.sqrt(units / max(units - 1, 1))
+    if bounds is None:
+        return value - reach, value + reach
+    [(low, high)] = bounded_ends(value, error, float(units), bounds, [level])
+    return low, high
+
+
+def vanishing_sensitivity(log_weights: FloatArray, returns: FloatArray) -> float:
+    """The least Γ at which weights within [w/Γ, Γ·w] leave no gain over the mean return (Zhao et al. 2019).
+
+    The least value has Γ·w on the episodes of the lowest returns and w/Γ on the others: one sort, then one pass over
+    where they part.
+
+    >>> vanishing_sensitivity(np.zeros(2), np.array([0.0, 1.0]))
+    1.0
+    >>> round(vanishing_sensitivity(np.log([1.0, 3.0]), np.array([0.0, 1.0])), 6)  # (3/Γ) / (Γ + 3/Γ) = 1/2
+    1.732051
+    """
+    target = float(returns.mean())
+    order = np.argsort(returns, kind="stable")
+    weights = np.exp(log_weights[order] - log_weights.max())
+    sums = np.append(0.0, np.cumsum(weights))
+    products = np.append(0.0, np.cumsum(weights * (returns[order] - target)))
+
+    def least(log_gamma: float) -> float:
+        """The sign of the least gain: its numerator, since the denominator is positive."""
+        gamma = np.exp(log_gamma)
+        return float((gamma * products + (products[-1] - products) / gamma).min())
+
+    if not sums[-1] > 0 or least(0.0) <= 1e-12 * float(np.abs(weights * (returns[order] - target)).sum()):
+        return 1.0
+    low, high = 0.0, float(np.log(MOST_SENSITIVITY))
+    if least(high) > 0:
+        return MOST_SENSITIVITY
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if least(middle) > 0 else (low, middle)
+    return float(np.exp(high))
+
+
+def least_value(log_weights: FloatArray, returns: FloatArray, gamma: float) -> float:
+    """The least self-normalised value that weights within [w/Γ, Γ·w] can have.
+
+    >>> round(least_value(np.zeros(2), np.array([0.0, 1.0]), gamma=2.0), 9)  # (1/2) / (2 + 1/2)
+    0.2
+    """
+    order = np.argsort(returns, kind="stable")
+    weights = np.exp(log_weights[order] - log_weights.max())
+    sums, products = np.append(0.0, np.cumsum(weights)), np.append(0.0, np.cumsum(weights * returns[order]))
+    return float(
+        ((gamma * products + (products[-1] - products) / gamma) / (gamma * sums + (sums[-1] - sums) / gamma)).min()
+    )

@@ -1,0 +1,300 @@
+"""`Scoring`: how policies are evaluated, in `evaluate` and in studies alike, and `Evaluator`, which does it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any
+
+import numpy as np
+
+from poela.core.arrays import FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.core.typed import Count, Discount, Level, Positive, Range, Seed, Whole, one_of, refuse_problems
+from poela.data.trajectories import Trajectories
+from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
+from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.diagnostics import Diagnostics, calibration_error, diagnose, undiagnosed
+from poela.evaluation.estimate import Estimate
+from poela.evaluation.estimators import ESTIMATORS, Estimator
+from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
+from poela.evaluation.gain import gain_over_logging
+from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS, intervals_of
+from poela.evaluation.recombination import Pool, Recombined
+from poela.evaluation.refit import FitsBehavior, refitted_values
+from poela.evaluation.value_model import ValueModel, joined
+from poela.evaluation.values import QValues, given_values
+from poela.evaluation.verdict import TrustThresholds, verdict_on
+from poela.evaluation.weights import LogWeights, is_greedy, probabilities_along, smoothed, weights_of
+from poela.learners.step_regression import Regressor
+
+MOST_NUMBERS = 2e7  # probabilities that are looked at together: 160 MB
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How policies are evaluated: everything that a number depends on, beside the policy and the logs.
+
+    `estimator` and `interval` are names from `ESTIMATORS` and `INTERVALS`. `smoothing` mixes that share of the logging
+    policy into a greedy policy (the paper: 0.01; weights would else be zero wherever the log once did otherwise): it is
+    the mixture that is evaluated. `regressor`, `folds` and `history` are those of the model of values behind the doubly
+    robust family: cross-fitted, with so many earlier steps in view. `bounds` is what is known of returns and weights
+    beforehand; the range of yes/no outcomes is seen by itself.
+
+    >>> Scoring(level=95)
+    Traceback (most recent call last):
+    poela.core.errors.InputError: level is 95: it must be above 0 and below 1
+    """
+
+    estimator: Annotated[str, one_of(*ESTIMATORS)] = "sntis"
+    interval: Annotated[str, one_of(*INTERVALS)] | None = DEFAULT_INTERVAL
+    level: Level = 0.95
+    discount: Discount = 1.0
+    truncation: Positive = DEFAULT_TRUNCATION
+    smoothing: Annotated[float, Range(least=0, below=1)] = 0.0
+    regressor: Regressor = "ridge"
+    folds: Annotated[int, Range(least=1)] = 5
+    history: Whole = 1
+    bounds: Bounds | None = None
+    thresholds: TrustThresholds = field(default_factory=TrustThresholds)
+    resamples: Count = DEFAULT_RESAMPLES
+    seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
+
+    def estimates(self, policies: Sequence[Any], logs: Trajectories) -> list[Estimate]:
+        """The estimate of each policy on the same logs; what does not depend on the policy is computed once.
+
+        >>> from poela.simulators.registry import simulate
+        >>> from poela.simulators.tumor import TumorBehavior
+        >>> [estimate] = Scoring(interval=None).estimates([TumorBehavior()], simulate("tumor", episodes=50))
+        >>> estimate.ess, estimate.gain.value
+        (50.0, 0.0)
+        """
+        evaluator = Evaluator(logs, self)
+        return [evaluator.estimate(evidence) for evidence in evaluator.evidence(policies)]
+
+
+class Evaluator:
+    """A scoring at work on some logs, for any policies.
+
+    `beside` are episodes that help to fit the model of values and are not weighted; `q` is a model of values that takes
+    the place of fitting one; `behavior` are the settings of a behavior model, for intervals that fit it anew.
+    """
+
+    def __init__(
+        self,
+        logs: Trajectories,
+        scoring: Scoring,
+        *,
+        beside: Trajectories | None = None,
+        q: QValues | None = None,
+        behavior: FitsBehavior | None = None,
+    ) -> None:
+        self.logs, self.scoring = logs, scoring
+        self._beside, self._q, self._behavior = beside, q, behavior
+        if scoring.bounds is not None:
+            self._refuse_outside(scoring.bounds)
+
+    def _refuse_outside(self, bounds: Bounds) -> None:
+        outside = (self.returns < bounds.lowest_return) | (self.returns > bounds.highest_return)
+        if outside.any():
+            raise InputError(
+                f"{int(outside.sum())} episodes have returns outside of {bounds.lowest_return:g} to "
+                f"{bounds.highest_return:g}: give a wider range, or correct the rewards"
+            )
+
+    @cached_property
+    def returns(self) -> FloatArray:
+        """Discounted returns [n]."""
+        return self.logs.returns(self.scoring.discount)
+
+    @cached_property
+    def bounds(self) -> Bounds | None:
+        """The range of returns, as declared or as two outcomes show it."""
+        return self.scoring.bounds or Bounds.of(self.returns)
+
+    @cached_property
+    def _recombined(self) -> Recombined:
+        return Recombined(self.logs, self.scoring.seed)
+
+    @cached_property
+    def _model(self) -> ValueModel:
+        s = self.scoring
+        return ValueModel(
+            self.logs,
+            beside=self._beside,
+            discount=s.discount,
+            regressor=s.regressor,
+            folds=s.folds,
+            history=s.history,
+            seed=s.seed,
+            clusters=self.logs.clusters,
+        )
+
+    def evidence(self, policies: Sequence[Any], estimators: Sequence[str] | None = None) -> Iterator[Evidence]:
+        """What estimators need of each policy: weights, and where one of them asks for it the values of a model."""
+        used = [ESTIMATORS[name] for name in estimators or (self.scoring.estimator,)]
+        if not any(estimator.uses_policy for estimator in used):
+            yield from (self._without_policy() for _ in policies)
+            return
+        with_model = any(estimator.model != "none" for estimator in used)
+        seen = joined(self._beside, self.logs) if with_model and self._beside is not None else self.logs
+        step = max(int(MOST_NUMBERS / (seen.n_steps * seen.n_actions)), 1)
+        for start in range(0, len(policies), step):
+            some = policies[start : start + step]
+            rows = [self._mixed(probabilities_along(policy, seen), seen) for policy in some]
+            values = self._values(np.stack(rows)) if with_model else [None] * len(some)
+            for policy, own, value in zip(some, rows, values, strict=True):
+                yield self._evidence(policy, own[-self.logs.n_steps :], value)
+
+    def _mixed(self, probabilities: FloatArray, seen: Trajectories) -> FloatArray:
+        share = self.scoring.smoothing
+        return smoothed(probabilities, seen, share) if share and is_greedy(probabilities) else probabilities
+
+    def _values(self, probabilities: FloatArray) -> Sequence[ModelValues]:
+        if self._q is not None:
+            return [given_values(self._q, rows[-self.logs.n_steps :], self.logs) for rows in probabilities]
+        return self._model.values(probabilities)
+
+    def _without_policy(self) -> Evidence:
+        weights = LogWeights(np.zeros(self.logs.n_steps), self.logs.offsets)
+        return Evidence(weights, self.logs, self.scoring.discount, self.scoring.truncation)
+
+    def _evidence(self, policy: Any, probabilities: FloatArray, values: ModelValues | None) -> Evidence:
+        known = self.logs.propensities is not None
+        stranded = getattr(policy, "stranded", None)
+        return Evidence(
+            weights_of(probabilities, self.logs) if known else self._without_policy().weights,
+            self.logs,
+            self.scoring.discount,
+            self.scoring.truncation,
+            values,
+            probabilities,
+            int(np.asarray(stranded(self.logs)).sum()) if callable(stranded) else None,
+        )
+
+    def value(self, evidence: Evidence, estimator: str) -> tuple[float, float]:
+        """An estimate and its standard error alone."""
+        contributions = ESTIMATORS[estimator].function(evidence)
+        return contributions.value, standard_error(in_clusters(contributions, self.logs.clusters))
+
+    def estimate(self, evidence: Evidence, pool: Pool | None = None) -> Estimate:
+        """The estimate with everything that belongs to it; `pool` are recombined episodes, where they are at hand."""
+        scoring, logs = self.scoring, self.logs
+        chosen = ESTIMATORS[scoring.estimator]
+        contributions = chosen.function(evidence)
+        units = in_clusters(contributions, logs.clusters)
+        pool = pool or self._pool(evidence, chosen)
+        diagnostics = self._diagnostics(evidence, chosen, pool)
+        interval, untold = self._interval(units, evidence, chosen, pool)
+        estimated = logs.estimated and chosen.weights != "none"
+        verdict = verdict_on(diagnostics, scoring.thresholds, leans_on_model=chosen.leans, estimated=estimated)
+        level = None if interval is None else scoring.level
+        return Estimate(
+            value=contributions.value,
+            low=None if interval is None else interval.low,
+            high=None if interval is None else interval.high,
+            level=level,
+            estimator=scoring.estimator,
+            interval=None if interval is None else interval.method,
+            n_episodes=logs.n_episodes,
+            ess=diagnostics.ess,
+            standard_error=standard_error(units),
+            diagnostics=diagnostics,
+            gain=self._gain(contributions, evidence, chosen, interval),
+            verdict=verdict.word,
+            reasons=verdict.reasons,
+            advice=verdict.advice,
+            warnings=_warnings(contributions, diagnostics, interval, scoring.resamples)
+            + untold
+            + verdict.reasons * (verdict.word != "trust"),
+        )
+
+    def _pool(self, evidence: Evidence, chosen: Estimator) -> Pool | None:
+        """Recombined episodes; spliced ones say nothing about how clusters vary."""
+        known = self.logs.propensities is not None and bool((evidence.weights.episodes > -np.inf).any())
+        can = self.logs.clusters is None or self._recombined.redraws
+        return self._recombined.pool(evidence) if chosen.weights != "none" and known and can else None
+
+    def _interval(
+        self, units: Contributions, evidence: Evidence, chosen: Estimator, pool: Pool | None
+    ) -> tuple[Interval | None, tuple[str, ...]]:
+        name = self.scoring.interval
+        if name is None or not np.isfinite(units.value) or carriers(units) < 2:
+            return None, ()
+        if not np.isfinite(standard_error(units)):
+            return None, ("no interval: the model of values does not know how well it was fitted",)
+        if self.bounds is None and np.ptp(self.returns) == 0 and chosen.model == "none":
+            return None, ("all returns are equal, so nothing tells how they vary: declare their range for an interval",)
+        recombined = None
+        if pool is not None and chosen.whole_episodes and name == "recombined":
+            recombined = pool.contributions(chosen.function, self.scoring.truncation)
+        sample = Sample(
+            units,
+            self.scoring.seed,
+            self.scoring.resamples,
+            self.returns,
+            self.bounds,
+            recombined,
+            self._refitted(evidence, chosen),
+        )
+        return intervals_of(name, sample, [self.scoring.level])[0], ()
+
+    def _refitted(self, evidence: Evidence, chosen: Estimator) -> Callable[[int, int], Any] | None:
+        if self._behavior is None or chosen.weights == "none" or chosen.model != "none":
+            return None
+        behavior = self._behavior
+        return lambda resamples, seed: refitted_values(evidence, chosen.function, behavior, resamples, seed)
+
+    def _gain(
+        self, contributions: Contributions, evidence: Evidence, chosen: Estimator, interval: Interval | None
+    ) -> Any:
+        if not chosen.uses_policy or not np.isfinite(contributions.value):
+            return None
+        return gain_over_logging(
+            contributions,
+            self.returns,
+            interval,
+            self.scoring.level,
+            clusters=self.logs.clusters,
+            bounds=self.bounds,
+            log_weights=evidence.used if chosen.normalised else None,
+        )
+
+    def _diagnostics(self, evidence: Evidence, chosen: Estimator, pool: Pool | None) -> Diagnostics:
+        logs = self.logs
+        truncation = evidence.truncation if chosen.weights == "truncated" else np.inf
+        if logs.propensities is None and chosen.model != "none":
+            return undiagnosed(logs)
+        return diagnose(
+            evidence.weights,
+            used=evidence.weights.truncated(truncation),
+            truncation=truncation,
+            stranded_steps=evidence.stranded_steps,
+            calibration_error=calibration_error(logs),
+            clusters=logs.clusters,
+            pool=pool,
+            returns=self.returns,
+            bounds=self.bounds,
+        )
+
+
+def _warnings(
+    contributions: Contributions, diagnostics: Diagnostics, interval: Interval | None, resamples: int
+) -> tuple[str, ...]:
+    """What went wrong in computing; whether to believe the result is the verdict's part."""
+    found = []
+    if diagnostics.ess == 0:
+        found.append("every weight is zero: the policy takes none of the logged actions, so nothing can be estimated")
+    elif np.isnan(contributions.value):
+        found.append("at some step every weight is zero: this estimator has nothing to weight from there on")
+    elif np.isinf(contributions.value):
+        found.append("weights exceed floating point: use a self-normalised or truncated estimator")
+    elif carriers(contributions) == 1:
+        found.append("a single episode has weight: its return is the estimate, and nothing tells how far off that is")
+    if interval is not None and interval.undefined_resamples:
+        found.append(
+            f"{interval.undefined_resamples} of {resamples} resamples drew only zero weights and were left out"
+        )
+    return tuple(found)

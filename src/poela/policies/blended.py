@@ -1,0 +1,195 @@
+"""Policies between the logging policy and a learned one, and the logging policy sharpened: steps from cautious to bold."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.core.policy import Actor, LoggedSteps, Policy, as_policy
+from poela.core.storage import Stored
+from poela.core.validation import LARGEST, expect_contents, expect_part, expect_setting, expect_sizes, refuse
+from poela.policies.network import NAMES, common_fields
+from poela.policies.ruled import ActingRule, RuledPolicy, softmax
+from poela.policies.tilted import supported
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BlendedPolicy(RuledPolicy):
+    """π_β ∝ μ^(1−β)·π^β for a learned policy π and the logging policy μ, within the rule of π.
+
+    A greedy policy has no blend of that form but itself, so it is mixed: (1−β)·μ + β·π (`mixed=True`).
+    """
+
+    policy: RuledPolicy
+    behavior: Any  # μ: a policy
+    share: float  # β
+    mixed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.policy.eligibility is not self.eligibility:  # one rule for both, also where it is thinned for a file
+            object.__setattr__(self, "policy", replace(self.policy, eligibility=self.eligibility))
+
+    @property
+    def behavior_models(self) -> tuple[Any, ...]:
+        """The models of the logging policy that a file of this policy holds."""
+        return (*self.policy.behavior_models, self.behavior)
+
+    def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
+        """Those of the learned policy."""
+        return self.policy.scores(contexts, steps)
+
+    def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
+        """As the learned policy chooses."""
+        return self.policy.choose(scores, eligible)
+
+    def probabilities(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
+        """[N, A]."""
+        rows = self.checked(contexts)
+        return self.blend(self.policy.probabilities(rows, steps), as_policy(self.behavior).probabilities(rows))
+
+    def along(self, trajectories: LoggedSteps) -> FloatArray:
+        """[N, A] along logged episodes."""
+        return self.blend(self.policy.along(trajectories), as_policy(self.behavior).along(trajectories))
+
+    def actor(self, n: int) -> Actor:
+        """Acts in n episodes at once."""
+        return _BlendedActor(self, n)
+
+    def blend(self, learned: FloatArray, logging: FloatArray) -> FloatArray:
+        """The blend of two policies' probabilities, both [N, A]."""
+        if self.mixed:
+            return np.asarray((1 - self.share) * logging + self.share * learned)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scores = self.share * np.log(learned) + (1 - self.share) * np.log(logging)
+        taken = supported(logging > 0, learned > 0) if self.share < 1 else learned > 0
+        return softmax(np.where(taken, np.where(np.isfinite(scores), scores, 0.0), 0.0), taken)
+
+    def stored(self) -> Stored:
+        """The policy as plain settings, with what it is a blend of as parts."""
+        settings = {
+            "feature_names": list(self.feature_names),
+            "action_names": list(self.action_names),
+            "share": self.share,
+            "mixed": self.mixed,
+        }
+        parts = {"eligibility": self.eligibility, "policy": self.policy, "behavior": self.behavior}
+        return Stored("blended_policy", settings, parts={name: _stored(part) for name, part in parts.items()})
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "BlendedPolicy":
+        """The policy that `stored` describes."""
+        expect_contents(stored, (*NAMES, "share", "mixed"), parts=("eligibility", "policy", "behavior"))
+        share = expect_setting(stored, "share", float, low=0, high=1)
+        mixed = stored.settings["mixed"]
+        if not isinstance(mixed, bool):
+            refuse("mixed", mixed, "true or false")
+        fields = common_fields(stored, load_part)
+        policy = expect_part(stored, "policy", load_part, RuledPolicy, "a policy")
+        if (policy.feature_names, policy.action_names) != (fields["feature_names"], fields["action_names"]):
+            raise InputError("the policy that is blended has other features or actions")
+        behavior = _behavior(stored, load_part, fields)
+        return cls(policy=policy, behavior=behavior, share=share, mixed=mixed, **fields)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SharpenedPolicy(RuledPolicy):
+    """π ∝ μ^α over the eligible actions: what most already do, done more consistently."""
+
+    behavior: Any  # μ: a policy
+    sharpness: float  # α
+
+    @property
+    def behavior_models(self) -> tuple[Any, ...]:
+        """The models of the logging policy that a file of this policy holds."""
+        return (*super().behavior_models, self.behavior)
+
+    def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
+        """α·log μ [N, A]."""
+        return self.sharpened(as_policy(self.behavior).probabilities(contexts))
+
+    def along(self, trajectories: LoggedSteps) -> FloatArray:
+        """[N, A] along logged episodes."""
+        self.checked(trajectories.contexts)
+        scores = self.sharpened(as_policy(self.behavior).along(trajectories))
+        return self.ruled(scores, self.eligibility.along(trajectories))
+
+    def actor(self, n: int) -> Actor:
+        """Acts in n episodes at once."""
+        return _SharpenedActor(self, n)
+
+    def sharpened(self, behavior: FloatArray) -> FloatArray:
+        """α·log μ, −inf where μ never acts so."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.sharpness * np.log(behavior))
+
+    def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
+        """The softmax of the scores over the eligible actions that μ takes."""
+        taken = supported(scores > -np.inf, eligible)
+        return softmax(np.where(np.isneginf(scores), 0.0, scores), taken)
+
+    def stored(self) -> Stored:
+        """The policy as plain settings, with the rule and the logging policy as parts."""
+        settings = {
+            "feature_names": list(self.feature_names),
+            "action_names": list(self.action_names),
+            "sharpness": self.sharpness,
+        }
+        parts = {"eligibility": _stored(self.eligibility), "behavior": _stored(self.behavior)}
+        return Stored("sharpened_policy", settings, parts=parts)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "SharpenedPolicy":
+        """The policy that `stored` describes."""
+        expect_contents(stored, (*NAMES, "sharpness"), parts=("eligibility", "behavior"))
+        sharpness = expect_setting(stored, "sharpness", float, low=1 / LARGEST, high=LARGEST)
+        fields = common_fields(stored, load_part)
+        return cls(behavior=_behavior(stored, load_part, fields), sharpness=sharpness, **fields)
+
+
+class _BlendedActor:
+    def __init__(self, policy: BlendedPolicy, n: int) -> None:
+        self._policy = policy
+        self._learned, self._logging = policy.policy.actor(n), as_policy(policy.behavior).actor(n)
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        rows = self._policy.checked(contexts)
+        return self._policy.blend(self._learned.probabilities(rows), self._logging.probabilities(rows))
+
+    def record(self, actions: IntArray) -> None:
+        self._learned.record(actions)
+        self._logging.record(actions)
+
+
+class _SharpenedActor:
+    def __init__(self, policy: SharpenedPolicy, n: int) -> None:
+        self._policy, self._behavior = policy, as_policy(policy.behavior).actor(n)
+        self._rule = ActingRule(policy.eligibility, n)
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        rows = self._policy.checked(contexts)
+        scores = self._policy.sharpened(self._behavior.probabilities(rows))
+        return self._policy.ruled(scores, self._rule.eligible(rows))
+
+    def record(self, actions: IntArray) -> None:
+        self._behavior.record(actions)
+        self._rule.record(actions)
+
+
+def _stored(part: Any) -> Stored:
+    if not callable(getattr(part, "stored", None)):
+        raise InputError(
+            f"the behavior model {type(part).__name__} cannot be saved (it has no method stored()): "
+            "learn with one of poela's behavior models"
+        )
+    found: Stored = part.stored()
+    return found
+
+
+def _behavior(stored: Stored, load_part: Callable[[Stored], Any], fields: dict[str, Any]) -> Any:
+    behavior = expect_part(stored, "behavior", load_part, Policy, "a behavior model")
+    expect_sizes("behavior", behavior, len(fields["feature_names"]), len(fields["action_names"]))
+    return behavior

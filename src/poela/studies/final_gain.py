@@ -1,0 +1,54 @@
+"""What is said of the recommended policy, or of the most promising one: its estimate, its gain, and what would show it."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scipy.special import ndtri
+
+from poela.evaluation.estimate import Estimate
+from poela.evaluation.gain import Gain
+from poela.studies.held_out import Episodes
+from poela.studies.judging import evidence_of
+from poela.studies.selection import Point
+from poela.studies.settings import StudySettings
+
+if TYPE_CHECKING:
+    from poela.studies.study import Study
+
+POWER = 0.8  # the chance with which the needed episodes show the gain
+LEAST_ESS = 40.0  # below it, no estimate is trusted
+
+
+class GainsShown:
+    """Points of a study looked at once more, with two-sided intervals."""
+
+    def __init__(self, study: "Study", episodes: Episodes, settings: StudySettings) -> None:
+        self._study, self._episodes, self._settings = study, episodes, settings
+
+    def estimate(self, point: Point) -> Estimate:
+        """The estimate on the episodes that judged the point."""
+        episodes, scoring = self._episodes, replace(self._settings.scoring, estimator="sntis", discount=1.0)
+        if episodes.estimated:
+            episodes = replace(episodes, logs=replace(episodes.logs, estimated=True))
+        evidence, recombined = evidence_of(self._study.store, point, episodes, self._settings, self._study.n_folds)
+        return episodes.evaluator(scoring).estimate(evidence, episodes.pool(evidence, recombined, scoring.seed))
+
+    def gain(self, chosen: Point | None, hopeful: Point | None) -> Gain | None:
+        """That of the chosen policy, with what is shown as its lower end; else that of the most promising one."""
+        if chosen is not None:
+            gain = self.estimate(chosen).gain
+            shown = chosen.metrics.get("shown")
+            return gain if gain is None or shown is None else replace(gain, low=shown)
+        return None if hopeful is None else self.estimate(hopeful).gain
+
+    def needed(self, point: Point) -> float | None:
+        """About how many episodes would show the gain of a point, if it is as large as estimated."""
+        gain = self.estimate(point).gain
+        ess = point.metrics.get("ess")
+        if gain is None or gain.low is None or not gain.value > 0 or not ess:
+            return None
+        n = self._episodes.logs.n_episodes
+        confidence, level = self._settings.selection.confidence, self._settings.scoring.level
+        error = (gain.value - gain.low) / float(ndtri((1 + level) / 2))
+        reach = float(ndtri(confidence) + ndtri(POWER)) * error
+        return float(max(n * (reach / gain.value) ** 2, n * LEAST_ESS / ess))

@@ -1,0 +1,116 @@
+"""What a run shows on the episodes that it has not seen, and the runs of all folds put together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poela.core.arrays import Float32Array, FloatArray
+from poela.core.errors import InputError
+from poela.data.trajectories import Trajectories
+from poela.evaluation.evidence import Evidence
+from poela.evaluation.recombination import Pool, Recombined, pooled
+from poela.evaluation.scoring import Evaluator, Scoring
+from poela.evaluation.weights import LogWeights
+
+ENOUGH = 20_000  # recombined episodes
+HELD_OUT = LOG_WEIGHTS, RECOMBINED = "held_out_log_weights", "held_out_recombined"
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Every policy of a run on the episodes held out from it: log weights, and those of recombined episodes."""
+
+    log_weights: FloatArray  # [points, n]
+    recombined: Float32Array  # [points, copies, n]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """For a file."""
+        return {LOG_WEIGHTS: self.log_weights, RECOMBINED: self.recombined}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "HeldOut":
+        """The inverse of `arrays`."""
+        weights, recombined = np.asarray(arrays[LOG_WEIGHTS]), np.asarray(arrays[RECOMBINED])
+        fits = weights.ndim == 2 and recombined.ndim == 3 and recombined[:, 0].shape == weights.shape
+        if not fits or not (weights < np.inf).all() or not (recombined < np.inf).all():
+            raise InputError("the held-out weights of a run do not fit together: the file was changed")
+        return cls(weights, recombined)
+
+
+def look_at(evaluator: Evaluator, policies: Sequence[Any], estimators: Sequence[str], n_episodes: int) -> Iterator[Any]:
+    """The metrics, log weights [n] and recombined log weights [copies, n] of each policy on held-out episodes.
+
+    `n_episodes` is the number of episodes in all folds together, which recombined ones are enough for.
+    """
+    copies = int(np.clip(ENOUGH // n_episodes, 4, 40))
+    logs = evaluator.logs
+    recombine = Recombined(logs, evaluator.scoring.seed, copies)
+    for evidence in evaluator.evidence(policies, ("sntis", *estimators)):
+        metrics: dict[str, float | None] = {}
+        for name in estimators:
+            value, error = evaluator.value(evidence, name)
+            metrics |= {name: finite(value), f"{name}_error": finite(error)}
+        if evidence.values is not None:
+            metrics["model"] = finite(float(evidence.values.expected[logs.offsets[:-1]].mean()))
+        if evidence.probabilities is not None and logs.propensities is not None and logs.propensities.ndim == 2:
+            metrics["departure"] = float(np.abs(evidence.probabilities - logs.propensities).sum(axis=1).mean() / 2)
+        metrics["stranded"] = None if evidence.stranded_steps is None else evidence.stranded_steps / logs.n_steps
+        yield metrics, evidence.weights.episodes, recombine.log_weights(evidence)
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """The held-out episodes of all folds, fold by fold: what pooled weights are evaluated on."""
+
+    logs: Trajectories  # one step each, whose reward is the episode's return
+    redrawn: bool  # whether actions could be drawn anew
+    estimated: bool  # whether propensities are; what is shown then has to survive more
+
+    @classmethod
+    def of(cls, held_out: Sequence[Trajectories], discount: float) -> "Episodes":
+        """From the held-out logs of each fold."""
+        returns = np.concatenate([logs.returns(discount) for logs in held_out])
+        n = len(returns)
+        clusters = None
+        if held_out[0].clusters is not None:
+            sizes = np.cumsum([0, *(logs.n_units for logs in held_out)])
+            # Folds keep clusters whole, so that clusters of different folds are different ones.
+            clusters = np.concatenate(
+                [np.asarray(logs.clusters) + start for logs, start in zip(held_out, sizes, strict=False)]
+            )
+        logs = Trajectories(
+            np.zeros((n, 1)),
+            np.zeros(n, np.int64),
+            returns,
+            np.arange(n + 1),
+            np.ones(n),
+            clusters=clusters,
+        )
+        given = held_out[0].propensities
+        return cls(logs, given is not None and given.ndim == 2, held_out[0].estimated)
+
+    def evaluator(self, scoring: Scoring) -> Evaluator:
+        """Evaluates pooled weights."""
+        return Evaluator(self.logs, scoring)
+
+    def evidence(self, log_weights: FloatArray, scoring: Scoring, stranded: int | None) -> Evidence:
+        """Pooled log weights [n] as what estimators of whole episodes need."""
+        weights = LogWeights(log_weights, self.logs.offsets)
+        # Returns are discounted already.
+        return Evidence(weights, self.logs, 1.0, scoring.truncation, stranded_steps=stranded)
+
+    def pool(self, evidence: Evidence, recombined: Float32Array, seed: int) -> Pool:
+        """Recombined log weights [copies, n] as a pool of episodes."""
+        return pooled(np.asarray(recombined, np.float64), evidence, self.redrawn, seed)
+
+
+def finite(number: float) -> float | None:
+    """The number, or None where it is NaN or infinite.
+
+    >>> finite(1.5), finite(float("nan"))
+    (1.5, None)
+    """
+    return float(number) if np.isfinite(number) else None

@@ -1,0 +1,126 @@
+"""From the runs of a study to every point of every path, judged on the held-out episodes of all folds together."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from poela.core.arrays import Float32Array
+from poela.core.interruption import safe_point
+from poela.evaluation.estimate import Estimate
+from poela.evaluation.evidence import Evidence
+from poela.evaluation.recombination import effective_share
+from poela.studies.held_out import Episodes, HeldOut, finite
+from poela.studies.records import RunRecord
+from poela.studies.selection import Point
+from poela.studies.settings import StudySettings
+from poela.studies.shown_gain import judged
+from poela.studies.store import Store
+
+METRICS = (
+    *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "shown", "sensitivity"),
+    *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure"),
+)
+
+
+Shown = tuple[Evidence, Float32Array]  # pooled weights, and those of recombined episodes [copies, n]
+
+
+def judged_points(
+    store: Store, runs: Sequence[RunRecord], episodes: Episodes, settings: StudySettings, folds: int
+) -> tuple[list[Point], list[Estimate]]:
+    """Every point of every path that all folds have finished, and where policies are chosen by gain its estimate."""
+    paths: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        if run.checkpoints and run.task.fold is not None:
+            paths.setdefault(run.task.path_id, []).append(run)
+    points: list[Point] = []
+    shown: list[Shown] = []
+    for path_id, members in paths.items():
+        if len(members) < folds:
+            continue
+        members.sort(key=lambda run: run.task.fold or 0)
+        length = min(len(run.checkpoints) for run in members)
+        held_out = [store.held_out(run.task.run_id) for run in members]
+        for number in range(length):
+            metrics = _averaged([run.checkpoints[number].metrics for run in members], held_out)
+            shown.append(_evidence(held_out, number, metrics.pop("stranded", None), episodes, settings))
+            points.append(Point(path_id, number, number == length - 1, metrics))
+    if settings.selection.by == "gain":
+        return _by_gain(points, shown, episodes, settings)
+    return _by_estimate(points, shown, episodes, settings), []
+
+
+def evidence_of(store: Store, point: Point, episodes: Episodes, settings: StudySettings, folds: int) -> Shown:
+    """The pooled evidence on one point."""
+    held_out = [store.held_out(f"{point.path_id}-{fold}") for fold in range(folds)]
+    return _evidence(held_out, point.number, None, episodes, settings)
+
+
+def _evidence(
+    held_out: Sequence[HeldOut], number: int, stranded: float | None, episodes: Episodes, settings: StudySettings
+) -> Shown:
+    weights = np.concatenate([fold.log_weights[number] for fold in held_out])
+    recombined = np.concatenate([fold.recombined[number] for fold in held_out], axis=1)
+    steps = None if stranded is None else round(stranded * len(weights))  # an episode counts as one step here
+    return episodes.evidence(weights, settings.scoring, steps), recombined
+
+
+def _averaged(metrics: Sequence[Mapping[str, float | None]], held_out: Sequence[HeldOut]) -> dict[str, float | None]:
+    """The metrics of all folds together: means by the number of episodes, errors as those of independent parts."""
+    sizes = np.array([fold.log_weights.shape[1] for fold in held_out])
+    shares = sizes / sizes.sum()
+    found: dict[str, float | None] = {}
+    for name in metrics[0]:
+        values = [each.get(name) for each in metrics]
+        if any(value is None for value in values):
+            found[name] = None
+            continue
+        numbers = np.array(values, np.float64)
+        if name.endswith("_error"):
+            found[name] = float(np.sqrt(np.square(shares * numbers).sum()))
+        else:
+            found[name] = float(shares @ numbers)
+    return found
+
+
+def _by_estimate(
+    points: Sequence[Point], shown: Sequence[Shown], episodes: Episodes, settings: StudySettings
+) -> list[Point]:
+    evaluator = episodes.evaluator(settings.scoring)
+    found = []
+    for point, (evidence, _) in zip(points, shown, strict=True):
+        safe_point()
+        value, error = evaluator.value(evidence, "sntis")
+        ess = effective_share(evidence.used, episodes.logs.clusters) * episodes.logs.n_units
+        metrics = {"sntis": finite(value), "sntis_error": finite(error), "ess": ess}
+        found.append(_with(point, metrics))
+    return found
+
+
+def _by_gain(
+    points: Sequence[Point], shown: Sequence[Shown], episodes: Episodes, settings: StudySettings
+) -> tuple[list[Point], list[Estimate]]:
+    selection = settings.selection
+    gamma = selection.sensitivity if episodes.estimated else 1.0
+    least = selection.least_ess(episodes.logs.n_episodes)
+    found = judged(episodes, shown, settings.scoring, selection.confidence, gamma, least)
+    rows = []
+    for point, one in zip(points, found, strict=True):
+        estimate, gain = one.estimate, one.estimate.gain
+        metrics = {
+            "sntis": finite(estimate.value),
+            "sntis_error": finite(estimate.standard_error),
+            "ess": estimate.ess,
+            "expected_ess": finite(estimate.diagnostics.expected_ess),
+            "gain": None if gain is None else finite(gain.value),
+            "gain_low": None if gain is None else gain.low,
+            "shown": one.shown,
+            "sensitivity": None if gain is None else gain.sensitivity,
+        }
+        rows.append(_with(point, metrics, estimate.verdict))
+    return rows, [one.estimate for one in found]
+
+
+def _with(point: Point, metrics: Mapping[str, float | None], verdict: str = "") -> Point:
+    every = dict.fromkeys(METRICS) | dict(point.metrics) | dict(metrics)
+    return Point(point.path_id, point.number, point.final, every, verdict)

@@ -1,0 +1,107 @@
+"""How episodes teach and judge: in K folds, each judged by what the others taught, or in one split."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from poela.core.policy import Policy
+from poela.data.folds import fold_numbers
+from poela.data.trajectories import Trajectories
+from poela.studies.logging_policy import LoggingPolicy, keep, kept_logging_policy
+from poela.studies.material import ALL, Judging, Material
+from poela.studies.settings import StudySettings
+
+FOLDS = "folds"
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """The episodes of a study with propensities: each fold's, all that teach, and the test logs."""
+
+    folds: tuple[LoggingPolicy, ...]  # parts: (train, held out, …)
+    whole: LoggingPolicy  # parts: (all that teach, all that judge or None, test or None)
+
+    @property
+    def held_out(self) -> list[Trajectories]:
+        """The episodes that judge, fold by fold."""
+        return [_known(fold.parts[1]) for fold in self.folds]
+
+    @property
+    def train(self) -> Trajectories:
+        """All episodes that teach."""
+        return _known(self.whole.parts[0])
+
+    @property
+    def test(self) -> Trajectories | None:
+        """The episodes of the last look."""
+        return self.whole.parts[2]
+
+    @property
+    def model(self) -> Policy | None:
+        """The logging policy as estimated on all episodes that teach, where it was."""
+        return self.whole.model
+
+    def materials(self, settings: StudySettings) -> Mapping[str, Material]:
+        """What runs are given, by the number of the fold, or `ALL`."""
+        n = sum(part.n_episodes for part in self.held_out)
+        judging = Judging(settings.scoring, settings.estimators, settings.path, n)
+        found = {
+            str(number): Material(_known(fold.parts[0]), _known(fold.parts[1]), fold.model, judging)
+            for number, fold in enumerate(self.folds)
+        }
+        return {**found, ALL: Material(self.train, self.train.take([0]), self.model, judging)}
+
+
+def splits_of(
+    learning: Trajectories,
+    validation: Trajectories | None,
+    test: Trajectories | None,
+    settings: StudySettings,
+    directory: Path,
+) -> Splits:
+    """Episodes with propensities, logged or estimated inside each fold; estimates made earlier are read again."""
+    behavior, seed = settings.behavior, settings.seed
+    if validation is not None:
+        given = kept_logging_policy(directory, (learning, validation, test), behavior, seed)
+        return Splits((given,), given)
+    assert settings.folds is not None
+    fold_of = fold_numbers(learning, settings.folds, seed)
+    folds = []
+    for fold in range(settings.folds):
+        parts = (learning.take(np.flatnonzero(fold_of != fold)), learning.take(np.flatnonzero(fold_of == fold)), None)
+        folds.append(kept_logging_policy(directory / FOLDS / str(fold), parts, behavior, seed))
+    return Splits(tuple(folds), kept_logging_policy(directory, (learning, None, test), behavior, seed))
+
+
+def keep_splits(directory: Path, splits: Splits) -> None:
+    """Write estimates for `splits_of` to read again."""
+    keep(directory, splits.whole)
+    if len(splits.folds) > 1:
+        for fold, given in enumerate(splits.folds):
+            keep(directory / FOLDS / str(fold), given)
+
+
+def _known(part: Trajectories | None) -> Trajectories:
+    assert part is not None
+    return part
+
+
+def parts_of(
+    learning: Trajectories, validation: Trajectories | None, test: Trajectories | None, settings: StudySettings
+) -> tuple[Trajectories, Trajectories | None, Trajectories | None]:
+    """The episodes that teach, those that judge (None: the same, in folds), and those of the last look."""
+    if validation is not None:
+        return learning, validation, test
+    if settings.shares is not None:
+        first, second, last = settings.shares
+        if test is not None:
+            rest = first + second
+            return (*learning.split((first / rest, second / rest), seed=settings.seed), test)  # type: ignore[return-value]
+        found: Sequence[Trajectories] = learning.split(settings.shares, seed=settings.seed)
+        return found[0], found[1], found[2]
+    if test is None and settings.test_share:
+        share = settings.test_share
+        learning, test = learning.split((1 - share, share), seed=settings.seed)
+    return learning, None, test
