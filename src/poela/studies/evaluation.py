@@ -30,7 +30,7 @@ def evaluate_study(
     model = read_behavior(study.directory / "behavior") if given.propensities is None else None
     if model is not None:
         given = model.annotate(given)
-    reason = "" if model is None else ESTIMATED
+    reason = ESTIMATED if given.estimated else ""
     with study.store.locked():
         return recorded_look(study.store, study.policy, study.chosen_name, given, key, reason, **settings)
 

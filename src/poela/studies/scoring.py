@@ -9,6 +9,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.core.typed import Discount, Positive, Range, refuse_problems
+from poela.data.clusters import joined_clusters
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.estimators_by_step import by_step
@@ -153,6 +154,8 @@ def joined(first: Trajectories, second: Trajectories) -> Trajectories:
         n_actions=first.n_actions,
         feature_names=first.feature_names,
         action_names=first.action_names,
+        clusters=joined_clusters(first, second),
+        estimated=full and (first.estimated or second.estimated),
     )
 
 
