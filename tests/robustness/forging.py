@@ -49,7 +49,7 @@ BEHAVIORS: dict[str, Behavior] = {
     "multinomial": MultinomialBehavior(),
     "boosted": BoostedBehavior(max_rounds=3, held_out=0),
     "tempered": TemperedBehavior(MultinomialBehavior()),
-    "history": HistoryBehavior(MultinomialBehavior()),
+    "looking back": HistoryBehavior(MultinomialBehavior()),
     "tempered recurrent": TemperedBehavior(RecurrentCloneBehavior(**CLONES)),
 }
 
