@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from poela.behavior.boosted import BoostedBehavior as BoostedBehavior
     from poela.behavior.clone import CloneBehavior as CloneBehavior
     from poela.behavior.clone import RecurrentCloneBehavior as RecurrentCloneBehavior
+    from poela.behavior.history import HistoryBehavior as HistoryBehavior
+    from poela.behavior.memory import memory_of as memory_of
     from poela.behavior.multinomial import MultinomialBehavior as MultinomialBehavior
     from poela.behavior.neighbours import KNNBehavior as KNNBehavior
     from poela.core.errors import InputError as InputError
@@ -55,6 +57,7 @@ _HOME = {
     "CloneBehavior": "poela.behavior.clone",
     "Eligibility": "poela.eligibility.rules",
     "Estimate": "poela.evaluation.estimate",
+    "HistoryBehavior": "poela.behavior.history",
     "InputError": "poela.core.errors",
     "KNNBehavior": "poela.behavior.neighbours",
     "LogLayout": "poela.data.layout",
@@ -68,6 +71,7 @@ _HOME = {
     "TrainingError": "poela.core.errors",
     "Trajectories": "poela.data.trajectories",
     "evaluate": "poela.evaluation.evaluate",
+    "memory_of": "poela.behavior.memory",
     "read_logs": "poela.data.tables",
     "read_mimic_sepsis": "poela.data.cohorts",
     "refit_bootstrap": "poela.evaluation.refit",

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from poela.behavior.annotation import annotate, annotated, annotation, fold_numbers
+from poela.behavior.annotation import annotate, annotated, annotation
 from poela.behavior.neighbours import KNNBehavior
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.policy import LoggedSteps
+from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 
 
@@ -54,7 +55,7 @@ def test_an_episode_never_meets_a_model_that_saw_it() -> None:
 
 def test_cross_fitting_by_hand() -> None:
     logs = logs_of()
-    folds = fold_numbers(logs.n_episodes, 5, seed=3)
+    folds = fold_numbers(logs, 5, seed=3)
     expected = np.empty((60, 3))
     for episode in range(logs.n_episodes):
         model = KNNBehavior(k=20).fit(logs.take(folds != folds[episode]))

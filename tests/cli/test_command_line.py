@@ -200,6 +200,31 @@ def test_columns_by_flags_or_by_file_but_not_both(poela: Poela, logs: Path, tmp_
     assert "'weight'" in err
 
 
+def test_clusters_by_flag_or_by_file(poela: Poela, tmp_path: Path) -> None:
+    """Patients with several stays; in the second table a stay changes hands."""
+    from poela.data.layout import LogLayout
+
+    table = {**columns(), "patient": [f"p{episode // 2}" for episode in columns()["episode"]]}
+    path = write(tmp_path / "logs.csv", table)
+    mixed = write(tmp_path / "mixed.csv", changed(patient=["p5"])(table))
+    (tmp_path / "layout.toml").write_text('cluster = "patient"\n')
+    for described in (["--cluster", "patient"], ["--layout", tmp_path / "layout.toml"]):
+        code, _, err = poela("learn", mixed, "--out", tmp_path / "study", *described)
+        assert (code, err.count("\n")) == (2, 1)
+        assert "column 'patient' changes within 1 episode, first row 2" in err
+        assert "p5" not in err
+    learned = ("learn", path, "--out", tmp_path / "study", "--cluster", "patient", "--learners", "clone")
+    assert poela(*learned, "--restarts", 1, "--jobs", 1)[0] == 0
+    assert LogLayout.from_json(json.loads((tmp_path / "study" / "study.json").read_text())["data"]["layout"]).cluster
+    code, _, err = poela("evaluate", tmp_path / "study", "--logs", mixed)
+    assert code == 2
+    assert "column 'patient' changes within 1 episode" in err
+    code, _, err = poela("evaluate", tmp_path / "study", "--logs", path, "--cluster", "doctor")
+    assert code == 2
+    assert "column 'doctor' is missing" in err
+    assert poela("evaluate", tmp_path / "study", "--logs", path)[0] == 0
+
+
 def test_simulate_writes_logs_that_need_no_description(poela: Poela, tmp_path: Path) -> None:
     from poela.data.tables import read_logs
 

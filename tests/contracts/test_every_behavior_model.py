@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from poela.behavior.history import HistoryBehavior
 from poela.behavior.model import Behavior, BehaviorModel
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.behavior.neighbours import KNNBehavior
@@ -33,6 +34,8 @@ def quick(name: str) -> Behavior:
 EVERY = {
     **{name: quick(name) for name in BEHAVIORS},
     "tempered": TemperedBehavior(MultinomialBehavior()),
+    "history": HistoryBehavior(MultinomialBehavior(), steps=2),
+    "tempered history": TemperedBehavior(HistoryBehavior(quick("boosted"))),
     "tempered recurrent": TemperedBehavior(quick("recurrent"), held_out=0.3),
 }
 every_behavior = pytest.mark.parametrize("behavior", EVERY.values(), ids=EVERY.keys())

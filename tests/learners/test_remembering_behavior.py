@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from poela.behavior.clone import RecurrentCloneBehavior
+from poela.behavior.history import HistoryBehavior
+from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.policy import Policy
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
@@ -27,9 +29,12 @@ def logs() -> Trajectories:
     return run(TumorGrowth(), TumorBehavior(), 40, seed=0)
 
 
-@pytest.fixture(scope="module")
-def behavior(logs: Trajectories) -> Policy:
-    model: Policy = RecurrentCloneBehavior(hidden=(5, 5), steps=30).fit(logs, seed=0)
+BEHAVIORS = [RecurrentCloneBehavior(hidden=(5, 5), steps=30), HistoryBehavior(MultinomialBehavior())]
+
+
+@pytest.fixture(scope="module", params=BEHAVIORS, ids=["recurrent behavior", "history behavior"])
+def behavior(request: pytest.FixtureRequest, logs: Trajectories) -> Policy:
+    model: Policy = request.param.fit(logs, seed=0)
     return model
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from poela import Trajectories, read_logs
 
-PARTS = {"episode", "step", "action", "reward"}
+PARTS = {"episode", "step", "action", "reward", "cluster"}
 # Arrow cuts names of columns at a NUL character.
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=6)
 FEATURES = NAMES.filter(lambda name: not name.startswith("propensity") and name not in PARTS)
@@ -44,17 +44,20 @@ def logs_of_any_kind(draw: st.DrawFn) -> Trajectories:
         feature_names=draw(unique(FEATURES, width)),
         action_names=names,
         episode_ids=np.array(sorted(ids), object if isinstance(ids[0], str) else np.int64),
+        clusters=draw(st.none() | st.lists(NAMES, min_size=len(lengths), max_size=len(lengths))),
+        estimated=draw(st.booleans()),
     )
 
 
 def assert_same(left: Trajectories, right: Trajectories) -> None:
-    for name in ("contexts", "actions", "rewards", "offsets", "propensities", "episode_ids"):
+    for name in ("contexts", "actions", "rewards", "offsets", "propensities", "episode_ids", "clusters"):
         one, other = getattr(left, name), getattr(right, name)
         assert (one is None) == (other is None)
         if one is not None:
             assert one.dtype == other.dtype, name
             np.testing.assert_array_equal(one, other, err_msg=name)
     assert left.feature_names == right.feature_names
+    assert left.estimated == right.estimated
     assert left.action_names == right.action_names
     assert [type(name) for name in left.action_names] == [type(name) for name in right.action_names]
 

@@ -19,6 +19,7 @@ from safetensors.numpy import save
 
 from poela.behavior.boosted import BoostedBehavior
 from poela.behavior.clone import CloneBehavior, RecurrentCloneBehavior
+from poela.behavior.history import HistoryBehavior
 from poela.behavior.model import Behavior
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.behavior.neighbours import KNNBehavior
@@ -48,6 +49,7 @@ BEHAVIORS: dict[str, Behavior] = {
     "multinomial": MultinomialBehavior(),
     "boosted": BoostedBehavior(max_rounds=3, held_out=0),
     "tempered": TemperedBehavior(MultinomialBehavior()),
+    "looking back": HistoryBehavior(MultinomialBehavior()),
     "tempered recurrent": TemperedBehavior(RecurrentCloneBehavior(**CLONES)),
 }
 

@@ -268,6 +268,11 @@ CASES: dict[str, tuple[str, Edit, str]] = {
     "a past of other features": ("history", put("n_features", 3), "history"),
     "a past in words": ("history", put("initial", "no"), "history: initial"),
     "a past of a rule": ("history", part("policy", "radius", RULE), "must be a policy"),
+    "a look back of a billion": ("looking back", put("history.steps", 10**9), "model is made for"),
+    "a look back at nothing": ("looking back", put("history.steps", 0), "at least 1 step"),
+    "a look back at other actions": ("looking back", put("history.n_actions", 7), "history"),
+    "a look back in words": ("looking back", put("history", "far"), "history"),
+    "a look back of a rule": ("looking back", part("model", "radius", RULE), "must be a behavior model"),
     # kinds
     "an unknown kind": ("radius", kind("os.system"), "unknown kind 'os.system'"),
     "an unknown kind of part": ("radius", kind("x" * 10**6, RULE), "unknown kind"),

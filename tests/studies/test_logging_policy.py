@@ -6,15 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import poela
+from poela.behavior.history import HistoryModel
 from poela.core.errors import InputError
 from poela.core.policy import as_policy
+from poela.core.storage import load_stored
+from poela.data.layout import LogLayout
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.evaluation import evaluate_study
+from poela.studies.logging_policy import best_behavior
 from poela.studies.material import read_behavior
+from poela.studies.roles import episode_digests
 from poela.studies.selection import Selection
 from poela.studies.study import LOGGING_POLICY, Study
 
@@ -103,3 +109,74 @@ def test_logs_without_propensities_are_annotated_and_it_is_said(
         assert "the propensities are estimates: the interval takes them for known" in estimate.reasons
     with pytest.raises(InputError, match="behavior is 'magic'"):
         poela.learn(bare, candidates=tiny_candidates, behavior="magic", backend="inline")
+
+
+def test_logs_that_carry_estimates_are_known_to(
+    tiny_logs: Trajectories, tiny_candidates: list[Candidate], tmp_path: Path
+) -> None:
+    annotated = poela.MultinomialBehavior().annotate(tiny_logs.with_propensities(None))
+    settings: dict[str, Any] = {"candidates": tiny_candidates[2:], "restarts": 1, "backend": "inline"}
+    study = poela.learn(annotated, out=tmp_path / "study", selection=Selection("sntis", "final"), **settings)
+    assert study.record.data.estimated
+    assert study.record.data.propensities == "propensities: estimates that the logs carry"
+    assert "the propensities are estimates: the interval takes them for known" in study.estimate.reasons
+    assert not (tmp_path / "study" / "propensities").exists()  # which are not ours to keep
+    known = poela.learn(tiny_logs, out=tmp_path / "known", selection=Selection("sntis", "final"), **settings)
+    assert not known.record.data.estimated
+    assert known.record.data.propensities == "propensities: as logged"
+    later = evaluate_study(known, annotated.take(np.arange(20)))
+    assert "the propensities are estimates: the interval takes them for known" in later.estimate.reasons
+
+
+@pytest.fixture(scope="module")
+def stubborn_logs() -> Trajectories:
+    """Decisions that are the last one again four times in five."""
+    rng = np.random.default_rng(0)
+    changes = rng.random((120, 6)) < 0.2
+    changes[:, 0] = rng.random(120) < 0.5
+    actions = (np.cumsum(changes, axis=1) % 2).ravel()
+    contexts = rng.normal(size=(720, 2))
+    return Trajectories(contexts, actions, rng.normal(size=720) + actions, np.arange(0, 721, 6))
+
+
+def test_a_logging_policy_that_remembers_is_modelled_with_its_memory(
+    stubborn_logs: Trajectories, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"restarts": 1, "backend": "inline", "selection": Selection(proof=0.0)}
+    candidates = [Candidate("fittedq", {"temperature": 1.0, "history": 0}), Candidate("pomu", {"steps": 2})]
+    study = poela.learn(stubborn_logs, out=tmp_path / "study", candidates=candidates, **settings)
+    note = study.record.data.propensities
+    assert "with the last step's action, since the logging policy remembers it" in note
+    assert " with history -0." in note
+    assert {run.status for run in study.runs.values()} == {"done"}
+    model = read_behavior(tmp_path / "study" / "behavior")
+    assert isinstance(model, HistoryModel)
+    again = model.along(stubborn_logs)[np.arange(720), np.roll(stubborn_logs.actions, 1)]
+    assert 0.65 < again[stubborn_logs.step_numbers > 0].mean() < 0.85  # one that sees the context alone gives 0.5
+    assert study.policy.along(stubborn_logs).shape == (720, 2)
+    later = evaluate_study(Study.open(tmp_path / "study"), stubborn_logs.take(np.arange(30)))
+    assert later.estimate.n_episodes == 30
+
+
+def test_a_logging_policy_without_memory_is_not_given_one(tiny_logs: Trajectories) -> None:
+    assert set(best_behavior(tiny_logs.with_propensities(None), seed=0)[1]) == {"multinomial", "boosted", "knn"}
+
+
+def test_clusters_stay_together_in_studies_and_later_logs(
+    tiny_logs: Trajectories, tiny_candidates: list[Candidate], tmp_path: Path
+) -> None:
+    table = tiny_logs.to_table().append_column("patient", [np.repeat(np.arange(60) % 20, 3)])
+    pq.write_table(table, tmp_path / "logs.parquet")
+    pq.write_table(table.drop_columns(["patient"]), tmp_path / "anonymous.parquet")
+    layout = LogLayout(cluster="patient")
+    settings: dict[str, Any] = {"candidates": tiny_candidates[2:], "restarts": 1, "backend": "inline"}
+    study = poela.learn(tmp_path / "logs.parquet", layout=layout, out=tmp_path / "study", **settings)
+    assert study.record.data.layout.cluster == "patient"
+    assert study.record.data.train_episodes == 30  # of 10 patients
+    arrays = load_stored(tmp_path / "study" / "episodes", file_format="poela-episodes", version=1)[0].arrays
+    digests = episode_digests(tiny_logs)
+    patients = {role: set(np.flatnonzero(np.isin(digests, arrays[role])) % 20) for role in ("train", "validation")}
+    assert not patients["train"] & patients["validation"]
+    assert evaluate_study(study, tmp_path / "logs.parquet").estimate.n_episodes == 60
+    with pytest.raises(InputError, match=r"column 'patient' is missing .*: add it, or name another with cluster="):
+        evaluate_study(study, tmp_path / "anonymous.parquet")

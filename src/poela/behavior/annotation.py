@@ -10,6 +10,7 @@ from poela.behavior.calibration import Calibration, calibration
 from poela.core.arrays import FloatArray, IntArray, readonly
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.policy import LoggedSteps
+from poela.data.folds import fold_numbers
 from poela.data.trajectories import ActionName, Trajectories
 
 FLOOR = 1e-3
@@ -98,7 +99,7 @@ def annotated(
     rows[floored] *= ((1 - floor) / (1 - logged[floored]))[:, None]
     rows[floored, trajectories.actions[floored]] = floor
     return Annotation(
-        trajectories=trajectories.with_propensities(rows),
+        trajectories=trajectories.with_propensities(rows, estimated=True),
         floor=floor,
         floored=readonly(floored, np.int64),
         zero_support=readonly(np.flatnonzero(logged == 0), np.int64),
@@ -111,7 +112,7 @@ def annotated(
 def annotation(
     behavior: Fits, trajectories: Trajectories, folds: int = 5, seed: int = 0, floor: float = FLOOR
 ) -> Annotation:
-    """Cross-fitted propensities: each episode's come from a model that never saw that episode.
+    """Cross-fitted propensities: each episode's come from a model that saw neither it nor its cluster.
 
     >>> from poela.behavior.neighbours import KNNBehavior
     >>> rng = np.random.default_rng(0)
@@ -123,7 +124,7 @@ def annotation(
     """
     rows: FloatArray = np.zeros((trajectories.n_steps, trajectories.n_actions))
     unseen: set[ActionName] = set()
-    fold_of_episode = fold_numbers(trajectories.n_episodes, folds, seed)
+    fold_of_episode = fold_numbers(trajectories, folds, seed)
     for fold in range(folds):
         model = behavior.fit_quietly(trajectories.take(fold_of_episode != fold), seed)
         unseen.update(model.unseen)
@@ -151,16 +152,3 @@ def warned(report: Annotation) -> Trajectories:
             stacklevel=3,
         )
     return report.trajectories
-
-
-def fold_numbers(n_episodes: int, folds: int, seed: int) -> IntArray:
-    """A random fold for each episode; the folds differ in size by one episode at most.
-
-    >>> np.bincount(fold_numbers(11, 5, seed=0)).tolist()
-    [3, 2, 2, 2, 2]
-    """
-    if not 2 <= folds <= n_episodes:
-        raise InputError(
-            f"{folds} folds of {n_episodes} episodes cannot be made: take at least 2 folds and at most one per episode"
-        )
-    return np.random.default_rng(seed).permutation(np.arange(n_episodes) % folds)

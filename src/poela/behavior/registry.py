@@ -20,6 +20,7 @@ STORED_KINDS = {
     "multinomial_behavior": "poela.behavior.multinomial:MultinomialModel",
     "boosted_behavior": "poela.behavior.boosted:BoostedModel",
     "tempered_behavior": "poela.behavior.tempered:TemperedModel",
+    "history_behavior": "poela.behavior.history:HistoryModel",
 }
 
 

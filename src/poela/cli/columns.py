@@ -46,6 +46,14 @@ Propensity = Annotated[
         "column for each action, separated by commas. Estimated where there is none.",
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Column with what several episodes belong to, such as the patient of several stays: these are kept "
+        "together. Default: each episode stands for itself.",
+    ),
+]
 Separator = Annotated[
     str | None,
     typer.Option(rich_help_panel=PANEL, help="What stands between the cells of a CSV file, or tab. Default: a comma."),

@@ -54,8 +54,16 @@ def _shape_problems(logs: "Trajectories") -> list[str]:
         problems.append(f"action_names must be {logs.n_actions} different names, not {len(logs.action_names)}")
     elif len({type(name) for name in logs.action_names}) != 1:
         problems.append("action_names must be all text, all whole numbers or all booleans")
-    if not problems and logs.episode_ids is not None and len(logs.episode_ids) != logs.n_episodes:
-        problems.append(f"episode_ids must be {logs.n_episodes} names, not {len(logs.episode_ids)}")
+    return problems or _naming_problems(logs)
+
+
+def _naming_problems(logs: "Trajectories") -> list[str]:
+    """Names of episodes that are more or fewer than these."""
+    problems, n = [], logs.n_episodes
+    if logs.episode_ids is not None and len(logs.episode_ids) != n:
+        problems.append(f"episode_ids must be {n} names, not {len(logs.episode_ids)}")
+    if logs.clusters is not None and len(logs.clusters) != n:
+        problems.append(f"clusters must name one unit for each of the {n} episodes, not {len(logs.clusters)}")
     return problems
 
 
@@ -137,6 +145,12 @@ def learning_problems(logs: "Trajectories", merged: Sequence[str] = ()) -> list[
     if logs.n_episodes < EPISODES_TO_LEARN:
         episodes = "is one episode" if logs.n_episodes == 1 else f"are {logs.n_episodes} episodes"
         problems.append(f"there {episodes}: learning needs at least {EPISODES_TO_LEARN}, so add more")
+    elif logs.n_units < EPISODES_TO_LEARN:
+        clusters = "is one cluster" if logs.n_units == 1 else f"are {logs.n_units} clusters"
+        problems.append(
+            f"there {clusters} of episodes that stay together: learning needs at least {EPISODES_TO_LEARN}, so add "
+            "more, or name smaller ones"
+        )
     taken = np.flatnonzero(np.bincount(logs.actions))
     if len(taken) == 1:
         problems.append(

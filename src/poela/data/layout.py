@@ -28,6 +28,7 @@ class LogLayout:
 
     `propensity` is one column (the probability of the logged action), or a column for each action, in the order of
     `actions`, or a mapping from action to column. Columns called propensity_<action> declare their actions.
+    `cluster` is the column of what episodes belong to, such as a patient with several stays; None: no clusters.
     `separator`, `decimal` and `encoding` say how a CSV file is written; other files know it themselves.
 
     >>> LogLayout(episode="stay").resolve(["stay", "step", "age", "action", "reward", "propensity"]).context
@@ -41,6 +42,7 @@ class LogLayout:
     context: tuple[str, ...] | None = None
     propensity: str | tuple[str, ...] | None = None
     actions: "tuple[ActionName, ...] | None" = None
+    cluster: str | None = None
     separator: str = ","
     decimal: str = "."
     encoding: str = "utf-8"
@@ -73,10 +75,14 @@ class LogLayout:
             if every and self.actions is not None:
                 every = tuple(f"{PREFIX}{name}" for name in self.actions)
             propensity = every or ("propensity" if "propensity" in columns else None)
-        taken = {self.episode, self.step, self.action, self.reward, "propensity"}
+        taken = {self.episode, self.step, self.action, self.reward, self.cluster, "propensity"}
         taken |= set((propensity,) if isinstance(propensity, str) else propensity or ())
         rest = tuple(name for name in dict.fromkeys(columns) if name not in taken and not name.startswith(PREFIX))
         return replace(self, propensity=propensity, context=rest if self.context is None else self.context)
+
+    def names(self, column: str) -> bool:
+        """Whether this column is given a part by name."""
+        return any(column in names for _, names in _parts(self))
 
     def propensity_columns(self) -> tuple[str, ...]:
         """The propensity columns, none, one or many."""
@@ -171,7 +177,8 @@ def _plain(values: Any) -> tuple[Any, ...] | None:
 
 
 def _type_problems(layout: LogLayout) -> list[str]:
-    single = ("episode", "step", "action", "reward")
+    single: tuple[str, ...] = ("episode", "step", "action", "reward")
+    single += () if layout.cluster is None else ("cluster",)
     problems = [f"{name}= must name a column" for name in single if not isinstance(getattr(layout, name), str)]
     for name in ("context", "propensity"):
         value = getattr(layout, name)
@@ -210,6 +217,7 @@ def _parts(layout: LogLayout) -> list[tuple[str, tuple[str, ...]]]:
         ("step", (layout.step,)),
         ("action", (layout.action,)),
         ("reward", (layout.reward,)),
+        ("cluster", () if layout.cluster is None else (layout.cluster,)),
         ("propensity", layout.propensity_columns()),
         ("context", layout.context or ()),
     ]

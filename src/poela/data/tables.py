@@ -1,15 +1,17 @@
 """Tables of logged decisions: reading them into `Trajectories`, and writing them back."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poela.core.arrays import freeze
+from poela.core.arrays import IntArray, freeze
 from poela.core.errors import InputError
 from poela.data.actions import metadata_of, name_actions
 from poela.data.checks import learning_problems
+from poela.data.clusters import cluster_of_episodes
 from poela.data.labels import Labels, encode, is_label
 from poela.data.layout import PREFIX, LogLayout
 from poela.data.numbers import merges_in_single, numbers_of, read_numbers
@@ -23,6 +25,9 @@ from poela.data.words import bad_log, kind_in_words, quoted
 if TYPE_CHECKING:
     import pyarrow as pa
 
+CLUSTER = "cluster"
+# What `to_table` notes in the schema: that the column above names clusters, and that propensities are estimates.
+CLUSTERS, ESTIMATED = b"poela.clusters", b"poela.estimated"
 WHOLE_IN_SINGLE = 2**24  # up to here, single precision tells whole numbers apart
 
 
@@ -36,6 +41,7 @@ def read_logs(
     context: Sequence[str] | str | None = None,
     propensity: str | Sequence[str] | Mapping[ActionName, str] | None = None,
     actions: Sequence[ActionName] | None = None,
+    cluster: str | None = None,
     separator: str = ",",
     decimal: str = ".",
     encoding: str = "utf-8",
@@ -48,8 +54,12 @@ def read_logs(
     Episodes come in the order of their ids, decisions in the order of steps. Without `context`, every column that has
     no other part is a feature. Without `propensity`, a column `propensity` (of the logged action) or columns
     `propensity_<action>` (of every action) are found. The actions are the declared ones or, where none are declared
-    by `actions` or by propensity columns, the sorted values that occur. `separator`, `decimal` and `encoding` are those
+    by `actions` or by propensity columns, the sorted values that occur. `cluster` names what episodes belong to, such
+    as a patient with several stays: these are kept together everywhere. `separator`, `decimal` and `encoding` are those
     of a CSV file.
+
+    What `to_table` wrote is read back as it was; only a CSV file cannot say that its propensities were estimated, or
+    that a column names clusters.
 
     Everything that is wrong is told at once in an `InputError`; rows count from 1, the header of a CSV file apart.
 
@@ -58,7 +68,7 @@ def read_logs(
     ...                     "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))
     Trajectories(2 episodes, 3 steps, 1 features, 2 actions, no propensities)
     """
-    settings: dict[str, Any] = {"context": context, "propensity": propensity, "actions": actions}
+    settings: dict[str, Any] = {"context": context, "propensity": propensity, "actions": actions, "cluster": cluster}
     settings |= {"separator": separator, "decimal": decimal, "encoding": encoding}
     named = LogLayout(episode, step, action, reward, **settings)
     if layout is not None and named != LogLayout():
@@ -75,7 +85,8 @@ def read_logs(
 def _opened_and_read(source: Any, layout: LogLayout) -> tuple[Source, Trajectories]:
     import pyarrow as pa
 
-    opened = open_source(source, layout, labels=(layout.episode, layout.action), step=layout.step)
+    labels = (layout.episode, layout.action, *(() if layout.cluster is None else (layout.cluster,)))
+    opened = open_source(source, layout, labels, step=layout.step)
     again = opened.reopened
     try:
         return opened, _read(opened, layout)
@@ -89,6 +100,7 @@ def _opened_and_read(source: Any, layout: LogLayout) -> tuple[Source, Trajectori
 
 def _read(source: Source, layout: LogLayout) -> Trajectories:
     """Read every column that can be read, whatever is wrong with others, and tell all problems together."""
+    layout = _with_noted_cluster(layout, source)
     problems = layout.problems(source.names)
     if source.n_rows == 0:
         problems.append("there are no rows: the log needs one for each decision")
@@ -104,7 +116,8 @@ def _read(source: Source, layout: LogLayout) -> Trajectories:
     taken = _labels(source, layout.action, found, is_action=True)
     codes, names = (None, ()) if taken is None else name_actions(taken, source, layout, found)
     numbers = read_numbers(source, layout, codes, None if order is None else order.positions, found)
-    problems += found.sentences() + _naming_problems(layout, names)
+    clusters, changing = _clusters(source, layout, episodes, found)
+    problems += found.sentences() + changing + _naming_problems(layout, names)
     if problems or episodes is None or order is None or codes is None:
         raise bad_log(problems)
     return Trajectories(
@@ -116,7 +129,34 @@ def _read(source: Source, layout: LogLayout) -> Trajectories:
         feature_names=layout.context,
         action_names=names,
         episode_ids=episodes.values.to_numpy(zero_copy_only=False),
+        clusters=clusters,
+        estimated=_noted(source, ESTIMATED) and all(map(_is_own, layout.propensity_columns())),
     )
+
+
+def _with_noted_cluster(layout: LogLayout, source: Source) -> LogLayout:
+    """The layout with the column of clusters that `to_table` wrote, unless the user gives that column another part."""
+    noted = CLUSTER in source.names and _noted(source, CLUSTERS)
+    return replace(layout, cluster=CLUSTER) if noted and not layout.names(CLUSTER) else layout
+
+
+def _noted(source: Source, key: bytes) -> bool:
+    """Whether `to_table` noted this beside the columns."""
+    return (source.schema.metadata or {}).get(key) == b"true"
+
+
+def _is_own(propensity: str) -> bool:
+    """Whether this is how `to_table` calls a column of propensities."""
+    return propensity == "propensity" or propensity.startswith(PREFIX)
+
+
+def _clusters(
+    source: Source, layout: LogLayout, episodes: Labels | None, found: RowProblems
+) -> tuple[IntArray | None, list[str]]:
+    labels = None if layout.cluster is None else _labels(source, layout.cluster, found)
+    if labels is None or episodes is None or layout.cluster is None:
+        return None, []
+    return cluster_of_episodes(labels, episodes, layout.cluster)
 
 
 def _labels(source: Source, name: str, found: RowProblems, is_action: bool = False) -> Labels | None:
@@ -163,7 +203,7 @@ def table_of(logs: Trajectories) -> "pa.Table":
     import pyarrow as pa
 
     names = [str(name) for name in logs.action_names]
-    parts = ["episode", "step", "action", "reward", "propensity", ""]
+    parts = ["episode", "step", "action", "reward", "propensity", "", *([] if logs.clusters is None else [CLUSTER])]
     clashes = [name for name in logs.feature_names if name in parts or name.startswith(PREFIX)]
     if clashes:
         raise InputError(f"features {quoted(clashes)} have no name or that of another column: rename them")
@@ -176,9 +216,15 @@ def table_of(logs: Trajectories) -> "pa.Table":
         "action": pa.array(logs.action_names).take(pa.array(logs.actions)),
         "reward": logs.rewards,
     }
+    metadata = metadata_of(logs.action_names)
+    if logs.clusters is not None:
+        columns[CLUSTER] = logs.clusters[logs.episode_of_step]
+        metadata[CLUSTERS] = b"true"
+    if logs.estimated:
+        metadata[ESTIMATED] = b"true"
     if logs.propensities is not None and logs.propensities.ndim == 1:
         columns["propensity"] = logs.propensities
     elif logs.propensities is not None:
         for name, column in zip(names, logs.propensities.T, strict=True):
             columns[f"{PREFIX}{name}"] = np.ascontiguousarray(column)
-    return pa.table(columns, metadata=metadata_of(logs.action_names))
+    return pa.table(columns, metadata=metadata)

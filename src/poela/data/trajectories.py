@@ -1,6 +1,5 @@
 """`Trajectories`: ragged episodes stored flat. Construction validates, so nobody downstream has to."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,9 @@ from poela.core.arrays import Float32Array, FloatArray, IntArray, T, freeze, rea
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
 from poela.data.checks import problems_of
+from poela.data.clusters import numbered
+from poela.data.folds import random_parts
+from poela.data.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +31,9 @@ class Trajectories:
     Trajectories(2 episodes, 3 steps, 1 features, 2 actions, no propensities)
     >>> logs.returns()
     array([1., 2.])
+
+    `clusters` names the independent unit of each episode, such as the patient of several stays; whatever splits or
+    resamples episodes keeps those of one cluster together. `estimated` says that propensities come from a model.
     """
 
     contexts: Float32Array  # [N, d]
@@ -40,6 +45,8 @@ class Trajectories:
     feature_names: tuple[str, ...] = ()
     action_names: tuple[ActionName, ...] = ()
     episode_ids: NDArray[Any] | None = None  # [n]
+    clusters: IntArray | None = None  # [n], numbered from 0 in order of first appearance; None: each episode is its own
+    estimated: bool = False  # whether propensities are estimates of a model
 
     def __init__(
         self,
@@ -52,6 +59,8 @@ class Trajectories:
         feature_names: Sequence[str] | None = None,
         action_names: Sequence[ActionName] | None = None,
         episode_ids: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        estimated: bool = False,
     ) -> None:
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -74,6 +83,8 @@ class Trajectories:
         keep("feature_names", features or tuple(f"x{column}" for column in range(width)))
         n = max(len(self.offsets) - 1, 0)
         keep("episode_ids", freeze(np.arange(n) if episode_ids is None else np.array(episode_ids)))
+        keep("clusters", None if clusters is None else numbered(clusters))
+        keep("estimated", bool(estimated) and self.propensities is not None)
         problems = problems_of(self)
         if problems:
             raise InputError(problems)
@@ -84,9 +95,11 @@ class Trajectories:
 
     def __repr__(self) -> str:
         kinds = {None: "no propensities", 1: "logged propensities", 2: "full propensities"}
-        propensities = kinds[None if self.propensities is None else self.propensities.ndim]
+        known = kinds[None if self.propensities is None else self.propensities.ndim]
+        propensities = "estimated propensities" if self.estimated else known
+        clusters = "" if self.clusters is None else f" in {counted(self.n_units, 'cluster')}"
         return (
-            f"Trajectories({self.n_episodes} episodes, {self.n_steps} steps, "
+            f"Trajectories({self.n_episodes} episodes{clusters}, {self.n_steps} steps, "
             f"{self.n_features} features, {self.n_actions} actions, {propensities})"
         )
 
@@ -119,6 +132,16 @@ class Trajectories:
     def episode_of_step(self) -> IntArray:
         """The episode (by position) that each step belongs to."""
         return episode_of_step(self.offsets)
+
+    @property
+    def units(self) -> IntArray:
+        """The independent unit of each episode, numbered from 0: its cluster or, where none are named, itself."""
+        return np.arange(self.n_episodes) if self.clusters is None else self.clusters
+
+    @property
+    def n_units(self) -> int:
+        """How many independent units there are."""
+        return self.n_episodes if self.clusters is None else int(self.clusters.max()) + 1
 
     @property
     def initial_contexts(self) -> Float32Array:
@@ -159,10 +182,15 @@ class Trajectories:
             feature_names=self.feature_names,
             action_names=self.action_names,
             episode_ids=None if self.episode_ids is None else self.episode_ids[chosen],
+            clusters=None if self.clusters is None else self.clusters[chosen],
+            estimated=self.estimated,
         )
 
     def split(self, shares: Sequence[float], seed: int) -> tuple["Trajectories", ...]:
-        """Disjoint random parts of whole episodes, in the given shares (which sum to at most 1)."""
+        """Disjoint random parts of whole episodes, in the given shares (which sum to at most 1).
+
+        Clusters stay whole: the shares of episodes are met as nearly as that allows.
+        """
         total = sum(shares)
         if not shares or min(shares) <= 0 or total > 1 + 1e-9:
             raise InputError(f"shares {tuple(shares)} must be positive and sum to at most 1")
@@ -171,13 +199,17 @@ class Trajectories:
             raise InputError(
                 f"{self.n_episodes} episodes are too few for the shares {tuple(shares)}: a part would be empty"
             )
-        order = np.random.default_rng(seed).permutation(self.n_episodes)
+        if self.n_units < len(shares):
+            raise InputError(
+                f"{counted(self.n_units, 'cluster')} cannot be split into {len(shares)} parts, since episodes of a "
+                "cluster stay together: add more clusters, or name smaller ones"
+            )
         # Each part keeps the order of the log, so that only membership is random.
-        return tuple(self.take(np.sort(order[a:b])) for a, b in itertools.pairwise(bounds))
+        return tuple(self.take(part) for part in random_parts(self.units, bounds.tolist(), seed))
 
-    def with_propensities(self, propensities: ArrayLike | None) -> "Trajectories":
-        """The same logs with other propensities."""
-        return replace(self, propensities=propensities)  # type: ignore[arg-type]
+    def with_propensities(self, propensities: ArrayLike | None, estimated: bool = False) -> "Trajectories":
+        """The same logs with other propensities; `estimated` says whether these come from a model."""
+        return replace(self, propensities=propensities, estimated=estimated)  # type: ignore[arg-type]
 
     def with_history(self, steps: int, initial: bool = False) -> "Trajectories":
         """The logs with lagged contexts and actions, and the number of steps so far, as further features."""
@@ -186,7 +218,11 @@ class Trajectories:
         return with_history(self, steps, initial)
 
     def to_table(self) -> "pa.Table":
-        """The logs as an Arrow table in the layout that `read_logs` reads without naming columns."""
+        """The logs as an Arrow table in the layout that `read_logs` reads without naming columns.
+
+        Clusters become a column `cluster`. That this is what it is, and whether propensities are estimated, is noted
+        in the schema: Parquet and Arrow files keep it, while CSV files lose it (then say `cluster="cluster"`).
+        """
         from poela.data.tables import table_of
 
         return table_of(self)

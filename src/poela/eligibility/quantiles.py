@@ -1,7 +1,7 @@
 """Radii as quantiles, so that nobody need know the scale of the data: `radius="q50"`.
 
-The distances are those from training contexts to the nearest context with each action in *other* episodes. At the
-radius q50, half of all pairs of context and action have a precedent, within the radius, in another episode.
+The distances are those from training contexts to the nearest context with each action in *other* episodes, and other
+clusters of them. At the radius q50, half of all pairs of context and action have a precedent, within the radius, there.
 """
 
 from dataclasses import replace
@@ -11,6 +11,7 @@ import numpy as np
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.remembered import remembered
+from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility, quantile_of
 
@@ -37,10 +38,10 @@ def with_numeric_radius(rule: Eligibility, train: Trajectories) -> Eligibility:
 def action_distances(train: Trajectories, rule: Eligibility) -> FloatArray:
     """Distances from training contexts to the nearest context with each logged action in other episodes, sorted."""
     rng = np.random.default_rng(0)
-    folds = min(FOLDS, train.n_episodes)
+    folds = min(FOLDS, train.n_units)
     if folds < 2:
         raise InputError("a radius as a quantile needs at least 2 training episodes: give it as a number")
-    fold_of = rng.permutation(np.arange(train.n_episodes) % folds)
+    fold_of = fold_numbers(train, folds, rng)
     found = []
     for fold in range(folds):
         asked = train.take(fold_of == fold)

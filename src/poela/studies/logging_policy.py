@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.annotation import FLOOR, Annotation, annotation
+from poela.behavior.history import HistoryBehavior
+from poela.behavior.memory import memory_of
 from poela.behavior.registry import behavior_class
 from poela.core.policy import Policy
 from poela.core.storage import Stored, load_stored, save_stored
@@ -17,6 +19,7 @@ from poela.studies.material import data_hash, read_behavior, write_behavior
 from poela.studies.runs import versions
 
 AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
+LOOKING_BACK = " with history"  # how the same models are called where they see the last step too
 HELD_OUT = 0.25
 KEPT, KEPT_FORMAT = "propensities", "poela-propensities"
 ESTIMATED = "the propensities are estimates: the interval takes them for known"
@@ -29,13 +32,17 @@ class LoggingPolicy:
     parts: tuple[Trajectories | None, ...]
     model: Policy | None
     note: str
-    reason: str = ""  # what a verdict must mention
-    basis: str = ""  # a hash of what estimates were made of
+    basis: str = ""  # a hash of what estimates were made of, where they were made here
 
     @property
     def estimated(self) -> bool:
         """Whether weights rest on estimated propensities."""
-        return self.reason == ESTIMATED
+        return any(part is not None and part.estimated for part in self.parts)
+
+    @property
+    def reason(self) -> str:
+        """What a verdict must mention."""
+        return ESTIMATED if self.estimated else ""
 
 
 def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> LoggingPolicy:
@@ -47,24 +54,23 @@ def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: 
     """
     train = parts[0]
     assert train is not None
+    known = "propensities: estimates that the logs carry" if train.estimated else "propensities: as logged"
     if train.propensities is not None and train.propensities.ndim == 2:
         if behavior == "auto":
-            return LoggingPolicy(parts, None, "propensities: as logged")
+            return LoggingPolicy(parts, None, known)
         _, model = _fitted(train, behavior, seed)
-        return LoggingPolicy(parts, model, f"propensities: as logged; at contexts outside the logs, by {behavior}")
+        return LoggingPolicy(parts, model, f"{known}; at contexts outside the logs, by {behavior}")
     if train.propensities is not None:
         name, model = _fitted(train, behavior, seed)
-        note = (
-            f"propensities: as logged; those of actions not taken, which some learners ask for, are estimated by {name}"
-        )
-        return LoggingPolicy(parts, model, note)
+        asked = "those of actions not taken, which some learners ask for, are estimated by"
+        return LoggingPolicy(parts, model, f"{known}; {asked} {_in_words(name)}")
     name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed)
     settings = _settings(name, train.n_steps)
-    crossed = annotation(settings, train, folds=min(5, train.n_episodes), seed=seed)
+    crossed = annotation(settings, train, folds=min(5, train.n_units), seed=seed)
     model = settings.fit_quietly(train, seed)
     reports = [crossed, *(None if part is None else model.annotation(part) for part in parts[1:])]
     annotated = tuple(None if report is None else report.trajectories for report in reports)
-    return LoggingPolicy(annotated, model, _note(name, likelihoods, crossed), ESTIMATED)
+    return LoggingPolicy(annotated, model, _note(name, likelihoods, crossed))
 
 
 def kept_logging_policy(
@@ -79,10 +85,10 @@ def kept_logging_policy(
         model = read_behavior(directory / "behavior")
         if stored.settings.get("basis") == basis and model is not None:
             annotated = tuple(
-                None if part is None else part.with_propensities(stored.arrays[str(place)])
+                None if part is None else part.with_propensities(stored.arrays[str(place)], estimated=True)
                 for place, part in enumerate(parts)
             )
-            return LoggingPolicy(annotated, model, str(stored.settings["note"]), ESTIMATED, basis)
+            return LoggingPolicy(annotated, model, str(stored.settings["note"]), basis)
     return replace(logging_policy(parts, behavior, seed), basis=basis)
 
 
@@ -90,7 +96,7 @@ def keep(directory: Path, given: LoggingPolicy) -> None:
     """Write the model, where there is one, and estimated propensities for `kept_logging_policy`."""
     if given.model is not None:
         write_behavior(directory / "behavior", given.model)
-    if given.estimated:
+    if given.basis:
         arrays = {
             str(place): np.asarray(part.propensities) for place, part in enumerate(given.parts) if part is not None
         }
@@ -104,10 +110,14 @@ def _basis(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> 
 
 
 def best_behavior(train: Trajectories, seed: int) -> tuple[str, Mapping[str, float]]:
-    """The model under which held-out actions are likeliest, and the mean log likelihood of each."""
+    """The model under which held-out actions are likeliest, and the mean log likelihood of each.
+
+    Models that look back take part where the logging policy remembers.
+    """
     fitted_on, judged_on = train.split((1 - HELD_OUT, HELD_OUT), seed=seed)
+    looking_back = tuple(name + LOOKING_BACK for name in AUTO) if memory_of(train, seed).remembers else ()
     found = {}
-    for name in AUTO:
+    for name in (*AUTO, *looking_back):
         model = _settings(name, fitted_on.n_steps).fit_quietly(fitted_on, seed)
         rows = model.along(judged_on)[np.arange(judged_on.n_steps), judged_on.actions]
         found[name] = float(np.log(np.maximum(rows, FLOOR)).mean())
@@ -125,8 +135,15 @@ def _fitted(train: Trajectories, behavior: str, seed: int) -> tuple[str, Any]:
 
 
 def _settings(name: str, n_steps: int) -> Any:
+    if name.endswith(LOOKING_BACK):
+        return HistoryBehavior(_settings(name.removesuffix(LOOKING_BACK), n_steps))
     found: Any = behavior_class(name)
     return found(k=min(100, max(n_steps // 10, 1))) if name == "knn" else found()
+
+
+def _in_words(name: str) -> str:
+    remembered = " with the last step's action, since the logging policy remembers it"
+    return name.removesuffix(LOOKING_BACK) + remembered if name.endswith(LOOKING_BACK) else name
 
 
 def _note(name: str, likelihoods: Mapping[str, float], report: Annotation) -> str:
@@ -138,6 +155,6 @@ def _note(name: str, likelihoods: Mapping[str, float], report: Annotation) -> st
     if report.floored_steps:
         floored = f"; {report.floored_steps} training steps are raised to the floor of {report.floor:g}"
     return (
-        f"propensities: estimated, since the logs carry none, by {name}{chosen}; "
+        f"propensities: estimated, since the logs carry none, by {_in_words(name)}{chosen}; "
         f"calibration error {report.calibration.expected_calibration_error:.3f}{floored}"
     )

@@ -22,7 +22,7 @@ from poela.studies.records import Task
 BEHAVIOR_FORMAT = "poela-behavior"
 ROLES = ("train", "held_out")
 ALL = "all"  # the fold that holds out nothing
-ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities")
+ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities", "clusters")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,8 @@ def write_material(directory: Path, material: Material) -> None:
                 np.save(file, array)
     if material.behavior is not None:
         write_behavior(directory / "behavior", material.behavior)
-    write_json(directory / "material.json", {"names": _names(material.train), "judging": to_plain(material.judging)})
+    names = {role: _names(getattr(material, role)) for role in ROLES}
+    write_json(directory / "material.json", {"names": names, "judging": to_plain(material.judging)})
 
 
 def remove_material(directory: Path) -> None:
@@ -96,7 +97,7 @@ def read_material(directory: Path) -> Material:
     def logs(role: str) -> Trajectories:
         paths = {name: directory / f"{role}_{name}.npy" for name in ARRAYS}
         arrays = {name: np.load(path, mmap_mode="r") for name, path in paths.items() if path.exists()}
-        return logs_of(arrays, document["names"])
+        return logs_of(arrays, document["names"][role])
 
     return Material(
         logs("train"),
@@ -167,6 +168,7 @@ def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Tra
         n_actions=len(names["actions"]),
         feature_names=names["features"],
         action_names=names["actions"],
+        estimated=names.get("estimated", False),
     )
 
 
@@ -175,7 +177,9 @@ def _arrays(logs: Trajectories) -> dict[str, NDArray[Any]]:
 
 
 def _names(logs: Trajectories) -> dict[str, Any]:
-    return {"features": list(logs.feature_names), "actions": [_plain(name) for name in logs.action_names]}
+    names = {"features": list(logs.feature_names), "actions": [_plain(name) for name in logs.action_names]}
+    # Said only where it is so: the hash of logs with known propensities stays what it was.
+    return {**names, "estimated": True} if logs.estimated else names
 
 
 def _plain(name: Any) -> str | int:

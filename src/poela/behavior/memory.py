@@ -1,0 +1,138 @@
+"""Whether the logging policy remembers: does the last step tell its actions better than the context alone?"""
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from poela.behavior.annotation import FLOOR
+from poela.behavior.boosted import BoostedBehavior
+from poela.behavior.multinomial import MultinomialBehavior
+from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.errors import InputError, PoelaWarning
+from poela.data.folds import fold_numbers
+from poela.data.trajectories import Trajectories
+
+LAGS = 1
+MOST_STEPS, MOST_NUMBERS = 6000, 5e5  # steps, and features of all of them: what is fitted in a few seconds
+FEWEST_UNITS, STEPS_PER_ACTION = 10, 40  # with fewer, nothing can be told from luck
+STANDARD_ERRORS = 3.0  # so far above zero a gain must be, and farther where few units tell its error
+LEAST_GAIN = 0.01  # nats per step: less moves the weight of an episode of 30 steps by a third or so
+# A model whose excess loss falls as 1/√n could still gain 1 / (√2 − 1) times what the last doubling of n has brought.
+LEFT_TO_LEARN = 2.4
+# The same on both sides: when to stop boosting would be told by a few episodes, and hence by luck.
+BOOSTED = tuple(BoostedBehavior(max_rounds=rounds, learning_rate=0.4, leaves=8, held_out=0) for rounds in (4, 15))
+MODELS = (MultinomialBehavior(), *BOOSTED)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Held-out log likelihoods of logged actions per step, given the context alone and given the last step too."""
+
+    without: float
+    with_history: float
+    gain: float  # of the second over the first
+    standard_error: float  # of the gain; both are paired by episode, or by cluster
+    needed: float  # what the gain must exceed
+    steps: int  # how many were judged; 0: these logs cannot tell
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the last step tells more than luck, and more than a better model of the context might."""
+        return self.gain > self.needed
+
+    def __str__(self) -> str:
+        if not self.steps:
+            return (
+                "these logs cannot tell whether the logging policy remembers: that takes "
+                f"{FEWEST_UNITS} episodes or clusters of several steps, two actions, {STEPS_PER_ACTION} steps for each "
+                "action, and no history features yet"
+            )
+        size = f"{abs(self.gain):.2g} nats per step {'higher' if self.gain > 0 else 'lower'}"
+        found = f"with the last action and context its held-out likelihood is {size}"
+        if not self.remembers:
+            return f"the logging policy does not seem to remember: {found}, and {self.needed:.2g} would count"
+        errors = f"{self.gain / self.standard_error:.0f} standard errors" if self.standard_error else "in all episodes"
+        return f"the logging policy remembers: {found} ({errors}); add history (with_history) or log propensities"
+
+
+def memory_of(logs: Trajectories, seed: int = 0) -> Memory:
+    """Whether the logging policy remembers more than the contexts show.
+
+    Held-out episodes (clusters whole) tell how likely the logged actions are under a model of the context, and under
+    one of the context, the last context and action, and the number of steps so far. Both are the better of logistic
+    regression and boosted trees. Under a logging policy without memory the last step may still help a model that has
+    seen too little: so it must help more than any number of further episodes is likely to help the model of the
+    context, by what the last doubling of their number has brought.
+
+    >>> rng = np.random.default_rng(0)
+    >>> actions = np.cumsum(rng.random((200, 5)) < 0.1, axis=1) % 2  # nine times in ten the last one again
+    >>> logs = Trajectories(rng.normal(size=(1000, 1)), actions.ravel(), np.zeros(1000), np.arange(0, 1001, 5))
+    >>> print(memory_of(logs))
+    the logging policy remembers: with the last action and context its held-out likelihood is 0.23 nats per step higher
+    (11 standard errors); add history (with_history) or log propensities
+    """
+    sample = _sample(logs, seed)
+    if sample is None:
+        return Memory(math.nan, math.nan, math.nan, math.nan, math.inf, steps=0)
+    plain, looking_back = sample
+    quarters = fold_numbers(plain, 4, seed)
+    fewer = _likelihoods(plain, quarters, quarters < 2, seed)
+    every = np.ones(plain.n_episodes, np.bool_)
+    without, with_history = (_likelihoods(side, quarters, every, seed) for side in sample)
+    gain, error = _mean_and_error(with_history - without, plain)
+    to_learn = LEFT_TO_LEARN * float((without - fewer).mean())
+    needed = max(_standard_errors(plain.n_units) * error, LEAST_GAIN, to_learn)
+    return Memory(float(without.mean()), float(with_history.mean()), gain, error, needed, looking_back.n_steps)
+
+
+def _sample(logs: Trajectories, seed: int) -> tuple[Trajectories, Trajectories] | None:
+    """Random units with no more steps than can be fitted quickly, as they are and with history; None: too few."""
+    most = min(MOST_STEPS, MOST_NUMBERS / (2 * logs.n_features + logs.n_actions + 2))
+    order = np.random.default_rng(seed).permutation(logs.n_units)
+    steps = np.bincount(logs.units, logs.lengths)[order]
+    kept = order[np.cumsum(steps) <= most]
+    sample = logs.take(np.isin(logs.units, kept)) if len(kept) >= FEWEST_UNITS else None
+    if sample is None or sample.lengths.max() == 1:
+        return None
+    taken = len(np.unique(sample.actions))
+    if taken == 1 or sample.n_steps < STEPS_PER_ACTION * taken:
+        return None
+    try:
+        return sample, sample.with_history(LAGS)
+    except InputError:  # there are history features already
+        return None
+
+
+def _likelihoods(logs: Trajectories, quarters: IntArray, seen: BoolArray, seed: int) -> FloatArray:
+    """Log likelihoods [N] of the logged actions, by the better model; each half from one fitted on the other half.
+
+    Only episodes that are `seen` are fitted on.
+    """
+    found = np.empty((len(MODELS), logs.n_steps))
+    for half in (0, 1):
+        held = quarters % 2 == half
+        judged, rows = logs.take(held), np.flatnonzero(held[logs.episode_of_step])
+        for place, behavior in enumerate(MODELS):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PoelaWarning)  # of a fit that has not converged
+                model = behavior.fit_quietly(logs.take(~held & seen), seed)
+            chances = model.along(judged)[np.arange(len(rows)), judged.actions]
+            found[place, rows] = np.log(np.maximum(chances, FLOOR))
+    return np.asarray(found[found.mean(axis=1).argmax()])
+
+
+def _mean_and_error(differences: FloatArray, logs: Trajectories) -> tuple[float, float]:
+    """The mean of differences [N], and its standard error where steps of one unit may depend on each other."""
+    mean = float(differences.mean())
+    of_unit = np.bincount(logs.units[logs.episode_of_step], differences - mean)
+    variance = np.square(of_unit).sum() * len(of_unit) / (len(of_unit) - 1)
+    return mean, float(np.sqrt(variance)) / logs.n_steps
+
+
+def _standard_errors(units: int) -> float:
+    """How many standard errors are as rare, by Student's t, as STANDARD_ERRORS of a known one."""
+    from scipy.stats import norm, t
+
+    return float(t.isf(norm.sf(STANDARD_ERRORS), units - 1))
