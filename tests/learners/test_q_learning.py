@@ -14,11 +14,13 @@ from poela.core.errors import InputError, TrainingError
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Radius
 from poela.evaluation.rollouts import true_value
+from poela.learners import q_learning
 from poela.learners.divergence import DIVERGED
-from poela.learners.q_learning import BCQ, CQL, PQL, QLearning
-from poela.learners.transitions import Transitions
-from poela.networks.modules import MLP, NetworkShape
+from poela.learners.q_learning import BCQ, CQL, PQL, QLearning, conservative_terms
+from poela.learners.transitions import Limits, Transitions
+from poela.networks.modules import NetworkShape
 from poela.networks.outputs import outputs_at
+from poela.networks.stack import Stack
 from poela.simulators.episodes import run
 from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
 
@@ -107,35 +109,35 @@ def test_goals_follow_the_double_q_rule_step_by_step() -> None:
     eligible = rng.random((n, 3)) < 0.6
     eligible[:, 1] |= ~eligible.any(axis=1)
     disbelieved = rng.random(n) < 0.4
-    networks: list[MLP] = []
-    for seed in (1, 2):
-        network = NetworkShape("mlp", 2, 3, (5,)).build(seed)
-        assert isinstance(network, MLP)
+    limits = [Limits(eligible, disbelieved, -7.0), Limits(np.ones((n, 3), np.bool_), np.zeros(n, np.bool_), 0.0)]
+    networks = [NetworkShape("mlp", 2, 3, (5,)).build(seed) for seed in (1, 2, 3, 4)]
+    for network in networks:
         network.standardise_by(train.contexts)
-        networks.append(network)
-    settings: dict[str, Any] = {"discount": 0.8, "disbelieved": disbelieved, "floor": -7.0, "eligible": eligible}
-    data = Transitions.of(train, networks[0], device=torch.device("cpu"), **settings)
-    weights, target = (list(network.parameters()) for network in networks)
-    values, goals = data.values(torch.arange(n), weights, target)
+    stack, target = Stack(networks[:2]), Stack(networks[2:])
+    data = Transitions.of(train, stack, limits, discount=0.8)
+    rows = np.stack([np.arange(n), rng.permutation(n)])
+    values, goals = data.values(torch.tensor(rows), stack.layers, target.layers)
 
-    online, slow = (outputs_at(network, train.contexts) for network in networks)
-    np.testing.assert_allclose(values.detach().numpy(), online, atol=1e-6)
-    for row in range(n):
-        following = 0.0
-        if row + 1 not in train.offsets:
-            allowed = np.flatnonzero(eligible[row + 1])
-            best = allowed[online[row + 1, allowed].argmax()]
-            following = -7.0 if disbelieved[row + 1] else slow[row + 1, best]
-        assert float(goals[row]) == pytest.approx(train.rewards[row] + 0.8 * following, abs=1e-5)
+    for own in range(2):
+        online, slow = (outputs_at(networks[number], train.contexts) for number in (own, own + 2))
+        np.testing.assert_allclose(values[own].detach().numpy(), online[rows[own]], atol=1e-6)
+        for row, goal in zip(rows[own], goals[own], strict=True):
+            following = 0.0
+            if row + 1 not in train.offsets:
+                allowed = np.flatnonzero(limits[own].eligible[row + 1])
+                best = allowed[online[row + 1, allowed].argmax()]
+                following = limits[own].floor if limits[own].disbelieved[row + 1] else slow[row + 1, best]
+            assert float(goal) == pytest.approx(train.rewards[row] + 0.8 * following, abs=1e-5)
     assert goals.requires_grad is False
 
 
 def test_the_conservative_term_is_log_sum_exp_less_the_logged_value() -> None:
-    values = np.random.default_rng(0).normal(size=(6, 4)) * 3
-    actions = np.array([0, 3, 1, 1, 2, 0])
-    expected = 2.5 * np.mean(logsumexp(values, axis=1) - values[np.arange(6), actions])
-    logged = torch.tensor(values[np.arange(6), actions])
-    assert float(CQL(conservatism=2.5).conservative_term(torch.tensor(values), logged)) == pytest.approx(expected)
+    values = np.random.default_rng(0).normal(size=(2, 6, 4)) * 3
+    actions = np.array([[0, 3, 1, 1, 2, 0]] * 2)[:, :, None]
+    logged = np.take_along_axis(values, actions, axis=2)[:, :, 0]
+    expected = [np.mean(logsumexp(values[own], axis=1) - logged[own]) for own in range(2)]
+    found = conservative_terms(torch.tensor(values), torch.tensor(logged))
+    np.testing.assert_allclose(found.numpy(), expected)
 
 
 def test_conservatism_turns_the_learner_towards_what_was_logged() -> None:
@@ -149,35 +151,31 @@ def test_conservatism_turns_the_learner_towards_what_was_logged() -> None:
     np.testing.assert_array_equal(careful, [[1.0, 0.0]])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Runaway(QLearning):
-    """Rewards the network for large values: they grow step by step."""
-
-    def conservative_term(self, values: Tensor, logged: Tensor) -> Tensor | float:
-        return -100 * values.mean()
+def runaway(values: Tensor, logged: Tensor) -> Tensor:
+    """Rewards networks for large values: they grow step by step."""
+    return -100 * values.mean(dim=(1, 2))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Broken(QLearning):
+def broken(values: Tensor, logged: Tensor) -> Tensor:
     """A loss that turns to NaN once values reach 1."""
-
-    def conservative_term(self, values: Tensor, logged: Tensor) -> Tensor | float:
-        return -100 * values.mean() + torch.where(values.max() > 1, torch.nan, 0.0)
+    return runaway(values, logged) + torch.where(values.amax(dim=(1, 2)) > 1, torch.nan, 0.0)
 
 
-def test_diverging_values_are_named_and_leave_the_last_good_policy() -> None:
+def test_diverging_values_are_named_and_leave_the_last_good_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(q_learning, "conservative_terms", runaway)
     train = fork()
     reachable = 10.0 * (1 + 0.9)
-    with pytest.raises(TrainingError, match=r"Runaway: values diverged at step \d+: they reach") as caught:
-        Runaway(**{**TABLE, "steps": 10_000, "checkpoints": 200}).fit(train)
+    with pytest.raises(TrainingError, match=r"CQL: values diverged at step \d+: they reach") as caught:
+        CQL(**{**TABLE, "steps": 10_000, "checkpoints": 200}).fit(train)
     good = outputs_at(caught.value.last_good.network, STATES)
     assert 0.5 * DIVERGED * reachable < np.abs(good).max() <= DIVERGED * reachable
     np.testing.assert_allclose(caught.value.last_good.along(train).sum(axis=1), 1)
 
 
-def test_a_loss_that_turns_to_nan_is_named_and_leaves_the_last_good_policy() -> None:
-    with pytest.raises(TrainingError, match=r"Broken: .* NaN or infinite") as caught:
-        Broken(**{**TABLE, "learning_rate": 0.01, "checkpoints": 600}).fit(fork())
+def test_a_loss_that_turns_to_nan_is_named_and_leaves_the_last_good_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(q_learning, "conservative_terms", broken)
+    with pytest.raises(TrainingError, match=r"CQL: .* NaN or infinite") as caught:
+        CQL(**{**TABLE, "learning_rate": 0.01, "checkpoints": 600}).fit(fork())
     assert np.isfinite(outputs_at(caught.value.last_good.network, STATES)).all()
 
 

@@ -35,7 +35,5 @@ def variance_of_sntis(weights: Tensor, returns: Tensor) -> Tensor:
 def crm_objective(log_weights: Tensor, returns: Tensor, truncation: float, variance_penalty: float | Tensor) -> Tensor:
     """v_SNTIS(π) − λ·sqrt(Var(v_SNTIS(π))), to be maximised; for weights [K, n] of K policies, that of each."""
     weights = truncated_weights(log_weights, truncation)
-    value = sntis(weights, returns)
-    if isinstance(variance_penalty, float | int) and variance_penalty == 0:
-        return value
-    return value - variance_penalty * variance_of_sntis(weights, returns).clamp(min=TINY).sqrt()
+    spread = variance_of_sntis(weights, returns).clamp(min=TINY).sqrt()
+    return sntis(weights, returns) - variance_penalty * spread

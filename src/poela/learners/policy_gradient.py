@@ -1,26 +1,30 @@
 """POELA, PO-mu and PO-CRM: one policy-gradient learner under three rules (algorithm 1 of the paper)."""
 
-import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from poela.core.errors import PoelaWarning, TrainingError
+from poela.core.arrays import BoolArray
+from poela.core.errors import PoelaError, PoelaWarning, TrainingError
 from poela.core.policy import Policy
 from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Share, Whole
 from poela.data.trajectories import Trajectories
+from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import Eligibility, Fallback, Metric, Neighbourhood, RadiusSetting, Scale
 from poela.learners.eligible_training import eligible_in_training
-from poela.learners.learner import Checkpoint, Learner
+from poela.learners.learner import Checkpoint
 from poela.learners.objective import crm_objective
-from poela.learners.training_batch import TrainingBatch
+from poela.learners.stacked import Company, Events, Member, StackedLearner, in_parts
+from poela.learners.training_batch import TrainingBatch, leaves_a_choice, refuse_no_weight
 from poela.networks.modules import Device, Hidden, Network, NetworkKind, NetworkShape, device_of
-from poela.networks.training import train_steps
-from poela.policies.network import policy_of
+from poela.networks.stack import members_at_a_time
+from poela.policies.network import NetworkPolicy, policy_of
 
 NOTHING_TO_CHOOSE = (
     "{}: the rule leaves a single eligible action at every logged context, so there is nothing to learn; "
@@ -31,7 +35,7 @@ BROKEN = "{}: probabilities became NaN by step {}; lower the learning rate, or l
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyGradient(Learner):
+class PolicyGradient(StackedLearner):
     """Full-batch Adam on SNTIS − λ·sqrt(Var), after a warm start that clones the logging policy."""
 
     variance_penalty: NonNegative = 0.1  # λ
@@ -59,66 +63,83 @@ class PolicyGradient(Learner):
     def rule(self) -> Eligibility:
         """Which actions are eligible."""
 
-    def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
-        """Yield the policy at each checkpoint, the final one last."""
-        eligibility, eligible = eligible_in_training(self.rule, train, behavior)
-        device = device_of(self.device)
-        batch = TrainingBatch.of(train, eligible, self.discount, self.network == "gru", device)
+    @property
+    def stack_key(self) -> Hashable:
+        """All settings that every policy gradient has, but for the variance penalty; rules are each one's own."""
+        shared = [field.name for field in fields(PolicyGradient) if field.name != "variance_penalty"]
+        return ("policy gradient", *(getattr(self, name) for name in shared)) if self.network == "mlp" else None
+
+    def train_stack(self, members: Sequence[Member], train: Trajectories, behavior: Policy | None) -> Events:
+        """Train each member under its rule, if that leaves anything to learn."""
         shape = NetworkShape(self.network, train.n_features, train.n_actions, self.hidden, self.relu_logits)
-        network = shape.build(seed)
-        if self.standardise:
-            network.standardise_by(train.contexts)
-        network.to(device)
+        rules: dict[Member, tuple[FittedEligibility, BoolArray]] = {}
 
-        def checkpoint(step: int) -> Checkpoint:
-            if batch.broken_by(network):
-                raise TrainingError(BROKEN.format(type(self).__name__, step))
+        @cache
+        def ruled(rule: Eligibility) -> tuple[FittedEligibility, BoolArray]:
+            fitted, eligible = eligible_in_training(rule, train, behavior)
+            refuse_no_weight(train, eligible)
+            return fitted, eligible
+
+        def policy(member: Member, network: Network) -> NetworkPolicy:
             names = {"feature_names": train.feature_names, "action_names": train.action_names}
-            return Checkpoint(step, policy_of(network.on_cpu(), eligibility=eligibility, **names))
+            return policy_of(network, eligibility=rules[member][0], **names)
 
-        if batch.nothing_to_choose:
-            warnings.warn(NOTHING_TO_CHOOSE.format(type(self).__name__), PoelaWarning, stacklevel=2)
-            yield checkpoint(self.steps)
-            return
-        every = max(self.steps // self.checkpoints, 1)
-        with progress(type(self).__name__, self.warm_start_steps + self.steps) as advance:
-            for _ in self._clone(network, train, batch, seed):
-                advance()
-            for done in self._ascend(network, batch):
-                advance()
-                if done % every == 0 or done == self.steps:
-                    yield checkpoint(done)
+        learners = []
+        for member in members:
+            try:
+                rules[member] = ruled(member.learner.rule)
+            except PoelaError as error:
+                yield member, error
+                continue
+            if leaves_a_choice(rules[member][1]).any():
+                learners.append(member)
+            else:
+                yield member, PoelaWarning(NOTHING_TO_CHOOSE.format(member.name))
+                yield member, Checkpoint(self.steps, policy(member, *self.new_stack(shape, [member], train).members()))
+        for part in in_parts(learners, members_at_a_time(shape, train.n_steps, device_of(self.device))):
+            company = Company(part, self.new_stack(shape, part, train))
+            yield from self._learn(company, train, [rules[member][1] for member in part], policy)
 
-    def _ascend(self, network: Network, batch: TrainingBatch) -> Iterator[int]:
+    def _learn(
+        self,
+        company: Company,
+        train: Trajectories,
+        eligible: Sequence[BoolArray],
+        policy: Callable[[Member, Network], Policy],
+    ) -> Events:
+        stack, device, remembers = company.stack, device_of(self.device), self.network == "gru"
+        batch = TrainingBatch(train, eligible, discount=self.discount, remembers=remembers, device=device)
+        penalties = [member.learner.variance_penalty for member in company.members]
+        penalty = torch.tensor(penalties, dtype=torch.float64, device=device)
+
         def loss(step: int) -> Tensor:
-            log_weights = batch.log_weights(network)
-            return -crm_objective(log_weights, batch.returns, self.truncation, self.variance_penalty)
+            return -crm_objective(batch.log_weights(stack), batch.returns, self.truncation, penalty)
 
-        return train_steps(
-            network,
-            loss,
-            name=type(self).__name__,
-            steps=self.steps,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-        )
+        with progress(company.title, self.warm_start_steps + self.steps) as advance:
+            cloning = self._cloning_loss(company, train, batch)
+            for _ in company.train(self, self.warm_start_steps, cloning, stage=" warm start"):
+                advance()
+                yield from company.news()
+            for done in company.train(self, self.steps, loss):
+                advance()
+                if self.is_checkpoint(done):
+                    for number in batch.broken_by(stack):
+                        company.tell(number, TrainingError(BROKEN.format(company.members[number].name, done)))
+                    company.reach(done, policy)
+                yield from company.news()
 
-    def _clone(self, network: Network, train: Trajectories, batch: TrainingBatch, seed: int) -> Iterator[int]:
-        rng = np.random.default_rng([seed, 1])
+    def _cloning_loss(self, company: Company, train: Trajectories, batch: TrainingBatch) -> Callable[[int], Tensor]:
+        """On episodes drawn by each member's seed; equal seeds draw the same."""
+        seeds = [member.seed for member in company.members]
+        generators = {seed: np.random.default_rng([seed, 1]) for seed in seeds}
+        whose = torch.tensor([list(generators).index(seed) for seed in seeds], device=device_of(self.device))
         size = min(self.warm_start_episodes, train.n_episodes)
 
         def loss(step: int) -> Tensor:
-            episodes = np.sort(rng.choice(train.n_episodes, size, replace=False))
-            return batch.cloning_loss(network, episodes, self.warm_start_last_steps)
+            drawn = [np.sort(rng.choice(train.n_episodes, size, replace=False)) for rng in generators.values()]
+            return batch.cloning_losses(company.stack, drawn, whose, self.warm_start_last_steps)
 
-        return train_steps(
-            network,
-            loss,
-            name=f"{type(self).__name__} warm start",
-            steps=self.warm_start_steps,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-        )
+        return loss
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,9 @@
 """BCQ, PQL and CQL: one discrete Q learner. They believe that the context tells all (the Markov assumption)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from itertools import chain
 from typing import Annotated
 
 import numpy as np
@@ -10,23 +12,26 @@ from torch import Tensor
 from torch.nn.functional import huber_loss
 
 from poela.core.arrays import BoolArray
+from poela.core.errors import PoelaError, TrainingError
 from poela.core.policy import Policy
 from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Range, Share
 from poela.data.trajectories import Trajectories
+from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import Eligibility
 from poela.learners.density import Density, low_density
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.eligible_training import eligible_in_training
-from poela.learners.learner import Checkpoint, Learner
-from poela.learners.transitions import Transitions
-from poela.networks.modules import MLP, Device, Hidden, NetworkShape, device_of
-from poela.networks.training import LOOK_EVERY, train_steps
+from poela.learners.stacked import Company, Events, Member, StackedLearner, in_parts
+from poela.learners.transitions import ROWS_AT_A_TIME, Limits, Transitions
+from poela.networks.modules import Device, Hidden, Network, NetworkShape, device_of
+from poela.networks.stack import Stack, members_at_a_time
+from poela.networks.training import LOOK_EVERY
 from poela.policies.value import GreedyQPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class QLearning(Learner):
+class QLearning(StackedLearner):
     """Double Q-learning on minibatches of logged transitions, with a slowly moving target network."""
 
     rule: Eligibility | None = None  # None: every action that passes the threshold, if there is one
@@ -45,79 +50,109 @@ class QLearning(Learner):
         """Which actions may be taken, and bootstrapped from."""
         return self.rule or Eligibility()
 
-    def conservative_term(self, values: Tensor, logged: Tensor) -> Tensor | float:
-        """What is added to the temporal-difference loss; nothing, but for CQL."""
-        return 0.0
-
     def pessimistic_steps(self, train: Trajectories, seed: int) -> tuple[BoolArray, float]:
         """Contexts [N] whose value is not believed, and the value taken instead; none, but for PQL."""
         return np.zeros(train.n_steps, np.bool_), 0.0
 
-    def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
-        """Yield the greedy policy at each checkpoint, the final one last."""
-        device, name = device_of(self.device), type(self).__name__
-        eligibility, eligible = eligible_in_training(self.eligibility_rule(), train, behavior)
-        disbelieved, floor = self.pessimistic_steps(train, seed)
-        network = self._network(train, seed)
-        data = Transitions.of(
-            train,
-            network,
-            eligible=eligible,
-            discount=self.discount,
-            disbelieved=disbelieved,
-            floor=floor,
-            device=device,
-        )
-        weights = list(network.to(device).parameters())
-        # What an untrained network says is no divergence, even where all rewards are tiny.
-        reachable = max(reachable_return(train, self.discount), abs(floor), data.largest_value(weights))
-        every = max(self.steps // self.checkpoints, 1)
-        with progress(name, self.steps) as advance:
-            for done in self._learn(network, data, reachable, seed):
-                advance()
-                if done % every == 0 or done == self.steps:
-                    refuse_divergence(name, f"step {done}", data.largest_value(weights), reachable)
-                    policy = GreedyQPolicy(
-                        network=network.on_cpu(),
-                        eligibility=eligibility,
-                        feature_names=train.feature_names,
-                        action_names=train.action_names,
-                    )
-                    yield Checkpoint(done, policy)
+    def pessimism_key(self, seed: int) -> Hashable:
+        """Equal for members of a stack that have the same pessimistic steps."""
+        return None
 
-    def _network(self, train: Trajectories, seed: int) -> MLP:
-        network = NetworkShape("mlp", train.n_features, train.n_actions, self.hidden).build(seed)
-        assert isinstance(network, MLP)
-        if self.standardise:
-            network.standardise_by(train.contexts)
-        return network
+    @property
+    def stack_key(self) -> Hashable:
+        """All settings that every Q learner has, but for the rule; those of one kind alone are each one's own."""
+        return "Q-learning", *(getattr(self, field.name) for field in fields(QLearning) if field.name != "rule")
 
-    def _learn(self, network: MLP, data: Transitions, reachable: float, seed: int) -> Iterator[int]:
-        name, batches = type(self).__name__, data.batches(self.batch_size, seed)
-        fast: list[Tensor] = list(network.parameters())
-        slow = [weight.detach().clone() for weight in fast]
+    def train_stack(self, members: Sequence[Member], train: Trajectories, behavior: Policy | None) -> Events:
+        """Train each member within its limits."""
+        shape = NetworkShape("mlp", train.n_features, train.n_actions, self.hidden)
+        prepared: dict[Member, tuple[FittedEligibility, Limits]] = {}
+        prepare = _Preparation(train, behavior)
+        for member in members:
+            try:
+                prepared[member] = prepare(member)
+            except PoelaError as error:
+                yield member, error
+
+        def policy(member: Member, network: Network) -> GreedyQPolicy:
+            return GreedyQPolicy(
+                network=network,
+                eligibility=prepared[member][0],
+                feature_names=train.feature_names,
+                action_names=train.action_names,
+            )
+
+        for part in in_parts(list(prepared), members_at_a_time(shape, ROWS_AT_A_TIME, device_of(self.device))):
+            stack = self.new_stack(shape, part, train)
+            assert isinstance(stack, Stack)
+            limits = [prepared[member][1] for member in part]
+            data = Transitions.of(train, stack, limits, self.discount)
+            # What an untrained network says is no divergence, even where all rewards are tiny.
+            of_returns, untrained = reachable_return(train, self.discount), data.largest_values(stack.layers).tolist()
+            reachable = [max(of_returns, abs(own.floor), most) for own, most in zip(limits, untrained, strict=True)]
+            yield from self._learn(Company(part, stack), stack, data, reachable, policy)
+
+    def _learn(
+        self,
+        company: Company,
+        stack: Stack,
+        data: Transitions,
+        reachable: Sequence[float],
+        policy: Callable[[Member, Network], Policy],
+    ) -> Events:
+        target = [(weight.detach().clone(), bias.detach().clone()) for weight, bias in stack.layers]
+        fast, slow = [*chain(*stack.layers)], [*chain(*target)]
+        batches = data.batches(self.batch_size, [member.seed for member in company.members])
+        conservatism = [getattr(member.learner, "conservatism", 0.0) for member in company.members]
+        alphas = torch.tensor(conservatism, device=stack.device) if any(conservatism) else None
+
+        def look(step: int, largest: Tensor) -> None:
+            for number, (value, most) in enumerate(zip(largest.tolist(), reachable, strict=True)):
+                try:
+                    refuse_divergence(company.members[number].name, f"step {step}", value, most)
+                except TrainingError as error:
+                    company.tell(number, error)
 
         def loss(step: int) -> Tensor:
             rows = next(batches)
-            values, goals = data.values(rows, fast, slow)
+            values, goals = data.values(rows, stack.layers, target)
             if step % LOOK_EVERY == 0:
-                refuse_divergence(name, f"step {step}", float(values.detach().abs().max()), reachable)
-            logged = values.gather(1, data.actions[rows])[:, 0]
-            return huber_loss(logged, goals) + self.conservative_term(values, logged)
+                look(step, values.detach().abs().amax(dim=(1, 2)))
+            logged = values.gather(2, data.actions[rows])[:, :, 0]
+            losses = huber_loss(logged, goals, reduction="none").mean(dim=1)
+            return losses if alphas is None else losses + alphas * conservative_terms(values, logged)
 
-        @torch.no_grad()
-        def follow(step: int) -> None:
-            torch._foreach_lerp_(slow, fast, self.target_rate)
+        with progress(company.title, self.steps) as advance:
+            for done in company.train(self, self.steps, loss):
+                advance()
+                with torch.no_grad():
+                    torch._foreach_lerp_(slow, fast, self.target_rate)
+                if self.is_checkpoint(done):
+                    look(done, data.largest_values(stack.layers))
+                    company.reach(done, policy)
+                yield from company.news()
 
-        return train_steps(
-            network,
-            loss,
-            name=name,
-            steps=self.steps,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            after_step=follow,
-        )
+
+class _Preparation:
+    """Rules and pessimism, each worked out once for all members that share it."""
+
+    def __init__(self, train: Trajectories, behavior: Policy | None) -> None:
+        self._train = train
+        self._ruled = cache(lambda rule: eligible_in_training(rule, train, behavior))
+        self._pessimism: dict[Hashable, tuple[BoolArray, float]] = {}
+        self._limits: dict[Hashable, Limits] = {}
+
+    def __call__(self, member: Member) -> tuple[FittedEligibility, Limits]:
+        rule, key = member.learner.eligibility_rule(), member.learner.pessimism_key(member.seed)
+        eligibility, eligible = self._ruled(rule)
+        if key not in self._pessimism:
+            self._pessimism[key] = member.learner.pessimistic_steps(self._train, member.seed)
+        return eligibility, self._limits.setdefault((rule, key), Limits(eligible, *self._pessimism[key]))
+
+
+def conservative_terms(values: Tensor, logged: Tensor) -> Tensor:
+    """Mean over the batch of log Σ_a exp Q(x, a) − Q(x, logged), for each of K networks: [K]."""
+    return (torch.logsumexp(values, dim=2) - logged).mean(dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,16 +187,16 @@ class PQL(BCQ):
         floor = self.lowest_value
         return low, _lowest_return_to_go(train, self.discount) if floor is None else floor
 
+    def pessimism_key(self, seed: int) -> Hashable:
+        """What the pessimistic steps come from."""
+        return type(self), self.percentile, self.density, self.density_steps, self.lowest_value, seed
+
 
 @dataclass(frozen=True, kw_only=True)
 class CQL(QLearning):
     """Discrete conservative Q-learning: values of actions that were not taken are pushed down."""
 
     conservatism: NonNegative = 1.0  # α
-
-    def conservative_term(self, values: Tensor, logged: Tensor) -> Tensor | float:
-        """α · mean(log Σ_a exp Q(x, a) − Q(x, logged))."""
-        return self.conservatism * (torch.logsumexp(values, dim=1) - logged).mean()
 
 
 def _lowest_return_to_go(train: Trajectories, discount: float) -> float:

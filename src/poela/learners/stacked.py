@@ -1,30 +1,38 @@
-"""Learning many policies side by side: equal learners with other settings and seeds as one stack on one device.
+"""Learning as a stack: K ≥ 1 policies, each with its own settings and seed, side by side on one device by one code.
 
-The same steps on the same batches as one after the other, but sums run in another order, so policies differ from those
-in the last digits (and training amplifies that).
+In other company a member's sums run in another order, so its policy differs in the last digits (and training amplifies
+that).
 """
 
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
-import torch
 from torch import Tensor
 
-from poela.core.errors import InputError, PoelaError, PoelaWarning, TrainingError
+from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.policy import Policy
 from poela.data.trajectories import Trajectories
 from poela.learners.learner import Checkpoint, Learner
-from poela.networks.stack import Stack
-from poela.networks.training import DEAD_LOOKS, broken_down, dead_gradient
+from poela.networks.modules import Network, NetworkShape, device_of
+from poela.networks.stack import RecurrentStack, Stack, stack_of
+from poela.networks.training import say, train_steps
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
     """One of the policies that are learned together."""
 
-    learner: Learner
+    learner: Any  # a Learner
     seed: int
+
+    @property
+    def name(self) -> str:
+        """The learner's name, as messages have it."""
+        return type(self.learner).__name__
 
 
 @dataclass(eq=False)
@@ -35,6 +43,103 @@ class Learned:
     error: PoelaError | None = None
     warnings: list[str] = field(default_factory=list)
 
+    def hear(self, event: "Event") -> None:
+        """Take down what has happened."""
+        if isinstance(event, Checkpoint):
+            self.checkpoints.append(event)
+        elif isinstance(event, PoelaError):
+            self.error = event
+        else:
+            self.warnings.append(str(event))
+
+
+Event = Checkpoint | PoelaError | PoelaWarning
+Events = Generator[tuple[Member, Event], None, None]
+
+
+class StackedLearner(Learner):
+    """A learner that is trained as a stack; by itself, as a stack of one."""
+
+    steps: int
+    learning_rate: float
+    weight_decay: float
+    checkpoints: int
+    standardise: bool
+    device: str
+
+    @property
+    @abstractmethod
+    def stack_key(self) -> Hashable:
+        """Equal for learners that can be one stack; None: this one is trained alone."""
+
+    @abstractmethod
+    def train_stack(self, members: Sequence[Member], train: Trajectories, behavior: Policy | None) -> Events:
+        """Train members of this learner's key; yields what happens to each. After an error nothing else does."""
+
+    def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
+        """Yield the policy at each checkpoint, the final one last."""
+        with closing(self.train_stack([Member(self, seed)], train, behavior)) as events:
+            for _, event in events:
+                if isinstance(event, Checkpoint):
+                    yield event
+                else:
+                    say(event)
+
+    def new_stack(self, shape: NetworkShape, members: Sequence[Member], train: Trajectories) -> Stack | RecurrentStack:
+        """Untrained networks for these members."""
+        contexts = train.contexts if self.standardise else None
+        return stack_of(shape, [member.seed for member in members], contexts, device_of(self.device))
+
+    def is_checkpoint(self, step: int) -> bool:
+        """Whether a policy is taken after this step."""
+        return step % max(self.steps // self.checkpoints, 1) == 0 or step == self.steps
+
+
+class Company:
+    """The members of a stack while they learn: one that breaks down stops alone."""
+
+    def __init__(self, members: Sequence[Member], stack: Stack | RecurrentStack) -> None:
+        self.members, self.stack = members, stack
+        self.title = members[0].name if len(members) == 1 else f"{len(members)} policies"
+        self._learning = set(members)
+        self._news: list[tuple[Member, Event]] = []
+
+    def tell(self, number: int, event: Event) -> None:
+        """Something happened to a member, which an error stops; of one that has stopped, nothing more is said."""
+        member = self.members[number]
+        if member in self._learning:
+            self._news.append((member, event))
+            if isinstance(event, PoelaError):
+                self._learning.remove(member)
+
+    def news(self) -> list[tuple[Member, Event]]:
+        """What has happened since this was last asked."""
+        news, self._news = self._news, []
+        return news
+
+    def train(
+        self, settings: StackedLearner, steps: int, loss: Callable[[int], Tensor], stage: str = ""
+    ) -> Iterator[int]:
+        """Minimise the losses [K], as long as any member learns; yields how many steps are done."""
+        for done in train_steps(
+            self.stack,
+            loss,
+            name=[member.name + stage for member in self.members],
+            steps=steps,
+            learning_rate=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            tell=self.tell,
+        ):
+            yield done
+            if not self._learning:
+                return
+
+    def reach(self, step: int, policy: Callable[[Member, Network], Policy]) -> None:
+        """A checkpoint for every member that still learns."""
+        for number, network in enumerate(self.stack.members()):
+            if self.members[number] in self._learning:
+                self.tell(number, Checkpoint(step, policy(self.members[number], network)))
+
 
 def stack_key(learner: Learner) -> Hashable:
     """Learners with equal keys can be one stack; None: this one cannot.
@@ -43,68 +148,34 @@ def stack_key(learner: Learner) -> Hashable:
     >>> stack_key(POELA(radius=0.1)) == stack_key(POCRM(variance_penalty=1.0)) != stack_key(POELA(steps=7))
     True
     """
-    from poela.learners.policy_gradient import PolicyGradient
-    from poela.learners.policy_gradient_stack import SHARED
-    from poela.learners.q_learning import QLearning
-    from poela.learners.q_stack import SHARED as SHARED_BY_Q
-
-    if isinstance(learner, PolicyGradient) and learner.network == "mlp":
-        return ("policy gradient", *(getattr(learner, name) for name in SHARED))
-    if isinstance(learner, QLearning):
-        return ("Q-learning", *(getattr(learner, name) for name in SHARED_BY_Q))
-    return None
+    return learner.stack_key if isinstance(learner, StackedLearner) else None
 
 
 def fit_stacked(members: Sequence[Member], train: Trajectories, behavior: Policy | None = None) -> list[Learned]:
-    """Learn all members, which have the same `stack_key`."""
-    from poela.learners.policy_gradient import PolicyGradient
-    from poela.learners.policy_gradient_stack import fit_policy_gradients
-    from poela.learners.q_stack import fit_q_functions
-
+    """Learn one member of any learner, or several that have the same `stack_key`."""
+    if len(members) == 1:
+        return [_fit_alone(members[0], train, behavior)]
     keys = {stack_key(member.learner) for member in members}
     if len(keys) != 1 or None in keys:
         raise InputError(f"these {len(members)} learners cannot be trained as one stack: their settings differ")
-    fit = fit_policy_gradients if isinstance(members[0].learner, PolicyGradient) else fit_q_functions
-    return fit(members, train, behavior)
+    learned = {member: Learned() for member in members}
+    for member, event in members[0].learner.train_stack(members, train, behavior):
+        learned[member].hear(event)
+    return list(learned.values())
 
 
-def fit_alone(member: Member, train: Trajectories, behavior: Policy | None) -> Learned:
-    """Learn one member by itself."""
+def _fit_alone(member: Member, train: Trajectories, behavior: Policy | None) -> Learned:
     learned = Learned()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", PoelaWarning)
         try:
             for checkpoint in member.learner.fit_path(train, member.seed, behavior):
-                learned.checkpoints.append(checkpoint)
+                learned.hear(checkpoint)
         except PoelaError as error:
-            learned.error = error
+            learned.hear(error)
     learned.warnings = [str(item.message) for item in caught]
     return learned
-
-
-class Watch:
-    """Looks at every member of a stack: one that breaks down stops alone."""
-
-    def __init__(self, stack: Stack, members: Sequence[Member], learned: Sequence[Learned]) -> None:
-        self._stack, self._learned = stack, learned
-        self._names = [type(member.learner).__name__ for member in members]
-        self._dead = torch.zeros(len(stack), dtype=torch.long)
-
-    def __call__(self, step: int, loss: Tensor) -> None:
-        """Look at the gradients of a step."""
-        self.stop(self._stack.broken(), lambda name: broken_down(name, step))
-        gradients = [p.grad for p in self._stack.parameters() if p.grad is not None]
-        alive = torch.stack([gradient.flatten(1).any(dim=1) for gradient in gradients]).any(dim=0).cpu()
-        self._dead = torch.where(alive, 0, self._dead + 1)
-        for number in torch.nonzero(self._dead == DEAD_LOOKS).flatten().tolist():
-            self._learned[number].warnings.append(dead_gradient(self._names[number], step))
-
-    def stop(self, broken: Tensor, message: Callable[[str], str]) -> None:
-        """Members whose entry in `broken` [K] is true learn no further."""
-        for number in torch.nonzero(broken).flatten().tolist():
-            if self._learned[number].error is None:
-                self._learned[number].error = TrainingError(message(self._names[number]))
 
 
 def in_parts(members: Sequence[Member], most: int) -> Iterator[list[Member]]:

@@ -1,6 +1,7 @@
-"""The training log on the device, as the policy-gradient objective sees it."""
+"""The training log on the device, as the policy-gradient objective sees it under the rules of K policies."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,133 +12,135 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import rows_of_episodes
 from poela.data.trajectories import Trajectories
-from poela.networks.modules import Network
 from poela.networks.packing import Packing
+from poela.networks.stack import RecurrentStack, Stack
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Some steps of the log, in order."""
+    """Some steps of the log, in order: the same for all policies, or each policy's own."""
 
-    contexts: Tensor  # [N, d]
-    actions: Tensor  # [N]
-    eligible: Tensor  # [N, A]
+    contexts: Tensor  # [N, d] or [K, N, d]
+    actions: Tensor  # [N] or [K, N]
+    barred: Tensor  # [K, N, A], the ineligible actions
     packing: Packing | None  # for networks that remember
 
-    def log_policy(self, network: Network) -> Tensor:
-        """log π [N, A] over the eligible actions; −inf elsewhere."""
-        logits = network.along(self.contexts, self.actions, self.packing)
-        return torch.log_softmax(logits.masked_fill(~self.eligible, -math.inf), dim=1)
+    def log_policy(self, stack: Stack | RecurrentStack) -> Tensor:
+        """log π [K, N, A] over the eligible actions; −inf elsewhere."""
+        logits = stack.logits(self.contexts, self.actions, self.packing)
+        return torch.log_softmax(logits.masked_fill(self.barred, -math.inf), dim=2)
 
     def of_logged(self, log_policy: Tensor) -> Tensor:
-        """The entries [N] of the logged actions."""
-        return log_policy.gather(1, self.actions[:, None])[:, 0]
+        """The entries [K, N] of the logged actions."""
+        return log_policy.gather(2, self.actions.expand(len(log_policy), -1)[:, :, None])[:, :, 0]
 
 
-@dataclass(frozen=True, eq=False)
 class TrainingBatch:
     """The whole log, with what the objective and the warm start need."""
 
-    steps: Steps
-    undecided: Steps  # steps with a choice to make: where a single action is eligible, no network is asked
-    undecided_rows: Tensor
-    decided_log_policy: Tensor  # [N]: 0 where the only eligible action was logged, −inf where it was not
-    log_propensities: Tensor  # [N], float64
-    targets: Tensor | None  # [N, A] behavior probabilities over eligible actions, where they are known
-    returns: Tensor  # [n], float64
-    lengths: Tensor  # [n]
-    offsets: IntArray
-
-    @classmethod
-    def of(
-        cls, train: Trajectories, eligible: BoolArray, discount: float, remembers: bool, device: torch.device
-    ) -> "TrainingBatch":
-        """The log as tensors; refuses one in which no episode can have any weight."""
-        logged_eligible = refuse_no_weight(train, eligible)
-        rows = np.arange(train.n_steps) if remembers else np.flatnonzero(eligible.sum(axis=1) > 1)
+    def __init__(
+        self,
+        train: Trajectories,
+        eligible: Sequence[BoolArray],
+        *,
+        discount: float,
+        remembers: bool,
+        device: torch.device,
+    ) -> None:
+        """`eligible` [N, A] of each policy; those with the same rule have the same array."""
+        rules = {id(mask): mask for mask in eligible}
+        whose = torch.tensor([list(rules).index(id(mask)) for mask in eligible], device=device)
+        barred = torch.stack([torch.tensor(~mask, device=device) for mask in rules.values()])
+        targets = [_cloning_targets(train, mask, device) for mask in rules.values()]
+        logged = np.stack([np.where(logged_eligible(train, mask), 0.0, -np.inf) for mask in rules.values()])
+        # Where every rule leaves one action, no network is asked; but one that remembers sees whole episodes.
+        self._asked = np.logical_or.reduce([leaves_a_choice(mask) for mask in rules.values()]) | remembers
+        rows = torch.tensor(np.flatnonzero(self._asked), device=device)
+        self._contexts = torch.tensor(train.contexts, device=device)
+        self._actions = torch.tensor(train.actions, device=device)
+        self._rule, self._barred = whose[:, None], barred
+        self._targets = None if targets[0] is None else torch.stack([own for own in targets if own is not None])
+        self._rows, self._settled = rows, torch.tensor(logged, dtype=torch.float32, device=device)[whose]
         packing = Packing.of(train.offsets, device) if remembers else None
+        self._steps = Steps(self._contexts[rows], self._actions[rows], barred[:, rows][whose], packing)
+        self._log_propensities = torch.tensor(np.log(train.logged_propensities), device=device)
+        self._lengths, self._offsets = torch.tensor(train.lengths, device=device), train.offsets
+        self._even = len(set(train.lengths.tolist())) == 1
+        self._remembers = remembers
+        self.returns = torch.tensor(train.returns(discount), device=device)  # [n], float64
 
-        def steps(chosen: IntArray) -> Steps:
-            return Steps(
-                contexts=torch.tensor(train.contexts[chosen], device=device),
-                actions=torch.tensor(train.actions[chosen], device=device),
-                eligible=torch.tensor(eligible[chosen], device=device),
-                packing=packing,
-            )
-
-        return cls(
-            steps=steps(np.arange(train.n_steps)),
-            undecided=steps(rows),
-            undecided_rows=torch.tensor(rows, device=device),
-            decided_log_policy=torch.tensor(
-                np.where(logged_eligible, 0.0, -np.inf), dtype=torch.float32, device=device
-            ),
-            log_propensities=torch.tensor(np.log(train.logged_propensities), device=device),
-            targets=cloning_targets(train, eligible, device),
-            returns=torch.tensor(train.returns(discount), device=device),
-            lengths=torch.tensor(train.lengths, device=device),
-            offsets=train.offsets,
-        )
-
-    @property
-    def nothing_to_choose(self) -> bool:
-        """Whether every step has a single eligible action."""
-        return not bool((self.steps.eligible.sum(dim=1) > 1).any())
+    def log_weights(self, stack: Stack | RecurrentStack) -> Tensor:
+        """log ∏W of each episode under each policy [K, n], in float64; −inf where a logged action is ineligible."""
+        chosen = self._steps.of_logged(self._steps.log_policy(stack))
+        logged = self._settled.index_copy(1, self._rows, chosen)
+        ratios = logged.double() - self._log_propensities
+        if self._even:
+            return ratios.reshape(len(ratios), len(self.returns), -1).sum(dim=2)
+        # Along the first axis: its sums always run in the same order, on a GPU too.
+        return torch.segment_reduce(ratios.T.contiguous(), "sum", lengths=self._lengths).T
 
     @torch.no_grad()
-    def broken_by(self, network: Network) -> bool:
-        """Whether the network gives NaN on the training log, so that it must not become a checkpoint."""
-        return bool(torch.isnan(self.log_weights(network)).any())
+    def broken_by(self, stack: Stack | RecurrentStack) -> list[int]:
+        """The numbers of policies that give NaN on the training log, and so must not become checkpoints."""
+        found: list[int] = torch.nonzero(torch.isnan(self.log_weights(stack)).any(dim=1)).flatten().tolist()
+        return found
 
-    def log_weights(self, network: Network) -> Tensor:
-        """log ∏W for each episode [n], in float64; −inf where a logged action is ineligible."""
-        chosen = self.undecided.of_logged(self.undecided.log_policy(network))
-        logged = self.decided_log_policy.index_copy(0, self.undecided_rows, chosen)
-        return _episode_sums(logged.double() - self.log_propensities, self.lengths)
+    def cloning_losses(
+        self, stack: Stack | RecurrentStack, drawn: Sequence[IntArray], whose: Tensor, last_steps: bool
+    ) -> Tensor:
+        """Cross-entropies [K] to the behavior probabilities (or to the logged actions).
 
-    def cloning_loss(self, network: Network, episodes: IntArray, last_steps: bool) -> Tensor:
-        """Cross-entropy to the behavior probabilities (or to the logged actions) on some episodes."""
-        steps, rows, ends = self._some(network, episodes)
-        log_policy = steps.log_policy(network)
-        if self.targets is None:
+        Policy k sees the episodes `drawn[whose[k]]`, with or without their last steps.
+        """
+        parts = [self._some(episodes, last_steps) for episodes in drawn]
+        rows, shares = (_padded(own, stack.device)[whose] for own in zip(*parts, strict=True))
+        packing = Packing.of(rows_of_episodes(drawn[0], self._offsets)[1], stack.device) if self._remembers else None
+        steps = Steps(self._contexts[rows], self._actions[rows], self._barred[self._rule, rows], packing)
+        log_policy = steps.log_policy(stack)
+        if self._targets is None:
             losses = -steps.of_logged(log_policy)
             losses = losses.masked_fill(~torch.isfinite(losses), 0.0)  # an ineligible logged action cannot be cloned
         else:
-            losses = -(self.targets[rows] * log_policy.masked_fill(~steps.eligible, 0.0)).sum(dim=1)
-        if last_steps:
-            return losses.mean()
-        kept = torch.ones_like(losses)
-        kept[ends] = 0.0
-        return (losses * kept).sum() / kept.sum().clamp(min=1.0)
+            losses = -(self._targets[self._rule, rows] * log_policy.masked_fill(steps.barred, 0.0)).sum(dim=2)
+        return (losses * shares).sum(dim=1)
 
-    def _some(self, network: Network, episodes: IntArray) -> tuple[Steps, Tensor, Tensor]:
-        flat, offsets = rows_of_episodes(episodes, self.offsets)
-        device = self.steps.contexts.device
-        rows = torch.as_tensor(flat, device=device)
-        packing = Packing.of(offsets, device) if network.remembers else None
-        steps = Steps(self.steps.contexts[rows], self.steps.actions[rows], self.steps.eligible[rows], packing)
-        return steps, rows, torch.as_tensor(offsets[1:] - 1, device=device)
+    def _some(self, episodes: IntArray, last_steps: bool) -> tuple[IntArray, FloatArray]:
+        """The rows of some episodes at which networks are asked, and the share of each in the mean over all."""
+        rows, offsets = rows_of_episodes(episodes, self._offsets)
+        kept = np.ones(len(rows), np.float32)
+        if not last_steps:
+            kept[offsets[1:] - 1] = 0.0
+        asked = self._asked[rows]
+        return rows[asked], (kept / max(kept.sum(), 1.0))[asked]
 
 
-def _episode_sums(values: Tensor, lengths: Tensor) -> Tensor:
-    length = len(values) // len(lengths)
-    if length * len(lengths) == len(values) and bool((lengths == length).all()):
-        return values.reshape(-1, length).sum(dim=1)
-    return torch.segment_reduce(values, "sum", lengths=lengths)
+def leaves_a_choice(eligible: BoolArray) -> BoolArray:
+    """Steps [N] with more than one eligible action."""
+    return np.asarray(eligible.sum(axis=1) > 1)
 
 
-def refuse_no_weight(train: Trajectories, eligible: BoolArray) -> BoolArray:
-    """Whether the logged action of each step [N] is eligible; refuses a rule that leaves no episode any weight."""
-    logged_eligible: BoolArray = np.take_along_axis(eligible, train.actions[:, None], axis=1)[:, 0]
-    if not np.logical_and.reduceat(logged_eligible, train.offsets[:-1]).any():
+def logged_eligible(train: Trajectories, eligible: BoolArray) -> BoolArray:
+    """Whether the logged action of each step [N] is eligible."""
+    return np.take_along_axis(eligible, train.actions[:, None], axis=1)[:, 0]
+
+
+def refuse_no_weight(train: Trajectories, eligible: BoolArray) -> None:
+    """Refuse a log without propensities, and a rule that leaves no episode any weight."""
+    _ = train.logged_propensities
+    if not np.logical_and.reduceat(logged_eligible(train, eligible), train.offsets[:-1]).any():
         raise InputError(
             f"every one of the {train.n_episodes} training episodes takes an ineligible action at some step, "
             "so all importance weights are zero: loosen the rule"
         )
-    return logged_eligible
 
 
-def cloning_targets(train: Trajectories, eligible: BoolArray, device: torch.device) -> Tensor | None:
+def _padded(rows: Sequence[np.ndarray], device: torch.device | str) -> Tensor:
+    """Arrays of different lengths as one tensor, filled up with zeros."""
+    width = max(map(len, rows))
+    return torch.as_tensor(np.stack([np.pad(own, (0, width - len(own))) for own in rows]), device=device)
+
+
+def _cloning_targets(train: Trajectories, eligible: BoolArray, device: torch.device) -> Tensor | None:
     """The behavior probabilities [N, A] over eligible actions; None where only those of logged actions are known."""
     if train.propensities is None or train.propensities.ndim == 1:
         return None

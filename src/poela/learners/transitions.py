@@ -6,84 +6,83 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from poela.core.arrays import BoolArray
 from poela.data.trajectories import Trajectories
-from poela.networks.modules import MLP
+from poela.networks.stack import Layers, Stack, stacked_outputs
 
 ROWS_AT_A_TIME = 65536
 BATCHES_AT_A_TIME = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Transitions:
-    """Logged steps; the goal of each is `sure` + `passed_on` · (value of the best eligible action at `following`)."""
+class Limits:
+    """What holds a Q function back: actions that are barred, and contexts whose value is not believed."""
 
-    inputs: Tensor  # [N, d], on the network's own scale
+    eligible: BoolArray  # [N, A]
+    disbelieved: BoolArray  # [N], their value counts as `floor`, whatever the network says
+    floor: float
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """Logged steps; the goal of each is `sure` + `passed_on` · (value of the best eligible action at `following`).
+
+    K networks have V different limits.
+    """
+
+    inputs: Tensor  # [N, d], on the networks' own scale
     actions: Tensor  # [N, 1]
     following: Tensor  # [N], the next row; the row itself after an episode's last step
-    sure: Tensor  # [N], the reward, and what does not depend on the network
-    passed_on: Tensor  # [N], γ; 0 after the last step, and where the next context's value is not believed
-    barred: Tensor  # [N, A], 0 where eligible, else −inf
+    whose: Tensor  # [K, 1], which limits are each network's
+    sure: Tensor  # [V, N], the reward, and what does not depend on the network
+    passed_on: Tensor  # [V, N], γ; 0 after the last step, and where the next context's value is not believed
+    barred: Tensor  # [V, N, A], 0 where eligible, else −inf
 
     @classmethod
     @torch.no_grad()
-    def of(
-        cls,
-        train: Trajectories,
-        network: MLP,
-        *,
-        eligible: BoolArray,
-        discount: float,
-        disbelieved: BoolArray,
-        floor: float,
-        device: torch.device,
-    ) -> "Transitions":
-        """`disbelieved` [N] marks contexts whose value counts as `floor`, whatever the network says."""
+    def of(cls, train: Trajectories, stack: Stack, limits: Sequence[Limits], discount: float) -> "Transitions":
+        """`limits` of each network; those with the same have the same object."""
         following = np.arange(train.n_steps) + 1
         following[train.offsets[1:] - 1] -= 1
         goes_on = following > np.arange(train.n_steps)
-        believed = ~disbelieved[following]
+        each = list(dict.fromkeys(limits))
+        believed = [~own.disbelieved[following] for own in each]
+        sure = [train.rewards + discount * own.floor * (goes_on & ~b) for own, b in zip(each, believed, strict=True)]
+
+        def floats(values: Sequence[np.ndarray]) -> Tensor:
+            return torch.tensor(np.stack(values), dtype=torch.float32, device=stack.device)
+
         return cls(
-            inputs=network.standardised(torch.tensor(train.contexts)).to(device),
-            actions=torch.tensor(train.actions[:, None], device=device),
-            following=torch.tensor(following, device=device),
-            sure=_floats(train.rewards + discount * floor * (goes_on & ~believed), device),
-            passed_on=_floats(discount * (goes_on & believed), device),
-            barred=_floats(np.where(eligible, 0.0, -np.inf), device),
+            inputs=stack.standardised(torch.tensor(train.contexts, device=stack.device)),
+            actions=torch.tensor(train.actions[:, None], device=stack.device),
+            following=torch.tensor(following, device=stack.device),
+            whose=torch.tensor([[each.index(own)] for own in limits], device=stack.device),
+            sure=floats(sure),
+            passed_on=floats([discount * (goes_on & own) for own in believed]),
+            barred=floats([np.where(own.eligible, 0.0, -np.inf) for own in each]),
         )
 
     @torch.no_grad()
-    def largest_value(self, weights: Sequence[Tensor]) -> float:
-        """The largest value, up to its sign, that the network gives at any logged context."""
-        parts = torch.split(self.inputs, ROWS_AT_A_TIME)
-        return float(torch.stack([_outputs(weights, part).abs().amax() for part in parts]).amax())
+    def largest_values(self, layers: Layers) -> Tensor:
+        """The largest value [K], up to its sign, that each network gives at any logged context."""
+        outputs = (stacked_outputs(layers, part) for part in torch.split(self.inputs, ROWS_AT_A_TIME))
+        return torch.stack([found.abs().amax(dim=(1, 2)) for found in outputs]).amax(dim=0)
 
-    def values(self, rows: Tensor, weights: Sequence[Tensor], target: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """The network's values [m, A] at these rows, and the goals [m] for the logged actions (double Q)."""
+    def values(self, rows: Tensor, layers: Layers, target: Layers) -> tuple[Tensor, Tensor]:
+        """Each network's values [K, m, A] at its rows [K, m], and the goals [K, m] of the logged actions (double Q)."""
         following = self.following[rows]
         with torch.no_grad():
             next_inputs = self.inputs[following]
-            best = (_outputs(weights, next_inputs) + self.barred[following]).argmax(dim=1, keepdim=True)
-            value = _outputs(target, next_inputs).gather(1, best)[:, 0]
-            goals = torch.addcmul(self.sure[rows], self.passed_on[rows], value)
-        return _outputs(weights, self.inputs[rows]), goals
+            allowed = stacked_outputs(layers, next_inputs) + self.barred[self.whose, following]
+            value = stacked_outputs(target, next_inputs).gather(2, allowed.argmax(dim=2, keepdim=True))[:, :, 0]
+            goals = torch.addcmul(self.sure[self.whose, rows], self.passed_on[self.whose, rows], value)
+        return stacked_outputs(layers, self.inputs[rows]), goals
 
-    def batches(self, size: int, seed: int) -> Iterator[Tensor]:
-        """Random rows, many batches drawn at a time."""
-        rng = np.random.default_rng([seed, 2])
+    def batches(self, size: int, seeds: Sequence[int]) -> Iterator[Tensor]:
+        """Random rows [K, size], many batches drawn at a time; equal seeds draw the same."""
+        generators = {seed: np.random.default_rng([seed, 2]) for seed in seeds}
+        shape = (BATCHES_AT_A_TIME, size)
         while True:
-            rows = rng.integers(len(self.actions), size=(BATCHES_AT_A_TIME, size))
-            yield from torch.as_tensor(rows, device=self.actions.device)
-
-
-def _outputs(weights: Sequence[Tensor], inputs: Tensor) -> Tensor:
-    """An MLP from its weights and biases in turn: with small batches, calling modules would cost as much again."""
-    for layer in range(0, len(weights) - 2, 2):
-        inputs = torch.relu(linear(inputs, weights[layer], weights[layer + 1]))
-    return linear(inputs, weights[-2], weights[-1])
-
-
-def _floats(values: np.ndarray, device: torch.device) -> Tensor:
-    return torch.tensor(values, dtype=torch.float32, device=device)
+            drawn = {seed: rng.integers(len(self.actions), size=shape) for seed, rng in generators.items()}
+            yield from torch.as_tensor(np.stack([drawn[seed] for seed in seeds], axis=1), device=self.actions.device)

@@ -1,6 +1,7 @@
-"""Many networks of one shape trained side by side: every weight has a leading axis, one entry for each network.
+"""Networks of one shape trained side by side: every weight has a leading axis, one entry for each network.
 
-On a GPU small networks leave most of the machine idle; a stack of them costs little more than one.
+On a GPU small networks leave most of the machine idle, so that many cost little more than one; on a CPU a stack of one
+costs what the network itself does.
 """
 
 import math
@@ -9,7 +10,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from poela.networks.modules import MLP, NetworkShape
+from poela.core.arrays import Float32Array
+from poela.networks.modules import MLP, Network, NetworkShape
+from poela.networks.packing import Packing
+
+Layers = Sequence[tuple[Tensor, Tensor]]  # weight [K, inputs, outputs] and bias [K, 1, outputs] of each
 
 
 class Stack(nn.Module):
@@ -23,69 +28,74 @@ class Stack(nn.Module):
     True
     """
 
-    mean: Tensor
-    scale: Tensor
-
-    def __init__(self, networks: Sequence[MLP]) -> None:
+    def __init__(self, networks: Sequence[Network], device: torch.device | str = "cpu") -> None:
         super().__init__()
-        self.shape: NetworkShape = networks[0].shape
-        layers = [[layer for layer in network.layers if isinstance(layer, nn.Linear)] for network in networks]
-        per_layer = list(zip(*layers, strict=True))
-        self.weights = nn.ParameterList(torch.stack([layer.weight.detach().T for layer in own]) for own in per_layer)
-        self.biases = nn.ParameterList(torch.stack([layer.bias.detach()[None] for layer in own]) for own in per_layer)
-        self.register_buffer("mean", networks[0].get_buffer("mean").clone())
-        self.register_buffer("scale", networks[0].get_buffer("scale").clone())
-
-    def __len__(self) -> int:
-        return len(self.biases[0])
+        self.shape, self.device = networks[0].shape, device
+        self.mean, self.scale = (networks[0].get_buffer(name).to(device) for name in ("mean", "scale"))
+        by_layer = list(zip(*map(_linears, networks), strict=True))
+        weights = [torch.stack([one.weight.detach().T for one in own]).to(device) for own in by_layer]
+        biases = [torch.stack([one.bias.detach()[None] for one in own]).to(device) for own in by_layer]
+        self.weights, self.biases = nn.ParameterList(weights), nn.ParameterList(biases)
+        self.layers: Layers = list(zip(self.weights, self.biases, strict=True))
 
     def standardised(self, contexts: Tensor) -> Tensor:
         """Contexts on the networks' own scale."""
         return (contexts - self.mean) / self.scale
 
-    def logits(self, contexts: Tensor) -> Tensor:
+    def logits(self, contexts: Tensor, actions: Tensor | None = None, packing: Packing | None = None) -> Tensor:
         """[K, N, A] for contexts [N, d] that all networks see, or [K, N, d], each its own."""
-        found = stacked_outputs([*self.weights], [*self.biases], self.standardised(contexts))
+        found = stacked_outputs(self.layers, self.standardised(contexts))
         return torch.relu(found) if self.shape.relu_outputs else found
 
-    def members(self) -> list[MLP]:
+    def members(self) -> list[Network]:
         """A copy of each network on the CPU, which later training leaves alone."""
-        weights = [weight.detach().cpu() for weight in self.weights]
-        biases = [bias.detach().cpu() for bias in self.biases]
-        mean, scale = self.mean.cpu(), self.scale.cpu()
+        layers = [(weight.detach().cpu(), bias.detach().cpu()) for weight, bias in self.layers]
         found = []
-        for number in range(len(self)):
+        for number in range(len(layers[0][0])):
             network = self.shape.build(seed=0)
-            assert isinstance(network, MLP)
-            linears = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
             with torch.no_grad():
-                for layer, weight, bias in zip(linears, weights, biases, strict=True):
+                for layer, (weight, bias) in zip(_linears(network), layers, strict=True):
                     layer.weight.copy_(weight[number].T)
                     layer.bias.copy_(bias[number, 0])
-            network.mean, network.scale = mean.clone(), scale.clone()
+            network.mean, network.scale = self.mean.cpu().clone(), self.scale.cpu().clone()
             found.append(network)
         return found
 
-    def broken(self) -> Tensor:
-        """Which networks [K] have a weight or a gradient that is NaN or infinite."""
-        bad = torch.zeros(len(self), dtype=torch.bool, device=self.mean.device)
-        for parameter in self.parameters():
-            for values in (parameter.detach(), parameter.grad):
-                if values is not None:
-                    bad |= ~torch.isfinite(values).flatten(1).all(dim=1)
-        return bad
+
+class RecurrentStack(nn.Module):
+    """A network of the whole history as a stack of one: such networks are trained one at a time."""
+
+    def __init__(self, network: Network, device: torch.device | str) -> None:
+        super().__init__()
+        self.network, self.device = network.to(device), device
+
+    def logits(self, contexts: Tensor, actions: Tensor, packing: Packing | None) -> Tensor:
+        """[1, N, A] for contexts [N, d] or [1, N, d]."""
+        return self.network.along(contexts.reshape(-1, contexts.shape[-1]), actions.reshape(-1), packing)[None]
+
+    def members(self) -> list[Network]:
+        """A copy of the network on the CPU."""
+        return [self.network.on_cpu()]
 
 
-def stacked_outputs(weights: Sequence[Tensor], biases: Sequence[Tensor], inputs: Tensor) -> Tensor:
+def stack_of(
+    shape: NetworkShape, seeds: Sequence[int], contexts: Float32Array | None, device: torch.device
+) -> Stack | RecurrentStack:
+    """A new network for each seed, standardised by the contexts where there are any."""
+    first, *others = (shape.build(seed) for seed in seeds)
+    if contexts is not None:
+        first.standardise_by(contexts)  # the others take its scale
+    return RecurrentStack(first, device) if first.remembers else Stack([first, *others], device)
+
+
+def stacked_outputs(layers: Layers, inputs: Tensor) -> Tensor:
     """Outputs [K, N, A] of stacked layers with ReLU between them, from inputs [N, d] or [K, N, d]."""
     if inputs.ndim == 2:
-        inputs = inputs.expand(len(biases[0]), *inputs.shape)
-    last = len(weights) - 1
-    for number, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        inputs = torch.baddbmm(bias, inputs, weight)
-        if number < last:
-            inputs = torch.relu(inputs)
-    return inputs
+        inputs = inputs.expand(len(layers[0][0]), *inputs.shape)
+    for weight, bias in layers[:-1]:
+        inputs = torch.relu(torch.baddbmm(bias, inputs, weight))
+    weight, bias = layers[-1]
+    return torch.baddbmm(bias, inputs, weight)
 
 
 def members_at_a_time(shape: NetworkShape, n_rows: int, device: torch.device) -> int:
@@ -93,3 +103,8 @@ def members_at_a_time(shape: NetworkShape, n_rows: int, device: torch.device) ->
     numbers = n_rows * (3 * sum(shape.hidden) + 10 * shape.n_outputs) + 1
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 2**31
     return max(math.floor(0.2 * free / (4 * numbers)), 1)
+
+
+def _linears(network: Network) -> list[nn.Linear]:
+    assert isinstance(network, MLP)
+    return [layer for layer in network.layers if isinstance(layer, nn.Linear)]

@@ -13,7 +13,7 @@ import numpy as np
 from poela.core.errors import PoelaError, TrainingError
 from poela.learners.ambition import ambition_path
 from poela.learners.learner import Checkpoint
-from poela.learners.stacked import Learned, Member, fit_alone
+from poela.learners.stacked import Learned, Member, fit_stacked
 from poela.studies.material import Material
 from poela.studies.held_out import HeldOut, look_at
 from poela.studies.records import CheckpointRecord, Metrics, RunRecord, Task
@@ -35,11 +35,17 @@ def carry_out(task: Task, material: Material) -> Result:
     """Fit and judge. What goes wrong inside a learner is written into the record; other candidates go on."""
     started = time.monotonic()
     with one_thread():
-        try:
-            learned = fit_alone(Member(task.candidate.build(), task.seed), material.train, material.behavior)
-        except OTHER_ERRORS as error:
-            learned = Learned(error=PoelaError(str(error) or type(error).__name__))
+        (learned,) = learned_by([task], material)
         return result_of(task, learned, material, started)
+
+
+def learned_by(tasks: Sequence[Task], material: Material) -> list[Learned]:
+    """What one task leads to, or several whose learners can be one stack."""
+    try:
+        members = [Member(task.candidate.build(), task.seed) for task in tasks]
+        return fit_stacked(members, material.train, material.behavior)
+    except OTHER_ERRORS as error:
+        return [Learned(error=PoelaError(str(error) or type(error).__name__)) for _ in tasks]
 
 
 def result_of(task: Task, learned: Learned, material: Material, started: float) -> Result:

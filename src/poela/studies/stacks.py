@@ -7,11 +7,11 @@ from pathlib import Path
 
 from poela.core.errors import PoelaError
 from poela.core.interruption import safe_point
-from poela.learners.stacked import Learned, Member, fit_stacked, stack_key
+from poela.learners.stacked import stack_key
 from poela.studies.execution import POLL_SECONDS, Outcome, run_local
-from poela.studies.material import Folds, Material
+from poela.studies.material import Folds
 from poela.studies.records import Task
-from poela.studies.runs import OTHER_ERRORS, Result, one_thread, result_of
+from poela.studies.runs import OTHER_ERRORS, Result, learned_by, one_thread, result_of
 
 MOST_IN_A_STACK = 128  # so that finished runs are written every so often
 
@@ -30,7 +30,7 @@ def run_stacked(
             started = time.monotonic()
             given = folds.of(stack[0])
             _ = given.evaluator  # made here, before several threads ask for it
-            for task, learned in zip(stack, _learned(stack, given), strict=True):
+            for task, learned in zip(stack, learned_by(stack, given), strict=True):
                 waiting[threads.submit(result_of, task, learned, given, started)] = task
             yield from _ready(waiting, wait_for_all=False)
         yield from _ready(waiting, wait_for_all=True)
@@ -75,14 +75,6 @@ def _key(task: Task) -> Hashable:
         return stack_key(task.candidate.build())
     except (PoelaError, *OTHER_ERRORS):
         return None
-
-
-def _learned(stack: Sequence[Task], given: Material) -> list[Learned]:
-    members = [Member(task.candidate.build(), task.seed) for task in stack]
-    try:
-        return fit_stacked(members, given.train, given.behavior)
-    except OTHER_ERRORS as error:
-        return [Learned(error=PoelaError(str(error) or type(error).__name__)) for _ in stack]
 
 
 def _ready(waiting: "dict[Future[Result], Task]", *, wait_for_all: bool) -> Generator[Outcome, None, None]:
