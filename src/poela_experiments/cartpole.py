@@ -1,8 +1,10 @@
 """The paper's CartPole tables: learners on logs from beginner to expert, on test logs and (ours) by roll-outs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.core.progress import progress
@@ -10,9 +12,10 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import DEFAULT_TRUNCATION
 from poela.evaluation.rollouts import true_value
+from poela.evaluation.weights import effective_sample_size, weights_of
 from poela.simulators.cartpole import STEPS, CartPole, CartPoleBehavior
 from poela.simulators.registry import simulate
-from poela_experiments.cartpole_support import supports
+from poela.studies.selection import Scored
 from poela_experiments.frame.candidates import candidates_of
 from poela_experiments.frame.policies import Choosing, Examined, Source, Truth, weak_notes
 from poela_experiments.frame.published import LEARNERS, NO_PENALTY, published
@@ -128,4 +131,39 @@ def _details(item: Examined, training_ess: float | None) -> dict[str, Cell]:
         "verdict": item.promise.verdict,
         "least ESS": item.least_ess,
         "chosen": item.chosen,
+    }
+
+
+def supports(
+    validation: Trajectories, checkpoints: FloatArray, learners: Mapping[str, Sequence[Scored]], contexts: str
+) -> Iterator[dict[str, Cell]]:
+    """A row for each logging checkpoint [N, checkpoints, 2], and for each learner's best supported policy."""
+    for number in range(checkpoints.shape[1]):
+        name = f"logging checkpoint {number + 1} of {checkpoints.shape[1]}"
+        yield {"contexts": contexts, "policy": name, **support(checkpoints[:, number], validation)}
+    for learner, own in learners.items():
+        best = max(own, key=lambda item: item.metrics.get("ess") or 0.0)
+        value = best.metrics.get("sntis")
+        yield {
+            "contexts": contexts,
+            "policy": learner,
+            "ESS": best.metrics.get("ess"),
+            "SNTIS": None if value is None else SCALE * value,
+            "episodes at the truncation": None,
+        }
+
+
+def support(probabilities: FloatArray, logs: Trajectories) -> dict[str, Cell]:
+    """Of a policy with these probabilities [N, A] along the logs; 200 steps are 100.
+
+    >>> logs = Trajectories(np.zeros((8, 1)), [0, 1] * 4, np.ones(8), [0, 4, 8], propensities=np.full((8, 2), 0.5))
+    >>> support(np.full((8, 2), 0.5), logs)
+    {'ESS': 2.0, 'SNTIS': 2.0, 'episodes at the truncation': 0}
+    """
+    weights = weights_of(probabilities, logs)
+    used = np.exp(weights.truncated(DEFAULT_TRUNCATION))
+    return {
+        "ESS": effective_sample_size(weights.truncated(DEFAULT_TRUNCATION)),
+        "SNTIS": float(SCALE * (used @ logs.returns()) / used.sum()),
+        "episodes at the truncation": int((weights.episodes > np.log(DEFAULT_TRUNCATION)).sum()),
     }

@@ -19,14 +19,13 @@ class Experiment:
     name: str
     place: str
     summary: str
-    sized_as: str = ""  # the experiment with whose settings it runs, if not with its own
 
     def run(self, out: Path, quick: bool, seed: int, execution: "Execution") -> "Report":
         """Carry it out, small or whole; results are written to `out`."""
         from poela_experiments.frame.run import Run
         from poela_experiments.frame.settings import Size
 
-        size = Size.of(self.sized_as or self.name, "quick" if quick else "full")
+        size = Size.of(self.name, "quick" if quick else "full")
         return self.function(Run(self.name, out, size, seed, execution))
 
     @property
@@ -37,32 +36,21 @@ class Experiment:
         return function
 
 
-EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment
-    for experiment in (
-        Experiment("demo", "demo:demo", "from a simulated log to an evaluated policy, in a minute or two"),
-        Experiment("tumor", "tumor:tumor", "five learners on tumor logs, beside the truth: six tables"),
-        Experiment(
-            "tumor-weights",
-            "weights:tumor_weights",
-            "their weights on low returns; --out tumor uses those studies",
-            sized_as="tumor",
-        ),
-        Experiment("values", "value_learners:value_learners", "BCQ, PQL, CQL and FittedQ's path on tumor logs"),
-        Experiment(
-            "sepsis",
-            "sepsis:sepsis",
-            "learners on simulated sepsis logs, beside the truth: the paper's tables and figures",
-        ),
-        Experiment("cartpole", "cartpole:cartpole", "five learners on CartPole logs: four tables"),
-        Experiment(
-            "counterexamples",
-            "counterexamples:counterexamples",
-            "the paper's small examples: episodes needed against H",
-        ),
-        Experiment("behavior", "behavior_models:behavior_models", "behavior models beside known logging policies"),
-        Experiment(
-            "coverage", "coverage:coverage", "how often each interval holds the truth, and what the verdict says"
-        ),
-    )
-}
+_ALL = (
+    Experiment("demo", "demo:demo", "from a simulated log to an evaluated policy, in a minute or two"),
+    Experiment("tumor", "tumor:tumor", "five learners on tumor logs, beside the truth: six tables"),
+    Experiment(
+        "tumor-weights", "weights:tumor_weights", "their weights on low returns; --out tumor uses those studies"
+    ),
+    Experiment("values", "value_learners:value_learners", "BCQ, PQL, CQL and FittedQ's path on tumor logs"),
+    Experiment(
+        "sepsis", "sepsis:sepsis", "learners on simulated sepsis logs, beside the truth: the paper's tables and figures"
+    ),
+    Experiment("cartpole", "cartpole:cartpole", "five learners on CartPole logs: four tables"),
+    Experiment(
+        "counterexamples", "counterexamples:counterexamples", "the paper's small examples: episodes needed against H"
+    ),
+    Experiment("behavior", "behavior_models:behavior_models", "behavior models beside known logging policies"),
+    Experiment("coverage", "coverage:coverage", "how often each interval holds the truth, and what the verdict says"),
+)
+EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}

@@ -16,9 +16,14 @@ from poela_experiments.frame.run import Run
 from poela_experiments.frame.settings import Size
 from poela_experiments.sepsis_actions import action_table, eligibility_table
 from poela_experiments.sepsis_beside import beside_table, closing, default_table
-from poela_experiments.sepsis_first_steps import first_steps_tables
 from poela_experiments.sepsis_studies import BEHAVIORS, sepsis_source
-from poela_experiments.sepsis_tables import ablation_tables, published_tables, radius_tables, trade_off_table
+from poela_experiments.sepsis_tables import (
+    ablation_tables,
+    first_steps_tables,
+    published_tables,
+    radius_tables,
+    trade_off_table,
+)
 from poela_experiments.weights import sepsis_weights
 
 __all__ = ["FULL", "Path", "Run", "part", "parts_of", "sepsis"]

@@ -9,7 +9,8 @@ from poela_experiments.frame.figures import cloud_figure, line_figure
 from poela_experiments.frame.policies import ANY, UNLIMITED, Choosing, Examined, Source, unqualified, weak_notes
 from poela_experiments.frame.published import LEARNERS, NO_PENALTY, Number, PublishedTable, published
 from poela_experiments.frame.results import Cell, ResultTable
-from poela_experiments.sepsis_studies import CHOOSING, LOGGING, cells
+from poela_experiments.frame.run import Run
+from poela_experiments.sepsis_studies import CHOOSING, EARLY, LOGGING, cells, sepsis_source
 
 SEPSIS = published("sepsis")
 RADIUS, ABLATION = SEPSIS["radius"], SEPSIS["no-least-ess"]
@@ -184,6 +185,51 @@ def _frontier(source: Source) -> set[tuple[str, int]]:
     kept = {(row["run"], row["step"]) for row in study.frontier().to_pylist()}
     steps = {(item.run_id, item.number): study.runs[item.run_id].checkpoints[item.number].step for item in study.scored}
     return {(run_id, number) for (run_id, number), step in steps.items() if (run_id, step) in kept}
+
+
+def first_steps_tables(run: Run) -> Iterator[ResultTable]:
+    """The first gradient steps looked at as closely as in the paper: best checkpoints, and effective sample sizes.
+
+    Cloning the logging policy comes first, so this is where effective sample sizes are largest. The study of all steps
+    has its checkpoints wider apart.
+    """
+    source = sepsis_source(run, early=True)
+    chosen = [source.examined(item, name, "best", least) for name, item, least in source.choices("best")]
+    steps, checkpoints = (run.size.kinds[EARLY][name] for name in ("steps", "checkpoints"))
+    notes = (
+        f"checkpoints after every {steps // checkpoints} of the first {steps} steps; "
+        "policy-gradient learners with the paper's settings",
+        f"{CHOSEN_BY}; where no policy of a learner has that, with any",
+        *NOTES,
+        WEIGHTED_BY["kNN"],
+    )
+    title = "Sepsis, behavior by kNN: best checkpoint of the first steps"
+    yield run.table(
+        "first-steps", title, [_first_row(item) for item in [*chosen, source.logging(LOGGING, "best")]], notes
+    )
+    title = "Sepsis, behavior by kNN: largest effective sample size by step"
+    yield run.table("ess-by-step", title, list(_sizes(source)))
+
+
+def _first_row(item: Examined) -> dict[str, Cell]:
+    paper = {quantity: SEPSIS["checkpoint"].find(item.learner, quantity) for quantity in ("SNTIS", "ESS")}
+    return {
+        "learner": item.learner,
+        **{f"paper's {quantity}": None if number is None else number.value for quantity, number in paper.items()},
+        **cells(item),
+        "least ESS": item.least_ess,
+        "chosen": item.chosen,
+    }
+
+
+def _sizes(source: Source) -> Iterator[dict[str, Cell]]:
+    """Over all settings of a learner, on the validation logs."""
+    for name, items in source.by_learner.items():
+        largest: dict[int, float] = {}
+        for item in items:
+            step = source.study.runs[item.run_id].checkpoints[item.number].step
+            largest[step] = max(largest.get(step, 0.0), item.metrics["ess"] or 0.0)
+        yield {"learner": name, **{f"step {step}": largest[step] for step in sorted(largest)}}
 
 
 def _beside(source: Source, paper: PublishedTable, examined: Sequence[Examined], notes: tuple[str, ...]) -> ResultTable:

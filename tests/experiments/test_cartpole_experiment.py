@@ -8,8 +8,7 @@ from tests.experiments.tiny import tiny
 
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
-from poela_experiments.cartpole import CHOOSING, LOGGING, SCALE, logging_checkpoints, split_logs, tables_of
-from poela_experiments.cartpole_support import support
+from poela_experiments.cartpole import CHOOSING, LOGGING, SCALE, logging_checkpoints, split_logs, support, tables_of
 from poela_experiments.frame.candidates import candidates_of
 from poela_experiments.frame.policies import ANY, Examined, Truth
 from poela_experiments.frame.settings import Size

@@ -12,7 +12,7 @@ from poela.studies.records import RunRecord
 from poela.studies.store import Store
 from poela_experiments.frame.results import Report, ResultTable
 from poela_experiments.frame.run import Run
-from poela_experiments.frame.settings import Size, described
+from poela_experiments.frame.settings import Size
 from poela_experiments.registry import EXPERIMENTS
 from poela_experiments.tumor import outcomes_of
 from poela_experiments.tumor_studies import TumorTask
@@ -25,8 +25,8 @@ def test_every_experiment_is_called_the_same_way(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_both_sizes_with_the_same_settings(name: str) -> None:
-    data = described(EXPERIMENTS[name].sized_as or name)
-    assert set(data["quick"]) - {"grids"} == set(data["full"])
+    quick, full = (Size.of(name, size) for size in ("quick", "full"))
+    assert set(quick.settings) - {"grids"} == set(full.settings)
 
 
 def test_a_setting_that_is_not_there_is_named() -> None:

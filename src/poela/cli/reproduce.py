@@ -46,7 +46,6 @@ def reproduce(
     from poela.core.errors import InputError, PoelaError
     from poela.core.files import folder_at, refuse_foreign, write_bytes
     from poela.core.typed import Seed, parsed
-    from poela.studies.learning import Execution
 
     experiments = experiments_found()
     if name == "list":
@@ -54,6 +53,8 @@ def reproduce(
         return
     if name not in experiments:
         raise InputError(f"there is no experiment {name!r}: choose from {', '.join(experiments)}")
+    from poela.studies.learning import Execution  # which is heavy
+
     directory = folder_at(name if out is None else out, "results")
     execution = Execution(backend, jobs, address=address)
     parsed("--seed", Seed, seed)

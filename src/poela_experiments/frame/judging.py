@@ -6,18 +6,8 @@ from collections.abc import Iterable, Sequence
 from poela_experiments.frame.published import Number, PublishedTable
 from poela_experiments.frame.results import Cell, mean_and_error
 
-COLUMNS = (
-    "table",
-    "contexts",
-    "learner",
-    "quantity",
-    "paper",
-    "± paper",
-    "ours",
-    "± ours",
-    "difference",
-    "± difference",
-)
+NUMBERS = ("paper", "± paper", "ours", "± ours", "difference", "± difference")
+COLUMNS = ("table", "contexts", "learner", "quantity", *NUMBERS)
 STANDARD_ERRORS = 2.0  # as far apart as two numbers may be and agree
 AGREES = "agrees"
 
@@ -40,20 +30,11 @@ def _row(table: PublishedTable, ours: Number) -> dict[str, Cell]:
     paper_error = None if paper is None else table.error(paper)
     # Where either number has no error, nothing can be said.
     error = None if paper_error is None or ours.error is None else math.hypot(ours.error, paper_error)
-    values = (
-        table.label,
-        ours.contexts,
-        ours.learner,
-        ours.quantity,
-        None if paper is None else paper.value,
-        paper_error,
-        ours.value,
-        ours.error,
-        difference,
-        error,
-    )
+    value = None if paper is None else paper.value
+    values = (table.label, ours.contexts, ours.learner, ours.quantity)
+    numbers = (value, paper_error, ours.value, ours.error, difference, error)
     verdict = agreement(difference, error) if ours.judged else ""
-    return {**dict(zip(COLUMNS, values, strict=True)), AGREES: verdict}
+    return {**dict(zip(COLUMNS, (*values, *numbers), strict=True)), AGREES: verdict}
 
 
 def agreement(difference: float | None, error: float | None) -> str:

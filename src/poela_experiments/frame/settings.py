@@ -34,8 +34,9 @@ class Size:
 
     @classmethod
     def of(cls, experiment: str, name: str) -> "Size":
-        """That of an experiment's file."""
-        return cls(name, described(experiment)[name])
+        """That of an experiment's file, or of the one whose studies it uses."""
+        data = described(experiment)
+        return cls(name, described(data.get("sized_as", experiment))[name])
 
     def __getattr__(self, setting: str) -> Any:
         try:
