@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from poela.evaluation.rollouts import true_value
 from poela.simulators.tumor import Schedule, TumorBehavior, TumorGrowth, normalised
-from poela_experiments.frame.judging import measured
+from poela_experiments.frame.judging import compared, measured
 from poela_experiments.frame.policies import Source, Truth
 from poela_experiments.frame.published import LEARNERS, Number, PublishedTable, published
 from poela_experiments.frame.results import Cell, Report, ResultTable
@@ -66,8 +65,7 @@ def outcomes_of(studies: Iterable[tuple[TumorTask, Source]]) -> Iterator[Outcome
 
 def tables_of(run: Run, outcomes: Sequence[Outcome]) -> Iterator[ResultTable]:
     """One table for each of the paper's that has results, and one of every data set."""
-    logging = true_value(TumorBehavior(), TumorGrowth(), ROLL_OUTS, seed=0)
-    note = f"logging policy: true value {normalised(logging.value):.1f}"
+    note = f"logging policy: true value {run.kept('logging policy', logging_policy)[0]:.1f}"
     for paper in TUMOR.values():
         own = [o for o in outcomes if (o.protocol, o.task.behavior) == (paper.protocol, paper.behavior)]
         if own:
@@ -78,7 +76,7 @@ def tables_of(run: Run, outcomes: Sequence[Outcome]) -> Iterator[ResultTable]:
 
 def comparison_rows(run: Run, paper: PublishedTable, outcomes: Sequence[Outcome]) -> list[dict[str, Cell]]:
     """Paper, ours, difference; in the main table what the authors' code gives too."""
-    rows = [dict(row) for row in run.beside(paper, _measured(outcomes)).rows]
+    rows = compared(paper, _measured(run, outcomes))
     if paper.key == "main":
         for row in rows:
             given = AUTHORS_CODE.find(str(row["learner"]), str(row["quantity"]), str(row["contexts"]))
@@ -87,14 +85,15 @@ def comparison_rows(run: Run, paper: PublishedTable, outcomes: Sequence[Outcome]
     return rows
 
 
-def _measured(outcomes: Sequence[Outcome]) -> Iterator[Number]:
+def _measured(run: Run, outcomes: Sequence[Outcome]) -> Iterator[Number]:
     for contexts, own in _by_contexts(outcomes).items():
         for learner in LEARNERS:
             theirs = [outcome for outcome in own if outcome.learner == learner]
             if theirs:
                 yield measured(learner, contexts, VALUE, [outcome.truth.value for outcome in theirs])
                 yield measured(learner, contexts, EXCESS, [outcome.excess for outcome in theirs])
-        yield nine_months(contexts)
+        value, error = run.kept(f"9 months {contexts}", nine_months, contexts)
+        yield Number("9 months", contexts, VALUE, value, error)
 
 
 def _by_contexts(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
@@ -104,11 +103,15 @@ def _by_contexts(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
     return found
 
 
-@cache
-def nine_months(contexts: str) -> Number:
-    """The fixed schedule behind the logging policy, which the paper's tables show too: the first nine months."""
-    truth = true_value(Schedule.first_months(9), TumorGrowth(markov=contexts == "Markov"), ROLL_OUTS)
-    return Number("9 months", contexts, VALUE, *on_scale(truth))
+def nine_months(contexts: str) -> list[float]:
+    """The truth of the fixed schedule behind the logging policy, which the paper's tables show too."""
+    schedule = Schedule.first_months(9)
+    return [*on_scale(true_value(schedule, TumorGrowth(markov=contexts == "Markov"), ROLL_OUTS))]
+
+
+def logging_policy() -> list[float]:
+    """The truth of the logging policy."""
+    return [*on_scale(true_value(TumorBehavior(), TumorGrowth(), ROLL_OUTS, seed=0))]
 
 
 def _orders(outcomes: Sequence[Outcome]) -> Iterator[str]:

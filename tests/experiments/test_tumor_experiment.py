@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.experiments.tiny import tiny, tiny_tumor
+from tests.experiments.tiny import tiny_tumor
 
 from poela.simulators.tumor import TumorBehavior
 from poela_experiments import tumor_studies
@@ -14,8 +14,6 @@ from poela_experiments.frame.settings import Size
 from poela_experiments.tumor import TUMOR, Outcome, comparison_rows, details, outcomes_of, tables_of
 from poela_experiments.tumor_studies import TumorTask
 from poela_experiments.weights import normalised_weights, tumor_weights
-
-RUN = tiny("tumor", Path("out"))
 
 
 class Uniform:
@@ -42,23 +40,23 @@ def test_paper_grids() -> None:
     assert {values["checkpoints"] for _, values in settings} == {25}  # half of the paper's
 
 
-def test_means_and_errors_over_data_sets() -> None:
+def test_means_and_errors_over_data_sets(tmp_path: Path) -> None:
     outcomes = [outcome("POELA", 0, 90.0, 95.0), outcome("POELA", 1, 94.0, 95.0), outcome("PO-CRM", 0, 91.0, 95.0)]
-    rows = comparison_rows(RUN, TUMOR["main"], outcomes)
+    rows = comparison_rows(tiny_tumor(tmp_path), TUMOR["main"], outcomes)
     value = next(row for row in rows if (row["learner"], row["quantity"]) == ("POELA", "true value"))
     assert (value["ours"], value["± ours"], value["authors' code"]) == (92.0, 2.0, 83.0)
     excess = next(row for row in rows if (row["learner"], row["quantity"]) == ("POELA", "SNTIS - truth"))
     assert excess["ours"] == 3.0
 
 
-def test_one_table_for_each_protocol_and_behavior() -> None:
+def test_one_table_for_each_protocol_and_behavior(tmp_path: Path) -> None:
     outcomes = [
         outcome("POELA", 0, 90.0, 95.0),
         outcome("PO-CRM", 0, 91.0, 95.0),
         outcome("POELA", 0, 89.0, 96.0, protocol="best"),
         outcome("POELA", 0, 88.0, 97.0, behavior="BC"),
     ]
-    tables = list(tables_of(RUN, outcomes))
+    tables = list(tables_of(tiny_tumor(tmp_path), outcomes))
     assert [table.rows[0].get("table") for table in tables] == [
         "tab:tumor_result_main",
         "tab:tumor_result_bc",
