@@ -21,10 +21,10 @@ import torch
 import poela
 from poela.behavior.clone import CloneBehavior
 from poela.evaluation.rollouts import true_value
-from poela.experiments.results import Cell, Report, ResultTable, with_error
 from poela.learners.q_learning import BCQ, CQL, QLearning
 from poela.simulators.episodes import run
 from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
+from poela_experiments.frame.results import Cell, Report, ResultTable, with_error
 
 PEER = ("d3rlpy==2.8.1", "scipy")
 SEEDS = 5
@@ -154,9 +154,13 @@ def main() -> None:
     command = "OMP_NUM_THREADS=1 python benchmarks/compare_d3rlpy.py"
     tables = (
         ResultTable(
-            "BCQ and CQL beside d3rlpy 2.8.1", [summary(name, rows) for name in ("BCQ", "CQL")], command, notes
+            "summary",
+            "BCQ and CQL beside d3rlpy 2.8.1",
+            [summary(name, rows) for name in ("BCQ", "CQL")],
+            command,
+            notes,
         ),
-        ResultTable("Seed by seed", rows, command),
+        ResultTable("seeds", "Seed by seed", rows, command),
     )
     print(Report("d3rlpy", tables).write(options.out))
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.experiments.tiny import tiny
 
 from poela.behavior.multinomial import MultinomialBehavior
-from poela.experiments import behavior_models as experiment
+from poela_experiments import behavior_models as experiment
 
 
 @pytest.mark.skipif(find_spec("icu_sepsis") is None, reason="the sepsis simulator needs the tables of icu-sepsis")
@@ -15,14 +16,18 @@ def test_a_tiny_run_gives_all_tables_on_disk(tmp_path: Path, monkeypatch: pytest
     only = {"multinomial": MultinomialBehavior(), "MLP": MultinomialBehavior(penalty=10.0)}
     monkeypatch.setattr(experiment, "MODELS", only)
     monkeypatch.setattr(experiment, "SHORT_MODELS", only)
-    monkeypatch.setattr(experiment, "QUICK", experiment.Size(episodes=100, logs=2, log_episodes=40, roll_outs=50))
-    report = experiment.behavior_models(tmp_path, quick=True)
+    run = tiny("behavior", tmp_path, episodes=100, logs=2, log_episodes=40, roll_outs=50)
+    report = experiment.behavior_models(run)
     recovery, pairs, references = report.tables
     assert len(recovery.rows) == 3 * 2 + 1
     assert all(0 <= float(row["total variation"] or 0) <= 1 for row in recovery.rows)
     assert [len(table.rows) for table in (pairs, references)] == [8, 8]
     written = {path.name for path in tmp_path.iterdir()}
-    assert written == {"behavior.md", "kept", *(f"behavior-{i}.parquet" for i in (1, 2, 3))}
+    assert written == {
+        "behavior.md",
+        "kept",
+        *(f"behavior-{key}.parquet" for key in ("recovery", "errors", "yardsticks")),
+    }
 
 
 def test_root_mean_squares_and_savings_by_hand() -> None:

@@ -1,20 +1,27 @@
 """The CartPole experiment: the paper's grids, its protocol, and its scale."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from tests.experiments.tiny import tiny
 
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
-from poela.evaluation.rollouts import TrueValue
-from poela.experiments.cartpole import LOGGING, Examined, _tables
-from poela.experiments.cartpole_studies import CHOOSING, FULL, QUICK, Task, candidates_of
-from poela.experiments.cartpole_support import support
-from poela.experiments.chosen_policies import ANY
+from poela_experiments.cartpole import CHOOSING, LOGGING, SCALE, logging_checkpoints, split_logs, support, tables_of
+from poela_experiments.frame.candidates import candidates_of
+from poela_experiments.frame.policies import ANY, Examined, Truth
+from poela_experiments.frame.settings import Size
+
+RUN = tiny("cartpole", Path("out"))
 
 
 def test_paper_grids() -> None:
     """Table of hyperparameters in the paper's appendix."""
-    settings = [(candidate.learner, dict(candidate.settings)) for candidate in candidates_of(FULL)]
+    settings = [
+        (candidate.learner, dict(candidate.settings))
+        for candidate in candidates_of("cartpole", Size.of("cartpole", "full"))
+    ]
     by_learner = {name: [values for other, values in settings if other == name] for name, _ in settings}
     assert {name: len(own) for name, own in by_learner.items()} == {
         "poela": 20,
@@ -38,7 +45,7 @@ def test_thirty_effective_episodes_of_248(protocol: str) -> None:
 def test_two_hundred_steps_are_a_hundred() -> None:
     logs = Trajectories(np.zeros((40, 1)), np.zeros(40, int), np.full(40, 50.0), np.arange(0, 41, 4), n_actions=2)
     estimate = evaluate(None, logs, estimator="behavior", interval="bca", level=0.90)
-    examined = Examined(LOGGING, "Markov", "final", "", estimate, TrueValue.mean_of(np.array([100.0, 200.0])))
+    examined = Examined(LOGGING, "final", estimate, Truth(75.0, 25.0), "Markov", SCALE)
     numbers = {number.quantity: number for number in examined.numbers()}
     assert numbers["SNTIS"].value == 100.0
     assert numbers["ESS"].value == 10
@@ -48,7 +55,7 @@ def test_two_hundred_steps_are_a_hundred() -> None:
 def test_learners_without_a_qualified_policy_are_named() -> None:
     logs = Trajectories(np.zeros((40, 1)), np.zeros(40, int), np.full(40, 50.0), np.arange(0, 41, 4), n_actions=2)
     estimate = evaluate(None, logs, estimator="behavior", interval="bca", level=0.90)
-    tables = _tables([Examined("POELA", "Markov", "final", "", estimate, None)], "command")
+    tables = list(tables_of(RUN, [(Examined("POELA", "final", estimate, None, "Markov", SCALE), None)]))
     assert [row["paper"] for row in tables[0].rows][:1] == [88.29]
     assert tables[0].notes[-1].endswith("PO-mu, PO-CRM, BCQ, PQL, POELA, no penalty")
 
@@ -57,9 +64,10 @@ def test_a_policy_below_the_least_effective_sample_size_is_named_and_not_judged(
     logs = Trajectories(np.zeros((40, 1)), np.zeros(40, int), np.arange(40.0), np.arange(0, 41, 4), n_actions=2)
     estimate = evaluate(None, logs, estimator="behavior", interval="bca", level=0.90)
     chosen = [
-        Examined(name, "Markov", "final", "", estimate, None, least) for name, least in (("POELA", ANY), ("PQL", ""))
+        (Examined(name, "final", estimate, None, "Markov", SCALE, least_ess=least), None)
+        for name, least in (("POELA", ANY), ("PQL", ""))
     ]
-    table, *_, details = _tables(chosen, "command")
+    table, *_, details = tables_of(RUN, chosen)
     judged = {row["learner"]: row["agrees"] for row in table.rows if row["quantity"] == "SNTIS"}
     assert judged == {"POELA": "", "PQL": "no"}
     assert any(note.endswith("not judged: POELA") for note in table.notes)
@@ -67,10 +75,10 @@ def test_a_policy_below_the_least_effective_sample_size_is_named_and_not_judged(
 
 
 def test_both_kinds_of_contexts_show_the_same_episodes() -> None:
-    markov, other = (Task(QUICK, kind, seed=0) for kind in (True, False))
-    assert np.array_equal(markov.parts[1].contexts[:, :3], other.parts[1].contexts)
-    assert np.array_equal(markov.checkpoints, other.checkpoints)
-    assert len(other.checkpoints) == other.parts[1].n_steps
+    markov, other = (split_logs(RUN, kind, hidden=True)[1] for kind in (True, False))
+    assert np.array_equal(markov.contexts[:, :3], other.contexts)
+    assert markov.propensities is None
+    assert len(logging_checkpoints(RUN)) == other.n_steps
 
 
 def test_episodes_at_the_truncation_weigh_alike() -> None:

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 import pytest
 
 from poela.core.errors import PoelaError
-from poela.experiments.cartpole_logs import MASTERY, mean_steps, train_checkpoints
 from poela.simulators.cartpole import QNetworks
+from poela_experiments.cartpole_logs import MASTERY, mean_steps, train_checkpoints
 
 
 def test_the_last_checkpoint_is_an_expert() -> None:

@@ -5,12 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.experiments.tiny import tiny
 
 from poela.core.arrays import FloatArray
 from poela.eligibility.rules import Eligibility
 from poela.evaluation.evaluate import evaluate
-from poela.experiments.comparison import AGREES
-from poela.experiments.counterexamples import (
+from poela.learners.objective import variance_of_sntis
+from poela.simulators.counterexamples import Bandit, HiddenBranch
+from poela.simulators.episodes import run
+from poela.simulators.tabular import TablePolicy
+from poela_experiments.counterexamples import (
     ELIGIBLE,
     IS,
     SNIS,
@@ -21,12 +25,11 @@ from poela.experiments.counterexamples import (
     overfitted,
     solved_shares,
 )
-from poela.experiments.figures import line_figure
-from poela.experiments.plans import Plans, drawn_counts
-from poela.learners.objective import variance_of_sntis
-from poela.simulators.counterexamples import Bandit, HiddenBranch
-from poela.simulators.episodes import run
-from poela.simulators.tabular import TablePolicy
+from poela_experiments.frame.figures import line_figure
+from poela_experiments.frame.judging import AGREES
+from poela_experiments.plans import Plans, drawn_counts
+
+RUN = tiny("counterexamples", Path("out"), repeats=1000)
 
 
 class ActionsInTurn:
@@ -154,9 +157,9 @@ def test_bandit_with_endless_logs_finds_the_best_policy() -> None:
 
 
 def test_report_is_written(tmp_path: Path) -> None:
-    report = counterexamples(tmp_path, quick=True)
+    report = counterexamples(tiny("counterexamples", tmp_path))
     assert len(report.tables) == 4
-    assert {path.name for path in tmp_path.iterdir()} >= {"counterexamples.md", "counterexamples-1.parquet"}
+    assert {path.name for path in tmp_path.iterdir()} >= {"counterexamples.md", "counterexamples-needed.parquet"}
     needed, decoy, shares, _ = report.tables
     assert {row[AGREES] for row in needed.rows if row["learner"] == ELIGIBLE} == {"yes"}
     assert {row[AGREES] for row in needed.rows if row["learner"] == IS} == {"no"}
@@ -167,12 +170,12 @@ def test_a_share_that_falls_again_is_said() -> None:
     def results(*shares: float) -> list[Sequential]:
         return [Sequential(8, dict.fromkeys((IS, SNIS, ELIGIBLE, VALUES), shares), sizes=(4, 8, 16, 32))]
 
-    _, *dips = decoy_table(results(0.5, 0.96, 0.937, 1.0), 1000, "poela").notes
+    _, *dips = decoy_table(RUN, results(0.5, 0.96, 0.937, 1.0)).notes
     assert dips == [
         "H = 8: eligible actions meet the criterion with 8 episodes, but not with every greater number "
         "(93.7% are solved with 16)"
     ]
-    assert len(decoy_table(results(0.5, 0.96, 0.95, 1.0), 1000, "poela").notes) == 1
+    assert len(decoy_table(RUN, results(0.5, 0.96, 0.95, 1.0)).notes) == 1
 
 
 def test_figures_are_the_same_bytes_again(tmp_path: Path) -> None:

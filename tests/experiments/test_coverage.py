@@ -1,18 +1,19 @@
 """The coverage experiment: its truths by enumeration, its counting by hand, and a reduced run of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.experiments.tiny import tiny
 
 from poela.data.trajectories import Trajectories
 from poela.evaluation.verdict import Word
 from poela.evaluation.weights import effective_sample_size, log_weights
-from poela.experiments import coverage as experiment
-from poela.experiments import kept
-from poela.experiments.coverage import (
+from poela.simulators.tabular import TablePolicy
+from poela.studies.learning import Execution
+from poela_experiments.coverage import (
     LEVELS,
-    QUICK,
     Cell,
     Measured,
     coverage,
@@ -21,9 +22,10 @@ from poela.experiments.coverage import (
     measure,
     rows_of,
 )
-from poela.experiments.coverage_environments import heavy_tailed, sepsis_like, simulated, tabular, tilt_for
-from poela.experiments.running import Running
-from poela.simulators.tabular import TablePolicy
+from poela_experiments.coverage_environments import heavy_tailed, sepsis_like, simulated, tabular, tilt_for
+from poela_experiments.frame import kept
+
+RUN = tiny("coverage", Path("out"), repeats=4)
 
 
 def test_the_truth_is_the_sum_over_every_episode() -> None:
@@ -72,7 +74,7 @@ def made_up(sides: list[float]) -> Measured:
 
 
 def test_counting_by_hand() -> None:
-    worst, shares, verdicts = coverage_tables([rows_of(made_up([0.0, -1.0, 1.0, 0.0]))], 4, "")
+    worst, shares, verdicts = coverage_tables(RUN, [rows_of(made_up([0.0, -1.0, 1.0, 0.0]))])
     (row,) = shares.rows
     assert (row["80%"], row["95%"], row["below 95%"], row["above 95%"]) == (100.0, 50.0, 25.0, 25.0)
     assert (row["median ESS"], row["median width 95%"]) == (105.0, 2.5)
@@ -82,7 +84,7 @@ def test_counting_by_hand() -> None:
 
 
 def test_no_miss_needs_no_warning() -> None:
-    assert coverage_tables([rows_of(made_up([0.0] * 4))], 4, "")[2].rows[0]["misses warned of"] is None
+    assert coverage_tables(RUN, [rows_of(made_up([0.0] * 4))])[2].rows[0]["misses warned of"] is None
 
 
 def test_environments_by_name() -> None:
@@ -90,10 +92,10 @@ def test_environments_by_name() -> None:
         assert environment_of(name).name == name
 
 
-def test_reduced_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells, _ = QUICK
-    monkeypatch.setattr(experiment, "QUICK", (cells, 40))
-    report = coverage(tmp_path, quick=True, running=Running(jobs=2))
+def test_reduced_run(tmp_path: Path) -> None:
+    run = replace(tiny("coverage", tmp_path, repeats=40), execution=Execution(jobs=2))
+    cells = [Cell(*cell) for cell in run.size.cells]
+    report = coverage(run)
     rows = {(row["environment"], row["ESS"], row["interval"]): row for row in report.tables[1].rows}
     for cell in cells:
         # At a true coverage of 95%, fewer than 34 of 40 logs are covered once in 300 times.
@@ -102,7 +104,7 @@ def test_reduced_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert float(str(heavy[0]["median width 95%"])) > float(str(heavy[1]["median width 95%"]))
     verdict = report.tables[2].rows[1]
     assert verdict["trust"] == 0.0
-    written = {"coverage.md", *(f"coverage-{n}.parquet" for n in (1, 2, 3))}
+    written = {"coverage.md", *(f"coverage-{key}.parquet" for key in ("worst", "intervals", "verdicts"))}
     assert {path.name for path in tmp_path.iterdir()} == written | {kept.DIRECTORY}
 
 

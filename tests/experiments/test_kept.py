@@ -7,12 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.experiments.tiny import tiny
 
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.errors import InputError
 from poela.core.files import write_json
-from poela.experiments import behavior_models, counterexamples, coverage, kept, value_learners
-from poela.experiments.running import Running
+from poela_experiments import behavior_models, counterexamples, coverage, value_learners
+from poela_experiments.frame import kept
 
 made: list[str] = []
 
@@ -102,13 +103,7 @@ def results(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
 
 
-def make_counterexamples_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counterexamples, "QUICK", (3, 5))
-
-
 def make_values_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny = value_learners.Size(data_sets=1, episodes=20, restarts=1, steps=2, density_steps=2)
-    monkeypatch.setattr(value_learners, "QUICK", tiny)
     monkeypatch.setattr(value_learners, "TEMPERATURES", (4.0, 0.0))
     monkeypatch.setattr(value_learners, "GRIDS", {"PQL": value_learners.GRIDS["PQL"]})
 
@@ -117,30 +112,39 @@ def make_behavior_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     if find_spec("icu_sepsis") is None:
         pytest.skip("the sepsis simulator needs the tables of icu-sepsis")
     models = {"multinomial": MultinomialBehavior(), "MLP": MultinomialBehavior(penalty=10.0)}
-    tiny = behavior_models.Size(episodes=20, logs=2, log_episodes=20, roll_outs=50)
-    for name, value in (("MODELS", models), ("SHORT_MODELS", models), ("QUICK", tiny)):
-        monkeypatch.setattr(behavior_models, name, value)
+    for name in ("MODELS", "SHORT_MODELS"):
+        monkeypatch.setattr(behavior_models, name, models)
     # How long a fit takes is told in the table, and is never the same.
     monkeypatch.setattr(behavior_models, "time", SimpleNamespace(perf_counter=lambda: 0.0))
 
 
-def make_coverage_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = tuple(coverage.Cell("heavy-tailed", ess) for ess in (210, 100, 66))
-    monkeypatch.setattr(coverage, "QUICK", (cells, 3))
+def nothing(_: pytest.MonkeyPatch) -> None: ...
 
 
-EXPERIMENTS = {
-    "coverage": (coverage.coverage, make_coverage_tiny),
-    "counterexamples": (counterexamples.counterexamples, make_counterexamples_tiny),
-    "behavior": (behavior_models.behavior_models, make_behavior_tiny),
-    "values": (value_learners.value_learners, make_values_tiny),
+EXPERIMENTS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "coverage": (
+        coverage.coverage,
+        nothing,
+        {"cells": [("heavy-tailed", ess) for ess in (210, 100, 66)], "repeats": 3},
+    ),
+    "counterexamples": (counterexamples.counterexamples, nothing, {"greatest_h": 3, "repeats": 5}),
+    "behavior": (
+        behavior_models.behavior_models,
+        make_behavior_tiny,
+        {"episodes": 20, "logs": 2, "log_episodes": 20, "roll_outs": 50},
+    ),
+    "values": (
+        value_learners.value_learners,
+        make_values_tiny,
+        {"data_sets": 1, "episodes": 20, "steps": 2, "density_steps": 2},
+    ),
 }
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_interrupted_experiment_continues(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bytes as without an interruption, and no finished piece is made again."""
-    experiment, make_tiny = EXPERIMENTS[name]
+    experiment, make_tiny, size = EXPERIMENTS[name]
     make_tiny(monkeypatch)
     written: list[str] = []
     interrupt_at: list[int] = []
@@ -153,16 +157,16 @@ def test_an_interrupted_experiment_continues(name: str, tmp_path: Path, monkeypa
         write_json(path, document)
 
     monkeypatch.setattr(kept, "write_json", interrupting)
-    experiment(tmp_path / "whole", True, 0, Running(jobs=1))
+    experiment(tiny(name, tmp_path / "whole", 0, **size))
     pieces = written.copy()
     assert len(pieces) > 2
     written.clear()
     interrupt_at.append(1)
     with pytest.raises(KeyboardInterrupt):
-        experiment(tmp_path / "cut", True, 0, Running(jobs=1))
+        experiment(tiny(name, tmp_path / "cut", 0, **size))
     assert written == pieces[:1]
-    experiment(tmp_path / "cut", True, 0, Running(jobs=1))
+    experiment(tiny(name, tmp_path / "cut", 0, **size))
     assert written == pieces
     assert results(tmp_path / "cut") == results(tmp_path / "whole")
-    experiment(tmp_path / "cut", True, 10, Running(jobs=1))
+    experiment(tiny(name, tmp_path / "cut", 10, **size))
     assert len(set(written)) == len(written) == 2 * len(pieces)

@@ -5,11 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from poela.experiments.published.counterexamples import COUNTEREXAMPLES, SAMPLES
-from poela.experiments.published.records import PublishedTable
-from poela.experiments.published.sepsis import DELTA_STUDY, SEPSIS
-from poela.experiments.published.tables import PUBLISHED
-from poela.experiments.published.tumor import AUTHORS_CODE, TUMOR
+from poela_experiments.counterexamples import NEEDED, SAMPLES
+from poela_experiments.frame.published import PUBLISHED, PublishedTable
+from poela_experiments.sepsis_tables import RADIUS, SEPSIS
+from poela_experiments.tumor import AUTHORS_CODE, TUMOR
 
 # Numbers, their sum, and the sum of their standard errors, added up from the paper's source by another program.
 SUMS = {
@@ -68,7 +67,7 @@ def value(table: PublishedTable, learner: str, quantity: str, contexts: str = ""
     return found.value
 
 
-@pytest.mark.parametrize("table", TUMOR, ids=lambda table: table.label)
+@pytest.mark.parametrize("table", TUMOR.values(), ids=lambda table: table.label)
 def test_tumor_claims(table: PublishedTable) -> None:
     """POELA is above PO-mu and PO-CRM everywhere, and nearer to its estimate."""
     for contexts in ("Markov", "non-Markov"):
@@ -91,17 +90,17 @@ def test_bounds_hold_the_estimate() -> None:
 
 def test_sepsis_claims() -> None:
     """POELA is the best on all metrics of the main table; its radius 0.8 is the one of the checkpoint table."""
-    main, best = SEPSIS[0], SEPSIS[3]
+    main, best = SEPSIS["main"], SEPSIS["checkpoint"]
     for quantity in ("SNTIS", "lower bound", "upper bound", "ESS"):
         others = [value(main, name, quantity) for name in ("PO-mu", "PO-CRM", "BCQ", "PQL")]
         assert value(main, "POELA", quantity) > max(others)
-    assert value(DELTA_STUDY, "0.8", "test SNTIS") == value(best, "POELA", "SNTIS")
-    assert value(DELTA_STUDY, "0.8", "test ESS") == value(best, "POELA", "ESS")
+    assert value(RADIUS, "0.8", "test SNTIS") == value(best, "POELA", "SNTIS")
+    assert value(RADIUS, "0.8", "test ESS") == value(best, "POELA", "ESS")
 
 
 def test_samples_grow_with_the_horizon_but_for_eligible_actions() -> None:
     by_method = {
-        method: [value(COUNTEREXAMPLES, method, SAMPLES, f"H = {h}") for h in range(2, 9)]
+        method: [value(NEEDED, method, SAMPLES, f"H = {h}") for h in range(2, 9)]
         for method in ("IS + CRM", "SNIS + CRM", "eligible actions")
     }
     assert set(by_method["eligible actions"]) == {16}
@@ -111,5 +110,5 @@ def test_samples_grow_with_the_horizon_but_for_eligible_actions() -> None:
 
 
 def test_what_is_not_there_is_not_found() -> None:
-    assert TUMOR[0].find("9 months", "SNTIS - truth", "Markov") is None
+    assert TUMOR["main"].find("9 months", "SNTIS - truth", "Markov") is None
     assert AUTHORS_CODE.find("PO-mu", "true value", "non-Markov") is None

@@ -3,11 +3,11 @@
 import pytest
 from scipy import stats
 
-from poela.experiments.published.sepsis import SEPSIS
-from poela.experiments.published.tumor import TUMOR
-from poela.experiments.published_order import Order, clear, order_section
+from poela_experiments.pages.order import Order, clear, order_section
+from poela_experiments.sepsis_tables import SEPSIS
+from poela_experiments.tumor import TUMOR
 
-FINAL, BC, BEST = TUMOR[0].label, TUMOR[1].label, TUMOR[3].label
+FINAL, BC, BEST = (TUMOR[key].label for key in ("main", "bc", "checkpoint"))
 
 
 def order(
@@ -67,16 +67,16 @@ def test_what_the_paper_does_not_find_in_favour_is_not_counted() -> None:
 
 
 def test_one_data_set_is_listed_apart_without_a_verdict() -> None:
-    single = Order(SEPSIS[0].label, "", "SNTIS", "PO-mu", 2.11, (60.0, 75.0))
+    single = Order(SEPSIS["main"].label, "", "SNTIS", "PO-mu", 2.11, (60.0, 75.0))
     assert single.holds == ""
     counted, listed = page(order(1.0, 2.0, 6.0), single).split("### On one data set each")
     assert "of 1 differences" in counted
-    assert SEPSIS[0].label not in counted
+    assert SEPSIS["main"].label not in counted
     assert "| table | contexts | quantity | POELA less | paper | ours |\n" in listed
-    assert f"| {SEPSIS[0].label} |  | SNTIS | PO-mu | +2.11 | -15.00 |\n" in listed
+    assert f"| {SEPSIS['main'].label} |  | SNTIS | PO-mu | +2.11 | -15.00 |\n" in listed
     assert "On one data set each" not in page(order(1.0, 2.0, 6.0))
 
 
 def test_one_data_set_alone_makes_no_statement() -> None:
-    text = page(Order(SEPSIS[0].label, "", "SNTIS", "PO-mu", 2.11, (60.0, 75.0)))
+    text = page(Order(SEPSIS["main"].label, "", "SNTIS", "PO-mu", 2.11, (60.0, 75.0)))
     assert "in favour" not in text

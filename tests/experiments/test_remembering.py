@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from poela.experiments.remembering import FORGETTING, HABIT, LEANING, remembering_logs
+from poela_experiments.remembering import FORGETTING, HABIT, LEANING, remembering_logs
 
 
 def test_propensities_by_hand() -> None:

@@ -2,26 +2,27 @@
 
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from poela.experiments.comparison import AGREES, compared
-from poela.experiments.figures import comparison_figure
-from poela.experiments.published.counterexamples import COUNTEREXAMPLES, SAMPLES
-from poela.experiments.published.records import Number, PublishedTable
-from poela.experiments.published.sepsis import SEPSIS
-from poela.experiments.published.tumor import EXCESS, TUMOR, VALUE, WEIGHT, WEIGHTS
-from poela.experiments.reproduction import FINDINGS, HEAD, reproduction_page, stored_comparisons
-from poela.experiments.results import Cell, Report, ResultTable
+from poela_experiments.counterexamples import NEEDED, SAMPLES
+from poela_experiments.frame.figures import comparison_figure
+from poela_experiments.frame.judging import AGREES, compared
+from poela_experiments.frame.published import Number, PublishedTable
+from poela_experiments.frame.results import Cell, Report, ResultTable
+from poela_experiments.pages import coverage
+from poela_experiments.pages.reproduction import FINDINGS, HEAD, reproduction_page, stored_comparisons
+from poela_experiments.sepsis_tables import SEPSIS
+from poela_experiments.tumor import EXCESS, TUMOR, VALUE
+from poela_experiments.weights import WEIGHT, WEIGHTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_difference_and_its_error() -> None:
-    (row,) = compared(TUMOR[0], [Number("POELA", "non-Markov", VALUE, 92.92, 1.26)])
+    (row,) = compared(TUMOR["main"], [Number("POELA", "non-Markov", VALUE, 92.92, 1.26)])
     assert row["difference"] == pytest.approx(-3.0)
     assert row["± difference"] == pytest.approx(2.1)  # √(1.68² + 1.26²)
     assert row[AGREES] == "yes"
@@ -29,7 +30,7 @@ def test_difference_and_its_error() -> None:
 
 def test_far_numbers_do_not_agree_and_single_runs_are_not_judged() -> None:
     far, single, extra = compared(
-        TUMOR[0],
+        TUMOR["main"],
         [
             Number("POELA", "non-Markov", VALUE, 80.0, 1.0),
             Number("POELA", "non-Markov", VALUE, 80.0),
@@ -43,7 +44,7 @@ def test_far_numbers_do_not_agree_and_single_runs_are_not_judged() -> None:
 
 def test_a_number_that_is_not_to_be_judged_shows_its_errors_without_a_verdict() -> None:
     both = [Number("POELA", "non-Markov", VALUE, 80.0, 1.26, judged=judged) for judged in (True, False)]
-    row, unjudged = compared(TUMOR[0], both)
+    row, unjudged = compared(TUMOR["main"], both)
     assert unjudged["± ours"] == 1.26
     assert unjudged["± difference"] == pytest.approx(2.1)  # √(1.68² + 1.26²)
     assert (row.pop(AGREES), unjudged.pop(AGREES)) == ("no", "")
@@ -53,7 +54,7 @@ def test_a_number_that_is_not_to_be_judged_shows_its_errors_without_a_verdict() 
 def test_error_of_the_paper_from_its_bounds() -> None:
     """By hand: POELA on sepsis has 92.32 between 90.91 and 95.83, which are 3.29 standard errors apart."""
     near, far, clinicians = compared(
-        SEPSIS[0],
+        SEPSIS["main"],
         [
             Number("POELA", "", "SNTIS", 90.0, 0.5),
             Number("POELA", "", "SNTIS", 89.0, 0.5),
@@ -67,8 +68,8 @@ def test_error_of_the_paper_from_its_bounds() -> None:
 
 
 def test_nothing_is_judged_where_the_paper_gives_no_error() -> None:
-    (ess,) = compared(SEPSIS[0], [Number("clinicians", "", "ESS", 2995.0, 1.0)])
-    (months,) = compared(TUMOR[0], [Number("9 months", "Markov", VALUE, 68.0, 0.1)])
+    (ess,) = compared(SEPSIS["main"], [Number("clinicians", "", "ESS", 2995.0, 1.0)])
+    (months,) = compared(TUMOR["main"], [Number("9 months", "Markov", VALUE, 68.0, 0.1)])
     for row in (ess, months):
         assert row["difference"] is not None
         assert (row["± paper"], row["± difference"], row[AGREES]) == (None, None, "")
@@ -76,13 +77,13 @@ def test_nothing_is_judged_where_the_paper_gives_no_error() -> None:
 
 def test_counts_agree_where_they_are_equal() -> None:
     numbers = [Number("eligible actions", "H = 2", SAMPLES, count, error=0.0) for count in (16.0, 32.0)]
-    assert [row[AGREES] for row in compared(COUNTEREXAMPLES, numbers)] == ["yes", "no"]
+    assert [row[AGREES] for row in compared(NEEDED, numbers)] == ["yes", "no"]
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     rows = compared(
-        TUMOR[0],
+        TUMOR["main"],
         [
             Number("POELA", "non-Markov", VALUE, 95.0, 1.0),
             Number("POELA", "non-Markov", EXCESS, 20.0, 1.0),
@@ -97,16 +98,16 @@ def results(tmp_path: Path) -> Path:
         for name, own in truths.items()
         for number, truth in enumerate(own)
     ]
-    other = ResultTable("another table", each, "poela reproduce x")
-    Report("tumor", (ResultTable("Tumor", rows, "poela reproduce tumor", ("made up",)), other)).write(tmp_path)
+    other = ResultTable("data-sets", "another table", each, "poela reproduce x")
+    Report("tumor", (ResultTable("main", "Tumor", rows, "poela reproduce tumor", ("made up",)), other)).write(tmp_path)
     counts = {"IS + CRM": (10.0, 30.0), "eligible actions": (16.0, 16.0)}
     numbers = [Number(name, f"H = {h}", SAMPLES, counts[name][h - 2], error=0.0) for name in counts for h in (2, 3)]
-    Report("counts", (ResultTable("Counts", compared(COUNTEREXAMPLES, numbers), "poela"),)).write(tmp_path)
+    Report("counts", (ResultTable("needed", "Counts", compared(NEEDED, numbers), "poela"),)).write(tmp_path)
     return tmp_path
 
 
 def test_page_says_what_agrees_and_what_does_not(results: Path) -> None:
-    assert [comparison.label for comparison in stored_comparisons(results)] == [TUMOR[0].label, COUNTEREXAMPLES.label]
+    assert [comparison.label for comparison in stored_comparisons(results)] == [TUMOR["main"].label, NEEDED.label]
     page = reproduction_page(results)
     assert "Agree: POELA, true value, non-Markov; PO-CRM, true value, non-Markov." in page
     assert "Do not agree: POELA, SNTIS - truth, non-Markov (ours 21.28 higher)." in page
@@ -128,7 +129,7 @@ def test_order_of_the_learners_data_set_by_data_set(results: Path) -> None:
 
 def stored(results: Path, name: str, table: PublishedTable, *numbers: Number) -> str:
     """The page, once these numbers have been stored as the only table of an experiment."""
-    Report(name, (ResultTable(name, compared(table, numbers), "poela"),)).write(results)
+    Report(name, (ResultTable(table.key, name, compared(table, numbers), "poela"),)).write(results)
     return reproduction_page(results)
 
 
@@ -137,51 +138,50 @@ def test_page_says_why_nothing_is_judged(tmp_path: Path) -> None:
     clinicians = Number("clinicians", "", "SNTIS", 81.0, 1.0)
     of_protocol = "1 of policies that the paper's protocol would not choose (see the notes)"
     neither = "1 without an error (ours and the paper's)"
-    page = stored(tmp_path, "sepsis", SEPSIS[0], sntis, ess)
+    page = stored(tmp_path, "sepsis", SEPSIS["main"], sntis, ess)
     assert f"Nothing can be judged: {of_protocol}; {neither}." in page
-    page = stored(tmp_path, "sepsis", SEPSIS[0], sntis, ess, clinicians)
+    page = stored(tmp_path, "sepsis", SEPSIS["main"], sntis, ess, clinicians)
     assert f"Agree: clinicians, SNTIS.\nNot judged: {of_protocol}; {neither}." in page
     months, poela = Number("9 months", "Markov", VALUE, 67.0, 0.1), Number("POELA", "Markov", VALUE, 90.0)
-    page = stored(tmp_path, "tumor", TUMOR[0], months, poela)
+    page = stored(tmp_path, "tumor", TUMOR["main"], months, poela)
     assert "Nothing can be judged: 1 without an error (the paper's); 1 without an error (ours)." in page
 
 
 def test_a_number_in_two_stored_tables_counts_once(tmp_path: Path) -> None:
-    stored(tmp_path, "a", TUMOR[0], Number("POELA", "Markov", VALUE, 90.0, 1.0))
+    stored(tmp_path, "a", TUMOR["main"], Number("POELA", "Markov", VALUE, 90.0, 1.0))
     page = stored(
         tmp_path,
         "b",
-        TUMOR[0],
+        TUMOR["main"],
         Number("POELA", "Markov", VALUE, 10.0, 1.0),
         Number("POELA", "non-Markov", VALUE, 10.0, 1.0),
     )
-    assert f"(`{TUMOR[0].label}`) | 22 | 2 | 1 | 1 | 0 |" in page
+    assert f"(`{TUMOR['main'].label}`) | 22 | 2 | 1 | 1 | 0 |" in page
 
 
-def test_experiment_of_a_file_with_and_without_a_number(tmp_path: Path) -> None:
-    page = stored(tmp_path, "tumor-weights", WEIGHTS[1], Number("POELA", "Markov", WEIGHT, 0.1, 0.01))
+def test_a_stored_table_knows_its_experiment(tmp_path: Path) -> None:
+    page = stored(tmp_path, "tumor-weights", WEIGHTS["markov"], Number("POELA", "Markov", WEIGHT, 0.1, 0.01))
     (comparison,) = stored_comparisons(tmp_path)
-    assert (comparison.file, comparison.experiment) == ("tumor-weights.parquet", "tumor-weights")
+    assert (comparison.name, comparison.experiment) == ("tumor-weights-markov", "tumor-weights")
     assert "[tumor-weights](results/tumor-weights.md)" in page
     assert "[findings](deviations.md#tumor)" in page
-    assert replace(comparison, file="tumor-weights-12.parquet").experiment == "tumor-weights"
 
 
 def test_every_comparison_has_a_picture_that_the_page_shows(results: Path) -> None:
     pytest.importorskip("matplotlib")
-    assert "(results/tumor-1.svg)" in reproduction_page(results)
-    assert not (results / "tumor-2.svg").exists()  # no comparison
+    assert "(results/tumor-main.svg)" in reproduction_page(results)
+    assert not (results / "tumor-data-sets.svg").exists()  # no comparison
     again = results / "again"
-    assert comparison_figure(again, pq.read_table(results / "tumor-1.parquet").to_pylist())
-    assert (results / "again.svg").read_bytes() == (results / "tumor-1.svg").read_bytes()
+    assert comparison_figure(again, pq.read_table(results / "tumor-main.parquet").to_pylist())
+    assert (results / "again.svg").read_bytes() == (results / "tumor-main.svg").read_bytes()
     assert (results / "again.png").read_bytes()[1:4] == b"PNG"
 
 
 def test_pictures_are_left_out_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    rows = compared(TUMOR[0], [Number("POELA", "non-Markov", VALUE, 95.0, 1.0)])
-    Report("tumor", (ResultTable("Tumor", rows, "poela reproduce tumor"),)).write(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"tumor.md", "tumor.parquet"}
+    rows = compared(TUMOR["main"], [Number("POELA", "non-Markov", VALUE, 95.0, 1.0)])
+    Report("tumor", (ResultTable("main", "Tumor", rows, "poela reproduce tumor"),)).write(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"tumor.md", "tumor-main.parquet"}
 
 
 def test_places_that_the_page_points_to_exist() -> None:
@@ -192,5 +192,20 @@ def test_places_that_the_page_points_to_exist() -> None:
 
 
 def test_committed_page_is_that_of_the_stored_results() -> None:
-    """If this fails: python -m poela.experiments.reproduction."""
+    """If this fails: python -m poela_experiments.pages.reproduction."""
     assert (DOCS / "reproduction.md").read_text(encoding="utf-8") == reproduction_page(DOCS / "results")
+
+
+def test_committed_page_on_intervals_is_that_of_the_stored_results() -> None:
+    """If this fails: python -m poela_experiments.pages.coverage docs/intervals.md."""
+    page = (DOCS / "intervals.md").read_text(encoding="utf-8")
+    assert coverage.filled(page, coverage.coverage_summary(DOCS / "results")) == page
+
+
+def test_another_table_renames_none(results: Path) -> None:
+    """A report with one table more, in front, writes the others to the same files."""
+    before = {path.name for path in results.glob("tumor-*")}
+    rows: list[dict[str, Cell]] = [{"a": 1}]
+    tables = [ResultTable(key, "title", rows, "poela") for key in ("first", "main", "data-sets")]
+    Report("tumor", tuple(tables)).write(results)
+    assert {path.name for path in results.glob("tumor-*")} == before | {"tumor-first.parquet"}

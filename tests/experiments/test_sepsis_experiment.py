@@ -6,36 +6,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.experiments.tiny import tiny_sepsis
 
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
-from poela.experiments import sepsis_policies
-from poela.experiments.chosen_policies import Choosing
-from poela.experiments.published.sepsis import DELTA_STUDY
-from poela.experiments.running import Running
-from poela.experiments.sepsis import part, sepsis
-from poela.experiments.sepsis_actions import eligible_by_rule, severities
-from poela.experiments.sepsis_beside import CAUGHT, MISSED, misleads
-from poela.experiments.sepsis_policies import LOGGING, Examined
-from poela.experiments.sepsis_studies import (
-    CHOOSING,
-    FULL,
-    OWN,
-    QUICK,
-    SepsisStudy,
-    SepsisTask,
-    candidates_of,
-    name_of,
-)
-from poela.simulators.sepsis_truth import SepsisTruth
+from poela_experiments import sepsis_studies
+from poela_experiments.frame.candidates import candidates_of, name_of
+from poela_experiments.frame.policies import Choosing, Examined, Truth
+from poela_experiments.frame.settings import Size
+from poela_experiments.sepsis import part, sepsis
+from poela_experiments.sepsis_actions import eligible_by_rule, severities
+from poela_experiments.sepsis_beside import CAUGHT, MISSED, misleads
+from poela_experiments.sepsis_studies import CHOOSING, LOGGING, OWN, hidden_logs, weighted_logs
+from poela_experiments.sepsis_tables import RADIUS
 
-INLINE = Running(backend="inline")
-TINY = replace(QUICK, episodes=(40, 30, 30), roll_outs=20, steps=2, checkpoints=2, fewer=16, default_episodes=60)
+FULL = Size.of("sepsis", "full")
 
 
 def test_paper_grids() -> None:
     """Table of hyperparameters in the paper's appendix."""
-    settings = [(name_of(candidate), dict(candidate.settings)) for candidate in candidates_of(FULL, "kNN")]
+    settings = [(name_of(candidate), dict(candidate.settings)) for candidate in candidates_of("sepsis", FULL, "kNN")]
     by_learner = {name: [values for other, values in settings if other == name] for name, _ in settings}
     assert {name: len(own) for name, own in by_learner.items()} == {
         "POELA": 16,
@@ -55,31 +45,30 @@ def test_paper_grids() -> None:
 
 
 def test_own_care_is_equal() -> None:
-    names = [name_of(candidate) for candidate in candidates_of(FULL, OWN)]
+    names = [name_of(candidate) for candidate in candidates_of("sepsis", FULL, OWN)]
     assert {names.count(name) for name in ("POELA", "PO-mu", "PO-CRM")} == {8}
     assert {names.count(name) for name in ("BCQ", "PQL", "CQL")} == {6}
 
 
 def test_logs_hide_the_clinicians() -> None:
-    parts = SepsisTask().logs(TINY)
+    parts = hidden_logs("harmless", 0, (40, 30, 30))
     assert [logs.n_episodes for logs in parts] == [40, 30, 30]
     assert all(logs.propensities is None for logs in parts)
 
 
 def test_knn_weighs_every_part_by_itself() -> None:
     """Each context is among its own 100 neighbours, so a logged action never has less than 1 / 100."""
-    for logs in SepsisTask(behavior="kNN").weighted_logs(replace(TINY, episodes=(60, 50, 40))):
+    for logs in weighted_logs("harmless", "kNN", 0, (60, 50, 40)):
         assert logs.n_steps > 100
         assert logs.logged_propensities.min() >= 1 / 100
         np.testing.assert_allclose(np.asarray(logs.propensities).sum(axis=1), 1.0)
-    assert all(logs.propensities is None for logs in SepsisTask(behavior="BC").weighted_logs(TINY))
+    assert all(logs.propensities is None for logs in weighted_logs("harmless", "BC", 0, (40, 30, 30)))
 
 
 def test_where_no_policy_qualifies_one_is_shown_but_not_judged(tmp_path: Path) -> None:
-    one_of_many = replace(TINY, fewer=100)
     with pytest.MonkeyPatch.context() as strict:
-        strict.setattr(SepsisStudy.chosen, "__defaults__", (Choosing(0.999),))
-        table = part("kNN", tmp_path, one_of_many, 0, INLINE)[0]
+        strict.setattr(sepsis_studies, "CHOOSING", Choosing(0.999))
+        table = part("kNN", tiny_sepsis(tmp_path, fewer=100))[0]
     assert any(note.startswith("no policy has that effective sample size") for note in table.notes)
     learned = [row for row in table.rows if row["learner"] == "POELA"]
     assert learned
@@ -88,24 +77,23 @@ def test_where_no_policy_qualifies_one_is_shown_but_not_judged(tmp_path: Path) -
 
 
 def test_another_seed_is_another_study(tmp_path: Path) -> None:
-    tiny = replace(TINY, fewer=100)
-    first, second = (part("harmful 0", tmp_path, tiny, seed, INLINE)[0] for seed in (0, 1))
-    (again,) = part("harmful 1", tmp_path, tiny, 0, INLINE)
+    first, second = (part("harmful 0", tiny_sepsis(tmp_path, seed, fewer=100))[0] for seed in (0, 1))
+    (again,) = part("harmful 1", tiny_sepsis(tmp_path, fewer=100))
     assert first.rows != second.rows == again.rows
     assert [table.title.count("another data set") for table in (first, second, again)] == [0, 0, 1]
 
 
 def test_paper_part_and_nothing_is_done_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = part("kNN", tmp_path, TINY, 0, INLINE)
+    tables = part("kNN", tiny_sepsis(tmp_path))
     labels = [table.rows[0].get("table") for table in tables if table.rows]
     assert labels[:3] == ["tab:sepsis_result_main", "tab:sepsis_result_checkpoint", "tab:sepsis_noess_result"]
     by_title = {table.title: table for table in tables}
     quantities = [f"{where} {what}" for where in ("training", "test", "validation") for what in ("SNTIS", "ESS")]
-    by_radius = by_title[DELTA_STUDY.title].rows
+    by_radius = by_title[RADIUS.title].rows
     assert [(row["learner"], row["quantity"]) for row in by_radius] == [
         ("0.4", quantity) for quantity in (*quantities, "true value")
     ]
-    (radius,) = by_title[f"{DELTA_STUDY.title}, on validation logs"].rows
+    (radius,) = by_title[f"{RADIUS.title}, on validation logs"].rows
     assert (radius["δ"], radius["variance penalty"]) == (0.4, 0.0)
     assert float(str(radius["largest ESS"])) >= float(str(radius["ESS"]))
     clinicians = [row for row in tables[0].rows if row["learner"] == LOGGING]
@@ -117,15 +105,14 @@ def test_paper_part_and_nothing_is_done_twice(tmp_path: Path, monkeypatch: pytes
     def again(*_: Any) -> None:
         raise AssertionError("a truth is found out twice")
 
-    monkeypatch.setattr(sepsis_policies, "sepsis_value", again)
+    monkeypatch.setattr(sepsis_studies, "sepsis_value", again)
     monkeypatch.setattr("poela.studies.learning._run", again)
-    assert part("kNN", tmp_path, TINY, 0, INLINE) == tables
+    assert part("kNN", tiny_sepsis(tmp_path)) == tables
 
 
 def test_report_of_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poela.experiments.sepsis.QUICK", replace(TINY, behaviors=()))
-    monkeypatch.setattr("poela.experiments.sepsis.VARIANTS", ("harmful",))
-    report = sepsis(tmp_path, running=INLINE)
+    monkeypatch.setattr("poela_experiments.sepsis.VARIANTS", ("harmful",))
+    report = sepsis(tiny_sepsis(tmp_path, behaviors=()))
     first, sizes, beside, default = report.tables
     assert [row["learner"] for row in first.rows][-1] == LOGGING
     assert all({"step 1", "step 2"} < set(row) for row in sizes.rows)
@@ -138,7 +125,7 @@ def test_report_of_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def examined(value: float, truth: float, verdict: str) -> Examined:
     logs = Trajectories([[0.0]] * 2, [0, 0], [value - 1, value + 1], [0, 1, 2])
     estimate = replace(evaluate(None, logs, estimator="behavior", interval=None), verdict=verdict)
-    return Examined("POELA", "best", "", estimate, SepsisTruth(truth, 0.1))
+    return Examined("POELA", "best", estimate, Truth(truth, 0.1))
 
 
 def test_a_policy_misleads_where_it_is_worse_and_its_estimate_better() -> None:
@@ -166,5 +153,5 @@ def test_eligible_actions_by_hand() -> None:
 
 
 def test_every_step_has_one_severity() -> None:
-    _, _, test = SepsisTask().logs(TINY)
+    _, _, test = hidden_logs("harmless", 0, (40, 30, 30))
     assert np.sum(list(severities(test).values()), axis=0).tolist() == [1] * test.n_steps

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.experiments.tiny import tiny
 
-from poela.experiments import value_learners as experiment
-from poela.experiments.value_learners import Size
+from poela_experiments import value_learners as experiment
 
 
 def test_every_learner_and_every_temperature_has_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiment, "QUICK", Size(data_sets=1, episodes=20, restarts=1, steps=20, density_steps=20))
     monkeypatch.setattr(experiment, "TEMPERATURES", (4.0, 0.0))
     monkeypatch.setattr(experiment, "GRIDS", {name: experiment.GRIDS[name] for name in ("BCQ", "CQL")})
-    report = experiment.value_learners(tmp_path, quick=True)
-    learners, _, path, _ = (pq.read_table(tmp_path / f"value_learners-{n}.parquet").to_pylist() for n in (1, 2, 3, 4))
+    run = tiny("values", tmp_path, data_sets=1, episodes=20, steps=20, density_steps=20)
+    report = experiment.value_learners(run)
+    learners, path = (pq.read_table(tmp_path / f"values-{key}.parquet").to_pylist() for key in ("markov", "path-max"))
     assert [row["learner"] for row in learners] == ["BCQ", "CQL"]
     assert [row["policy"] for row in path] == [f"temperature {tau:.4g}" for tau in experiment.TEMPERATURES]
     # No log follows the greedy policy for 30 months, and the table says what that means.

@@ -1,11 +1,29 @@
-"""`poela reproduce`: every experiment by its name."""
+"""`poela reproduce`: every experiment by its name, from the packages that offer some."""
 
-from importlib import import_module
-from typing import Annotated, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
+if TYPE_CHECKING:
+    from poela.studies.learning import Execution
+
+# Entry points of this group name tables of experiments by their names. A checkout that was never installed has no entry
+# points: then the paper's experiments are looked for under their own name.
+GROUP, PAPER = "poela.experiments", "poela_experiments.registry:EXPERIMENTS"
 MARK = ".poela-results"  # in a folder whose results may be overwritten
+
+
+class Experiment(Protocol):
+    """What a package offers: a line for the list, and a report that prints and has `to_dict()`."""
+
+    @property
+    def summary(self) -> str:
+        """What it shows."""
+
+    def run(self, out: Path, quick: bool, seed: int, execution: "Execution") -> Any:
+        """Carry it out; results are written to `out`."""
 
 
 def reproduce(
@@ -28,22 +46,22 @@ def reproduce(
     from poela.core.errors import InputError, PoelaError
     from poela.core.files import folder_at, refuse_foreign, write_bytes
     from poela.core.typed import Seed, parsed
-    from poela.experiments.registry import EXPERIMENTS
-    from poela.experiments.running import Running
 
+    experiments = experiments_found()
     if name == "list":
-        _print_list(EXPERIMENTS, json)
+        _print_list(experiments, json)
         return
-    if name not in EXPERIMENTS:
-        raise InputError(f"there is no experiment {name!r}: choose from {', '.join(EXPERIMENTS)}")
-    module, attribute = EXPERIMENTS[name].run.split(":")
-    run: Any = getattr(import_module(module), attribute)
-    directory, running = folder_at(name if out is None else out, "results"), Running(jobs, backend, address)
+    if name not in experiments:
+        raise InputError(f"there is no experiment {name!r}: choose from {', '.join(experiments)}")
+    from poela.studies.learning import Execution  # which is heavy
+
+    directory = folder_at(name if out is None else out, "results")
+    execution = Execution(backend, jobs, address=address)
     parsed("--seed", Seed, seed)
     refuse_foreign(directory, (MARK,), "results of poela reproduce")
     write_bytes(directory / MARK, b"Results of poela reproduce, which the same command may overwrite.\n")
     try:
-        report = run(out=directory, quick=quick, seed=seed, running=running)
+        report = experiments[name].run(directory, quick, seed, execution)
     except KeyboardInterrupt:
         raise PoelaError(f"interrupted: what was finished is kept in {directory}; the same command continues") from None
     if json:
@@ -52,7 +70,24 @@ def reproduce(
         typer.echo(str(report))
 
 
-def _print_list(experiments: Any, json: bool) -> None:
+def experiments_found() -> dict[str, Experiment]:
+    """Every experiment that an installed package offers, by its name."""
+    from importlib.metadata import EntryPoint, entry_points
+
+    from poela.core.errors import PoelaError
+
+    offered = list(entry_points(group=GROUP)) or [EntryPoint("paper", PAPER, GROUP)]
+    found: dict[str, Experiment] = {}
+    for point in offered:
+        try:
+            found |= point.load()
+        except (ImportError, AttributeError):
+            package = point.module.partition(".")[0]
+            raise PoelaError(f"the experiments are not installed: install the package {package} beside poela") from None
+    return found
+
+
+def _print_list(experiments: Mapping[str, Experiment], json: bool) -> None:
     from poela.cli.output import print_json, print_table
 
     rows = [(name, experiment.summary) for name, experiment in experiments.items()]

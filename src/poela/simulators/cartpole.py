@@ -1,6 +1,6 @@
 """Balancing a pole on a cart (Barto, Sutton and Anderson 1983), as Gymnasium's CartPole has it, for 200 steps.
 
-Logs come from Q-networks saved while one was trained, from beginner to expert; see `poela.experiments.cartpole_logs`.
+Logs come from Q-networks saved while one was trained, from beginner to expert; see `poela_experiments.cartpole_logs`.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,0 @@
-"""The numbers of the paper's tables and figures, as data."""

@@ -1,0 +1,1 @@
+"""The paper's tables and figures, as data: what is run, and the published numbers beside ours."""

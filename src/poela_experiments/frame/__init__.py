@@ -1,0 +1,1 @@
+"""The one frame of every table: settings, published numbers, a run, a judgement, a file."""
