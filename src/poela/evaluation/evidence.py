@@ -52,6 +52,7 @@ class Evidence:
     values: ModelValues | None = None
     probabilities: FloatArray | None = None  # [N, A] of the target policy, where they are at hand
     stranded_steps: int | None = None  # where nothing was near and the policy fell back
+    smoothing: float = 0.0  # the share of the logging policy that was mixed into the policy
 
     @property
     def returns(self) -> FloatArray:

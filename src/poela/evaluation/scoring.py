@@ -143,14 +143,12 @@ class Evaluator:
         step = max(int(MOST_NUMBERS / (seen.n_steps * seen.n_actions)), 1)
         for start in range(0, len(policies), step):
             some = policies[start : start + step]
-            rows = [self._mixed(probabilities_along(policy, seen), seen) for policy in some]
+            plain = [probabilities_along(policy, seen) for policy in some]
+            shares = [self.scoring.smoothing if self.scoring.smoothing and is_greedy(rows) else 0.0 for rows in plain]
+            rows = [smoothed(own, seen, share) for own, share in zip(plain, shares, strict=True)]
             values = self._values(np.stack(rows)) if with_model else [None] * len(some)
-            for policy, own, value in zip(some, rows, values, strict=True):
-                yield self._evidence(policy, own[-self.logs.n_steps :], value)
-
-    def _mixed(self, probabilities: FloatArray, seen: Trajectories) -> FloatArray:
-        share = self.scoring.smoothing
-        return smoothed(probabilities, seen, share) if share and is_greedy(probabilities) else probabilities
+            for policy, own, value, share in zip(some, rows, values, shares, strict=True):
+                yield self._evidence(policy, own[-self.logs.n_steps :], value, share)
 
     def _values(self, probabilities: FloatArray) -> Sequence[ModelValues]:
         if self._q is not None:
@@ -161,7 +159,7 @@ class Evaluator:
         weights = LogWeights(np.zeros(self.logs.n_steps), self.logs.offsets)
         return Evidence(weights, self.logs, self.scoring.discount, self.scoring.truncation)
 
-    def _evidence(self, policy: Any, probabilities: FloatArray, values: ModelValues | None) -> Evidence:
+    def _evidence(self, policy: Any, probabilities: FloatArray, values: ModelValues | None, share: float) -> Evidence:
         known = self.logs.propensities is not None
         stranded = getattr(policy, "stranded", None)
         return Evidence(
@@ -172,6 +170,7 @@ class Evaluator:
             values,
             probabilities,
             int(np.asarray(stranded(self.logs)).sum()) if callable(stranded) else None,
+            share,
         )
 
     def value(self, evidence: Evidence, estimator: str) -> tuple[float, float]:
@@ -207,6 +206,7 @@ class Evaluator:
             reasons=verdict.reasons,
             advice=verdict.advice,
             warnings=_warnings(contributions, diagnostics, interval, scoring.resamples)
+            + _smoothed(evidence.smoothing)
             + untold
             + verdict.reasons * (verdict.word != "trust"),
         )
@@ -298,3 +298,7 @@ def _warnings(
             f"{interval.undefined_resamples} of {resamples} resamples drew only zero weights and were left out"
         )
     return tuple(found)
+
+
+def _smoothed(share: float) -> tuple[str, ...]:
+    return (f"{share:.0%} of the logging policy is mixed into this greedy policy: the mixture is evaluated",) * (share > 0)

@@ -57,6 +57,7 @@ def look_at(evaluator: Evaluator, policies: Sequence[Any], estimators: Sequence[
             metrics["model"] = finite(float(evidence.values.expected[logs.offsets[:-1]].mean()))
         if evidence.probabilities is not None and logs.propensities is not None and logs.propensities.ndim == 2:
             metrics["departure"] = float(np.abs(evidence.probabilities - logs.propensities).sum(axis=1).mean() / 2)
+        metrics["smoothing"] = evidence.smoothing
         metrics["stranded"] = None if evidence.stranded_steps is None else evidence.stranded_steps / logs.n_steps
         yield metrics, evidence.weights.episodes, recombine.log_weights(evidence)
 
