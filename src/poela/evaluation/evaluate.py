@@ -18,7 +18,8 @@ from poela.evaluation.estimators import ESTIMATORS, Estimator
 from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
 from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS, interval_of
 from poela.evaluation.recombination import recombined_pool
-from poela.evaluation.values import QValues, cross_fitted_values, given_values
+from poela.evaluation.value_model import FOLDS, ValueModel
+from poela.evaluation.values import QValues, given_values
 from poela.evaluation.verdict import TrustThresholds, verdict_on
 from poela.evaluation.weights import LogWeights, probabilities_along, weights_of
 from poela.learners.step_regression import Regressor
@@ -35,8 +36,8 @@ def evaluate(
     truncation: float = DEFAULT_TRUNCATION,
     smoothing: float = 0.0,
     q: Regressor | QValues = "ridge",
-    folds: int = 5,
-    history: int = 1,
+    folds: int = FOLDS,
+    history: int | None = None,
     clusters: ArrayLike | None = None,
     bounds: Bounds | None = None,
     thresholds: TrustThresholds | None = None,
@@ -47,7 +48,8 @@ def evaluate(
 
     `estimator` and `interval` are names from `ESTIMATORS` and `INTERVALS`; `interval=None` skips the interval.
     `q` is the model behind the doubly robust family and fitted-Q evaluation: an object with `q(trajectories)`, or
-    "ridge" or "boosted": fitted here, on other `folds` than the episodes they value, with `history` earlier steps.
+    "ridge" or "boosted": fitted here, on other `folds` than the episodes they value, with `history` earlier steps
+    (by default one, or none where contexts have more than 8 features).
     `smoothing` mixes that share of the logging policy into the policy (the paper: 0.01 for greedy policies, whose
     weights would else be zero wherever the log once did otherwise): it is the mixture that is evaluated.
     `clusters` names the independent unit of each episode, such as the patient of a stay. `thresholds` are those of the
@@ -129,7 +131,8 @@ def _model_values(q: Any, probabilities: FloatArray, logs: Trajectories, fit: Ma
     if not isinstance(q, str):
         return given_values(q, probabilities, logs)
     regressor: Any = q
-    return cross_fitted_values(probabilities, logs, regressor=regressor, **fit)
+    (values,) = ValueModel(logs, regressor=regressor, **fit).values(probabilities[None])
+    return values
 
 
 def _diagnostics(policy: Any, evidence: Evidence, chosen: Estimator) -> Diagnostics:

@@ -12,6 +12,7 @@ from torch.nn.functional import huber_loss
 from poela.core.arrays import BoolArray
 from poela.core.policy import Policy
 from poela.core.progress import progress
+from poela.core.ragged import returns_to_go
 from poela.core.typed import Count, Discount, NonNegative, Positive, Range, Share
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
@@ -150,7 +151,9 @@ class PQL(BCQ):
         """Contexts of low density, and the lowest value."""
         low = low_density(train.contexts, self.density, self.percentile, self.density_steps, seed)
         floor = self.lowest_value
-        return low, _lowest_return_to_go(train, self.discount) if floor is None else floor
+        if floor is None:
+            floor = float(returns_to_go(train.rewards, train.offsets, self.discount).min())
+        return low, floor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,13 +165,3 @@ class CQL(QLearning):
     def conservative_term(self, values: Tensor, logged: Tensor) -> Tensor | float:
         """α · mean(log Σ_a exp Q(x, a) − Q(x, logged))."""
         return self.conservatism * (torch.logsumexp(values, dim=1) - logged).mean()
-
-
-def _lowest_return_to_go(train: Trajectories, discount: float) -> float:
-    to_go = np.zeros(train.n_episodes)
-    lowest = np.inf
-    for step in range(int(train.lengths.max()) - 1, -1, -1):
-        running = train.lengths > step
-        to_go[running] = train.rewards[train.offsets[:-1][running] + step] + discount * to_go[running]
-        lowest = min(lowest, float(to_go[running].min()))
-    return lowest

@@ -14,8 +14,8 @@ from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.estimators_by_step import by_step
 from poela.evaluation.evaluate import smoothed, standard_error
 from poela.evaluation.evidence import Evidence, ModelValues
+from poela.evaluation.value_model import FOLDS, ValueModel, joined
 from poela.evaluation.weights import LogWeights, effective_sample_size, probabilities_along, safe_shift, weights_of
-from poela.studies.value_model import ValueModel
 
 Metrics = dict[str, float | None]
 
@@ -52,8 +52,10 @@ class Scorer:
         self._logs, self._scoring = validation, scoring
         self._fitted_on = joined(train, validation) if train is not None and scoring.value_model else validation
         self._rest = self._fitted_on.n_steps - validation.n_steps
-        never_asked = self._fitted_on.n_episodes - validation.n_episodes
-        self._model = ValueModel(self._fitted_on, scoring.discount, never_asked) if scoring.value_model else None
+        self._model = None
+        if scoring.value_model:
+            folds = min(FOLDS, validation.n_episodes)
+            self._model = ValueModel(validation, discount=scoring.discount, beside=train, folds=folds)
 
     def score(self, policies: Sequence[Any]) -> list[Metrics]:
         """All metrics of each policy; null where one cannot be computed."""
@@ -71,9 +73,9 @@ class Scorer:
         found = [self._by_weights(rows[self._rest :]) for rows in mixed]
         if self._model is not None:
             probabilities = np.stack(mixed)
-            q = self._model.q(probabilities)[:, self._rest :]
+            values = self._model.values(probabilities)
             squared_weights = self._model.squared_weights(probabilities)
-            parts = zip(probabilities[:, self._rest :], q, squared_weights, strict=True)
+            parts = zip(probabilities[:, self._rest :], values, squared_weights, strict=True)
             found = [{**metrics, **self._by_model(*part)} for metrics, part in zip(found, parts, strict=True)]
         return [
             {**dict.fromkeys(METRICS), **{name: finite(value) for name, value in metrics.items()}, "smoothing": share}
@@ -87,9 +89,10 @@ class Scorer:
         ess = effective_sample_size(weights.truncated(self._scoring.truncation))
         return {"sntis": sntis.value, "sntis_error": standard_error(sntis), "ess": ess}
 
-    def _by_model(self, probabilities: FloatArray, q: FloatArray, squared_weights: FloatArray) -> dict[str, float]:
+    def _by_model(
+        self, probabilities: FloatArray, values: ModelValues, squared_weights: FloatArray
+    ) -> dict[str, float]:
         logs, scoring = self._logs, self._scoring
-        values = ModelValues.under(probabilities, q, logs.actions)
         evidence = Evidence(weights_of(probabilities, logs), logs, scoring.discount, scoring.truncation, values)
         wdr = ESTIMATORS["wdr"].function(evidence)
         guarded, guarded_error = guarded_value(evidence, squared_weights)
@@ -133,27 +136,6 @@ def guarded_value(evidence: Evidence, squared_weights: FloatArray) -> tuple[floa
     fitted = np.square(surprises).sum(axis=0) / still_running * squared_weights * (1 - belief) ** 2
     variance = initial.var() / len(initial) + float((corrected + fitted).sum())
     return float(initial.mean() + (belief * corrections).sum()), math.sqrt(variance)
-
-
-def joined(first: Trajectories, second: Trajectories) -> Trajectories:
-    """The episodes of both logs, which have the same features and actions.
-
-    >>> logs = Trajectories([[0.0], [1.0]], [0, 1], [1.0, 3.0], [0, 2])
-    >>> joined(logs, logs).returns()
-    array([4., 4.])
-    """
-    known = [logs.propensities for logs in (first, second)]
-    full = all(rows is not None and rows.ndim == 2 for rows in known)
-    return Trajectories(
-        contexts=np.concatenate([first.contexts, second.contexts]),
-        actions=np.concatenate([first.actions, second.actions]),
-        rewards=np.concatenate([first.rewards, second.rewards]),
-        offsets=np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
-        propensities=np.concatenate([rows for rows in known if rows is not None]) if full else None,
-        n_actions=first.n_actions,
-        feature_names=first.feature_names,
-        action_names=first.action_names,
-    )
 
 
 def _running(weights: LogWeights) -> FloatArray:
