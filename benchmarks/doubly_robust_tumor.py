@@ -16,9 +16,9 @@ from poela.core.policy import Memoryless
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.rollouts import true_value
-from poela.evaluation.values import cross_fitted_values
+from poela.evaluation.value_model import ValueModel
 from poela.evaluation.weights import effective_sample_size, probabilities_along, weights_of
-from poela.learners.step_regression import fit_backward
+from poela.learners.backward_induction import BackwardInduction, best
 from poela.policies.step_values import StepQ
 from poela.simulators.episodes import run
 from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
@@ -42,13 +42,21 @@ class Tilted(Memoryless):
         return np.asarray(tilted / tilted.sum(axis=1, keepdims=True))
 
 
+def best_values(seed: int, episodes: int) -> StepQ:
+    """Q of acting best from each next step on, learned from training logs."""
+    logs = run(TumorGrowth(), TumorBehavior(), episodes=episodes, seed=seed)
+    ((values, _),) = BackwardInduction(logs).values(best())
+    return values
+
+
 def errors_of(policy: Tilted, seed: int, episodes: int) -> tuple[float, dict[str, float]]:
     """The effective sample size on fresh logs, and each estimate minus the truth."""
     logs = run(TumorGrowth(), TumorBehavior(), episodes=episodes, seed=1000 + seed)
     truth = normalised(true_value(policy, TumorGrowth(), episodes=20_000, seed=seed).value)
     probabilities = probabilities_along(policy, logs)
     weights = weights_of(probabilities, logs)
-    evidence = Evidence(weights, logs, values=cross_fitted_values(probabilities, logs))
+    (values,) = ValueModel(logs).values(probabilities[None])
+    evidence = Evidence(weights, logs, values=values)
     errors = {name: normalised(ESTIMATORS[name].function(evidence).value) - truth for name in NAMES}
     return effective_sample_size(weights.truncated(evidence.truncation)), errors
 
@@ -61,10 +69,7 @@ def main() -> None:
     settings = parser.parse_args()
     few: list[dict[str, float]] = []
     print(f"{'temperature':>11} {'ESS':>7} " + " ".join(f"{name:>7}" for name in NAMES) + "  mean absolute error")
-    q = [
-        fit_backward(run(TumorGrowth(), TumorBehavior(), episodes=settings.episodes, seed=seed), target="max")
-        for seed in range(settings.data_sets)
-    ]
+    q = [best_values(seed, settings.episodes) for seed in range(settings.data_sets)]
     for temperature in (4.0, 2.0, 1.0, 0.5, 0.25):
         found = [errors_of(Tilted(values, temperature), seed, settings.episodes) for seed, values in enumerate(q)]
         few += [errors for size, errors in found if size < 10]

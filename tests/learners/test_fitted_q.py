@@ -15,7 +15,7 @@ from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import true_value
 from poela.learners import fitted_q
 from poela.learners.fitted_q import FittedQ
-from poela.policies.step_values import RidgeStep, StepQ
+from poela.learners.step_regression import Chosen, RidgeColumns, StepRidge
 from poela.policies.tilted import TiltedPolicy
 from poela.simulators.episodes import run
 from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
@@ -168,13 +168,27 @@ def test_wrong_settings_are_listed_all_at_once() -> None:
 
 
 def test_values_beyond_every_return_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wild(train: Trajectories, **settings: Any) -> StepQ:
-        step = RidgeStep(np.zeros(1), np.ones(1), np.full((2, 3), 1e6))
-        return StepQ((step,), 2, train.feature_names, train.action_names)
+    def wild(self: StepRidge, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
+        coefficients = np.full((2, self.inputs.shape[1], targets.shape[1]), 1e6)
+        return RidgeColumns(self.center, self.scale, coefficients, {})
 
-    monkeypatch.setattr(fitted_q, "fit_backward", wild)
+    monkeypatch.setattr(StepRidge, "fit", wild)
     with pytest.raises(TrainingError, match="FittedQ: values diverged"):
         FittedQ(history=0).fit(two_steps())
+
+
+def test_all_temperatures_at_once_are_those_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def path() -> list[FloatArray]:
+        learner = FittedQ(backup="soft", temperatures=(2.0, 1.0, 0.5), temperature=0.25, history=1)
+        return [point.policy.along(logs) for point in learner.fit_path(logs)]
+
+    logs = two_steps()
+    together = path()
+    monkeypatch.setattr(fitted_q, "MOST_NUMBERS", 1)
+    np.testing.assert_allclose(together, path(), atol=1e-9)
+    for temperature, policy in zip((2.0, 1.0, 0.5, 0.25), together, strict=True):
+        alone = FittedQ(backup="soft", temperatures=(), temperature=temperature, history=1).fit(logs)
+        np.testing.assert_allclose(policy, alone.along(logs), atol=1e-9)
 
 
 def test_a_behavior_that_cannot_be_saved_is_named(tmp_path: Any) -> None:

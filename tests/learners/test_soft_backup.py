@@ -7,7 +7,6 @@ from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.evaluation.weights import effective_sample_size, log_weights
 from poela.learners.fitted_q import FittedQ
-from poela.learners.step_regression import fit_backward
 
 CHANCES = np.array([0.8, 0.2])
 
@@ -56,19 +55,6 @@ def test_a_soft_backup_gives_more_value_for_the_same_support() -> None:
     for value, support in hard:
         if values[0] < value < values[-1]:
             assert np.interp(value, values, supports) > support
-
-
-def test_soft_targets_tend_to_the_best_and_to_the_policy_itself() -> None:
-    logs = two_steps(500)
-
-    class Behavior:
-        def probabilities(self, contexts: np.ndarray) -> np.ndarray:
-            return np.tile(CHANCES, (len(contexts), 1))
-
-    cold = fit_backward(logs, target="soft", policy=Behavior(), temperature=1e-6).q(logs)
-    np.testing.assert_allclose(cold, fit_backward(logs, target="max").q(logs), atol=1e-4)
-    warm = fit_backward(logs, target="soft", policy=Behavior(), temperature=1e6).q(logs)
-    np.testing.assert_allclose(warm, fit_backward(logs, policy=Behavior()).q(logs), atol=1e-4)
 
 
 def test_an_unknown_backup() -> None:

@@ -1,109 +1,154 @@
-"""Backward induction against exact values of finite problems and closed-form ridge regression."""
+"""Prepared ridge regressions against scikit-learn, brute force and plain linear algebra."""
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge as SklearnRidge
+from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
-from poela.core.errors import InputError
-from poela.data.trajectories import Trajectories
-from poela.learners.step_regression import PENALTIES, Regressor, fit_backward, ridge
+from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.learners.step_regression import ALL_ACTIONS, PENALTIES, Ridge, StepBoosted, StepRidge, fit_boosted
 from poela.policies.step_values import FARTHEST, MOST_FEATURES_IN_PAIRS, quadratic_features
-from poela.simulators.episodes import run
-from poela.simulators.tabular import TablePolicy, TabularMDP
 
-PROBLEM = TabularMDP(
-    transitions=[[[0.7, 0.3], [0.2, 0.8]], [[0.5, 0.5], [0.1, 0.4]]],
-    rewards=[[1.0, -0.5], [0.3, 2.0]],
-    initial=[0.6, 0.4],
-    horizon=3,
-)
-BEHAVIOR = TablePolicy(PROBLEM, [[0.4, 0.6], [0.6, 0.4]])
-TARGET = TablePolicy(PROBLEM, [[0.9, 0.1], [0.25, 0.75]])
+SHAPES = [(40, 6), (6, 15), (12, 12)]
 
 
-@pytest.fixture(scope="module")
-def logs() -> Trajectories:
-    return run(PROBLEM, BEHAVIOR, episodes=4000, seed=0)
-
-
-@pytest.mark.parametrize("regressor", ["ridge", "boosted"])
-def test_fitted_q_evaluation_finds_the_exact_q(logs: Trajectories, regressor: Regressor) -> None:
-    exact = PROBLEM.q_values(TARGET.table)
-    fitted = fit_backward(logs, policy=TARGET, regressor=regressor)
-    for step in range(PROBLEM.horizon):
-        found = fitted.q_at(PROBLEM.observations, np.full(2, step))
-        np.testing.assert_allclose(found, exact[step], atol=0.1)
-
-
-@pytest.mark.parametrize("regressor", ["ridge", "boosted"])
-def test_fitted_q_iteration_finds_the_best_q(logs: Trajectories, regressor: Regressor) -> None:
-    value, best = PROBLEM.optimal()
-    exact = PROBLEM.q_values(best)
-    fitted = fit_backward(logs, target="max", regressor=regressor)
-    found = fitted.q_at(PROBLEM.observations, np.zeros(2, np.int64))
-    np.testing.assert_allclose(found, exact[0], atol=0.1)
-    assert float(PROBLEM.initial @ found.max(axis=1)) == pytest.approx(value, abs=0.1)
-
-
-def test_the_mask_bars_actions_from_the_maximum(logs: Trajectories) -> None:
-    only_first = np.zeros((logs.n_steps, 2), np.bool_)
-    only_first[:, 0] = True
-    barred = fit_backward(logs, target="max", mask=only_first)
-    always_first = fit_backward(logs, policy=TablePolicy(PROBLEM, [[1.0, 0.0], [1.0, 0.0]]))
-    np.testing.assert_allclose(barred.q(logs), always_first.q(logs), atol=1e-12)
-
-
-def test_discounting(logs: Trajectories) -> None:
-    myopic = fit_backward(logs, policy=TARGET, discount=1e-9)
-    np.testing.assert_allclose(myopic.q_at(PROBLEM.observations, np.zeros(2, np.int64)), PROBLEM.rewards, atol=1e-2)
-
-
-def test_steps_beyond_the_horizon_use_the_last_regression(logs: Trajectories) -> None:
-    fitted = fit_backward(logs, policy=TARGET)
-    late = fitted.q_at(PROBLEM.observations, np.array([99, 99]))
-    np.testing.assert_array_equal(late, fitted.q_at(PROBLEM.observations, np.array([2, 2])))
-
-
-def test_a_step_that_few_reach_borrows_rows() -> None:
-    # One episode goes on for five steps; its own reward of 100 must not be all that step 1 knows.
-    rng = np.random.default_rng(0)
-    lengths = np.r_[np.full(200, 2), 5]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    rewards = np.where(np.arange(offsets[-1]) >= 400, 100.0, 1.0)
-    logs = Trajectories(rng.normal(size=(405, 1)), rng.integers(2, size=405), rewards, offsets)
-    fitted = fit_backward(logs, target="max")
-    assert len(fitted.models) == 5
-    assert abs(fitted.q_at(np.zeros((1, 1), np.float32), np.array([1])).mean() - 1) < 5
-
-
-def test_an_action_never_seen_is_average() -> None:
-    rng = np.random.default_rng(0)
-    contexts = rng.normal(size=(300, 1))
-    logs = Trajectories(contexts, np.zeros(300, int), 2 * contexts[:, 0], np.arange(301), n_actions=2)
-    q = fit_backward(logs, target="max").q(logs)
-    np.testing.assert_allclose(q[:, 1], 2 * logs.contexts[:, 0], atol=0.01)
-
-
-def test_the_values_do_not_depend_on_the_order_of_episodes(logs: Trajectories) -> None:
-    few = logs.take(np.arange(200))
-    shuffled = few.take(np.random.default_rng(1).permutation(200))
-    here = PROBLEM.observations, np.zeros(2, np.int64)
-    one, other = fit_backward(few, policy=TARGET).q_at(*here), fit_backward(shuffled, policy=TARGET).q_at(*here)
-    np.testing.assert_allclose(one, other, atol=1e-9)
-
-
-@pytest.mark.parametrize(("rows", "width"), [(40, 6), (6, 15)])
-def test_ridge_is_scikit_learns_with_the_best_penalty_left_out(rows: int, width: int) -> None:
+def problem(rows: int, width: int, targets: int = 5) -> tuple[FloatArray, FloatArray]:
+    """Features, and targets from pure noise to no noise, so that they need different penalties."""
     rng = np.random.default_rng(rows)
-    features, noise = rng.normal(size=(rows, width)), rng.normal(size=rows)
-    targets = features @ rng.normal(size=width) + noise
-    candidates = [Ridge(alpha=penalty, fit_intercept=False) for penalty in PENALTIES]
+    features = rng.normal(size=(rows, width))
+    noise = rng.normal(size=(rows, targets)) * np.logspace(1, -3, targets)
+    return features, features @ rng.normal(size=(width, targets)) + noise
+
+
+@pytest.mark.parametrize(("rows", "width"), SHAPES)
+def test_many_targets_are_scikit_learns_one_at_a_time(rows: int, width: int) -> None:
+    features, targets = problem(rows, width)
+    regression = Ridge.of(features)
+    best = regression.best(targets)
+    found = regression.coefficients(targets, best)
+    assert len(set(best.tolist())) > 1
+    for column, target in enumerate(targets.T):
+        alone = RidgeCV(alphas=PENALTIES, fit_intercept=False).fit(features, target)
+        assert PENALTIES[best[column]] == alone.alpha_
+        np.testing.assert_allclose(found[:, column], alone.coef_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(("rows", "width"), SHAPES)
+def test_penalties_are_those_that_predict_best_with_each_row_left_out(rows: int, width: int) -> None:
+    features, targets = problem(rows, width)
     errors = [
-        np.square(targets - cross_val_predict(model, features, targets, cv=LeaveOneOut())).sum() for model in candidates
+        np.square(
+            targets
+            - cross_val_predict(
+                SklearnRidge(alpha=penalty, fit_intercept=False, solver="svd"), features, targets, cv=LeaveOneOut()
+            )
+        ).sum(axis=0)
+        for penalty in PENALTIES
     ]
-    best = candidates[int(np.argmin(errors))].fit(features, targets)
-    np.testing.assert_allclose(ridge(features, targets), best.coef_, atol=1e-8)
+    np.testing.assert_array_equal(Ridge.of(features).best(targets), np.argmin(errors, axis=0))
+
+
+def test_of_equally_good_penalties_the_largest_is_taken() -> None:
+    features = np.random.default_rng(0).normal(size=(20, 3))
+    nothing_to_learn = np.zeros((20, 1))
+    assert Ridge.of(features).best(nothing_to_learn).tolist() == [len(PENALTIES) - 1]
+
+
+@pytest.mark.parametrize(("rows", "width"), SHAPES)
+def test_weights_are_derivatives_of_what_is_asked(rows: int, width: int) -> None:
+    features, targets = problem(rows, width, targets=1)
+    asked, chosen = np.random.default_rng(1).normal(size=(width, 1)), np.array([2])
+    regression = Ridge.of(features)
+
+    def answer(values: FloatArray) -> float:
+        return float((asked * regression.coefficients(values[:, None], chosen)).sum())
+
+    moved = [answer(targets[:, 0] + step) - answer(targets[:, 0]) for step in np.eye(rows)]
+    np.testing.assert_allclose(regression.weights(asked, chosen)[:, 0], moved, atol=1e-9)
+
+
+def ridge_by_hand(features: FloatArray, target: FloatArray) -> FloatArray:
+    """The penalised normal equations, with the penalty by leaving rows out one by one."""
+
+    def solve(chosen: FloatArray, values: FloatArray, penalty: float) -> FloatArray:
+        return np.asarray(np.linalg.solve(chosen.T @ chosen + penalty * np.eye(chosen.shape[1]), chosen.T @ values))
+
+    def error(penalty: float) -> float:
+        others = [np.arange(len(target)) != row for row in range(len(target))]
+        predicted = [features[~keep] @ solve(features[keep], target[keep], penalty) for keep in others]
+        return float(np.square(target - np.concatenate(predicted)).sum())
+
+    return solve(features, target, min(PENALTIES, key=error))
+
+
+def step_problem(rows: int = 60, rare: int = 4) -> tuple[Float32Array, IntArray, FloatArray]:
+    rng = np.random.default_rng(3)
+    contexts = rng.normal(size=(rows, 2)).astype(np.float32)
+    actions = np.where(np.arange(rows) < rare, 2, rng.integers(2, size=rows))
+    targets = contexts[:, :1] * [1.0, 5.0, 0.0] + actions[:, None] + rng.normal(size=(rows, 3)) * [0.1, 1.0, 3.0]
+    return contexts, actions, targets
+
+
+def test_a_step_is_one_ridge_of_all_actions_then_one_of_each_on_the_rest() -> None:
+    contexts, actions, targets = step_problem()
+    step = StepRidge.of(contexts, actions, n_actions=4)
+    found = step.fit(targets).coefficients
+    features = quadratic_features(contexts, contexts.mean(axis=0, dtype=float), contexts.std(axis=0, dtype=float))
+    np.testing.assert_allclose(step.inputs, features, atol=1e-5)
+    for column, target in enumerate(targets.T):
+        shared = ridge_by_hand(step.inputs, target - target.mean())
+        shared[0] += target.mean()
+        np.testing.assert_allclose(found[3, :, column], shared, atol=1e-8)  # never seen: average
+        left = target - step.inputs @ shared
+        for action, width in ((0, 6), (1, 6), (2, 3)):  # action 2 has 4 rows: too few for quadratic features
+            own = np.zeros(6)
+            own[:width] = ridge_by_hand(step.inputs[actions == action, :width], left[actions == action])
+            np.testing.assert_allclose(found[action, :, column], shared + own, atol=1e-8)
+
+
+def test_targets_fitted_together_are_fitted_as_alone() -> None:
+    contexts, actions, targets = step_problem()
+    step = StepRidge.of(contexts, actions, n_actions=3)
+    together = step.fit(targets)
+    assert len({tuple(int(chosen[column]) for chosen in together.chosen.values()) for column in range(3)}) > 1
+    for column in range(3):
+        alone = step.fit(targets[:, [column]])
+        np.testing.assert_allclose(alone.coefficients[:, :, 0], together.coefficients[:, :, column], rtol=1e-9)
+        inputs = step.inputs_of(contexts[:5])
+        kept = together.model(column)
+        np.testing.assert_allclose(kept.predict(contexts[:5]), together.q(inputs)[:, :, column].T, rtol=1e-12)
+
+
+def test_chosen_penalties_are_kept() -> None:
+    contexts, actions, targets = step_problem()
+    step = StepRidge.of(contexts, actions, n_actions=3)
+    first = step.fit(targets[:, :1])
+    np.testing.assert_array_equal(step.fit(targets[:, :1], first.chosen).coefficients, first.coefficients)
+    linear = step.fit(2 * targets, first.chosen).coefficients - 2 * step.fit(targets, first.chosen).coefficients
+    np.testing.assert_allclose(linear, 0, atol=1e-9)
+    assert set(first.chosen) == {ALL_ACTIONS, 0, 1, 2}
+
+
+def test_the_weights_of_a_step_are_derivatives_of_what_is_asked() -> None:
+    contexts, actions, targets = step_problem(rows=25)
+    step = StepRidge.of(contexts, actions, n_actions=4)
+    chosen = step.fit(targets[:, :1]).chosen
+    asked = np.random.default_rng(1).normal(size=(4, 6, 2))
+    found = step.weights(asked, chosen)
+    moved = step.fit(targets[:, :1] + np.eye(25), chosen).coefficients - step.fit(targets[:, :1], chosen).coefficients
+    np.testing.assert_allclose(found, np.einsum("apk,apr->rk", asked, moved), atol=1e-9)
+
+
+def test_boosted_targets_are_fitted_one_by_one() -> None:
+    contexts, actions, targets = step_problem()
+    step = StepBoosted(contexts, actions, n_actions=3, seed=5)
+    fitted = step.fit(targets[:, :2])
+    for column in range(2):
+        alone = fit_boosted(step.inputs, actions, targets[:, column], 3, seed=5)
+        expected = alone.predict(step.inputs)
+        np.testing.assert_array_equal(fitted.q(step.inputs_of(step.inputs))[:, :, column].T, expected)
+        np.testing.assert_array_equal(fitted.model(column).predict(step.inputs), expected)
 
 
 def test_quadratic_features_stay_near_and_narrow() -> None:
@@ -111,18 +156,3 @@ def test_quadratic_features_stay_near_and_narrow() -> None:
     features = quadratic_features(wide, np.zeros(wide.shape[1]), np.ones(wide.shape[1]))
     assert features.shape == (1, 1 + 2 * wide.shape[1])
     assert features.max() == FARTHEST**2
-
-
-def test_a_constant_feature_is_harmless() -> None:
-    contexts = np.column_stack([np.full(100, 7.0), np.linspace(-1, 1, 100)])
-    logs = Trajectories(contexts, np.arange(100) % 2, contexts[:, 1], np.arange(101))
-    elsewhere = np.array([[8.0, 0.0]], np.float32)
-    q = fit_backward(logs, target="max").q_at(elsewhere, np.array([0]))
-    np.testing.assert_allclose(q, 0, atol=0.01)
-
-
-def test_bad_settings_are_named(logs: Trajectories) -> None:
-    with pytest.raises(InputError, match="'policy' with the policy"):
-        fit_backward(logs)
-    with pytest.raises(InputError, match="regressor 'forest' is unknown"):
-        fit_backward(logs, target="max", regressor="forest")  # type: ignore[arg-type]

@@ -62,6 +62,20 @@ def running_sums(values: FloatArray, offsets: IntArray) -> FloatArray:
     return sums
 
 
+def returns_to_go(rewards: FloatArray, offsets: IntArray, discount: float = 1.0) -> FloatArray:
+    """The discounted sum of rewards from each step to the end of its episode.
+
+    >>> returns_to_go(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 3]), discount=0.5)
+    array([2., 2., 4.])
+    """
+    sums = np.array(rewards, np.float64)
+    lengths = np.diff(offsets)
+    for steps_before_end in range(2, int(lengths.max(initial=0)) + 1):
+        rows = offsets[1:][lengths >= steps_before_end] - steps_before_end
+        sums[rows] += discount * sums[rows + 1]
+    return sums
+
+
 def rows_of_episodes(episodes: IntArray, offsets: IntArray) -> tuple[IntArray, IntArray]:
     """The flat rows of the given episodes, in that order, and their new offsets.
 

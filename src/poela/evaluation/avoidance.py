@@ -17,7 +17,7 @@ from poela.evaluation.overfitting import (
     decompose,
     low_return_weight,
 )
-from poela.evaluation.values import cross_fitted_values
+from poela.evaluation.value_model import ValueModel
 from poela.evaluation.weights import probabilities_along, weights_of
 
 
@@ -65,7 +65,8 @@ def propensity_overfitting(
     probabilities = probabilities_along(policy, logs)
     weights = weights_of(probabilities, logs)
     used, returns = weights.truncated(truncation), logs.returns(discount)
-    values = cross_fitted_values(probabilities, logs, discount=discount, seed=seed).expected[logs.offsets[:-1]]
+    (model,) = ValueModel(logs, discount=discount, seed=seed).values(probabilities[None])
+    values = model.expected[logs.offsets[:-1]]
     threshold = float(np.median(returns)) if low_return is None else low_return
     return PropensityOverfitting(
         decompose(used, returns, values, logs.initial_contexts, radius, metric),

@@ -129,7 +129,6 @@ class Evaluator:
             folds=s.folds,
             history=s.history,
             seed=s.seed,
-            clusters=self.logs.clusters,
         )
 
     def evidence(self, policies: Sequence[Any], estimators: Sequence[str] | None = None) -> Iterator[Evidence]:

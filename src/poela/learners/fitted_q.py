@@ -2,29 +2,31 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, FloatArray
+from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.core.policy import LoggedSteps, Memoryless, Policy, as_policy
+from poela.core.policy import Policy, as_policy
 from poela.core.ragged import episode_sums
 from poela.core.typed import Discount, NonNegative, Positive, Whole, one_of, shown
 from poela.data.history import HistoryFeatures, with_history
 from poela.data.trajectories import Trajectories
 from poela.eligibility.propensities import NearestPropensities
 from poela.eligibility.rules import Eligibility
+from poela.learners.backward_induction import KEPT_NUMBERS, BackwardInduction, best, soft
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint, Learner
-from poela.learners.step_regression import Regressor, fit_backward
+from poela.learners.step_regression import Regressor
 from poela.policies.step_values import StepQ
 from poela.policies.tilted import TiltedPolicy, supported
 
 PENALTY_MULTIPLES = (1.0, 10.0, 100.0, 1e3, 1e4)
 # The default path in multiples of the mild temperature: from twice to a sixteenth of it, then greedy.
 PATH = tuple(2.0 ** (1 - k / 3) for k in range(16))
+MOST_NUMBERS = 2e7  # values that are computed together: 160 MB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,7 @@ class FittedQ(Learner):
     array([[0.27, 0.73]])
     """
 
+    walks: ClassVar[bool] = True
     temperature: NonNegative = 0.0  # τ
     temperatures: tuple[NonNegative, ...] | None = None  # the path towards it, in falling order
     regressor: Regressor = "ridge"
@@ -65,15 +68,21 @@ class FittedQ(Learner):
         chances = _known_propensities(train) if behavior is None else as_policy(behavior).along(train)
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
         mask = supported(chances > 0, eligible)
-        values, q = self._values(train, mask, seed)
-        near = _Known(np.where(mask, chances, 0.0))
+        near = np.where(mask, chances, 0.0)
+        seen = with_history(train, self.history, initial=True) if self.history else train
+        induction = self._induction(seen, seed)
+        ((values, q),) = induction.values(best(mask))
+        self._refuse_divergence(train, q[mask])
+        path = self._path(train, q, near)
         layout = (
             HistoryFeatures(self.history, train.n_features, train.n_actions, initial=True) if self.history else None
         )
-        for place, temperature in enumerate(self._path(train, q, np.where(mask, chances, 0.0)), start=1):
+        softened = self._softened(induction, seen, near, path)
+        for place, temperature in enumerate(path, start=1):
             own = values
             if self.backup == "soft" and temperature > 0:
-                own, _ = self._values(train, mask, seed, near, temperature)
+                own, q = next(softened)
+                self._refuse_divergence(train, q[mask])
             policy = TiltedPolicy(
                 values=own,
                 behavior=base,
@@ -85,26 +94,29 @@ class FittedQ(Learner):
             )
             yield Checkpoint(place, policy, f"temperature {temperature:.4g}")
 
-    def _values(
-        self, train: Trajectories, mask: BoolArray, seed: int, near: Policy | None = None, temperature: float = 0.0
-    ) -> tuple[StepQ, FloatArray]:
-        """Q, of acting best or of acting best while staying near a policy, and its values [N, A] in training."""
-        seen = with_history(train, self.history, initial=True) if self.history else train
-        values = fit_backward(
+    def _induction(self, seen: Trajectories, seed: int) -> BackwardInduction:
+        return BackwardInduction(
             seen,
-            target="max" if near is None else "soft",
-            policy=near,
-            temperature=temperature,
-            mask=mask,
             regressor=self.regressor,
             discount=self.discount,
             penalties=[self.penalty * multiple for multiple in PENALTY_MULTIPLES],
+            keep=KEPT_NUMBERS if self.backup == "soft" else 0,
             seed=seed,
         )
-        q = values.q(seen)
-        largest, reachable = float(np.abs(q[mask]).max()), reachable_return(train, self.discount)
-        refuse_divergence("FittedQ", "the training log", largest, max(reachable, 1e-6))
-        return values, q
+
+    def _softened(
+        self, induction: BackwardInduction, seen: Trajectories, chances: FloatArray, path: list[float]
+    ) -> Iterator[tuple[StepQ, FloatArray]]:
+        """Q of acting best at a price of departure, at each temperature above 0: as many at once as memory allows."""
+        above = [temperature for temperature in path if temperature > 0]
+        together = max(int(MOST_NUMBERS / (seen.n_steps * seen.n_actions)), 1)
+        for start in range(0, len(above), together):
+            some = above[start : start + together]
+            yield from induction.values(soft(chances, some), len(some))
+
+    def _refuse_divergence(self, train: Trajectories, q: FloatArray) -> None:
+        reachable = max(reachable_return(train, self.discount), 1e-6)
+        refuse_divergence("FittedQ", "the training log", float(np.abs(q).max()), reachable)
 
     def _path(self, train: Trajectories, q: FloatArray, chances: FloatArray) -> list[float]:
         path = self.temperatures
@@ -112,16 +124,6 @@ class FittedQ(Learner):
             mild = _mild_temperature(train, q, chances)
             path = tuple(mild * multiple for multiple in PATH if mild > 0)
         return [*(float(tau) for tau in path if tau > self.temperature), float(self.temperature)]
-
-
-class _Known(Memoryless):
-    """A policy whose probabilities along the training log are at hand."""
-
-    def __init__(self, rows: FloatArray) -> None:
-        self._rows = rows
-
-    def along(self, trajectories: LoggedSteps) -> FloatArray:
-        return self._rows
 
 
 def _logging_policy(train: Trajectories, behavior: Any) -> Any:

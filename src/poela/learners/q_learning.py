@@ -15,6 +15,7 @@ from poela.core.arrays import BoolArray
 from poela.core.errors import PoelaError, TrainingError
 from poela.core.policy import Policy
 from poela.core.progress import progress
+from poela.core.ragged import returns_to_go
 from poela.core.typed import Count, Discount, NonNegative, Positive, Range, Share
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
@@ -185,7 +186,9 @@ class PQL(BCQ):
         """Contexts of low density, and the lowest value."""
         low = low_density(train.contexts, self.density, self.percentile, self.density_steps, seed)
         floor = self.lowest_value
-        return low, _lowest_return_to_go(train, self.discount) if floor is None else floor
+        if floor is None:
+            floor = float(returns_to_go(train.rewards, train.offsets, self.discount).min())
+        return low, floor
 
     def pessimism_key(self, seed: int) -> Hashable:
         """What the pessimistic steps come from."""
@@ -197,13 +200,3 @@ class CQL(QLearning):
     """Discrete conservative Q-learning: values of actions that were not taken are pushed down."""
 
     conservatism: NonNegative = 1.0  # α
-
-
-def _lowest_return_to_go(train: Trajectories, discount: float) -> float:
-    to_go = np.zeros(train.n_episodes)
-    lowest = np.inf
-    for step in range(int(train.lengths.max()) - 1, -1, -1):
-        running = train.lengths > step
-        to_go[running] = train.rewards[train.offsets[:-1][running] + step] + discount * to_go[running]
-        lowest = min(lowest, float(to_go[running].min()))
-    return lowest

@@ -1,161 +1,245 @@
-"""Backward induction over a finite horizon: one regression of Q for each step, from the last to the first.
+"""Regressions of one step, solved but for what they predict: one decomposition serves any number of targets.
 
-With `target="policy"` this is fitted-Q evaluation of a policy, with `target="max"` fitted-Q iteration. No Markov
-assumption hides in a shared time index: each step has its own regression.
+Targets stand in the columns of [rows, P] and Q in [A, rows, P], so that taking rows copies whole lines.
 """
 
-from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 import numpy as np
 
 from poela.behavior.forest import Forest
-from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, readonly
-from poela.core.errors import InputError, PoelaError
-from poela.core.interruption import safe_point
-from poela.core.policy import as_policy
-from poela.data.trajectories import Trajectories
-from poela.policies.step_values import BoostedStep, RidgeStep, StepModel, StepQ, rows_by_step, with_actions
-from poela.policies.step_values import quadratic_features as quadratic_features
+from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
+from poela.core.errors import PoelaError
+from poela.policies.step_values import BoostedStep, RidgeStep, StepModel, quadratic_features, with_actions
 
 Regressor = Literal["ridge", "boosted"]
-# A step that fewer episodes reach borrows the rows of the steps after it: two rows are no regression.
-FEWEST_ROWS = 50
 TIE = 1e-6
 ROWS_PER_FEATURE = 1.5
 PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+ALL_ACTIONS = -1
+Inputs = FloatArray | Float32Array  # what a regression looks at: [m, ...]
+# Which of the penalties the regression of each action takes, and that of all actions together: [P], or [1] for all.
+Chosen = Mapping[int, IntArray]
 
 
-def fit_backward(
-    train: Trajectories,
-    *,
-    target: Literal["policy", "max", "soft"] = "policy",
-    policy: Any = None,
-    mask: BoolArray | None = None,
-    temperature: float = 1.0,
-    regressor: Regressor = "ridge",
-    discount: float = 1.0,
-    penalties: Sequence[float] = PENALTIES,
-    seed: int = 0,
-) -> StepQ:
-    """Q of a policy (`target="policy"`), or of acting best from each next step on (`target="max"`).
+class Columns(Protocol):
+    """One step's Q for each of P targets."""
 
-    With `target="soft"` acting best means to gain the most after a price of τ = `temperature` for each nat by which it
-    departs from `policy`: a context is worth τ·log Σ_a policy(a)·exp(Q(a)/τ).
-    `mask` [N, A] says which actions may be considered at each training step. Of the ridge `penalties` each
-    regression takes the one that predicts best when each row is left out in turn.
+    @property
+    def chosen(self) -> Chosen:
+        """The penalties that were taken."""
 
-    >>> contexts, actions = np.zeros((400, 1)), np.arange(400) // 2 % 2
-    >>> logs = Trajectories(contexts, actions, np.where(actions == 1, 3.0, 1.0), np.arange(0, 401, 2))
-    >>> fit_backward(logs, target="max").q_at(np.zeros((1, 1), np.float32), np.array([1])).round(1)
-    array([[1., 3.]])
+    def q(self, inputs: Inputs) -> FloatArray:
+        """[A, m, P]."""
+
+    def model(self, column: int) -> StepModel:
+        """That of one target, to be kept."""
+
+
+class StepRegression(Protocol):
+    """A regression of Q at one step, on rows that are known, for targets that are not yet."""
+
+    @property
+    def inputs(self) -> Inputs:
+        """What it looks at, of the rows that it is fitted on."""
+
+    def inputs_of(self, contexts: Float32Array) -> Inputs:
+        """The same for other rows."""
+
+    def fit(self, targets: FloatArray, chosen: Chosen | None = None) -> Columns:
+        """For targets [rows, P]."""
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are kept in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """Ridge regressions on the same features: for every penalty and any targets, after one eigendecomposition.
+
+    >>> x = np.linspace(-1, 1, 50)
+    >>> regression = Ridge.of(np.column_stack([np.ones(50), x]))
+    >>> targets = np.column_stack([2 + 3 * x, 1 - x])
+    >>> regression.coefficients(targets, regression.best(targets)).round(2)
+    array([[ 2.,  1.],
+           [ 3., -1.]])
     """
-    following = _following(train, target, policy, mask, temperature)
-    if regressor not in ("ridge", "boosted"):
-        raise InputError(f"regressor {regressor!r} is unknown: choose 'ridge' or 'boosted'")
-    needed = min(FEWEST_ROWS, train.n_episodes)
-    targets, values = np.array(train.rewards), np.zeros(train.n_steps)
-    last = np.zeros(train.n_steps, np.bool_)
-    last[train.offsets[1:] - 1] = True
-    models: list[StepModel] = []
-    by_step: list[IntArray] = []
-    for _, rows in reversed(list(rows_by_step(train.step_numbers))):
-        safe_point()
-        going_on = rows[~last[rows]]
-        targets[going_on] += discount * values[going_on + 1]
-        by_step.insert(0, rows)
-        pool = _enough(by_step, needed)
-        model: StepModel
-        if regressor == "ridge":
-            model = fit_ridge(train.contexts[pool], train.actions[pool], targets[pool], train.n_actions, penalties)
+
+    directions: FloatArray  # [rows, k]
+    gains: FloatArray  # [k]: how much of a direction the features hold
+    lift: FloatArray  # [p, k]: from directions to coefficients
+    inverse: FloatArray  # [penalties, k]
+
+    @classmethod
+    def of(cls, features: FloatArray, penalties: Sequence[float] = PENALTIES) -> "Ridge":
+        """Features are [rows, p]; penalties stand in rising order."""
+        rows, width = features.shape
+        # The smaller of the two Gram matrices has all the singular values.
+        if rows >= width:
+            squares, right = np.linalg.eigh(features.T @ features)
+            directions, gains, lift = features @ right, np.ones(width), right
         else:
-            model = fit_boosted(train.contexts[pool], train.actions[pool], targets[pool], train.n_actions, seed)
-        models.append(model)
-        values[rows] = following(rows, model.predict(train.contexts[rows]))
-    return StepQ(tuple(reversed(models)), train.n_actions, train.feature_names, train.action_names)
+            squares, directions = np.linalg.eigh(features @ features.T)
+            gains, lift = np.maximum(squares, 0.0), features.T @ directions
+        return cls(directions, gains, lift, 1 / (np.maximum(squares, 0.0) + np.array(penalties)[:, None]))
+
+    def best(self, targets: FloatArray) -> IntArray:
+        """For each of the targets [rows, P] the penalty that predicts best when each row is left out in turn, [P]."""
+        shrunk = self.gains * self.inverse
+        kept = np.maximum(1 - shrunk @ np.square(self.directions).T, 1e-6)  # one minus the leverage of each row
+        projected = self.directions.T @ targets
+        errors = np.empty((len(shrunk), targets.shape[1]))
+        for place, (factors, rest) in enumerate(zip(shrunk, kept, strict=True)):
+            left_out = targets - self.directions @ (factors[:, None] * projected)
+            left_out /= rest[:, None]
+            errors[place] = np.einsum("ij,ij->j", left_out, left_out)
+        # Of penalties that do equally well, the largest: so rounding, and with it the order of rows, decides nothing.
+        equal = errors <= errors.min(axis=0) * (1 + TIE)
+        return np.asarray(len(errors) - 1 - equal[::-1].argmax(axis=0))
+
+    def coefficients(self, targets: FloatArray, chosen: IntArray) -> FloatArray:
+        """[p, P], with the chosen penalties."""
+        return self.lift @ (self.inverse[chosen].T * (self.directions.T @ targets))
+
+    def weights(self, asked: FloatArray, chosen: IntArray) -> FloatArray:
+        """What each row's target weighs [rows, P] in the sums asked · coefficients, for asked [p, P]."""
+        return self.directions @ (self.inverse[chosen].T * (self.lift.T @ asked))
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are kept in memory."""
+        return self.directions.size + self.lift.size
 
 
-def _enough(by_step: list[IntArray], needed: int) -> IntArray:
-    """The rows of the first step, with those of whole later steps where they are too few."""
-    counts = np.cumsum([len(rows) for rows in by_step])
-    return np.concatenate(by_step[: int(np.searchsorted(counts, needed)) + 1])
+@dataclass(frozen=True, eq=False)
+class RidgeColumns:
+    """Quadratic ridge regressions of one step for P targets."""
+
+    center: FloatArray  # [d]
+    scale: FloatArray  # [d]
+    coefficients: FloatArray  # [A, p, P]
+    chosen: Chosen
+
+    def q(self, inputs: Inputs) -> FloatArray:
+        """[A, m, P]."""
+        return np.asarray(inputs @ self.coefficients)
+
+    def model(self, column: int) -> RidgeStep:
+        """That of one target, to be kept."""
+        parts = (self.center, self.scale, self.coefficients[:, :, column])
+        return RidgeStep(*(readonly(part, np.float64) for part in parts))
 
 
-class _Following(Protocol):
-    def __call__(self, rows: IntArray, q: FloatArray) -> FloatArray: ...
-
-
-def _following(train: Trajectories, target: str, policy: Any, mask: BoolArray | None, temperature: float) -> _Following:
-    """How the value [m] of being at training rows follows from their Q [m, A]."""
-    if target == "max":
-        return lambda rows, q: (q if mask is None else np.where(mask[rows], q, -np.inf)).max(axis=1)
-    if target not in ("policy", "soft") or policy is None:
-        raise InputError("target must be 'max', or 'soft' or 'policy' with the policy to stay near or to evaluate")
-    probabilities = np.asarray(as_policy(policy).along(train), np.float64)
-    if target == "soft":
-        with np.errstate(divide="ignore"):
-            chances = np.log(probabilities if mask is None else np.where(mask, probabilities, 0.0))
-        return lambda rows, q: temperature * np.logaddexp.reduce(chances[rows] + q / temperature, axis=1)
-    return lambda rows, q: np.asarray((probabilities[rows] * q).sum(axis=1))
-
-
-def fit_ridge(
-    contexts: Float32Array,
-    actions: IntArray,
-    targets: FloatArray,
-    n_actions: int,
-    penalties: Sequence[float] = PENALTIES,
-) -> RidgeStep:
+@dataclass(frozen=True, eq=False)
+class StepRidge:
     """One ridge for all actions together, then one for each action on what it leaves over.
 
     So an action seen often gets its own regression, one seen rarely stays near the average, one never seen is average.
     An action with few rows for each quadratic feature gets a linear one: else the best of several actions is too often
     the one whose regression errs highest, and backward induction adds up such errors step by step.
     """
-    columns = np.asarray(contexts, np.float64)
-    center, spread = columns.mean(axis=0), columns.std(axis=0)
-    scale = np.where(spread > 1e-6 * (1 + np.abs(center)), spread, np.inf)
-    features = quadratic_features(contexts, center, scale)
-    base = targets.mean()
-    shared = ridge(features, targets - base, penalties)
-    shared[0] += base
-    left = targets - features @ shared
-    coefficients = np.tile(shared, (n_actions, 1))
-    informative = int((features.std(axis=0) > 0).sum())
-    for action in np.unique(actions):
-        taken = actions == action
-        width = features.shape[1] if taken.sum() >= ROWS_PER_FEATURE * informative else 1 + columns.shape[1]
-        coefficients[action, :width] += ridge(features[taken, :width], left[taken], penalties)
-    return RidgeStep(readonly(center, np.float64), readonly(scale, np.float64), readonly(coefficients, np.float64))
+
+    center: FloatArray  # [d]
+    scale: FloatArray  # [d]
+    inputs: FloatArray  # [rows, p]
+    shared: Ridge
+    of_action: Mapping[int, tuple[IntArray, int, Ridge]]  # its rows, and how many of the features it looks at
+    n_actions: int
+
+    @classmethod
+    def of(
+        cls, contexts: Float32Array, actions: IntArray, n_actions: int, penalties: Sequence[float] = PENALTIES
+    ) -> "StepRidge":
+        """On contexts [rows, d] and the actions [rows] taken there."""
+        columns = np.asarray(contexts, np.float64)
+        center, spread = columns.mean(axis=0), columns.std(axis=0)
+        scale = np.where(spread > 1e-6 * (1 + np.abs(center)), spread, np.inf)
+        features = quadratic_features(contexts, center, scale)
+        informative = int((features.std(axis=0) > 0).sum())
+        of_action = {}
+        for action in np.unique(actions):
+            rows = np.flatnonzero(actions == action)
+            width = features.shape[1] if len(rows) >= ROWS_PER_FEATURE * informative else 1 + columns.shape[1]
+            of_action[int(action)] = (rows, width, Ridge.of(features[rows, :width], penalties))
+        return cls(center, scale, features, Ridge.of(features, penalties), of_action, n_actions)
+
+    def inputs_of(self, contexts: Float32Array) -> FloatArray:
+        """Quadratic features, [m, p]."""
+        return quadratic_features(contexts, self.center, self.scale)
+
+    def fit(self, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
+        """For targets [rows, P], each with the penalties that suit it best, or all with those chosen before."""
+        taken: dict[int, IntArray] = {}
+        base = targets.mean(axis=0)
+        centred = targets - base
+        taken[ALL_ACTIONS] = self.shared.best(centred) if chosen is None else chosen[ALL_ACTIONS]
+        shared = self.shared.coefficients(centred, taken[ALL_ACTIONS])
+        left = centred - self.inputs @ shared
+        shared[0] += base
+        found = np.repeat(shared[None], self.n_actions, axis=0)
+        for action, (rows, width, regression) in self.of_action.items():
+            taken[action] = regression.best(left[rows]) if chosen is None else chosen[action]
+            found[action, :width] += regression.coefficients(left[rows], taken[action])
+        return RidgeColumns(self.center, self.scale, found, taken)
+
+    def weights(self, asked: FloatArray, chosen: Chosen) -> FloatArray:
+        """What each row's target weighs [rows, P] in the sums Σ_a asked_a · coefficients_a, for asked [A, p, P]."""
+        own = np.zeros((len(self.inputs), asked.shape[2]))
+        for action, (rows, width, regression) in self.of_action.items():
+            own[rows] = regression.weights(asked[action, :width], chosen[action])
+        total = asked.sum(axis=0)
+        found = own + self.shared.weights(total - self.inputs.T @ own, chosen[ALL_ACTIONS])
+        # The mean of the targets is taken off before the ridges and given back to the intercept.
+        return np.asarray(found + (total[0] - found.sum(axis=0)) / len(found))
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are kept in memory."""
+        return self.inputs.size + self.shared.numbers + sum(ridge.numbers for _, _, ridge in self.of_action.values())
 
 
-def ridge(features: FloatArray, targets: FloatArray, penalties: Sequence[float] = PENALTIES) -> FloatArray:
-    """Ridge coefficients [p], with the penalty that predicts best when each row is left out in turn.
+@dataclass(frozen=True, eq=False)
+class BoostedColumns:
+    """Boosted trees of one step, for each of P targets."""
 
-    >>> x = np.linspace(-1, 1, 50)
-    >>> ridge(np.column_stack([np.ones(50), x]), 2 + 3 * x).round(2)
-    array([2., 3.])
-    """
-    rows, width = features.shape
-    # The smaller of the two Gram matrices has all the singular values.
-    if rows >= width:
-        squares, right = np.linalg.eigh(features.T @ features)
-        scores = features @ right
-    else:
-        squares, left = np.linalg.eigh(features @ features.T)
-        scores = left * np.sqrt(np.maximum(squares, 0.0))
-    squares = np.maximum(squares, 0.0)
-    projected = scores.T @ targets
-    inverse = 1 / (squares + np.array(penalties)[:, None])  # [penalties, components]
-    left_over = targets - (inverse * projected) @ scores.T
-    leverage = inverse @ np.square(scores).T
-    errors = np.square(left_over / np.maximum(1 - leverage, 1e-6)).sum(axis=1)
-    # Of penalties that do equally well, the largest: so rounding, and with it the order of rows, decides nothing.
-    best = np.flatnonzero(errors <= errors.min() * (1 + TIE))[-1]
-    if rows >= width:
-        return np.asarray(right @ (inverse[best] * projected))
-    dual = left @ ((left.T @ targets) * inverse[best])
-    return np.asarray(features.T @ dual)
+    models: tuple[BoostedStep, ...]
+    chosen: Chosen = field(default_factory=dict)  # there are none
+
+    def q(self, inputs: Inputs) -> FloatArray:
+        """[A, m, P]."""
+        contexts = np.asarray(inputs, np.float32)
+        return np.stack([model.predict(contexts).T for model in self.models], axis=-1)
+
+    def model(self, column: int) -> BoostedStep:
+        """That of one target, to be kept."""
+        return self.models[column]
+
+
+@dataclass(frozen=True, eq=False)
+class StepBoosted:
+    """Boosted trees on contexts and one column for each action; nothing of them can be prepared."""
+
+    inputs: Float32Array  # contexts [rows, d]
+    actions: IntArray
+    n_actions: int
+    seed: int = 0
+
+    def inputs_of(self, contexts: Float32Array) -> Float32Array:
+        """The contexts themselves."""
+        return contexts
+
+    def fit(self, targets: FloatArray, chosen: Chosen | None = None) -> BoostedColumns:
+        """For targets [rows, P]; there are no penalties to choose."""
+        columns = [fit_boosted(self.inputs, self.actions, column, self.n_actions, self.seed) for column in targets.T]
+        return BoostedColumns(tuple(columns))
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are kept in memory."""
+        return self.inputs.size
 
 
 def fit_boosted(

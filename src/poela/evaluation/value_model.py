@@ -1,0 +1,170 @@
+"""Fitted-Q evaluation of many policies on the same logs, cross-fitted."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.core.ragged import rows_of_episodes
+from poela.data.clusters import joined_clusters
+from poela.data.folds import fold_numbers
+from poela.data.history import with_history
+from poela.data.trajectories import Trajectories
+from poela.evaluation.evidence import ModelValues
+from poela.learners.backward_induction import KEPT_NUMBERS, BackwardInduction, Following, expected
+from poela.learners.step_regression import Regressor
+from poela.policies.step_values import rows_by_step
+
+FOLDS = 5
+MOST_FEATURES_WITH_HISTORY = 8  # wider contexts are taken to tell the past themselves
+NO_ROWS = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """The regressions that value the episodes of one fold, fitted on all others."""
+
+    induction: BackwardInduction
+    fitted: IntArray  # the rows that it is fitted on
+    valued: dict[int, IntArray]  # the rows that each of its steps values; the last values later ones too
+
+    def following(self, probabilities: FloatArray) -> Following:
+        """That of policies with these probabilities [A, N, P] along all rows."""
+        inner = expected(probabilities)
+        return lambda rows, q: inner(self.fitted[rows], q)
+
+
+class ValueModel:
+    """Q along logs, under any policies: an episode's values come from regressions that saw neither it nor its cluster.
+
+    Each step has its own regression, which sees `history` earlier steps and the first context beside the current one:
+    logs are seldom Markov. By default that is one step, or none where contexts are wide: then it costs more than it
+    tells. All policies share the regressions and their penalties, and differ only in what is
+    predicted, so every further policy costs a few products. Values are held within the range of what the fitted
+    episodes have shown from that step on, so that nothing is believed because of an extrapolation.
+    `beside` are further episodes that only help to fit: their own values are not wanted.
+
+    >>> rewards = np.arange(40) % 2 * 1.0
+    >>> logs = Trajectories(np.zeros((40, 1)), np.arange(40) % 2, rewards, np.arange(41))
+    >>> (values,) = ValueModel(logs).values(np.full((1, 40, 2), 0.5))
+    >>> values.expected.mean().round(2)
+    np.float64(0.5)
+    """
+
+    def __init__(
+        self,
+        logs: Trajectories,
+        *,
+        discount: float = 1.0,
+        beside: Trajectories | None = None,
+        folds: int = FOLDS,
+        history: int | None = None,
+        regressor: Regressor = "ridge",
+        seed: int = 0,
+    ) -> None:
+        fold_of = fold_numbers(logs, folds, seed) if folds > 1 or beside is None else np.zeros(logs.n_episodes, np.int64)
+        self._logs = logs if beside is None else joined(beside, logs)
+        self._asked = slice(self._logs.n_steps - logs.n_steps, None)
+        seen = _with_history(self._logs, history)
+        self._contexts, self._regressor = seen.contexts, regressor
+        fold_of = np.concatenate([np.full(self._logs.n_episodes - logs.n_episodes, -1), fold_of])
+        typical = _columns_last(_logging_probabilities(self._logs)[None])
+        self._folds = []
+        for fold in range(folds):
+            induction, fitted = _induction(seen, fold_of != fold, regressor, discount, seed, KEPT_NUMBERS / folds)
+            valued = np.flatnonzero((fold_of == fold)[seen.episode_of_step])
+            last = np.minimum(seen.step_numbers[valued], induction.horizon - 1)
+            self._folds.append(_Fold(induction, fitted, {step: valued[rows] for step, rows in rows_by_step(last)}))
+            if regressor == "ridge":
+                # Values of other policies are about as smooth as those of the logging policy.
+                induction.fix_penalties(self._folds[-1].following(typical))
+
+    def values(self, probabilities: FloatArray) -> list[ModelValues]:
+        """Of the policies that have these probabilities [P, N, A] along `beside`, if any, and the logs."""
+        columns = _columns_last(probabilities)
+        taken, mean = np.empty((2, self._logs.n_steps, len(probabilities)))
+        for fold in self._folds:
+            for fitted, _ in fold.induction.backward(fold.following(columns), len(probabilities)):
+                rows = fold.valued.get(fitted.step, NO_ROWS)
+                q = fitted.q(self._contexts[rows])
+                taken[rows] = q[self._logs.actions[rows], np.arange(len(rows))]
+                mean[rows] = (columns[:, rows] * q).sum(axis=0)
+        return [ModelValues(*parts) for parts in zip(taken[self._asked].T, mean[self._asked].T, strict=True)]
+
+    def squared_weights(self, probabilities: FloatArray) -> FloatArray:
+        """Σ_i d_ti² [P, H], where d are the weights of episodes in the fitted values of policies, step by step.
+
+        A fitted value is a weighted sum of rewards, as every linear regression is. Where the policy stays with the
+        logs the weights are near 1/n; where the regressions extrapolate they are large, of both signs, and rest on a
+        few episodes. Times the variance of a step's surprises they give the variance of the fitted value, whose ratio
+        to that of a plain mean is the restricted χ²-divergence of Duan, Jia & Wang (2020). They are those of the first
+        fold's regressions, clipping aside. Boosted trees are no weighted sums: with them this is an `InputError`.
+        """
+        if self._regressor != "ridge":
+            raise InputError("boosted values are no weighted sums of rewards: use regressor='ridge' for their weights")
+        columns, fold = _columns_last(probabilities), self._folds[0]
+        squares = np.zeros((int(self._logs.step_numbers.max()) + 1, len(probabilities)))
+        rows = self._logs.offsets[:-1][self._logs.offsets[:-1] >= self._asked.start]
+        weights = np.full((len(rows), len(probabilities)), 1 / len(rows))
+        for step in range(fold.induction.horizon):
+            features = fold.induction.regression(step).inputs_of(self._contexts[rows])
+            weights = fold.induction.weights(step, features.T @ (weights * columns[:, rows]))
+            squares[step] = np.square(weights).sum(axis=0)
+            fitted, going_on = fold.induction.going_on(step)
+            rows, weights = fold.fitted[fitted[going_on] + 1], weights[going_on]
+        return squares.T
+
+
+def _induction(
+    seen: Trajectories, used: BoolArray, regressor: Regressor, discount: float, seed: int, keep: float
+) -> tuple[BackwardInduction, IntArray]:
+    """On the used episodes, with the rows that are theirs."""
+    episodes = np.flatnonzero(used)
+    rows, _ = rows_of_episodes(episodes, seen.offsets)
+    logs = seen.take(episodes)
+    return BackwardInduction(logs, regressor=regressor, discount=discount, held=True, keep=keep, seed=seed), rows
+
+
+def joined(first: Trajectories, second: Trajectories) -> Trajectories:
+    """The episodes of both logs, which have the same features and actions.
+
+    >>> logs = Trajectories([[0.0], [1.0]], [0, 1], [1.0, 3.0], [0, 2])
+    >>> joined(logs, logs).returns()
+    array([4., 4.])
+    """
+    known = [logs.propensities for logs in (first, second)]
+    full = all(rows is not None and rows.ndim == 2 for rows in known)
+    return Trajectories(
+        contexts=np.concatenate([first.contexts, second.contexts]),
+        actions=np.concatenate([first.actions, second.actions]),
+        rewards=np.concatenate([first.rewards, second.rewards]),
+        offsets=np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
+        propensities=np.concatenate([rows for rows in known if rows is not None]) if full else None,
+        n_actions=first.n_actions,
+        feature_names=first.feature_names,
+        action_names=first.action_names,
+        clusters=joined_clusters(first, second),
+        estimated=full and (first.estimated or second.estimated),
+    )
+
+
+def _columns_last(probabilities: FloatArray) -> FloatArray:
+    """[A, N, P] from [P, N, A]."""
+    return np.ascontiguousarray(np.transpose(probabilities, (2, 1, 0)))
+
+
+def _logging_probabilities(logs: Trajectories) -> FloatArray:
+    """Of the logging policy [N, A]: as known, or else all on the logged action."""
+    if logs.propensities is not None and logs.propensities.ndim == 2:
+        return logs.propensities
+    return np.eye(logs.n_actions)[logs.actions]
+
+
+def _with_history(logs: Trajectories, steps: int | None) -> Trajectories:
+    """Logs that show what came before, unless they do so already."""
+    if steps is None:
+        steps = int(logs.n_features <= MOST_FEATURES_WITH_HISTORY)
+    if not steps or logs.lengths.max() < 2 or "elapsed_steps" in logs.feature_names:
+        return logs
+    return with_history(logs, steps, initial=True)

@@ -1,0 +1,188 @@
+"""Backward induction over a finite horizon: one regression of Q for each step, from the last to the first.
+
+No Markov assumption hides in a shared time index: each step has its own regression. What is worth following a step is
+the caller's choice (`best`, `soft`, `expected`), for many policies or temperatures at once: they differ only in what
+the regressions predict.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.core.interruption import safe_point
+from poela.core.ragged import returns_to_go
+from poela.data.trajectories import Trajectories
+from poela.learners.step_regression import PENALTIES, Chosen, Columns, Regressor, StepBoosted, StepRegression, StepRidge
+from poela.policies.step_values import StepQ, rows_by_step
+
+# A step that fewer episodes reach borrows the rows of the steps after it: two rows are no regression.
+FEWEST_ROWS = 50
+# The values [m, P] of being at rows [m], from their Q [A, m, P].
+Following = Callable[[IntArray, FloatArray], FloatArray]
+KEPT_NUMBERS = 5e7  # 400 MB of prepared regressions; what goes beyond is prepared anew each time
+
+
+def best(mask: BoolArray | None = None) -> Following:
+    """Of the best action, among those that `mask` [N, A] allows."""
+    if mask is None:
+        return lambda rows, q: q.max(axis=0)
+    return lambda rows, q: np.where(mask[rows].T[:, :, None], q, -np.inf).max(axis=0)
+
+
+def soft(chances: FloatArray, temperatures: Sequence[float]) -> Following:
+    """Of the most that can be gained after a price of τ for each nat of departure from `chances` [N, A].
+
+    A context is worth τ·log Σ_a chances(a)·exp(Q(a)/τ), in one column for each temperature τ.
+    """
+    tau = np.asarray(temperatures, np.float64)
+    with np.errstate(divide="ignore"):
+        logs = np.log(chances).T[:, :, None]  # [A, N, 1]
+    return lambda rows, q: tau * np.logaddexp.reduce(logs[:, rows] + q / tau, axis=0)
+
+
+def expected(probabilities: FloatArray) -> Following:
+    """Of policies that have these probabilities [A, N, P]."""
+    return lambda rows, q: np.einsum("amp,amp->mp", probabilities[:, rows], q)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedStep:
+    """Q at one step for P columns, between bounds where it is held."""
+
+    step: int
+    rows: IntArray  # its own, the first of those that it was fitted on
+    regression: StepRegression
+    columns: Columns
+    bounds: tuple[float, float] | None = None
+
+    def q(self, contexts: Float32Array) -> FloatArray:
+        """[A, m, P]."""
+        return self._held(self.columns.q(self.regression.inputs_of(contexts)))
+
+    def q_here(self) -> FloatArray:
+        """The same at its own rows."""
+        return self._held(self.columns.q(self.regression.inputs[: len(self.rows)]))
+
+    def _held(self, q: FloatArray) -> FloatArray:
+        return q if self.bounds is None else np.clip(q, *self.bounds, out=q)
+
+
+class BackwardInduction:
+    """The regressions of every step of these episodes, prepared once for any number of passes.
+
+    With `held`, Q at a step stays within the range of the returns to go that its rows have shown, so that nothing is
+    believed because of an extrapolation. Of the ridge `penalties` each regression takes the one that predicts best
+    when each row is left out in turn. Prepared regressions of up to `keep` numbers are kept for the next pass.
+
+    >>> contexts, actions = np.zeros((400, 1)), np.arange(400) // 2 % 2
+    >>> logs = Trajectories(contexts, actions, np.where(actions == 1, 3.0, 1.0), np.arange(0, 401, 2))
+    >>> ((values, _),) = BackwardInduction(logs).values(best())
+    >>> values.q_at(np.zeros((1, 1), np.float32), np.array([1])).round(1)
+    array([[1., 3.]])
+    """
+
+    def __init__(
+        self,
+        train: Trajectories,
+        *,
+        regressor: Regressor = "ridge",
+        discount: float = 1.0,
+        penalties: Sequence[float] = PENALTIES,
+        held: bool = False,
+        keep: float = KEPT_NUMBERS,
+        seed: int = 0,
+    ) -> None:
+        if regressor not in ("ridge", "boosted"):
+            raise InputError(f"regressor {regressor!r} is unknown: choose 'ridge' or 'boosted'")
+        self._train, self._regressor, self._discount = train, regressor, discount
+        self._penalties, self._room, self._seed = penalties, keep, seed
+        self._steps = [rows for _, rows in rows_by_step(train.step_numbers)]
+        self._last = np.zeros(train.n_steps, np.bool_)
+        self._last[train.offsets[1:] - 1] = True
+        self._to_go = returns_to_go(train.rewards, train.offsets, discount) if held else None
+        self._prepared: dict[int, StepRegression] = {}
+        self._chosen: dict[int, Chosen] = {}
+
+    @property
+    def horizon(self) -> int:
+        """How many steps the longest episode has."""
+        return len(self._steps)
+
+    def values(self, following: Following, columns: int = 1) -> list[tuple[StepQ, FloatArray]]:
+        """For each column Q to be kept, and its values [N, A] in training."""
+        train = self._train
+        steps: list[Columns] = []
+        q = np.empty((train.n_actions, train.n_steps, columns))
+        for fitted, here in self.backward(following, columns):
+            q[:, fitted.rows] = here
+            steps.insert(0, fitted.columns)
+        models = [tuple(step.model(column) for step in steps) for column in range(columns)]
+        names = train.n_actions, train.feature_names, train.action_names
+        return [(StepQ(own, *names), q[:, :, column].T) for column, own in enumerate(models)]
+
+    def backward(self, following: Following, columns: int = 1) -> Iterator[tuple[FittedStep, FloatArray]]:
+        """Each step from the last to the first, fitted for that many columns, with Q [A, m, P] at its own rows."""
+        train = self._train
+        targets = np.repeat(train.rewards[:, None], columns, axis=1)
+        values = np.zeros((train.n_steps, columns))
+        for step in reversed(range(self.horizon)):
+            safe_point()
+            rows, pool = self._steps[step], self.pool(step)
+            going_on = rows[~self._last[rows]]
+            targets[going_on] += self._discount * values[going_on + 1]
+            regression = self.regression(step)
+            fitted = regression.fit(targets[pool], self._chosen.get(step))
+            found = FittedStep(step, rows, regression, fitted, self._bounds(pool))
+            here = found.q_here()
+            values[rows] = following(rows, here)
+            yield found, here
+
+    def fix_penalties(self, following: Following) -> None:
+        """Choose the penalties here and now, by these values (of one column), for whatever comes later."""
+        chosen: dict[int, Chosen] = {}
+        for fitted, _ in self.backward(following):
+            chosen[fitted.step] = fitted.columns.chosen
+        self._chosen = chosen
+
+    def weights(self, step: int, asked: FloatArray) -> FloatArray:
+        """With fixed penalties, what the target of each row of the pool weighs [rows, P] in Σ_a asked_a·coefficients_a.
+
+        `asked` is [A, p, P]; regressions must be ridges, whose coefficients are sums of targets.
+        """
+        regression = self.regression(step)
+        assert isinstance(regression, StepRidge)
+        return regression.weights(asked, self._chosen[step])
+
+    def going_on(self, step: int) -> tuple[IntArray, BoolArray]:
+        """The rows of the step's pool, and which of them are not the last of their episode."""
+        pool = self.pool(step)
+        return pool, ~self._last[pool]
+
+    def pool(self, step: int) -> IntArray:
+        """The rows that the step's regression is fitted on: its own, with whole later steps where they are few."""
+        counts = np.cumsum([len(rows) for rows in self._steps[step:]])
+        needed = min(FEWEST_ROWS, self._train.n_episodes)
+        return np.concatenate(self._steps[step : step + int(np.searchsorted(counts, needed)) + 1])
+
+    def regression(self, step: int) -> StepRegression:
+        """The step's regression, prepared."""
+        if step in self._prepared:
+            return self._prepared[step]
+        pool, train = self.pool(step), self._train
+        found: StepRegression
+        if self._regressor == "ridge":
+            found = StepRidge.of(train.contexts[pool], train.actions[pool], train.n_actions, self._penalties)
+        else:
+            found = StepBoosted(train.contexts[pool], train.actions[pool], train.n_actions, self._seed)
+        if found.numbers <= self._room:
+            self._prepared[step] = found
+            self._room -= found.numbers
+        return found
+
+    def _bounds(self, pool: IntArray) -> tuple[float, float] | None:
+        if self._to_go is None:
+            return None
+        return float(self._to_go[pool].min()), float(self._to_go[pool].max())
