@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from poela.evaluation.bounds import Bounds as Bounds
     from poela.evaluation.estimate import Estimate as Estimate
     from poela.evaluation.evaluate import evaluate as evaluate
-    from poela.evaluation.refit import refit_bootstrap as refit_bootstrap
     from poela.evaluation.rollouts import true_value as true_value
+    from poela.evaluation.scoring import Scoring as Scoring
     from poela.evaluation.verdict import TrustThresholds as TrustThresholds
     from poela.learners.clone import Clone as Clone
     from poela.learners.fitted_q import FittedQ as FittedQ
@@ -74,7 +74,7 @@ _HOME = {
     "memory_of": "poela.behavior.memory",
     "read_logs": "poela.data.tables",
     "read_mimic_sepsis": "poela.data.cohorts",
-    "refit_bootstrap": "poela.evaluation.refit",
+    "Scoring": "poela.evaluation.scoring",
     "true_value": "poela.evaluation.rollouts",
     "TrustThresholds": "poela.evaluation.verdict",
     "BCQ": "poela.learners.q_learning",

@@ -15,7 +15,7 @@ from poela.evaluation.rollouts import true_value
 from poela.evaluation.weights import effective_sample_size, weights_of
 from poela.simulators.cartpole import STEPS, CartPole, CartPoleBehavior
 from poela.simulators.registry import simulate
-from poela.studies.selection import Scored
+from poela.studies.selection import Point
 from poela_experiments.frame.candidates import candidates_of
 from poela_experiments.frame.policies import Choosing, Examined, Source, Truth, weak_notes
 from poela_experiments.frame.published import LEARNERS, NO_PENALTY, published
@@ -135,7 +135,7 @@ def _details(item: Examined, training_ess: float | None) -> dict[str, Cell]:
 
 
 def supports(
-    validation: Trajectories, checkpoints: FloatArray, learners: Mapping[str, Sequence[Scored]], contexts: str
+    validation: Trajectories, checkpoints: FloatArray, learners: Mapping[str, Sequence[Point]], contexts: str
 ) -> Iterator[dict[str, Cell]]:
     """A row for each logging checkpoint [N, checkpoints, 2], and for each learner's best supported policy."""
     for number in range(checkpoints.shape[1]):

@@ -1,4 +1,4 @@
-"""Logs of many kinds with a known truth: yes/no outcomes down to 0.5%, heavy tails, hidden traits, clusters, one step or many.
+"""Logs of many kinds with a known truth: rare yes/no outcomes, heavy tails, hidden traits, clusters, one step or many.
 
 Every process is one small simulator with different settings. The target is the logging policy tilted towards what is
 better (or worse), as learned policies are. There are two sets: limits were set on the first; the second had no part.
@@ -144,7 +144,9 @@ class Process:
         return np.asarray((rng.random(n) < 0.2) * np.exp(0.5 * good + rng.normal(size=n)))
 
     def _ended(self, total: FloatArray, rng: np.random.Generator) -> BoolArray:
-        chance = {"never": 0.0, "at random": 0.15, "when well": 0.5 / (1 + np.exp(1.5 - total))}[self.ends]
+        chance = np.full(len(total), {"never": 0.0, "at random": 0.15, "when well": 0.5}[self.ends])
+        if self.ends == "when well":
+            chance = chance / (1 + np.exp(1.5 - total))
         return np.asarray(rng.random(len(total)) < chance)
 
     def _settle(

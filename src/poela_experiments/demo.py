@@ -56,7 +56,7 @@ def demo(run: Run) -> Report:
 def _policies(study: Study) -> dict[str, Any]:
     policies: dict[str, Any] = {}
     for learner, name in (("poela", "POELA"), ("pocrm", "PO-CRM")):
-        own = [item for item in study.scored if study.runs[item.run_id].task.candidate.learner == learner]
+        own = [item for item in study.points if study.runs[item.run_id].task.candidate.learner == learner]
         chosen = choose(own, Selection(), study.record.data.validation_episodes).chosen
         if chosen is not None:
             policies[name] = load_object(study.store.policy(chosen.run_id, chosen.number))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from poela.evaluation.evaluate import evaluate
-from poela.studies.selection import Scored
+from poela.studies.selection import Point
 from poela_experiments.frame.candidates import tried
 from poela_experiments.frame.figures import cloud_figure, line_figure
 from poela_experiments.frame.policies import ANY, UNLIMITED, Choosing, Examined, Source, unqualified, weak_notes
@@ -113,13 +113,13 @@ def _by_penalty(source: Source, radius: float, penalty: float) -> dict[str, Cell
     }
 
 
-def _with(source: Source, **settings: float) -> list[Scored]:
+def _with(source: Source, **settings: float) -> list[Point]:
     """The policies of POELA with these settings."""
     own = source.by_learner.get("POELA", [])
     return [item for item in own if settings.items() <= source.candidate(item).settings.items()]
 
 
-def _by_radius(source: Source, radius: float, item: Scored, least: str) -> Iterator[Number]:
+def _by_radius(source: Source, radius: float, item: Point, least: str) -> Iterator[Number]:
     name = f"{radius:.1f}"
     learned = evaluate(source.policy(item), source.logs[0], interval=None)
     tested = source.examined(item, name, "best")
@@ -149,7 +149,7 @@ def _radius_figures(source: Source, numbers: Sequence[Number]) -> None:
 def trade_off_table(source: Source) -> ResultTable:
     """Value against effective sample size on the validation logs: the best checkpoint of every run."""
     on_frontier = _frontier(source)
-    runs: dict[tuple[str, str], list[Scored]] = {}
+    runs: dict[tuple[str, str], list[Point]] = {}
     for name, items in source.by_learner.items():
         for item in items if name != NO_PENALTY else ():
             runs.setdefault((name, item.run_id), []).append(item)
@@ -183,7 +183,7 @@ def _frontier(source: Source) -> set[tuple[str, int]]:
     """The checkpoints that no other of the study beats in both."""
     study = source.study
     kept = {(row["run"], row["step"]) for row in study.frontier().to_pylist()}
-    steps = {(item.run_id, item.number): study.runs[item.run_id].checkpoints[item.number].step for item in study.scored}
+    steps = {(item.run_id, item.number): study.runs[item.run_id].checkpoints[item.number].step for item in study.points}
     return {(run_id, number) for (run_id, number), step in steps.items() if (run_id, step) in kept}
 
 

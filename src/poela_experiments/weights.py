@@ -11,8 +11,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
-from poela.evaluation.evaluate import smoothed
-from poela.evaluation.weights import probabilities_along, safe_shift, weights_of
+from poela.evaluation.weights import probabilities_along, safe_shift, smoothed, weights_of
 from poela_experiments.frame.judging import measured
 from poela_experiments.frame.policies import ANY, Source
 from poela_experiments.frame.published import LEARNERS, NO_PENALTY, Number, published

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from poela.studies.scoring import joined
 from tests.data.log_files import SOURCES, Write, csv
 
 from poela import InputError, LogLayout, Trajectories, read_logs
@@ -17,7 +18,6 @@ from poela.data.folds import fold_numbers
 from poela.eligibility.quantiles import action_distances
 from poela.eligibility.rules import Eligibility
 from poela.studies.material import data_hash
-from poela.studies.scoring import joined
 
 UNITS = st.lists(st.integers(0, 12), min_size=4, max_size=60).map(
     lambda names: np.unique(names, return_inverse=True)[1]

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from poela.studies.scoring import joined
 from tests.data.log_files import Write, arrow, csv, feather, parquet
 
 from poela import KNNBehavior, Trajectories, read_logs
 from poela.data.trajectories import Trajectories as Logs
 from poela.studies.material import Material, data_hash, read_material, write_material
-from poela.studies.scoring import joined
 
 
 def logs_of(propensities: str = "none") -> Trajectories:

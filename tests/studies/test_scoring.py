@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from poela.studies.scoring import Scorer, Scoring, guarded_value
 
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.weights import weights_of
-from poela.studies.scoring import Scorer, Scoring, guarded_value
 
 
 def two_step_logs(episodes: int, seed: int = 0, noise: float = 0.0) -> Trajectories:

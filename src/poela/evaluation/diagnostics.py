@@ -9,11 +9,11 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.ragged import step_numbers
 from poela.core.typed import Count, Unknowable, Whole
 from poela.data.trajectories import Trajectories
-from poela.evaluation.pareto import pareto_k
 from poela.evaluation.bounded import two_valued
 from poela.evaluation.bounds import Bounds
+from poela.evaluation.pareto import pareto_k
 from poela.evaluation.recombination import Pool, effective_share
-from poela.evaluation.weights import LogWeights, effective_sample_size
+from poela.evaluation.weights import LogWeights
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Diagnostics:
     n_clusters: Whole | None = None  # None: every episode is a unit of its own
     expected_ess: Unknowable = float("nan")  # of a log like this one, from recombined episodes
     redrawn: bool = False  # whether those had their actions drawn anew, which shows the weights' tail as it is
-    trait_ratio: Unknowable = float("nan")  # spread of log weights over that of recombined ones; above 1 steps go together
+    trait_ratio: Unknowable = float("nan")  # spread of log weights over that of recombined ones
     events: Unknowable = float("nan")  # effective episodes with the rarer of two outcomes
     return_skew: Unknowable = float("nan")  # skewness of other returns over √ESS: how far from normal their mean is
 

@@ -41,9 +41,7 @@ def magic(evidence: Evidence) -> Contributions:
     shares = np.zeros(len(alive))
     shares[kept] = blend
     shares = np.cumsum(shares[::-1])[::-1]
-    return Contributions(
-        whole.numerators * shares[alive], whole.denominators, fit_variance(evidence, 1 - shares[1:])
-    )
+    return Contributions(whole.numerators * shares[alive], whole.denominators, fit_variance(evidence, 1 - shares[1:]))
 
 
 def lengths_considered(count: int) -> IntArray:

@@ -6,7 +6,6 @@ from poela.core.errors import InputError
 from poela.evaluation.bootstrap import bca, percentile, refit, studentised
 from poela.evaluation.bounds import Interval, IntervalMethod, Sample
 from poela.evaluation.concentration import empirical_bernstein, hoeffding
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.empirical_likelihood import empirical_likelihood, empirical_likelihood_moment
 from poela.evaluation.normal import normal, student
 from poela.evaluation.recombination import recombined

@@ -80,8 +80,8 @@ def recombined_ends(
 ) -> list[tuple[float, float]]:
     """The ends from errors in standard errors, as they occur on recombined logs.
 
-    Each end reaches as far as errors do on its side, and at least as far as Student's with as many degrees of freedom as
-    effective units. An interval holds those of all lower levels, down to a half, so that more confidence is never
+    Each end reaches as far as errors do on its side, and at least as far as Student's with as many degrees of freedom
+    as effective units. An interval holds those of all lower levels, down to a half, so that more confidence is never
     beside less. It reaches no farther beyond the logged returns than these reach (a good policy may do better on
     average than the best logged episode). The standard error is near zero where one episode has all the weight, just
     where the estimate knows least, so what one more effective episode may change is added to it: the spread of returns
@@ -146,7 +146,9 @@ class Pool:
     def contributions(self, estimator: Callable[[Evidence], Contributions], truncation: float) -> Contributions:
         """What an estimator of whole episodes makes of them."""
         steps = np.arange(len(self.returns) + 1)
-        logs = Trajectories(np.zeros((len(self.returns), 1)), np.zeros(len(self.returns), np.int64), self.returns, steps)
+        logs = Trajectories(
+            np.zeros((len(self.returns), 1)), np.zeros(len(self.returns), np.int64), self.returns, steps
+        )
         evidence = Evidence(LogWeights(self.log_weights, steps), logs, truncation=truncation)
         return in_clusters(estimator(evidence), self.clusters)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from poela.core.arrays import FloatArray, IntArray
+from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.typed import Count, Discount, Level, Positive, Range, Seed, Whole, one_of, refuse_problems
 from poela.data.trajectories import Trajectories
@@ -300,4 +300,6 @@ def _warnings(
 
 
 def _smoothed(share: float) -> tuple[str, ...]:
-    return (f"{share:.0%} of the logging policy is mixed into this greedy policy: the mixture is evaluated",) * (share > 0)
+    return (f"{share:.0%} of the logging policy is mixed into this greedy policy: the mixture is evaluated",) * (
+        share > 0
+    )

@@ -63,7 +63,9 @@ class ValueModel:
         regressor: Regressor = "ridge",
         seed: int = 0,
     ) -> None:
-        fold_of = fold_numbers(logs, folds, seed) if folds > 1 or beside is None else np.zeros(logs.n_episodes, np.int64)
+        fold_of = (
+            fold_numbers(logs, folds, seed) if folds > 1 or beside is None else np.zeros(logs.n_episodes, np.int64)
+        )
         self._logs = logs if beside is None else joined(beside, logs)
         self._asked = slice(self._logs.n_steps - logs.n_steps, None)
         seen = _with_history(self._logs, history)

@@ -2,23 +2,23 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.core.policy import Policy, as_policy
+from poela.core.policy import Policy
 from poela.core.ragged import episode_sums
 from poela.core.typed import Discount, NonNegative, Positive, Whole, one_of, shown
 from poela.data.history import HistoryFeatures, with_history
 from poela.data.trajectories import Trajectories
-from poela.eligibility.propensities import NearestPropensities
 from poela.eligibility.rules import Eligibility
 from poela.learners.backward_induction import KEPT_NUMBERS, BackwardInduction, best, soft
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint, Learner
+from poela.learners.logging_policy import logging_policy, logging_probabilities
 from poela.learners.step_regression import Regressor
 from poela.policies.step_values import StepQ
 from poela.policies.tilted import TiltedPolicy, supported
@@ -64,8 +64,8 @@ class FittedQ(Learner):
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the policy at each temperature, the mildest first."""
-        base = _logging_policy(train, behavior)
-        chances = _known_propensities(train) if behavior is None else as_policy(behavior).along(train)
+        base = logging_policy(train, behavior)
+        chances = logging_probabilities(train, behavior)
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
         mask = supported(chances > 0, eligible)
         near = np.where(mask, chances, 0.0)
@@ -124,20 +124,6 @@ class FittedQ(Learner):
             mild = _mild_temperature(train, q, chances)
             path = tuple(mild * multiple for multiple in PATH if mild > 0)
         return [*(float(tau) for tau in path if tau > self.temperature), float(self.temperature)]
-
-
-def _logging_policy(train: Trajectories, behavior: Any) -> Any:
-    """μ at any context: the behavior model, or the propensities of the nearest logged context."""
-    return NearestPropensities(train.contexts, _known_propensities(train)) if behavior is None else behavior
-
-
-def _known_propensities(train: Trajectories) -> FloatArray:
-    if train.propensities is None or train.propensities.ndim == 1:
-        raise InputError(
-            "FittedQ tilts the logging policy, so it must know the propensities of every action: "
-            "give a behavior model (behavior=...), or training logs with all propensities (annotate)"
-        )
-    return train.propensities
 
 
 def _mild_temperature(train: Trajectories, q: FloatArray, chances: FloatArray) -> float:

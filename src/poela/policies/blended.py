@@ -1,4 +1,4 @@
-"""Policies between the logging policy and a learned one, and the logging policy sharpened: steps from cautious to bold."""
+"""Policies between the logging policy and a learned one, and the logging policy sharpened: from cautious to bold."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

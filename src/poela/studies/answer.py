@@ -37,7 +37,8 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str) -> Answe
     estimated = " The propensities are estimates, which the bound allows for." * record.data.estimated
     return Answer(
         True,
-        f"Change: at least {gain.low:+.3g} better than what is done now ({confidence}); best estimate {gain.value:+.3g}.",
+        f"Change: at least {gain.low:+.3g} better than what is done now ({confidence}); "
+        f"best estimate {gain.value:+.3g}.",
         f"Importance sampling on {record.data.validation_episodes} held-out episodes shows it, for all "
         f"{len(result.points)} policies that were tried together.{survives}{estimated}",
         "look at where the policy departs from current practice, try it on a few, and keep logging propensities.",

@@ -24,7 +24,8 @@ def evaluate_study(
     given = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=_layout(study, layout))
     key = data_hash(given)
     kept = study.choice.chosen is None
-    scoring = replace(study.settings.scoring, **settings, **({"estimator": "behavior"} if kept else {}))
+    scoring = replace(study.settings.scoring, **settings)
+    scoring = replace(scoring, estimator="behavior") if kept else scoring
     if not kept and given.propensities is None:
         model = read_behavior(study.directory / "behavior")
         given = given if model is None else model.annotate(given)

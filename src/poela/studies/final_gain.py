@@ -1,4 +1,4 @@
-"""What is said of the recommended policy, or of the most promising one: its estimate, its gain, and what would show it."""
+"""What is said of the recommended policy, or of the most promising one: estimate, gain, and what would show it."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -50,5 +50,5 @@ class GainsShown:
         n = self._episodes.logs.n_episodes
         confidence, level = self._settings.selection.confidence, self._settings.scoring.level
         error = (gain.value - gain.low) / float(ndtri((1 + level) / 2))
-        reach = float(ndtri(confidence) + ndtri(POWER)) * error
+        reach = float(ndtri((1 + confidence) / 2) + ndtri(POWER)) * error
         return float(max(n * (reach / gain.value) ** 2, n * LEAST_ESS / ess))

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from poela.core.errors import InputError, PoelaError, PoelaWarning
-from poela.core.interruption import safe_point
 from poela.core.files import atomic_file, folder_at
+from poela.core.interruption import safe_point
 from poela.core.progress import progress
 from poela.core.storage import remove_stored
 from poela.core.typed import Count, Positive, one_of, refuse_problems
@@ -31,12 +31,12 @@ from poela.studies.budget import seconds_of
 from poela.studies.candidates import Candidate
 from poela.studies.defaults import default_candidates
 from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
-from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.final_gain import GainsShown
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
+from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.material import ALL, Material, remove_folds, write_behavior, write_folds
-from poela.studies.records import ChoiceRecord, DataRecord, LookRecord, Session, StudyRecord, Task
+from poela.studies.records import ChoiceRecord, DataRecord, LoggingValue, LookRecord, Session, StudyRecord, Task
 from poela.studies.roles import hashes_of, logging_value, recorded_look, refuse_unlike, write_episodes
 from poela.studies.runs import carry_out, versions
 from poela.studies.selection import DEFAULT_SELECTION, Point, Selection, choose, promising
@@ -340,7 +340,9 @@ def _finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> 
             gain=gains.gain(choice.chosen, hopeful),
             needed=None if choice.chosen is not None or hopeful is None else gains.needed(hopeful),
             look=None if look is None else look.number,
-            logging_policy_on_test=None if splits.test is None else logging_value([splits.test], settings.scoring.discount),
+            logging_policy_on_test=None
+            if splits.test is None
+            else logging_value([splits.test], settings.scoring.discount),
             left_out=tuple(task.run_id for task in study.left_out),
             runs={run_id: run.fingerprint for run_id, run in study.all_runs.items()},
         )
@@ -359,6 +361,10 @@ def _fit_on_all(study: Study, points: Sequence[Point], material: Material) -> No
             if result.policies is None:
                 raise PoelaError(f"{task.candidate} could not be fitted on all episodes: {result.record.message}")
             study.store.write_run(result.record, result.policies)
+
+
+def _logging_value(test: Trajectories | None, settings: StudySettings) -> LoggingValue | None:
+    return None if test is None else logging_value([test], settings.scoring.discount)
 
 
 def _look(study: Study, chosen: Point | None, name: str, splits: Splits) -> LookRecord | None:

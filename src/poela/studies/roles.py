@@ -86,9 +86,7 @@ def logging_value(parts: Sequence[Trajectories], discount: float) -> LoggingValu
     return LoggingValue(returns.value, standard_error(returns))
 
 
-def recorded_look(
-    store: Store, policy: Any, name: str, logs: Trajectories, key: str, scoring: Scoring
-) -> LookRecord:
+def recorded_look(store: Store, policy: Any, name: str, logs: Trajectories, key: str, scoring: Scoring) -> LookRecord:
     """Evaluate a policy on logs that were kept apart; asking the same again gives the same answer, and no new look.
 
     `key` is the hash of the logs as they were given.

@@ -14,8 +14,8 @@ from poela.core.errors import PoelaError, TrainingError
 from poela.learners.ambition import ambition_path
 from poela.learners.learner import Checkpoint
 from poela.learners.stacked import Learned, Member, fit_stacked
-from poela.studies.material import Material
 from poela.studies.held_out import HeldOut, look_at
+from poela.studies.material import Material
 from poela.studies.records import CheckpointRecord, Metrics, RunRecord, Task
 from poela.studies.store import PackedPolicies, packed
 

@@ -95,6 +95,11 @@ class Point:
     metrics: Mapping[str, float | None]
     verdict: str = ""
 
+    @property
+    def run_id(self) -> str:
+        """The run of the first fold: in a study of one split, the only one."""
+        return f"{self.path_id}-0"
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -153,8 +158,12 @@ def _by_gain(points: Sequence[Point], selection: Selection) -> Choice:
         return Choice(None, None, f"none of {len(points)} policies can be verified with these logs")
     score, best = max(shown, key=lambda pair: pair[0])
     if score <= 0:
-        return Choice(None, None, f"none of {len(points)} policies is shown to be better ({len(shown)} can be verified)")
-    return Choice(best, score, f"the largest gain that is shown; {len(shown)} of {len(points)} policies can be verified")
+        return Choice(
+            None, None, f"none of {len(points)} policies is shown to be better ({len(shown)} can be verified)"
+        )
+    return Choice(
+        best, score, f"the largest gain that is shown; {len(shown)} of {len(points)} policies can be verified"
+    )
 
 
 def promising(points: Sequence[Point]) -> Point | None:

@@ -9,9 +9,9 @@ import numpy as np
 from poela.behavior.registry import BEHAVIORS
 from poela.core.errors import InputError
 from poela.core.typed import Positive, Range, Seed, one_of, refuse_problems, shown, to_plain
+from poela.evaluation.scoring import Scoring
 from poela.learners.learner import Learner
 from poela.studies.candidates import Candidate, checked_candidates
-from poela.evaluation.scoring import Scoring
 from poela.studies.selection import Selection
 
 # What may differ when a study is resumed: new candidates are added work, and choosing anew needs no fitting.

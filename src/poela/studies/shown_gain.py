@@ -1,8 +1,8 @@
 """The gain over the logging policy that a log can show, for all policies of all paths together.
 
-A point takes part if its verdict is "trust". Its bound is the lower end of the gain's one-sided interval, widened by how
-much the largest of all errors exceeds a single one (max-t, by a multiplier bootstrap over episodes or clusters; points
-of one path are nearly one policy, so this costs far less than Bonferroni's correction).
+A point takes part if its verdict is "trust". Its bound is the lower end of the gain's interval, widened by how much the
+largest of all errors exceeds a single one (max-t, by a multiplier bootstrap over episodes or clusters; points of one
+path are nearly one policy, so this costs far less than Bonferroni's correction).
 """
 
 from collections.abc import Sequence
@@ -45,8 +45,8 @@ def judged(
 
     A point is its pooled evidence and the log weights [copies, n] of recombined episodes.
     """
-    one_sided = replace(scoring, estimator="sntis", discount=1.0, level=2 * confidence - 1)
-    quick, whole = episodes.evaluator(replace(one_sided, interval=None)), episodes.evaluator(one_sided)
+    single = replace(scoring, estimator="sntis", discount=1.0, level=confidence)
+    quick, whole = episodes.evaluator(replace(single, interval=None)), episodes.evaluator(single)
     found: list[Estimate] = []
     with progress(f"{len(points)} policies judged", len(points)) as advance:
         for evidence, recombined in points:
@@ -60,7 +60,8 @@ def judged(
         return [Judged(estimate, None) for estimate in found]
     returns = episodes.logs.rewards
     influences = [_influence(points[number][0], returns) for number in able_ones]
-    widened = critical_value(np.stack(influences), confidence, scoring.seed) / float(ndtri(confidence))
+    tail = (1 + confidence) / 2  # the lower end of a two-sided interval
+    widened = critical_value(np.stack(influences), tail, scoring.seed) / float(ndtri(tail))
     result = [Judged(estimate, None) for estimate in found]
     for number in able_ones:
         gain = found[number].gain
@@ -80,8 +81,8 @@ def _influence(evidence: Evidence, returns: FloatArray) -> FloatArray:
     return np.asarray(of_value - in_clusters(Contributions.mean(returns), clusters).influence)
 
 
-def critical_value(influences: FloatArray, confidence: float, seed: int) -> float:
-    """How many standard errors the largest error of all points [k, n] exceeds with probability 1 − confidence.
+def critical_value(influences: FloatArray, share: float, seed: int) -> float:
+    """How many standard errors the largest error of all points [k, n] stays within in this share of cases.
 
     Never below that of a single point.
 
@@ -93,7 +94,5 @@ def critical_value(influences: FloatArray, confidence: float, seed: int) -> floa
     norms = np.sqrt(np.square(influences).sum(axis=1, keepdims=True))
     standardised = (influences / np.where(norms > 0, norms, 1.0)).T  # [n, k]
     rng = np.random.default_rng((seed, 2))
-    largest = [
-        (rng.normal(size=(100, len(standardised))) @ standardised).max(axis=1) for _ in range(DRAWS // 100)
-    ]
-    return max(float(np.quantile(np.concatenate(largest), confidence)), float(ndtri(confidence)))
+    largest = [(rng.normal(size=(100, len(standardised))) @ standardised).max(axis=1) for _ in range(DRAWS // 100)]
+    return max(float(np.quantile(np.concatenate(largest), share)), float(ndtri(share)))

@@ -95,7 +95,7 @@ def parts_of(
     if validation is not None:
         return learning, validation, test
     if settings.shares is not None:
-        first, second, last = settings.shares
+        first, second, _ = settings.shares
         if test is not None:
             rest = first + second
             return (*learning.split((first / rest, second / rest), seed=settings.seed), test)  # type: ignore[return-value]

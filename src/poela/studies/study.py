@@ -160,7 +160,7 @@ class Study:
 
     @cached_property
     def policy(self) -> Any:
-        """The recommended policy; where the logging policy is kept, a model of it, which can be worse than the thing."""
+        """The recommended policy; where the logging policy is kept, a model of it, which can be worse than it."""
         chosen = self.choice.chosen
         if chosen is not None:
             return self.policy_of(chosen)

@@ -15,7 +15,7 @@ from poela.evaluation.evaluate import evaluate
 from poela.policies.storage import load_object
 from poela.studies.candidates import Candidate
 from poela.studies.material import read_behavior
-from poela.studies.selection import Scored, Selection, choose
+from poela.studies.selection import Point, Selection, choose
 from poela.studies.study import Study
 from poela_experiments.frame.candidates import name_of
 from poela_experiments.frame.published import NO_PENALTY, Number
@@ -41,11 +41,11 @@ class Choosing:
         """By protocol."""
         return {name: Selection("sntis", name, min_ess=self.least_share) for name in ("final", "best")}
 
-    def chosen(self, items: Sequence[Scored], protocol: str, n_episodes: int) -> tuple[Scored | None, str]:
+    def chosen(self, items: Sequence[Point], protocol: str, n_episodes: int) -> tuple[Point | None, str]:
         """The choice, and the least effective sample size that a policy had to have: the paper's, or else any.
 
-        >>> weak = Scored("a", 0, True, {"sntis": 5.0, "ess": 2.0})
-        >>> strong = Scored("b", 0, True, {"sntis": 4.0, "ess": 31.0})
+        >>> weak = Point("a", 0, True, {"sntis": 5.0, "ess": 2.0})
+        >>> strong = Point("b", 0, True, {"sntis": 4.0, "ess": 31.0})
         >>> paper = Choosing(30 / 248)
         >>> paper.chosen([weak, strong], "final", 248)[1], paper.chosen([weak], "final", 248)[1]
         ('12.1%', 'any')
@@ -152,31 +152,31 @@ class Source:
         )
 
     @cached_property
-    def by_learner(self) -> dict[str, list[Scored]]:
+    def by_learner(self) -> dict[str, list[Point]]:
         """The policies of each learner, and those of POELA without a variance penalty."""
-        found: dict[str, list[Scored]] = {}
-        for item in self.study.scored:
+        found: dict[str, list[Point]] = {}
+        for item in self.study.points:
             candidate = self.candidate(item)
             found.setdefault(name_of(candidate), []).append(item)
             if candidate.learner == "poela" and candidate.settings["variance_penalty"] == 0:
                 found.setdefault(NO_PENALTY, []).append(item)
         return found
 
-    def candidate(self, item: Scored) -> Candidate:
+    def candidate(self, item: Point) -> Candidate:
         """What a policy was learned with."""
         return self.study.runs[item.run_id].task.candidate
 
-    def policy(self, item: Scored) -> Any:
+    def policy(self, item: Point) -> Any:
         """The policy of a checkpoint."""
         return load_object(self.study.store.policy(item.run_id, item.number))
 
     def choice(
-        self, items: Sequence[Scored], protocol: str, choosing: Choosing | None = None
-    ) -> tuple[Scored | None, str]:
+        self, items: Sequence[Point], protocol: str, choosing: Choosing | None = None
+    ) -> tuple[Point | None, str]:
         """The best of these policies on the validation logs, and the least effective sample size it had to have."""
         return (choosing or self.choosing).chosen(items, protocol, self.study.record.data.validation_episodes)
 
-    def choices(self, protocol: str) -> Iterator[tuple[str, Scored, str]]:
+    def choices(self, protocol: str) -> Iterator[tuple[str, Point, str]]:
         """Each learner's own choice; where none of its policies has the least effective sample size, of all of them."""
         for name, items in self.by_learner.items():
             chosen, least = self.choice(items, protocol)
@@ -195,7 +195,7 @@ class Source:
         """The test logs with propensities, where there are any."""
         return self.weighted(self.logs[2]) if len(self.logs) > 2 else None
 
-    def examined(self, item: Scored, learner: str, protocol: str, least_ess: str = "") -> Examined:
+    def examined(self, item: Point, learner: str, protocol: str, least_ess: str = "") -> Examined:
         """What a policy promises and holds; found out once, whichever table asks."""
         smoothing = item.metrics["smoothing"] or 0.0
         name = f"{self.directory} {item.run_id} {item.number}"
