@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from itertools import chain
 
 import numpy as np
 import torch
@@ -84,7 +85,7 @@ class PolicyGradient(StackedLearner):
             names = {"feature_names": train.feature_names, "action_names": train.action_names}
             return policy_of(network, eligibility=rules[member][0], **names)
 
-        learners = []
+        by_rule: dict[Eligibility, list[Member]] = {}
         for member in members:
             try:
                 rules[member] = ruled(member.learner.rule)
@@ -92,11 +93,13 @@ class PolicyGradient(StackedLearner):
                 yield member, error
                 continue
             if leaves_a_choice(rules[member][1]).any():
-                learners.append(member)
+                by_rule.setdefault(member.learner.rule, []).append(member)
             else:
                 yield member, PoelaWarning(NOTHING_TO_CHOOSE.format(member.name))
                 yield member, Checkpoint(self.steps, policy(member, *self.new_stack(shape, [member], train).members()))
-        for part in in_parts(learners, members_at_a_time(shape, train.n_steps, device_of(self.device))):
+        for part in in_parts(
+            [*chain(*by_rule.values())], members_at_a_time(shape, train.n_steps, device_of(self.device))
+        ):
             company = Company(part, self.new_stack(shape, part, train))
             yield from self._learn(company, train, [rules[member][1] for member in part], policy)
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -18,21 +19,36 @@ from poela.networks.stack import RecurrentStack, Stack
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Some steps of the log, in order: the same for all policies, or each policy's own."""
+    """Some steps of the log, in order, as some or all of the policies see them: the same for each, or its own."""
 
-    contexts: Tensor  # [N, d] or [K, N, d]
-    actions: Tensor  # [N] or [K, N]
-    barred: Tensor  # [K, N, A], the ineligible actions
+    contexts: Tensor  # [m, d] or [K, m, d]
+    actions: Tensor  # [m] or [K, m]
+    barred: Tensor  # [m, A] or [K, m, A], the ineligible actions
     packing: Packing | None  # for networks that remember
+    policies: slice  # of the stack, which see these steps
 
     def log_policy(self, stack: Stack | RecurrentStack) -> Tensor:
-        """log π [K, N, A] over the eligible actions; −inf elsewhere."""
-        logits = stack.logits(self.contexts, self.actions, self.packing)
+        """log π [K, m, A] over the eligible actions; −inf elsewhere."""
+        logits = stack.logits(self.contexts, self.actions, self.packing, self.policies)
         return torch.log_softmax(logits.masked_fill(self.barred, -math.inf), dim=2)
 
     def of_logged(self, log_policy: Tensor) -> Tensor:
-        """The entries [K, N] of the logged actions."""
+        """The entries [K, m] of the logged actions."""
         return log_policy.gather(2, self.actions.expand(len(log_policy), -1)[:, :, None])[:, :, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Ruled:
+    """The whole log under the rule of some policies; where it leaves one action, no network is asked."""
+
+    open_rows: Tensor  # [m], where there is a choice
+    open_steps: Steps
+    settled: Tensor  # [N]: 0 where the logged action is eligible, −inf where it is not
+
+    def log_logged(self, stack: Stack | RecurrentStack) -> Tensor:
+        """log π [K, N] of the logged actions."""
+        chosen = self.open_steps.of_logged(self.open_steps.log_policy(stack))
+        return self.settled.expand(len(chosen), -1).index_copy(1, self.open_rows, chosen)
 
 
 class TrainingBatch:
@@ -47,32 +63,25 @@ class TrainingBatch:
         remembers: bool,
         device: torch.device,
     ) -> None:
-        """`eligible` [N, A] of each policy; those with the same rule have the same array."""
+        """`eligible` [N, A] of each policy; neighbours with the same rule have the same array."""
         rules = {id(mask): mask for mask in eligible}
-        whose = torch.tensor([list(rules).index(id(mask)) for mask in eligible], device=device)
-        barred = torch.stack([torch.tensor(~mask, device=device) for mask in rules.values()])
         targets = [_cloning_targets(train, mask, device) for mask in rules.values()]
-        logged = np.stack([np.where(logged_eligible(train, mask), 0.0, -np.inf) for mask in rules.values()])
-        # Where every rule leaves one action, no network is asked; but one that remembers sees whole episodes.
-        self._asked = np.logical_or.reduce([leaves_a_choice(mask) for mask in rules.values()]) | remembers
-        rows = torch.tensor(np.flatnonzero(self._asked), device=device)
         self._contexts = torch.tensor(train.contexts, device=device)
         self._actions = torch.tensor(train.actions, device=device)
-        self._rule, self._barred = whose[:, None], barred
+        self._rule = torch.tensor([[list(rules).index(id(mask))] for mask in eligible], device=device)
+        self._barred = torch.stack([torch.tensor(~mask, device=device) for mask in rules.values()])
         self._targets = None if targets[0] is None else torch.stack([own for own in targets if own is not None])
-        self._rows, self._settled = rows, torch.tensor(logged, dtype=torch.float32, device=device)[whose]
-        packing = Packing.of(train.offsets, device) if remembers else None
-        self._steps = Steps(self._contexts[rows], self._actions[rows], barred[:, rows][whose], packing)
+        self._packing = Packing.of(train.offsets, device) if remembers else None
+        self._ruled = [self._under(eligible[own.start], own, train) for own in _runs(eligible)]
         self._log_propensities = torch.tensor(np.log(train.logged_propensities), device=device)
         self._lengths, self._offsets = torch.tensor(train.lengths, device=device), train.offsets
         self._even = len(set(train.lengths.tolist())) == 1
-        self._remembers = remembers
         self.returns = torch.tensor(train.returns(discount), device=device)  # [n], float64
 
     def log_weights(self, stack: Stack | RecurrentStack) -> Tensor:
         """log ∏W of each episode under each policy [K, n], in float64; −inf where a logged action is ineligible."""
-        chosen = self._steps.of_logged(self._steps.log_policy(stack))
-        logged = self._settled.index_copy(1, self._rows, chosen)
+        # Rule by rule, so that a policy's own sums do not depend on the rules of others.
+        logged = torch.cat([ruled.log_logged(stack) for ruled in self._ruled])
         ratios = logged.double() - self._log_propensities
         if self._even:
             return ratios.reshape(len(ratios), len(self.returns), -1).sum(dim=2)
@@ -94,8 +103,8 @@ class TrainingBatch:
         """
         parts = [self._some(episodes, last_steps) for episodes in drawn]
         rows, shares = (_padded(own, stack.device)[whose] for own in zip(*parts, strict=True))
-        packing = Packing.of(rows_of_episodes(drawn[0], self._offsets)[1], stack.device) if self._remembers else None
-        steps = Steps(self._contexts[rows], self._actions[rows], self._barred[self._rule, rows], packing)
+        packing = Packing.of(rows_of_episodes(drawn[0], self._offsets)[1], stack.device) if self._packing else None
+        steps = Steps(self._contexts[rows], self._actions[rows], self._barred[self._rule, rows], packing, slice(None))
         log_policy = steps.log_policy(stack)
         if self._targets is None:
             losses = -steps.of_logged(log_policy)
@@ -104,14 +113,26 @@ class TrainingBatch:
             losses = -(self._targets[self._rule, rows] * log_policy.masked_fill(steps.barred, 0.0)).sum(dim=2)
         return (losses * shares).sum(dim=1)
 
+    def _under(self, eligible: BoolArray, policies: slice, train: Trajectories) -> Ruled:
+        # A network that remembers is asked everywhere: it sees whole episodes.
+        has_choice = leaves_a_choice(eligible) | (self._packing is not None)
+        rows, barred = (
+            torch.tensor(own, device=self._actions.device) for own in (np.flatnonzero(has_choice), ~eligible)
+        )
+        settled = np.where(logged_eligible(train, eligible), 0.0, -np.inf)
+        return Ruled(
+            open_rows=rows,
+            open_steps=Steps(self._contexts[rows], self._actions[rows], barred[rows], self._packing, policies),
+            settled=torch.tensor(settled, dtype=torch.float32, device=self._actions.device),
+        )
+
     def _some(self, episodes: IntArray, last_steps: bool) -> tuple[IntArray, FloatArray]:
-        """The rows of some episodes at which networks are asked, and the share of each in the mean over all."""
+        """The rows of some episodes, and the share of each in the mean over all."""
         rows, offsets = rows_of_episodes(episodes, self._offsets)
         kept = np.ones(len(rows), np.float32)
         if not last_steps:
             kept[offsets[1:] - 1] = 0.0
-        asked = self._asked[rows]
-        return rows[asked], (kept / max(kept.sum(), 1.0))[asked]
+        return rows, kept / max(kept.sum(), 1.0)
 
 
 def leaves_a_choice(eligible: BoolArray) -> BoolArray:
@@ -132,6 +153,12 @@ def refuse_no_weight(train: Trajectories, eligible: BoolArray) -> None:
             f"every one of the {train.n_episodes} training episodes takes an ineligible action at some step, "
             "so all importance weights are zero: loosen the rule"
         )
+
+
+def _runs(masks: Sequence[BoolArray]) -> list[slice]:
+    """Runs of neighbours that are the same array."""
+    starts = [number for number, mask in enumerate(masks) if number == 0 or mask is not masks[number - 1]]
+    return [slice(start, end) for start, end in pairwise([*starts, len(masks)])]
 
 
 def _padded(rows: Sequence[np.ndarray], device: torch.device | str) -> Tensor:

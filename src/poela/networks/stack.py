@@ -42,9 +42,12 @@ class Stack(nn.Module):
         """Contexts on the networks' own scale."""
         return (contexts - self.mean) / self.scale
 
-    def logits(self, contexts: Tensor, actions: Tensor | None = None, packing: Packing | None = None) -> Tensor:
-        """[K, N, A] for contexts [N, d] that all networks see, or [K, N, d], each its own."""
-        found = stacked_outputs(self.layers, self.standardised(contexts))
+    def logits(
+        self, contexts: Tensor, actions: Tensor | None = None, packing: Packing | None = None, own: slice = slice(None)
+    ) -> Tensor:
+        """[K, N, A] for contexts [N, d] that all networks see, or [K, N, d], each its own; `own`: of these networks."""
+        layers = [(weight[own], bias[own]) for weight, bias in self.layers]
+        found = stacked_outputs(layers, self.standardised(contexts))
         return torch.relu(found) if self.shape.relu_outputs else found
 
     def members(self) -> list[Network]:
@@ -69,7 +72,7 @@ class RecurrentStack(nn.Module):
         super().__init__()
         self.network, self.device = network.to(device), device
 
-    def logits(self, contexts: Tensor, actions: Tensor, packing: Packing | None) -> Tensor:
+    def logits(self, contexts: Tensor, actions: Tensor, packing: Packing | None, own: slice = slice(None)) -> Tensor:
         """[1, N, A] for contexts [N, d] or [1, N, d]."""
         return self.network.along(contexts.reshape(-1, contexts.shape[-1]), actions.reshape(-1), packing)[None]
 
