@@ -164,7 +164,7 @@ def _cell_row(
         "covered": float(100 * (1 - missed.mean())),
         "truth below": float(100 * column["below"].mean()),
         "truth above": float(100 * column["above"].mean()),
-        "half-width": float(np.nanmedian(column["half-width"])),
+        "half-width": float(np.median(np.nan_to_num(column["half-width"], nan=np.inf).clip(max=99.0))),
         "without width": int(column["none"].sum()),
         "impossible": int(column["impossible"].sum()),
         "gain below": float(100 * column["gain below"].mean()),
