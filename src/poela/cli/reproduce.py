@@ -26,7 +26,8 @@ def reproduce(
     """
     from poela.cli.output import print_json
     from poela.core.errors import InputError, PoelaError
-    from poela.core.files import folder_at, refuse_foreign, write_bytes
+    from poela.core.files import refuse_foreign, write_bytes
+    from poela.core.paths import folder_at, place
     from poela.core.typed import Seed, parsed
     from poela.experiments.registry import EXPERIMENTS
     from poela.experiments.running import Running
@@ -45,7 +46,9 @@ def reproduce(
     try:
         report = run(out=directory, quick=quick, seed=seed, running=running)
     except KeyboardInterrupt:
-        raise PoelaError(f"interrupted: what was finished is kept in {directory}; the same command continues") from None
+        raise PoelaError(
+            f"interrupted: what was finished is kept in {place(directory)}; the same command continues"
+        ) from None
     if json:
         print_json(report.to_dict())
     else:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from poela.core.errors import InputError
+from poela.core.typed import shown
+from poela.core.validation import expect_list
 from poela.learners.registry import LEARNERS
 from poela.studies.candidates import Candidate, grid
 
@@ -16,10 +18,10 @@ def default_candidates(learners: Sequence[str] | None = None) -> list[Candidate]
     >>> [str(candidate) for candidate in default_candidates(["pocrm"])]
     ['pocrm variance_penalty=0.1', 'pocrm variance_penalty=1']
     """
-    names = DEFAULT_LEARNERS if learners is None else tuple(learners)
-    unknown = [name for name in names if name not in LEARNERS]
+    names = DEFAULT_LEARNERS if learners is None else expect_list("learners", learners)
+    unknown = [name for name in names if not isinstance(name, str) or name not in LEARNERS]
     if unknown:
-        raise InputError([f"there is no learner {name!r}: choose from {', '.join(LEARNERS)}" for name in unknown])
+        raise InputError([f"there is no learner {shown(name)}: choose from {', '.join(LEARNERS)}" for name in unknown])
     return [candidate for name in names for candidate in _grid(name)]
 
 

@@ -1,8 +1,6 @@
 """`learn`: the whole job. Split, behavior, candidates, fits, choice, one look at the test logs."""
 
 import math
-import shutil
-import tempfile
 import time
 import warnings
 import weakref
@@ -16,10 +14,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from poela.core.errors import InputError, PoelaError, PoelaWarning
-from poela.core.files import atomic_file, folder_at
+from poela.core.files import atomic_file, unwritable
+from poela.core.interruption import orderly, safe_point
 from poela.core.progress import progress
 from poela.core.storage import remove_stored
+from poela.core.temporary import own_folder, remove_own_folder
 from poela.core.typed import Count, Positive, one_of, refuse_problems
+from poela.core.validation import expect_kind, expect_list
 from poela.data.checks import learning_problems
 from poela.data.layout import LogLayout
 from poela.data.tables import read_logs
@@ -32,6 +33,7 @@ from poela.studies.defaults import default_candidates
 from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
 from poela.studies.logging_policy import LoggingPolicy, keep, kept_logging_policy, model_of_logging_policy
 from poela.studies.material import Material, remove_material, write_behavior, write_material
+from poela.studies.place import TABLE, study_place
 from poela.studies.records import ChoiceRecord, DataRecord, RunRecord, Session, StudyRecord, Task
 from poela.studies.roles import StudyData, hashes_of, logging_value, refuse_unlike, write_episodes
 from poela.studies.runs import versions
@@ -39,11 +41,10 @@ from poela.studies.scoring import Scoring
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
 from poela.studies.stacks import has_gpu, run_stacked
-from poela.studies.store import Store
+from poela.studies.store import SCRATCH, Store
 from poela.studies.study import Study
 from poela.studies.tracking import TRACKERS, tracker
 
-SCRATCH = ".scratch"
 Logs = Trajectories | str | PathLike[str]
 
 
@@ -117,43 +118,43 @@ def learn(
     >>> study.estimate.n_episodes
     20
     """
-    selection = selection or DEFAULT_SELECTION
+    selection = expect_kind(
+        "selection", DEFAULT_SELECTION if selection is None else selection, Selection, "a Selection, or None"
+    )
+    layout = None if layout is None else expect_kind("layout", layout, LogLayout, "a LogLayout, or None")
+    resume = expect_kind("resume", resume, bool, "True or False")
     settings = StudySettings.checked(
         candidates if candidates is not None else default_candidates(learners),
         restarts=restarts,
         seed=seed,
-        shares=tuple(shares),
+        shares=expect_list("shares", shares),
         selection=selection,
         scoring=Scoring(discount=discount, value_model=selection.by != "sntis"),
         behavior=behavior,
         level=level,
     )
     execution = Execution(backend, jobs, seconds_of(budget), address, track)
-    place = None if out is None else folder_at(out, "a study")
-    if place is not None:
-        Store(place).refuse_foreign()
-        if Store(place).exists and not resume:
-            raise InputError(f"{place} already holds a study: add --resume to continue it, or choose another")
+    place = None if out is None else study_place(out, resume)
     parts = _parts(logs, validation, test, settings, layout)
-    with _store(place) as store, store.locked():
+    with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_material(store.directory / SCRATCH)  # training rows that a killed process left behind
-        study = _carry_out(store, settings, parts, layout or LogLayout(), execution)
-    if out is None:
-        weakref.finalize(study, shutil.rmtree, study.directory, ignore_errors=True)
-    return study
+        return _carry_out(store, settings, parts, layout or LogLayout(), execution)
 
 
 @contextmanager
 def _store(place: Path | None) -> Iterator[Store]:
-    """The study's folder; without a place, one of its own, which goes if the work fails."""
+    """The study's folder; without a place, one of its own, which goes if the work fails, and with the store."""
     if place is not None:
         yield Store(place)
         return
-    own = tempfile.mkdtemp(prefix="poela-")
+    own, handle = own_folder()
+    store = Store(own)
     try:
-        yield Store(own)
+        yield store
+        safe_point()
+        weakref.finalize(store, remove_own_folder, own, handle)
     except BaseException:
-        shutil.rmtree(own, ignore_errors=True)
+        remove_own_folder(own, handle)
         raise
 
 
@@ -283,7 +284,7 @@ def _run(study: Study, material: Material, execution: Execution) -> None:
                         told.finished(task.run_id, result.record)
                 advance(1, note=best.note)
     except OSError as error:
-        raise PoelaError(f"{study.directory} cannot be written: {error.strerror}; free space, then resume") from None
+        raise unwritable(study.directory, error) from None
     finally:
         remove_material(scratch)
     if lost:
@@ -320,7 +321,7 @@ def _finish(study: Study, data: StudyData, given: LoggingPolicy) -> None:
         study.policy.save(study.directory / "policy", overwrite=True)
         settings |= {"truncation": scoring.truncation, "smoothing": chosen.metrics["smoothing"]}
         look = data.look(study.store, study.policy, study.chosen_name, reason=given.reason, **settings)
-    with atomic_file(study.directory / "table.parquet") as temporary:
+    with atomic_file(study.directory / TABLE) as temporary:
         pq.write_table(study.table(), temporary)
     study.store.write(
         ChoiceRecord(
