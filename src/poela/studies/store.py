@@ -39,7 +39,7 @@ from poela.studies.records import ChoiceRecord, Looks, RunRecord, StudyRecord
 
 MARK = ".poela-study"
 SCRATCH = ".scratch"  # what workers are given, while they work
-FOLDERS = ("runs", "shared", "episodes", "behavior", "propensities", "policy", SCRATCH)
+FOLDERS = ("runs", "shared", "episodes", "behavior", "propensities", "policy", "promising", "folds", SCRATCH)
 FORMATS: dict[type, tuple[str, str]] = {
     StudyRecord: ("poela-study", "study.json"),
     ChoiceRecord: ("poela-choice", "choice.json"),
