@@ -11,10 +11,9 @@ from scipy.stats import norm
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import Contributions
+from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.estimators_magic import lengths_considered, smallest_on_simplex
-from poela.evaluation.evaluate import standard_error
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.weights import LogWeights, log_weights
 from poela.simulators.tabular import TablePolicy, TabularMDP

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import ndtri
 
 from poela.data.trajectories import Trajectories
+from poela.evaluation.contributions import standard_error
 from poela.evaluation.estimators import ESTIMATORS
-from poela.evaluation.evaluate import standard_error
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.pareto import fit_generalised_pareto, pareto_k
 from poela.evaluation.weights import LogWeights, effective_sample_size

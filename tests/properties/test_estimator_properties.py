@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from poela.core.ragged import rows_of_episodes
 from poela.data.trajectories import Trajectories
+from poela.evaluation.contributions import standard_error
 from poela.evaluation.diagnostics import diagnose, ess_by_step
 from poela.evaluation.estimators import ESTIMATORS
-from poela.evaluation.evaluate import evaluate, standard_error
+from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.weights import LogWeights, effective_sample_size
 

@@ -24,7 +24,7 @@ def bounded_ends(
 
     >>> [(low, high)] = bounded_ends(0.0, 0.0, 100.0, Bounds(0.0, 1.0), [0.95])
     >>> low, round(high, 3)
-    (0.0, 0.037)
+    (0.0, 0.03)
     """
     lowest, highest = bounds.lowest_return, bounds.highest_return
     if lowest == highest:

@@ -42,7 +42,7 @@ class Scoring:
 
     >>> Scoring(level=95)
     Traceback (most recent call last):
-    poela.core.errors.InputError: level is 95: it must be above 0 and below 1
+    poela.core.errors.InputError: level is 95: it must be a number, above 0 and below 1
     """
 
     estimator: Annotated[str, one_of(*ESTIMATORS)] = "sntis"
