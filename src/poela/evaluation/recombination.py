@@ -39,7 +39,6 @@ _MANY = 120_000
 _CANDIDATES, _FEWEST, _PAIRS = 1000, 100, 5_000_000
 _AT_ONCE = 1 << 18  # distances computed at once: few enough to stay in the processor's cache
 _APART = 15_000  # groups to draw from, at least, where episodes of the pool are drawn together
-_LEVELS = np.linspace(0.5, 0.99, 50)
 _POOL = 1  # joined to the seed, so that the pool and draws from it have nothing in common
 
 
@@ -81,11 +80,10 @@ def recombined_ends(
     """The ends from errors in standard errors, as they occur on recombined logs.
 
     Each end reaches as far as errors do on its side, and at least as far as Student's with as many degrees of freedom
-    as effective units. An interval holds those of all lower levels, down to a half, so that more confidence is never
-    beside less. It reaches no farther beyond the logged returns than these reach (a good policy may do better on
-    average than the best logged episode). The standard error is near zero where one episode has all the weight, just
-    where the estimate knows least, so what one more effective episode may change is added to it: the spread of returns
-    over the effective sample size. With many of those it is nothing.
+    as effective units; so an interval holds those of all lower levels. It reaches no farther beyond the logged returns
+    than these reach (a good policy may do better on average than the best logged episode). The standard error is near
+    zero where one episode has all the weight, just where the estimate knows least, so what one more effective episode
+    may change is added to it: the spread of returns over the effective sample size. With many of those it is nothing.
 
     >>> recombined_ends(np.array([-1.0, 1.0]), Contributions.mean(np.array([1.0, 1.0])), np.ones(2), [0.95])
     [(1.0, 1.0)]
@@ -97,11 +95,10 @@ def recombined_ends(
     beyond = float(np.ptp(returns))
     found = []
     for level in levels:
-        nested = np.append(_LEVELS[level > _LEVELS], level)
-        least = stdtrit(max(ess - 1, 1.0), (1 + nested) / 2)
-        few, many = np.quantile(errors, tails(nested))
-        low = value - float(np.maximum(many, least).max()) * error
-        high = value + float(np.maximum(-few, least).max()) * error
+        least = float(stdtrit(max(ess - 1, 1.0), (1 + level) / 2))
+        few, many = np.quantile(errors, tails(level))
+        low = value - max(float(many), least) * error
+        high = value + max(-float(few), least) * error
         lowest, highest = min(value, float(returns.min())) - beyond, max(value, float(returns.max())) + beyond
         found.append((max(low, lowest), min(high, highest)))
     return found
