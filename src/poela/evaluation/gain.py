@@ -77,9 +77,10 @@ def _combined(first: float, second: float, correlation: float) -> float:
 
 
 def _correlation(first: Contributions, second: Contributions) -> float:
-    one, other = first.influence, second.influence
-    spread = float(np.sqrt(np.square(one).sum() * np.square(other).sum()))
-    return float(one @ other) / spread if spread > 0 else 0.0
+    """Of two estimates; what the fit of a model adds to an error is taken to be its own."""
+    shared = float(first.influence @ second.influence) / first.n_episodes**2
+    spread = standard_error(first) * standard_error(second)
+    return shared / spread if spread > 0 else 0.0
 
 
 def _mean_ends(logging: Contributions, bounds: Bounds | None, level: float) -> tuple[float, float]:

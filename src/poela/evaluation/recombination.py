@@ -63,10 +63,10 @@ def recombined(sample: Sample, levels: Sequence[float]) -> list[Interval]:
     else:
         resamples = min(sample.resamples, MOST_RESAMPLES)
         errors = studentised_errors(sample.pool, sample.contributions.n_episodes, resamples, sample.seed)
-        found = recombined_ends(errors, sample.contributions, sample.returns, levels)
+        found = recombined_ends(errors, sample.contributions, sample.returns, levels, sample.ess)
     if sample.bounds is not None:
-        value, error, ess = sample.value, standard_error(sample.contributions), _units(sample.contributions)
-        counted = bounded_ends(value, error, ess, sample.bounds, levels)
+        ess = sample.ess or _units(sample.contributions)
+        counted = bounded_ends(sample.value, standard_error(sample.contributions), ess, sample.bounds, levels)
         found = [
             (max(min(low, least), sample.bounds.lowest_return), min(max(high, most), sample.bounds.highest_return))
             for (low, high), (least, most) in zip(found, counted, strict=True)
@@ -75,7 +75,11 @@ def recombined(sample: Sample, levels: Sequence[float]) -> list[Interval]:
 
 
 def recombined_ends(
-    errors: FloatArray, contributions: Contributions, returns: FloatArray, levels: Sequence[float]
+    errors: FloatArray,
+    contributions: Contributions,
+    returns: FloatArray,
+    levels: Sequence[float],
+    ess: float | None = None,
 ) -> list[tuple[float, float]]:
     """The ends from errors in standard errors, as they occur on recombined logs.
 
@@ -88,7 +92,7 @@ def recombined_ends(
     >>> recombined_ends(np.array([-1.0, 1.0]), Contributions.mean(np.array([1.0, 1.0])), np.ones(2), [0.95])
     [(1.0, 1.0)]
     """
-    value, ess, n = contributions.value, _units(contributions), contributions.n_episodes
+    value, ess, n = contributions.value, ess or _units(contributions), contributions.n_episodes
     if not len(errors):
         return [(value, value)] * len(levels)
     error = float(np.hypot(standard_error(contributions) * np.sqrt(n / (n - 1)), returns.std() / ess))
@@ -232,7 +236,8 @@ def pooled(log_weights: FloatArray, evidence: Evidence, redrawn: bool, seed: int
         drawn = log_weights.ravel()[rng.permutation(log_weights.size)]  # so that those in a row are in no order
     else:
         drawn = log_weights.ravel()
-        numbers = (clusters + units * np.arange(len(log_weights))[:, None]).ravel()
+        apart = rng.permutation(units * len(log_weights)).reshape(-1, units)  # numbered in no order
+        numbers = apart[:, clusters].ravel()
     returns = returns_like(drawn, evidence.weights.episodes, evidence.returns, rng)
     return Pool(drawn, returns, numbers, redrawn)
 
