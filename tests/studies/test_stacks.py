@@ -22,7 +22,7 @@ CANDIDATES = (
     Candidate("pql", {**TINY, "rule": {"scale": [1.0] * 9}}),
     Candidate("fittedq", {"history": 0}),
 )
-TASKS = [Task(candidate, restart, seed=restart + 5) for restart in (0, 1) for candidate in CANDIDATES]
+TASKS = [Task(candidate, restart, seed=restart + 5, fold=0) for restart in (0, 1) for candidate in CANDIDATES]
 
 
 def test_what_goes_together() -> None:
