@@ -9,6 +9,7 @@ from poela.core.errors import InputError
 
 if TYPE_CHECKING:
     from poela.data.layout import LogLayout
+    from poela.evaluation.bounds import Bounds
 
 PANEL = "Columns of the log (needed only where they have other names)"
 
@@ -123,3 +124,19 @@ def numbers_in(flag: str, text: str) -> tuple[float, ...]:
         return tuple(map(float, names_in(text)))
     except ValueError:
         raise InputError(f"{flag} {text} must be numbers separated by commas") from None
+
+
+def bounds_in(returns: str | None) -> "Bounds | None":
+    """The range of returns that `--returns 0,1` declares.
+
+    >>> bounds_in("0,1")
+    Bounds(lowest_return=0.0, highest_return=1.0, largest_weight=None)
+    """
+    from poela.evaluation.bounds import Bounds
+
+    if returns is None:
+        return None
+    numbers = numbers_in("--returns", returns)
+    if len(numbers) != 2:
+        raise InputError(f"--returns {returns} must be two numbers, the lowest and the highest: --returns 0,1")
+    return Bounds(*numbers)

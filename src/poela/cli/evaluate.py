@@ -23,18 +23,22 @@ def evaluate(
     decimal: columns.Decimal = None,
     encoding: columns.Encoding = None,
     layout: columns.Layout = None,
-    estimator: Annotated[str, typer.Option(help="How the value is estimated.")] = "sntis",
-    level: Annotated[float, typer.Option(help="Confidence level of the interval.")] = 0.95,
-    discount: Annotated[float, typer.Option(help="What a reward one step later is worth.")] = 1.0,
+    estimator: Annotated[str | None, typer.Option(help="How the value is estimated. Default: the study's.")] = None,
+    interval: Annotated[str | None, typer.Option(help="How its interval is made. Default: the study's.")] = None,
+    level: Annotated[float | None, typer.Option(help="Confidence level of the interval. Default: the study's.")] = None,
+    discount: Annotated[
+        float | None, typer.Option(help="What a reward one step later is worth. Default: the study's.")
+    ] = None,
+    returns: Annotated[str | None, typer.Option(help="The lowest and highest possible return, e.g. 0,1.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Estimate what a learned policy would have achieved on logs that others made.
 
-    Columns are found as when the study was made, unless they are named here.
+    Everything is as when the study was made, unless it is said otherwise here: columns, discount, estimator, interval.
 
     Example: poela evaluate study/ --logs test.parquet
     """
-    from poela.cli.columns import layout_of
+    from poela.cli.columns import bounds_in, layout_of
     from poela.cli.output import print_json, say
     from poela.cli.study_output import print_estimate
     from poela.core.errors import InputError
@@ -52,7 +56,8 @@ def evaluate(
         decimal=decimal,
         encoding=encoding,
     )
-    settings: dict[str, Any] = {"estimator": estimator, "level": level, "discount": discount}
+    asked = {"estimator": estimator, "interval": interval, "level": level, "discount": discount}
+    settings = {name: value for name, value in {**asked, "bounds": bounds_in(returns)}.items() if value is not None}
     if not study.is_dir():
         raise InputError(f"{study} is no directory of a study or a policy: make one with poela learn")
     name, estimate, caveat = (_of_study if (study / "study.json").exists() else _of_policy)(

@@ -27,28 +27,48 @@ def learn(
     decimal: columns.Decimal = None,
     encoding: columns.Encoding = None,
     layout: columns.Layout = None,
-    shares: Annotated[
-        str, typer.Option(rich_help_panel=PARTS, help="Shares of episodes to learn from, to choose by, to test with.")
-    ] = "0.5,0.3,0.2",
-    validation: Annotated[
-        Path | None, typer.Option(rich_help_panel=PARTS, help="Logs to choose the policy by, instead of a share.")
-    ] = None,
+    folds: Annotated[
+        int,
+        typer.Option(
+            rich_help_panel=PARTS,
+            help="In so many parts: what the others teach is judged by each in turn, so that every case does both.",
+        ),
+    ] = 5,
     test: Annotated[
-        Path | None, typer.Option(rich_help_panel=PARTS, help="Logs for the final estimate, instead of a share.")
+        str | None,
+        typer.Option(rich_help_panel=PARTS, help="A share of cases (0.2), or other logs (a file), for one last look."),
+    ] = None,
+    shares: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=PARTS,
+            help="One split instead: shares to learn from, to choose by, to test with: 0.5,0.3,0.2.",
+        ),
+    ] = None,
+    validation: Annotated[
+        Path | None, typer.Option(rich_help_panel=PARTS, help="One split instead: logs to choose the policy by.")
     ] = None,
     learners: Annotated[
         str | None,
         typer.Option(
             rich_help_panel=TRYING,
-            help="Ways of learning, separated by commas. Default: fittedq,clone,poela,pocrm,bcq,pql.",
+            help="Ways of learning, separated by commas. Default: fittedq,consensus,poela,bcq.",
         ),
     ] = None,
     candidates: Annotated[
         Path | None, typer.Option(rich_help_panel=TRYING, help="TOML file with the settings to try instead.")
     ] = None,
+    no_rule: Annotated[
+        bool,
+        typer.Option(
+            "--no-rule",
+            rich_help_panel=TRYING,
+            help="Let values decide about actions that nobody took in a like case, too.",
+        ),
+    ] = False,
     restarts: Annotated[
         int, typer.Option(rich_help_panel=TRYING, help="How often each is tried, from different random starts.")
-    ] = 2,
+    ] = 1,
     budget: Annotated[
         str | None, typer.Option(rich_help_panel=TRYING, help="Stop trying after this time, e.g. 10m or 2h.")
     ] = None,
@@ -74,26 +94,35 @@ def learn(
     ] = 0.0,
     choose_by: Annotated[
         str,
-        typer.Option(rich_help_panel=CHOOSING, help="How policies are compared: guarded, wdr, or sntis (the paper's)."),
-    ] = "guarded",
-    confidence: Annotated[
-        float,
         typer.Option(
-            rich_help_panel=CHOOSING, help="Compare what policies reach with this confidence; 0.5: on average."
+            rich_help_panel=CHOOSING,
+            help="gain: what is shown to be better than what is done now; or an estimate: guarded, wdr, sntis (the "
+            "paper's).",
         ),
-    ] = 0.99,
-    proof: Annotated[
+    ] = "gain",
+    confidence: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel=CHOOSING,
+            help="Of what is shown (0.95), or of lower bounds by which estimates are compared (0.99; 0.5: none).",
+        ),
+    ] = None,
+    sensitivity: Annotated[
         float,
         typer.Option(
             rich_help_panel=CHOOSING,
-            help="Where propensities are estimated: with this confidence the logs must show that a policy is better "
-            "than what is done now, or that is kept; 0: not asked.",
+            help="Where probabilities of decisions are estimated: by what factor weights may be wrong without undoing "
+            "a gain.",
         ),
-    ] = 0.95,
+    ] = 1.5,
     checkpoints: Annotated[
         str,
         typer.Option(rich_help_panel=CHOOSING, help="best: policies on the way take part; final: only finished ones."),
     ] = "best",
+    returns: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=CHOOSING, help="The lowest and highest possible return, e.g. 0,1."),
+    ] = None,
     level: Annotated[
         float,
         typer.Option(rich_help_panel=CHOOSING, help="Confidence level of the interval around the final estimate."),
@@ -115,17 +144,18 @@ def learn(
     """Learn a better way to decide from a record of past decisions, and say honestly what it is worth.
 
     The log is a table with one row for each decision: which case it belongs to, what was known, what was decided, and
-    what came of it. Part of the cases is used to learn, part to choose among what was learned, and the rest, kept
-    apart, to estimate what the chosen policy would have achieved.
+    what came of it. What four fifths of the cases teach is judged by the last fifth, five times over; a new policy is
+    recommended only if that shows it to be better than what is done now.
 
     Example: poela learn visits.csv --out study/ --episode patient --step visit --action drug --reward outcome
 
     Afterwards: poela evaluate study/ --logs later.csv
     """
     try:
-        from poela.cli.columns import layout_of, names_in, numbers_in
+        from poela.cli.columns import bounds_in, layout_of, names_in, numbers_in
         from poela.cli.study_output import print_study
         from poela.studies.candidate_files import candidates_in
+        from poela.studies.defaults import default_candidates
         from poela.studies.learning import learn as carry_out
         from poela.studies.selection import Selection
 
@@ -146,16 +176,26 @@ def learn(
             logs,
             out=out,
             validation=validation,
-            test=test,
-            learners=None if learners is None else names_in(learners),
-            candidates=None if candidates is None else candidates_in(candidates),
+            folds=folds,
+            test=_test(test),
+            candidates=default_candidates(None if learners is None else names_in(learners), ruled=not no_rule)
+            if candidates is None
+            else candidates_in(candidates),
             restarts=restarts,
             seed=seed,
-            shares=numbers_in("--shares", shares),
-            selection=Selection(choose_by, checkpoints, confidence, min_ess, proof),
+            shares=None if shares is None else numbers_in("--shares", shares),
+            selection=Selection(
+                choose_by,
+                checkpoints,
+                confidence if confidence is not None else 0.95 if choose_by == "gain" else 0.99,
+                min_ess,
+                proof=0.0 if choose_by == "gain" else 0.95,
+                sensitivity=sensitivity,
+            ),
             behavior=behavior,
             discount=discount,
             level=level,
+            bounds=bounds_in(returns),
             layout=described,
             resume=resume,
             backend=backend,
@@ -169,3 +209,11 @@ def learn(
 
         raise PoelaError(f"interrupted: what has finished is kept in {out}; continue with --resume") from None
     print_study(study, as_json=json)
+
+
+def _test(given: str | None) -> str | float | None:
+    """A share where it reads as a number, else a file."""
+    try:
+        return None if given is None else float(given)
+    except ValueError:
+        return given

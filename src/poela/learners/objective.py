@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 TINY = 1e-12  # below this the root has no usable slope
+SHORTFALL = 20.0  # κ: what each nat of effective episodes below the least costs
 
 
 def truncated_weights(log_weights: Tensor, truncation: float) -> Tensor:
@@ -37,3 +38,14 @@ def crm_objective(log_weights: Tensor, returns: Tensor, truncation: float, varia
     weights = truncated_weights(log_weights, truncation)
     spread = variance_of_sntis(weights, returns).clamp(min=TINY).sqrt()
     return sntis(weights, returns) - variance_penalty * spread
+
+
+def shortfall(log_weights: Tensor, truncation: float, least_ess: Tensor) -> Tensor:
+    """κ·max(0, ln E₀ − ln ESS): what it costs to rest on fewer effective episodes than E₀ (0: nothing).
+
+    >>> round(float(shortfall(torch.zeros(10), 1000.0, torch.tensor(20.0))), 3)  # 20 · ln 2
+    13.863
+    """
+    weights = truncated_weights(log_weights, truncation)
+    ess = weights.sum(dim=-1) ** 2 / (weights**2).sum(dim=-1)
+    return SHORTFALL * (least_ess.clamp(min=TINY) / ess).log().clamp(min=0.0)

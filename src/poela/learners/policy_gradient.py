@@ -20,7 +20,7 @@ from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import Eligibility, Fallback, Metric, Neighbourhood, RadiusSetting, Scale
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
-from poela.learners.objective import crm_objective
+from poela.learners.objective import crm_objective, shortfall
 from poela.learners.stacked import Company, Events, Member, StackedLearner, in_parts
 from poela.learners.training_batch import TrainingBatch, leaves_a_choice, refuse_no_weight
 from poela.networks.modules import Device, Hidden, Network, NetworkKind, NetworkShape, device_of
@@ -37,9 +37,13 @@ BROKEN = "{}: probabilities became NaN by step {}; lower the learning rate, or l
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyGradient(StackedLearner):
-    """Full-batch Adam on SNTIS − λ·sqrt(Var), after a warm start that clones the logging policy."""
+    """Full-batch Adam on SNTIS − λ·sqrt(Var), after a warm start that clones the logging policy.
+
+    With `least_ess` the policy is kept where that many effective episodes speak for it, so that it can be verified.
+    """
 
     variance_penalty: NonNegative = 0.1  # λ
+    least_ess: NonNegative = 0.0  # E₀: effective training episodes below which the objective falls steeply
     truncation: Positive = 1000.0  # M
     learning_rate: Positive = 3e-4  # α
     weight_decay: NonNegative = 1e-3
@@ -66,8 +70,9 @@ class PolicyGradient(StackedLearner):
 
     @property
     def stack_key(self) -> Hashable:
-        """All settings that every policy gradient has, but for the variance penalty; rules are each one's own."""
-        shared = [field.name for field in fields(PolicyGradient) if field.name != "variance_penalty"]
+        """All settings that every policy gradient has, but for those of its objective; rules are each one's own."""
+        own = ("variance_penalty", "least_ess")
+        shared = [field.name for field in fields(PolicyGradient) if field.name not in own]
         return ("policy gradient", *(getattr(self, name) for name in shared)) if self.network == "mlp" else None
 
     def train_stack(self, members: Sequence[Member], train: Trajectories, behavior: Policy | None) -> Events:
@@ -112,11 +117,17 @@ class PolicyGradient(StackedLearner):
     ) -> Events:
         stack, device, remembers = company.stack, device_of(self.device), self.network == "gru"
         batch = TrainingBatch(train, eligible, discount=self.discount, remembers=remembers, device=device)
-        penalties = [member.learner.variance_penalty for member in company.members]
-        penalty = torch.tensor(penalties, dtype=torch.float64, device=device)
+
+        def of_each(setting: str) -> Tensor:
+            values = [getattr(member.learner, setting) for member in company.members]
+            return torch.tensor(values, dtype=torch.float64, device=device)
+
+        penalty, least_ess = of_each("variance_penalty"), of_each("least_ess")
 
         def loss(step: int) -> Tensor:
-            return -crm_objective(batch.log_weights(stack), batch.returns, self.truncation, penalty)
+            log_weights = batch.log_weights(stack)
+            objective = crm_objective(log_weights, batch.returns, self.truncation, penalty)
+            return -objective + (shortfall(log_weights, self.truncation, least_ess) if least_ess.any() else 0.0)
 
         with progress(company.title, self.warm_start_steps + self.steps) as advance:
             cloning = self._cloning_loss(company, train, batch)

@@ -1,37 +1,46 @@
 """What a study tries when nobody says otherwise."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from poela.core.errors import InputError
 from poela.learners.registry import LEARNERS
 from poela.studies.candidates import Candidate, grid
 
 # In the order in which they are tried: under a time budget the quick ones come first.
-DEFAULT_LEARNERS = ("fittedq", "clone", "poela", "pocrm", "bcq", "pql")
+DEFAULT_LEARNERS = ("fittedq", "consensus", "poela", "bcq")
+# As near as every logged pair of a context and an action has a precedent in another episode. A smaller radius would bar
+# some of what was done: a twentieth of all steps is in most episodes of thirty, which then speak for no policy.
+NEAR = {"radius": "q100", "scale": "standard"}
 
 
-def default_candidates(learners: Sequence[str] | None = None) -> list[Candidate]:
-    """The usual grid of each learner (or of these learners).
+def default_candidates(learners: Sequence[str] | None = None, *, ruled: bool = True) -> list[Candidate]:
+    """The usual grid of each learner (or of these learners), under a rule of eligible actions unless told otherwise.
 
     >>> [str(candidate) for candidate in default_candidates(["pocrm"])]
-    ['pocrm variance_penalty=0.1', 'pocrm variance_penalty=1']
+    ['pocrm variance_penalty=0.1 least_ess=100', 'pocrm variance_penalty=1 least_ess=100']
     """
     names = DEFAULT_LEARNERS if learners is None else tuple(learners)
     unknown = [name for name in names if name not in LEARNERS]
     if unknown:
         raise InputError([f"there is no learner {name!r}: choose from {', '.join(LEARNERS)}" for name in unknown])
-    return [candidate for name in names for candidate in _grid(name)]
+    return [candidate for name in names for candidate in _grid(name, ruled)]
 
 
-def _grid(learner: str) -> list[Candidate]:
-    penalties = [0.1, 1.0]
+def _grid(learner: str, ruled: bool) -> list[Candidate]:
+    penalties, verifiable = [0.1, 1.0], [100.0]
+    rule: dict[str, Any] = {"rule": [NEAR]} if ruled else {}
+    near: dict[str, Any] = {"radius": ["q99", "q100"], "scale": ["standard"]}
     grids: dict[str, list[Candidate]] = {
-        "poela": grid("poela", radius=["q75", "q90", "q97"], variance_penalty=penalties),
-        "pomu": grid("pomu", minimum_probability=[0.01, 0.05], variance_penalty=penalties),
-        "pocrm": grid("pocrm", variance_penalty=penalties),
-        "bcq": grid("bcq", threshold=[0.1, 0.3]),
-        "pql": grid("pql", threshold=[0.1, 0.3], density=["nearest"]),
-        "fittedq": grid("fittedq", history=[0, 2], backup=["max", "soft"]),
+        "poela": grid(
+            "poela", radius=["q99", "q100"], scale=["standard"], variance_penalty=[0.1], least_ess=verifiable
+        ),
+        "pomu": grid("pomu", minimum_probability=[0.01, 0.05], variance_penalty=[0.1], least_ess=verifiable),
+        "pocrm": grid("pocrm", variance_penalty=penalties, least_ess=verifiable),
+        "bcq": grid("bcq", threshold=[0.3]),
+        "pql": grid("pql", threshold=[0.3], density=["nearest"]),
+        "fittedq": grid("fittedq", history=[0, 2], backup=["max", "soft"], **rule),
+        "consensus": grid("consensus", **rule),
     }
     return grids.get(learner, [Candidate(learner)])
 
@@ -42,4 +51,6 @@ def is_random(candidate: Candidate) -> bool:
     >>> is_random(Candidate("poela")), is_random(Candidate("fittedq"))
     (True, False)
     """
+    if candidate.learner == "consensus":
+        return False
     return candidate.learner != "fittedq" or candidate.settings.get("regressor", "ridge") != "ridge"
