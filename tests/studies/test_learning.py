@@ -175,11 +175,14 @@ def test_logs_with_the_propensity_of_the_logged_action_alone(
     tiny_logs: Trajectories, tiny_candidates: list[Candidate]
 ) -> None:
     partial = tiny_logs.with_propensities(tiny_logs.logged_propensities)
-    candidates = [Candidate("fittedq", {"history": 0}), tiny_candidates[2]]
-    study = poela.learn(partial, candidates=candidates, restarts=1, backend="inline")
-    assert [run.status for run in study.runs.values()] == ["done", "done"]
+    greedy = Candidate("bcq", {"steps": 2, "hidden": (3,), "device": "cpu"})
+    candidates = [Candidate("fittedq", {"history": 0}), tiny_candidates[2], greedy, Candidate("consensus")]
+    study = poela.learn(partial, candidates=candidates, restarts=1, folds=2, backend="inline")
+    assert {run.status for run in study.runs.values()} == {"done"}
     assert "those of actions not taken" in study.record.data.propensities
     assert not any("propensities are estimates" in reason for reason in study.estimate.reasons)
+    # A greedy policy cannot be smoothed by propensities that are not known.
+    assert {point.metrics["smoothing"] for point in study.points} == {0.0}
 
 
 def test_frontier_trades_value_against_support(tiny_study: Run) -> None:

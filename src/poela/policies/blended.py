@@ -21,7 +21,8 @@ from poela.policies.tilted import supported
 class BlendedPolicy(RuledPolicy):
     """π_β ∝ μ^(1−β)·π^β for a learned policy π and the logging policy μ, within the rule of π.
 
-    A greedy policy has no blend of that form but itself, so it is mixed: (1−β)·μ + β·π (`mixed=True`).
+    A greedy policy has no blend of that form but itself, so it is mixed: (1−β)·μ + β·π (`mixed=True`); the logging
+    policy's part does what it does, whatever the rule of π.
     """
 
     policy: RuledPolicy
