@@ -1,4 +1,7 @@
-"""Measured coverage of every interval, and what the verdict said where the default interval missed."""
+"""Measured coverage of the default interval and its rivals, and what the words of the verdict are worth.
+
+Limits of the verdict were set on the first set of processes; the second had no part in anything, and comes first.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,33 +13,26 @@ from signal import SIG_DFL, SIGINT, signal
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
-from poela.core.arrays import BoolArray, FloatArray
 from poela.core.errors import InputError
 from poela.core.progress import progress
-from poela.evaluation.bootstrap import bca_ends, percentile_ends, resample, studentised_ends
-from poela.evaluation.bounds import Bounds, IntervalMethod, Sample
-from poela.evaluation.concentration import empirical_bernstein, hoeffding
-from poela.evaluation.contributions import Contributions
-from poela.evaluation.diagnostics import diagnose
-from poela.evaluation.empirical_likelihood import log_likelihood_ratio
-from poela.evaluation.estimators import sntis
+from poela.evaluation.bounds import Bounds, Sample, in_clusters
+from poela.evaluation.estimators import ESTIMATORS, sntis
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.intervals import DEFAULT_INTERVAL
-from poela.evaluation.normal import normal, student
-from poela.evaluation.recombination import recombined_contributions, recombined_ends, studentised_errors
-from poela.evaluation.verdict import WORDS, Word, verdict_on
-from poela.evaluation.weights import log_weights
+from poela.evaluation.intervals import INTERVALS, intervals_of
+from poela.evaluation.scoring import Evaluator, Scoring
+from poela.evaluation.verdict import WORDS
 from poela_experiments.coverage_environments import (
     Environment,
     TiltedTumor,
+    annotated,
     heavy_tailed,
     sepsis_like,
     simulated,
     tabular,
     tilt_for,
 )
+from poela_experiments.coverage_processes import FIRST, SECOND
 from poela_experiments.frame.kept import kept
 from poela_experiments.frame.results import Cell as Value
 from poela_experiments.frame.results import Report, ResultTable
@@ -44,207 +40,227 @@ from poela_experiments.frame.run import Run
 
 LEVELS = (0.8, 0.9, 0.95)
 RESAMPLES = 1000
-TRUSTED_ESS = 100
 CALIBRATION, REPORTED = 0, 1  # parts of the seed: tilts are chosen on other logs than those reported
+LARGEST_SHARE = 0.6  # of episodes that may be effective: beyond, a target is hardly another policy
+SETS = ("second", "first")  # as they are shown
 
-Rows = dict[str, Any]  # what the tables say of a cell: "coverage", a list of rows, and "verdict", a row
-Outcomes = FloatArray  # [levels, 2]: where the truth was (−1 below the interval, 0 in it, 1 above it), and the width
+Rows = dict[str, Any]  # what the tables say of a cell: "cell", a row, and "intervals", a list of rows
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One environment at one distance from its logging policy."""
+    """One process at one distance from its logging policy."""
 
+    part: str  # the set that it belongs to
     environment: str
     ess: int
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """What happened in a cell."""
+def environments(part: str) -> dict[str, Environment]:
+    """The processes of a set, by name.
 
-    cell: Cell
-    episodes: int
-    ess: FloatArray  # [repeats]
-    outcomes: Mapping[str, FloatArray]  # for each interval [repeats, levels, 2], as `Outcomes`
-    verdicts: tuple[Word, ...]
-
-    def coverage(self, interval: str) -> FloatArray:
-        """In percent, at each level."""
-        return np.asarray(100 * (self.outcomes[interval][:, :, 0] == 0).mean(axis=0))
-
-    def missed(self, interval: str) -> BoolArray:
-        """Which repeats missed at the highest level."""
-        return np.asarray(self.outcomes[interval][:, -1, 0] != 0)
-
-
-def environment_of(name: str) -> Environment:
-    """The environment of this name.
-
-    >>> environment_of("tumor").episodes
-    1000
+    >>> len(environments("first")), len(environments("second"))
+    (27, 22)
     """
-    if name == "tumor":
-        return TiltedTumor()
-    return {"tabular": tabular, "sepsis-like": sepsis_like, "heavy-tailed": heavy_tailed}[name]()
+    if part == "second":
+        return {process.name: process for process in SECOND}
+    older: tuple[Environment, ...] = (TiltedTumor(), tabular(), sepsis_like(), heavy_tailed())
+    return {process.name: process for process in (*FIRST, *older)}
 
 
-def measure(cell: Cell, repeats: int, seed: int = 0) -> Measured:
-    """Every interval on `repeats` fresh logs.
+def cells_of(run: Run) -> list[Cell]:
+    """Every process at every effective sample size that is well below its number of episodes."""
+    return [
+        Cell(part, name, ess)
+        for part in SETS
+        for name, environment in environments(part).items()
+        if not run.size.only or name in run.size.only
+        for ess in run.size.ess
+        if ess <= LARGEST_SHARE * environment.episodes
+    ]
 
-    >>> measure(Cell("heavy-tailed", 210), repeats=3).outcomes["normal"].shape
-    (3, 3, 2)
+
+def measured_rows(cell: Cell, repeats: int, others: int, seed: int) -> Rows:
+    """What the tables say of a cell; rivals of the default interval are measured on the first `others` logs.
+
+    >>> measured_rows(Cell("first", "heavy-tailed", 210), repeats=3, others=1, seed=0)["cell"]["episodes"]
+    600
     """
-    environment = environment_of(cell.environment)
-    tilt = tilt_for(environment, cell.ess, (seed, CALIBRATION))
+    environment = environments(cell.part)[cell.environment]
+    tilt, reached = tilt_for(environment, cell.ess, (seed, CALIBRATION))
     target, truth = environment.target(tilt), environment.truth(tilt)
-    outcomes: dict[str, list[Outcomes]] = {}
-    ess, verdicts = [], []
-    for number, log in enumerate(simulated(environment, repeats, (seed, REPORTED, cell.ess))):
-        weights = log_weights(target, log)
-        evidence = Evidence(weights, log)
-        used, truncation = weights.truncated(evidence.truncation), evidence.truncation
-        diagnostics = diagnose(weights, used=used, truncation=truncation)
-        ess.append(diagnostics.ess)
-        verdicts.append(verdict_on(diagnostics).word)
-        for name, outcome in _every_interval(evidence, environment.bounds, truth, number):
-            outcomes.setdefault(name, []).append(outcome)
-    stacked = {name: np.stack(each) for name, each in outcomes.items()}
-    return Measured(cell, environment.episodes, np.array(ess), stacked, tuple(verdicts))
+    gain = truth - environment.truth(0.0)
+    found: list[dict[str, float]] = []
+    rivals: dict[str, list[list[float]]] = {}
+    for number, log in enumerate(simulated(environment, repeats, (seed, REPORTED, cell.ess, SETS.index(cell.part)))):
+        logs = annotated(log)
+        evaluator = Evaluator(logs, Scoring(seed=number, resamples=RESAMPLES))
+        [evidence] = evaluator.evidence([target])
+        found.append(_outcome(evaluator, evidence, truth, gain))
+        if number < others:
+            for name, outcomes in _rivals(evaluator, evidence, environment.bounds, truth, number):
+                rivals.setdefault(name, []).append(outcomes)
+    return {"cell": _cell_row(cell, environment, reached, found), "intervals": list(_interval_rows(cell, rivals))}
 
 
-def _every_interval(
-    evidence: Evidence, bounds: Bounds | None, truth: float, seed: int
-) -> Iterator[tuple[str, Outcomes]]:
-    """Each interval's outcomes; resamples are drawn once for all levels and all intervals that use them."""
-    contributions = sntis(evidence)
-    drawn = resample(contributions, RESAMPLES, seed, standard_errors=True)
-    pool = recombined_contributions(evidence, sntis, seed)
-    errors = studentised_errors(pool, contributions.n_episodes, RESAMPLES, seed)
-    left_out = contributions.leave_one_out
-    ends: dict[str, Callable[[float], tuple[float, float]]] = {
-        "recombined": lambda level: recombined_ends(errors, contributions, evidence.returns, level),
-        "percentile": lambda level: percentile_ends(drawn, level),
-        "bca": lambda level: bca_ends(drawn, contributions.value, left_out, level),
-        "studentised": lambda level: studentised_ends(drawn, contributions, level),
+def _outcome(evaluator: Evaluator, evidence: Evidence, truth: float, gain: float) -> dict[str, Any]:
+    """What happened on one log."""
+    estimate, spread = evaluator.estimate(evidence), float(evaluator.returns.std())
+    if estimate.low is None or estimate.high is None:
+        low = high = np.nan
+    else:
+        low, high = estimate.low, estimate.high
+    bounds = evaluator.bounds
+    possible = bounds is None or (low >= bounds.lowest_return and high <= bounds.highest_return)
+    own = estimate.gain
+    return {
+        "ess": estimate.ess,
+        "expected": estimate.diagnostics.expected_ess,
+        "word": WORDS.index(estimate.verdict),
+        "below": truth < low,
+        "above": truth > high,
+        "none": not high > low,
+        "impossible": not possible,
+        "informative": (high - low) / 2 < spread / 2,
+        "half-width": (high - low) / 2 / spread if spread else np.nan,
+        "gain below": own is not None and own.low is not None and gain < own.low,
+        "gain above": own is not None and own.high is not None and gain > own.high,
     }
-    plain: dict[str, IntervalMethod] = {"student": student, "normal": normal}
-    plain |= {"hoeffding": hoeffding, "empirical_bernstein": empirical_bernstein} if bounds else {}
-    for name, method in plain.items():
-        intervals = [method(Sample(contributions, level, bounds=bounds)) for level in LEVELS]
-        yield name, np.array([_outcome(interval.low, interval.high, truth) for interval in intervals])
-    for name, ends_at in ends.items():
-        yield name, np.array([_outcome(*ends_at(level), truth) for level in LEVELS])
-    yield "el", _likelihood_outcomes(contributions, truth, moment=False)
-    yield "el_moment", _likelihood_outcomes(contributions, truth, moment=True)
 
 
-def _outcome(low: float, high: float, truth: float) -> tuple[float, float]:
-    return float(truth > high) - float(truth < low), high - low
+def _rivals(
+    evaluator: Evaluator, evidence: Evidence, bounds: Bounds | None, truth: float, seed: int
+) -> Iterator[tuple[str, list[float]]]:
+    """Whether each interval holds the truth at each level."""
+    contributions = in_clusters(sntis(evidence), evaluator.logs.clusters)
+    pool = evaluator.pool(evidence, ESTIMATORS["sntis"])
+    recombined = None if pool is None else pool.contributions(sntis, evidence.truncation)
+    own = bounds or evaluator.bounds
+    sample = Sample(contributions, seed, RESAMPLES, evaluator.returns, own, recombined)
+    for name, method in INTERVALS.items():
+        if method.problems(sample):
+            continue
+        try:
+            intervals = intervals_of(name, sample, LEVELS)
+        except InputError:  # such as weights that cannot be made to average 1
+            yield name, [0.0] * len(LEVELS)
+            continue
+        yield name, [float(interval.low <= truth <= interval.high) for interval in intervals]
 
 
-def _likelihood_outcomes(contributions: Contributions, truth: float, *, moment: bool) -> Outcomes:
-    """Whether the truth is in an empirical likelihood interval needs its likelihood, not the interval's ends."""
-    try:
-        lost = log_likelihood_ratio(contributions, truth, moment=moment)
-    except InputError:  # the weights cannot be made to average 1: there is no interval
-        lost = np.inf
-    side = 1.0 if truth > contributions.value else -1.0
-    return np.array([(side * (lost > ndtri((1 + level) / 2) ** 2), np.nan) for level in LEVELS])
+def _cell_row(
+    cell: Cell, environment: Environment, reached: float, found: Sequence[Mapping[str, Any]]
+) -> dict[str, Value]:
+    column = {name: np.array([one[name] for one in found]) for name in found[0]}
+    missed, trusted = column["below"] | column["above"] | column["none"], column["word"] == 0
+    row: dict[str, Value] = {
+        "set": cell.part,
+        "log": environment.name,
+        "episodes": environment.episodes,
+        "ESS asked": cell.ess,
+        "ESS": float(np.median(column["ess"])),
+        "expected ESS": float(np.nanmedian(column["expected"])) if np.isfinite(column["expected"]).any() else None,
+        "logs": len(found),
+        "covered": float(100 * (1 - missed.mean())),
+        "truth below": float(100 * column["below"].mean()),
+        "truth above": float(100 * column["above"].mean()),
+        "half-width": float(np.median(np.nan_to_num(column["half-width"], nan=np.inf).clip(max=99.0))),
+        "without width": int(column["none"].sum()),
+        "impossible": int(column["impossible"].sum()),
+        "gain below": float(100 * column["gain below"].mean()),
+        "gain above": float(100 * column["gain above"].mean()),
+    }
+    for number, word in enumerate(WORDS):
+        said = column["word"] == number
+        row |= {word: int(said.sum()), f"{word}: missed": int((said & missed).sum())}
+    return row | {
+        "informative": int(column["informative"].sum()),
+        "informative, trusted": int((column["informative"] & trusted).sum()),
+        "reached": bool(reached <= 1.3 * cell.ess),
+    }
 
 
-def rows_of(measured: Measured) -> Rows:
-    """What the tables say of a cell."""
-    return {"coverage": list(_coverage_rows(measured)), "verdict": _verdict_row(measured)}
+def _interval_rows(cell: Cell, rivals: Mapping[str, Sequence[Sequence[float]]]) -> Iterator[dict[str, Value]]:
+    for name, outcomes in rivals.items():
+        covered = 100 * np.mean(outcomes, axis=0)
+        levels = {f"{level:.0%}": float(covered[index]) for index, level in enumerate(LEVELS)}
+        yield {"set": cell.part, "log": cell.environment, "ESS asked": cell.ess, "interval": name, **levels}
 
 
-def measured_rows(cell: Cell, repeats: int, seed: int) -> Rows:
-    """What the tables say of a cell, once it is measured.
-
-    >>> measured_rows(Cell("heavy-tailed", 210), repeats=3, seed=0)["verdict"]["ESS"]
-    210
-    """
-    return rows_of(measure(cell, repeats, seed))
-
-
-def coverage_tables(run: Run, cells: Sequence[Rows]) -> tuple[ResultTable, ...]:
-    """The tables: how far off each interval is at worst, every coverage, and the verdicts."""
-    repeats = run.size.repeats
-    errors = ", ".join(f"{100 * np.sqrt(level * (1 - level) / repeats):.1f} at {level:.0%}" for level in LEVELS)
-    note = f"{repeats} logs each; SNTIS; the standard error of a coverage is {errors}."
-    coverage = [row for cell in cells for row in cell["coverage"]]
-    verdicts = [cell["verdict"] for cell in cells]
+def coverage_tables(run: Run, found: Sequence[Rows]) -> tuple[ResultTable, ...]:
+    """The words of the verdict by set, every cell, and the default interval beside its rivals."""
+    cells = [rows["cell"] for rows in found if rows["cell"]["reached"]]
+    known = {(row["set"], row["log"], row["ESS asked"]) for row in cells}
+    intervals = [row for rows in found for row in rows["intervals"]]
+    intervals = [row for row in intervals if (row["set"], row["log"], row["ESS asked"]) in known]
+    note = f"{run.size.repeats} logs in each cell; SNTIS; 95% intervals. No limit was set on the second set."
     return (
+        run.table("words", "What the words of the verdict are worth", list(_word_rows(cells)), [note]),
+        run.table("trusted", "Coverage where the verdict is trust", list(_trusted_rows(cells)), [note]),
+        run.table("intervals", "All intervals where ESS is 40 or more", _rival_rows(intervals), [note]),
         run.table(
-            "worst",
-            f"Coverage of each interval where ESS is {TRUSTED_ESS} or more: largest distance from nominal, in points "
-            f"({sum(row['ESS'] >= TRUSTED_ESS for row in verdicts)} cases)",
-            _worst_rows([row for row in coverage if row["ESS"] >= TRUSTED_ESS]),
-            (note,),
-        ),
-        run.table("intervals", "Coverage in percent", coverage, (note,)),
-        run.table(
-            "verdicts",
-            f"What the verdict says, and whether it warns where the 95% interval `{DEFAULT_INTERVAL}` misses",
-            verdicts,
-            (note,),
+            "cells", "Every cell", cells, [note, "Misses and gains in percent; half-widths in standard deviations."]
         ),
     )
 
 
-def _worst_rows(trusted: Sequence[Mapping[str, Any]]) -> list[dict[str, Value]]:
+def _word_rows(cells: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Value]]:
+    for part in SETS:
+        own = [row for row in cells if row["set"] == part and not _estimated(row)]
+        if not own:
+            continue
+        logs = sum(row["logs"] for row in own)
+        informative = sum(row["informative"] for row in own)
+        for word in WORDS:
+            said, missed = (sum(row[name] for row in own) for name in (word, f"{word}: missed"))
+            yield {
+                "set": part,
+                "word": word,
+                "of all": 100 * said / logs,
+                "misses": 100 * missed / said if said else None,
+                "of informative": 100 * sum(row["informative, trusted"] for row in own) / max(informative, 1)
+                if word == "trust"
+                else None,
+                "logs": logs,
+                "without width": sum(row["without width"] for row in own),
+                "impossible": sum(row["impossible"] for row in own),
+            }
+
+
+def _trusted_rows(cells: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Value]]:
+    for row in cells:
+        if row["trust"] >= max(0.2 * row["logs"], 1):
+            yield {
+                **{name: row[name] for name in ("set", "log", "episodes", "ESS", "expected ESS")},
+                "trusted": 100 * row["trust"] / row["logs"],
+                "covered": 100 * (1 - row["trust: missed"] / row["trust"]),
+                "± covered": 100 * float(np.sqrt(0.95 * 0.05 / row["trust"])),
+                "half-width": row["half-width"],
+            }
+
+
+def _rival_rows(intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Value]]:
     rows = []
-    for name in dict.fromkeys(row["interval"] for row in trusted):
-        covered = [[row[f"{level:.0%}"] for level in LEVELS] for row in trusted if row["interval"] == name]
-        distances = np.array(covered) - 100 * np.array(LEVELS)
-        row: dict[str, Value] = {"interval": name}
-        for index, level in enumerate(LEVELS):
-            row[f"lowest at {level:.0%}"] = float(distances[:, index].min())
-            row[f"highest at {level:.0%}"] = float(distances[:, index].max())
-        rows.append((float(np.abs(distances).mean()), row))
-    return [row | {"mean distance": mean} for mean, row in sorted(rows, key=lambda pair: pair[0])]
+    for name in INTERVALS:
+        own = [row for row in intervals if row["interval"] == name and row["ESS asked"] >= 40]
+        if own:
+            at_95 = np.array([row["95%"] for row in own])
+            row: dict[str, Value] = {"interval": name, "cells": len(own)}
+            row |= {level: float(np.mean([row[level] for row in own])) for level in ("80%", "90%", "95%")}
+            rows.append(row | {"lowest at 95%": float(at_95.min()), "below 90 at 95%": int((at_95 < 90).sum())})
+    return rows
 
 
-def _coverage_rows(measured: Measured) -> Iterator[dict[str, Value]]:
-    for name, outcomes in measured.outcomes.items():
-        covered, sides = measured.coverage(name), outcomes[:, -1, 0]
-        yield {
-            "environment": measured.cell.environment,
-            "episodes": measured.episodes,
-            "ESS": measured.cell.ess,
-            "median ESS": float(np.median(measured.ess)),
-            "interval": name,
-            **{f"{level:.0%}": float(covered[index]) for index, level in enumerate(LEVELS)},
-            "below 95%": float(100 * (sides < 0).mean()),
-            "above 95%": float(100 * (sides > 0).mean()),
-            "median width 95%": _median(outcomes[:, -1, 1]),
-        }
-
-
-def _verdict_row(measured: Measured) -> dict[str, Value]:
-    verdicts = np.array(measured.verdicts)
-    missed = measured.missed(DEFAULT_INTERVAL)
-    return {
-        "environment": measured.cell.environment,
-        "ESS": measured.cell.ess,
-        **{word: float(100 * (verdicts == word).mean()) for word in WORDS},
-        "misses": int(missed.sum()),
-        "misses warned of": float(100 * (verdicts[missed] != "trust").mean()) if missed.any() else None,
-    }
-
-
-def _median(widths: FloatArray) -> float | None:
-    """None where there is no finite one."""
-    median = np.nan if np.isnan(widths).any() else float(np.median(widths))
-    return median if np.isfinite(median) else None
+def _estimated(row: Mapping[str, Any]) -> bool:
+    return str(row["log"]).startswith("estimated")
 
 
 def coverage(run: Run) -> Report:
     """The experiment: measure, and write the tables to a directory; finished cells are kept there."""
-    cells = [Cell(*cell) for cell in run.size.cells]
+    cells = cells_of(run)
     found = []
     with progress("coverage", len(cells)) as advance:
-        for rows in _each(partial(_kept_rows, run.out, run.size.repeats, run.seed), cells, run.execution.jobs):
+        for rows in _each(partial(_kept_rows, run.out, run.size, run.seed), cells, run.execution.jobs):
             found.append(rows)
             advance()
     return run.report(coverage_tables(run, found))
@@ -260,5 +276,6 @@ def _each(function: Callable[[Cell], Rows], cells: Sequence[Cell], jobs: int | N
         yield from pool.map(function, cells)
 
 
-def _kept_rows(out: Path, repeats: int, seed: int, cell: Cell) -> Rows:
-    return kept(out, f"{cell.environment} at an ESS of {cell.ess}", measured_rows, cell, repeats, seed)
+def _kept_rows(out: Path, size: Any, seed: int, cell: Cell) -> Rows:
+    name = f"{cell.part} {cell.environment} at an ESS of {cell.ess}"
+    return kept(out, name, measured_rows, cell, size.repeats, size.others, seed)

@@ -14,6 +14,7 @@ import numpy as np
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
+from poela.evaluation.bounds import Bounds
 from poela.simulators.episodes import Seed
 
 FEATURES = 3
@@ -45,6 +46,11 @@ class Process:
     worse: bool = False  # the target leans towards what is worse
     cluster_size: int = 1
     propensities: Propensities = "all"
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """What is known of returns and truncated weights, for intervals that must be told."""
+        return Bounds(0.0, 1.0, largest_weight=1000.0) if self.outcome == "yes/no" else None
 
     @cached_property
     def _world(self) -> dict[str, FloatArray]:
@@ -81,13 +87,8 @@ class Process:
         return TiltedProcess(self, tilt)
 
     def truth(self, tilt: float) -> float:
-        """The target's value, by roll-outs whose error is far below any interval's width."""
-        return _mean_return(self, tilt)
-
-    @property
-    def logged_value(self) -> float:
-        """The logging policy's value."""
-        return _mean_return(self, None)
+        """The target's value (of no tilt: the logging policy's), by roll-outs whose error is below any width."""
+        return _mean_return(self, tilt or None)
 
     def simulate(self, episodes: int, seed: Seed) -> Trajectories:
         """Logged episodes."""

@@ -22,7 +22,7 @@ LEAST_GAIN = 0.01  # nats per step: less moves the weight of an episode of 30 st
 # A model whose excess loss falls as 1/√n could still gain 1 / (√2 − 1) times what the last doubling of n has brought.
 LEFT_TO_LEARN = 2.4
 # The same on both sides: when to stop boosting would be told by a few episodes, and hence by luck.
-BOOSTED = tuple(BoostedBehavior(max_rounds=rounds, learning_rate=0.4, leaves=8, held_out=0) for rounds in (4, 15))
+BOOSTED = tuple(BoostedBehavior(max_rounds=rounds, learning_rate=0.15, leaves=6, held_out=0) for rounds in (14, 40))
 MODELS = (MultinomialBehavior(), *BOOSTED)
 
 
@@ -61,10 +61,10 @@ def memory_of(logs: Trajectories, seed: int = 0) -> Memory:
     """Whether the logging policy remembers more than the contexts show.
 
     Held-out episodes (clusters whole) tell how likely the logged actions are under a model of the context, and under
-    one of the context, the last context and action, and the number of steps so far. Both are the better of logistic
-    regression and boosted trees. Under a logging policy without memory the last step may still help a model that has
-    seen too little: so it must help more than any number of further episodes is likely to help the model of the
-    context, by what the last doubling of their number has brought.
+    one of the context, the last context and action, and the number of steps so far. Both are the best of logistic
+    regression and of few or more boosted trees. Under a logging policy without memory the last step may still help a
+    model that has seen too little: so it must help more than any number of further episodes is likely to help the model
+    of the context, by what the last doubling of their number has brought.
 
     >>> rng = np.random.default_rng(0)
     >>> actions = np.cumsum(rng.random((200, 5)) < 0.1, axis=1) % 2  # nine times in ten the last one again
@@ -76,7 +76,7 @@ def memory_of(logs: Trajectories, seed: int = 0) -> Memory:
     sample = _sample(logs, seed)
     if sample is None:
         return Memory(math.nan, math.nan, math.nan, math.nan, math.inf, steps=0)
-    plain, looking_back = sample
+    plain = sample[0]
     quarters = fold_numbers(plain, 4, seed)
     fewer = _likelihoods(plain, quarters, quarters < 2, seed)
     every = np.ones(plain.n_episodes, np.bool_)
@@ -84,7 +84,7 @@ def memory_of(logs: Trajectories, seed: int = 0) -> Memory:
     gain, error = _mean_and_error(with_history - without, plain)
     to_learn = LEFT_TO_LEARN * float((without - fewer).mean())
     needed = max(_standard_errors(plain.n_units) * error, LEAST_GAIN, to_learn)
-    return Memory(float(without.mean()), float(with_history.mean()), gain, error, needed, looking_back.n_steps)
+    return Memory(float(without.mean()), float(with_history.mean()), gain, error, needed, plain.n_steps)
 
 
 def _sample(logs: Trajectories, seed: int) -> tuple[Trajectories, Trajectories] | None:

@@ -187,7 +187,7 @@ class Evaluator:
         chosen = ESTIMATORS[scoring.estimator]
         contributions = chosen.function(evidence)
         units = in_clusters(contributions, logs.clusters)
-        pool = pool or self._pool(evidence, chosen)
+        pool = pool or self.pool(evidence, chosen)
         diagnostics = self._diagnostics(evidence, chosen, pool)
         interval, untold = self._interval(units, evidence, chosen, pool)
         estimated = logs.estimated and chosen.weights != "none"
@@ -214,7 +214,7 @@ class Evaluator:
             + verdict.reasons * (verdict.word != "trust"),
         )
 
-    def _pool(self, evidence: Evidence, chosen: Estimator) -> Pool | None:
+    def pool(self, evidence: Evidence, chosen: Estimator) -> Pool | None:
         """Recombined episodes; spliced ones say nothing about how clusters vary."""
         known = self.logs.propensities is not None and bool((evidence.weights.episodes > -np.inf).any())
         can = self.logs.clusters is None or self._recombined.redraws
