@@ -10,7 +10,7 @@ import pytest
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.learning import learn
-from poela.studies.material import Material, write_material
+from poela.studies.material import Material, write_folds
 from poela.studies.selection import Selection
 from poela.studies.study import Study
 
@@ -40,16 +40,18 @@ def tiny_candidates() -> list[Candidate]:
 
 @pytest.fixture
 def material(tiny_logs: Trajectories, tmp_path: Path) -> Path:
-    """What workers are given, as files."""
+    """What workers are given, as files: one fold."""
     train, validation = tiny_logs.split((0.5, 0.5), seed=0)
-    write_material(tmp_path / "material", Material(train, validation))
+    write_folds(tmp_path / "material", {"0": Material(train, validation)})
     return tmp_path / "material"
 
 
 @pytest.fixture
 def tiny_study(tiny_logs: Trajectories, tiny_candidates: list[Candidate]) -> Callable[..., Study]:
     def run(**settings: Any) -> Study:
-        usual = {"candidates": tiny_candidates, "backend": "inline", "restarts": 2, "selection": Selection()}
+        """One split, unless the test asks for folds."""
+        one_split = {} if "folds" in settings else {"shares": (0.5, 0.3, 0.2), "selection": Selection()}
+        usual = {"candidates": tiny_candidates, "backend": "inline", "restarts": 2, **one_split}
         return learn(tiny_logs, **{**usual, **settings})
 
     return run

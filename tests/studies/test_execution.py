@@ -26,7 +26,7 @@ def test_frames_and_results_come_back() -> None:
     stream = io.BytesIO()
     write_frame(stream, b"one")
     records = [
-        RunRecord(Task(Candidate("pocrm", TINY), restart, seed=1), "failed", "why", (), (), 1.5, {"python": "3"})
+        RunRecord(Task(Candidate("pocrm", TINY), restart, seed=1, fold=0), "failed", "why", (), (), 1.5, {"python": "3"})
         for restart in (0, 1)
     ]
     write_result(stream, Result(records[0], PackedPolicies(b"own", {"x": b"shared"})))
@@ -56,7 +56,7 @@ def test_a_worker_that_dies_is_replaced_and_its_task_done_again(
         return process
 
     monkeypatch.setattr(execution, "_new_worker", recorded)
-    task = Task(Candidate("pocrm", TINY), restart=0, seed=1)
+    task = Task(Candidate("pocrm", TINY), restart=0, seed=1, fold=0)
     ((_, found),) = run_local([task], material, jobs=1)
     ((_, expected),) = run_inline([task], material)
     assert len(started) == 2
@@ -70,13 +70,13 @@ def test_a_worker_that_dies_is_replaced_and_its_task_done_again(
 
 def test_a_task_that_kills_every_worker_is_given_up(material: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    ((_, found),) = run_local([Task(Candidate("pocrm", TINY), 0, 1)], material, jobs=1)
+    ((_, found),) = run_local([Task(Candidate("pocrm", TINY), 0, 1, fold=0)], material, jobs=1)
     assert isinstance(found, Lost)
     assert "worker process ended 3 times (exit code 1)" in found.reason
 
 
 def test_a_deadline_ends_workers_in_the_middle_of_their_work(material: Path) -> None:
-    tasks = [Task(Candidate("pocrm", SLOW), restart, restart) for restart in range(2)]
+    tasks = [Task(Candidate("pocrm", SLOW), restart, restart, fold=0) for restart in range(2)]
     started = time.monotonic()
     assert list(run_local(tasks, material, jobs=2, deadline=started + 0.5)) == []
     assert list(run_inline(tasks, material, deadline=started)) == []

@@ -103,7 +103,9 @@ def test_resuming_with_other_logs_or_another_seed_is_refused(
             other,
             candidates=tiny_candidates,
             out=tmp_path / "study",
+            shares=(0.5, 0.3, 0.2),
             selection=Selection(),
+            restarts=2,
             resume=True,
             backend="inline",
         )
@@ -111,16 +113,16 @@ def test_resuming_with_other_logs_or_another_seed_is_refused(
 
 def test_a_study_by_sntis_needs_no_value_model_and_says_so(tiny_study: Run, tmp_path: Path) -> None:
     study = tiny_study(out=tmp_path / "study")
-    assert {item.metrics["wdr"] for item in study.scored} == {None}
+    assert {item.metrics["wdr"] for item in study.points} == {None}
     with pytest.raises(InputError, match="scored by sntis alone, so none can be chosen by wdr"):
         tiny_study(out=tmp_path / "study", resume=True, selection=Selection("wdr"))
     richer = tiny_study(out=tmp_path / "richer", selection=Selection("wdr"))
-    assert None not in {item.metrics["wdr"] for item in richer.scored}
-    for ours, theirs in zip(study.scored, richer.scored, strict=True):
+    assert None not in {item.metrics["wdr"] for item in richer.points}
+    for ours, theirs in zip(study.points, richer.points, strict=True):
         assert ours.metrics["sntis"] == theirs.metrics["sntis"]
     again = tiny_study(out=tmp_path / "richer", resume=True, restarts=3)
     assert again.chosen_name == tiny_study(out=tmp_path / "three", restarts=3).chosen_name
-    assert None not in {item.metrics["wdr"] for item in again.scored}
+    assert None not in {item.metrics["wdr"] for item in again.points}
 
 
 def test_only_one_process_at_a_time(tiny_study: Run, tmp_path: Path) -> None:
@@ -173,11 +175,14 @@ def test_logs_with_the_propensity_of_the_logged_action_alone(
     tiny_logs: Trajectories, tiny_candidates: list[Candidate]
 ) -> None:
     partial = tiny_logs.with_propensities(tiny_logs.logged_propensities)
-    candidates = [Candidate("fittedq", {"history": 0}), tiny_candidates[2]]
-    study = poela.learn(partial, candidates=candidates, restarts=1, backend="inline")
-    assert [run.status for run in study.runs.values()] == ["done", "done"]
+    greedy = Candidate("bcq", {"steps": 2, "hidden": (3,), "device": "cpu"})
+    candidates = [Candidate("fittedq", {"history": 0}), tiny_candidates[2], greedy, Candidate("consensus")]
+    study = poela.learn(partial, candidates=candidates, restarts=1, folds=2, backend="inline")
+    assert {run.status for run in study.runs.values()} == {"done"}
     assert "those of actions not taken" in study.record.data.propensities
     assert not any("propensities are estimates" in reason for reason in study.estimate.reasons)
+    # A greedy policy cannot be smoothed by propensities that are not known.
+    assert {point.metrics["smoothing"] for point in study.points} == {0.0}
 
 
 def test_frontier_trades_value_against_support(tiny_study: Run) -> None:

@@ -25,6 +25,7 @@ from poela.studies.selection import Selection
 from poela.studies.study import LOGGING_POLICY, Study
 
 Run = Callable[..., Study]
+ESTIMATED = "the propensities are estimates of a model, and the interval takes them for known"
 
 
 def test_where_nothing_qualifies_the_logging_policy_is_kept(
@@ -106,7 +107,7 @@ def test_logs_without_propensities_are_annotated_and_it_is_said(
     look = evaluate_study(Study.open(tmp_path / "study"), bare.take(np.arange(20)))
     assert look.estimate.n_episodes == 20
     for estimate in (study.estimate, look.estimate):
-        assert "the propensities are estimates: the interval takes them for known" in estimate.reasons
+        assert ESTIMATED in estimate.reasons
     with pytest.raises(InputError, match="behavior is 'magic'"):
         poela.learn(bare, candidates=tiny_candidates, behavior="magic", backend="inline")
 
@@ -116,16 +117,17 @@ def test_logs_that_carry_estimates_are_known_to(
 ) -> None:
     annotated = poela.MultinomialBehavior().annotate(tiny_logs.with_propensities(None))
     settings: dict[str, Any] = {"candidates": tiny_candidates[2:], "restarts": 1, "backend": "inline"}
+    settings |= {"shares": (0.5, 0.3, 0.2)}
     study = poela.learn(annotated, out=tmp_path / "study", selection=Selection("sntis", "final"), **settings)
     assert study.record.data.estimated
     assert study.record.data.propensities == "propensities: estimates that the logs carry"
-    assert "the propensities are estimates: the interval takes them for known" in study.estimate.reasons
+    assert ESTIMATED in study.estimate.reasons
     assert not (tmp_path / "study" / "propensities").exists()  # which are not ours to keep
     known = poela.learn(tiny_logs, out=tmp_path / "known", selection=Selection("sntis", "final"), **settings)
     assert not known.record.data.estimated
     assert known.record.data.propensities == "propensities: as logged"
     later = evaluate_study(known, annotated.take(np.arange(20)))
-    assert "the propensities are estimates: the interval takes them for known" in later.estimate.reasons
+    assert ESTIMATED in later.estimate.reasons
 
 
 @pytest.fixture(scope="module")
@@ -170,13 +172,15 @@ def test_clusters_stay_together_in_studies_and_later_logs(
     pq.write_table(table.drop_columns(["patient"]), tmp_path / "anonymous.parquet")
     layout = LogLayout(cluster="patient")
     settings: dict[str, Any] = {"candidates": tiny_candidates[2:], "restarts": 1, "backend": "inline"}
-    study = poela.learn(tmp_path / "logs.parquet", layout=layout, out=tmp_path / "study", **settings)
+    study = poela.learn(tmp_path / "logs.parquet", layout=layout, out=tmp_path / "study", folds=2, **settings)
     assert study.record.data.layout.cluster == "patient"
-    assert study.record.data.train_episodes == 30  # of 10 patients
+    assert study.record.data.train_episodes == study.record.data.validation_episodes == 60
     arrays = load_stored(tmp_path / "study" / "episodes", file_format="poela-episodes", version=1)[0].arrays
     digests = episode_digests(tiny_logs)
     patients = {role: set(np.flatnonzero(np.isin(digests, arrays[role])) % 20) for role in ("train", "validation")}
     assert not patients["train"] & patients["validation"]
+    assert len(patients["train"]) == len(patients["validation"]) == 10  # of the first fold
+    assert all((point.metrics["ess"] or 0) <= 20 for point in study.points)  # as many as there are patients
     assert evaluate_study(study, tmp_path / "logs.parquet").estimate.n_episodes == 60
     with pytest.raises(InputError, match=r"column 'patient' is missing .*: add it, or name another with cluster="):
         evaluate_study(study, tmp_path / "anonymous.parquet")

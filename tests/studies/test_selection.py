@@ -3,13 +3,13 @@
 import pytest
 
 from poela.core.errors import InputError
-from poela.studies.selection import LoggingValue, Scored, Selection, choose, shown_to_be_better
+from poela.studies.selection import LoggingValue, Point, Selection, choose, shown_to_be_better
 
 LOGGING = LoggingValue(value=1.0, standard_error=0.1)
 
 
-def checkpoint(run: str, number: int = 0, final: bool = True, **metrics: float | None) -> Scored:
-    return Scored(run, number, final, metrics)
+def checkpoint(run: str, number: int = 0, final: bool = True, **metrics: float | None) -> Point:
+    return Point(run, number, final, metrics)
 
 
 def test_final_protocol_ignores_better_checkpoints_on_the_way() -> None:

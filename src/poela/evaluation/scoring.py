@@ -143,11 +143,15 @@ class Evaluator:
         for start in range(0, len(policies), step):
             some = policies[start : start + step]
             plain = [probabilities_along(policy, seen) for policy in some]
-            shares = [self.scoring.smoothing if self.scoring.smoothing and is_greedy(rows) else 0.0 for rows in plain]
+            shares = [self._smoothing_of(rows[-self.logs.n_steps :]) for rows in plain]
             rows = [smoothed(own, seen, share) for own, share in zip(plain, shares, strict=True)]
             values = self._values(np.stack(rows)) if with_model else [None] * len(some)
             for policy, own, value, share in zip(some, rows, values, shares, strict=True):
                 yield self._evidence(policy, own[-self.logs.n_steps :], value, share)
+
+    def _smoothing_of(self, probabilities: FloatArray) -> float:
+        """By its probabilities along the logs alone: episodes beside them change nothing but the model of values."""
+        return self.scoring.smoothing if self.scoring.smoothing and is_greedy(probabilities) else 0.0
 
     def _values(self, probabilities: FloatArray) -> Sequence[ModelValues]:
         if self._q is not None:

@@ -21,7 +21,8 @@ from poela.policies.tilted import supported
 class BlendedPolicy(RuledPolicy):
     """π_β ∝ μ^(1−β)·π^β for a learned policy π and the logging policy μ, within the rule of π.
 
-    A greedy policy has no blend of that form but itself, so it is mixed: (1−β)·μ + β·π (`mixed=True`).
+    A greedy policy has no blend of that form but itself, so it is mixed: (1−β)·μ + β·π (`mixed=True`); the logging
+    policy's part does what it does, whatever the rule of π.
     """
 
     policy: RuledPolicy
@@ -63,10 +64,10 @@ class BlendedPolicy(RuledPolicy):
         """The blend of two policies' probabilities, both [N, A]."""
         if self.mixed:
             return np.asarray((1 - self.share) * logging + self.share * learned)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scores = self.share * np.log(learned) + (1 - self.share) * np.log(logging)
+        # Where the logging policy takes none of the learned policy's actions, it has no say: 0 in the place of log 0.
+        logs = [np.log(rows, out=np.zeros_like(rows), where=rows > 0) for rows in (learned, logging)]
         taken = supported(logging > 0, learned > 0) if self.share < 1 else learned > 0
-        return softmax(np.where(taken, np.where(np.isfinite(scores), scores, 0.0), 0.0), taken)
+        return softmax(self.share * logs[0] + (1 - self.share) * logs[1], taken)
 
     def stored(self) -> Stored:
         """The policy as plain settings, with what it is a blend of as parts."""

@@ -25,9 +25,12 @@ class GainsShown:
     def __init__(self, study: "Study", episodes: Episodes, settings: StudySettings) -> None:
         self._study, self._episodes, self._settings = study, episodes, settings
 
-    def estimate(self, point: Point) -> Estimate:
-        """The estimate on the episodes that judged the point."""
+    def estimate(self, point: Point | None) -> Estimate:
+        """The estimate on the episodes that judged the point; None: of the logging policy, which is what it achieved."""
         episodes, scoring = self._episodes, replace(self._settings.scoring, estimator="sntis", discount=1.0)
+        if point is None:
+            evaluator = episodes.evaluator(replace(scoring, estimator="behavior"))
+            return evaluator.estimate(next(evaluator.evidence([None])))
         if episodes.estimated:
             episodes = replace(episodes, logs=replace(episodes.logs, estimated=True))
         evidence, recombined = evidence_of(self._study.store, point, episodes, self._settings, self._study.n_folds)

@@ -117,7 +117,9 @@ def _by_gain(
             "shown": one.shown,
             "sensitivity": None if gain is None else gain.sensitivity,
         }
-        rows.append(_with(point, metrics, estimate.verdict))
+        # Judged as if propensities were known, since what is shown survives Γ; the word alone may not say so.
+        doubtful = episodes.estimated and estimate.verdict == "trust"
+        rows.append(_with(point, metrics, "caution" if doubtful else estimate.verdict))
     return rows, [one.estimate for one in found]
 
 

@@ -134,6 +134,7 @@ def learn(
     execution = Execution(backend, jobs, seconds_of(budget), address, track)
     place = None if out is None else study_place(out, resume)
     given = _read(logs, validation, None if isinstance(test, int | float) else test, layout)
+    settings = _smoothed_where_possible(settings, given)
     parts = parts_of(*given, settings)
     with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
@@ -203,6 +204,14 @@ def _read(
     others = {"validation": read(validation), "test": read(test)}
     refuse_unlike(first, others)
     return first, others["validation"], others["test"]
+
+
+def _smoothed_where_possible(settings: StudySettings, given: Sequence[Trajectories | None]) -> StudySettings:
+    """Without smoothing where the logs have the propensities of logged actions alone: it needs those of all."""
+    known = [logs.propensities for logs in given if logs is not None and logs.propensities is not None]
+    if all(propensities.ndim == 2 for propensities in known):
+        return settings
+    return replace(settings, scoring=replace(settings.scoring, smoothing=0.0))
 
 
 def _record(
@@ -337,13 +346,11 @@ def _finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> 
             score=choice.score,
             reason=choice.reason,
             points=tuple(points),
-            estimate=None if choice.chosen is None else gains.estimate(choice.chosen),
+            estimate=gains.estimate(choice.chosen),
             gain=gains.gain(choice.chosen, hopeful),
             needed=None if choice.chosen is not None or hopeful is None else gains.needed(hopeful),
             look=None if look is None else look.number,
-            logging_policy_on_test=None
-            if splits.test is None
-            else logging_value([splits.test], settings.scoring.discount),
+            logging_policy_on_test=_logging_value(splits.test, settings),
             left_out=tuple(task.run_id for task in study.left_out),
             runs={run_id: run.fingerprint for run_id, run in study.all_runs.items()},
         )

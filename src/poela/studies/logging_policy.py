@@ -23,7 +23,6 @@ AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexib
 LOOKING_BACK = " with history"  # how the same models are called where they see the last step too
 HELD_OUT = 0.25
 KEPT, KEPT_FORMAT = "propensities", "poela-propensities"
-ESTIMATED = "the propensities are estimates: the interval takes them for known"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +38,6 @@ class LoggingPolicy:
     def estimated(self) -> bool:
         """Whether weights rest on estimated propensities."""
         return any(part is not None and part.estimated for part in self.parts)
-
-    @property
-    def reason(self) -> str:
-        """What a verdict must mention."""
-        return ESTIMATED if self.estimated else ""
 
 
 def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> LoggingPolicy:

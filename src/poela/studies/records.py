@@ -161,7 +161,7 @@ class ChoiceRecord:
     score: float | None
     reason: str
     points: tuple[Point, ...]  # every policy that was judged
-    estimate: Estimate | None  # of the chosen point, on the episodes that judged it
+    estimate: Estimate  # of the recommended policy, on the episodes that judged it
     gain: Gain | None  # of the chosen (or most promising) point; its lower end holds for all points together
     needed: float | None  # episodes that would show the promising gain, if it is as estimated
     look: Count | None

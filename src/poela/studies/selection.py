@@ -15,6 +15,7 @@ SCORES = {
     "wdr": "weighted doubly robust",
     "guarded": "weighted doubly robust, as far as effective episodes support it",
 }
+NO_RUN = "no run has finished with a policy: the logging policy is kept"
 NO_WEIGHT = math.ulp(0.0)  # an effective sample size below this is zero
 
 
@@ -154,6 +155,8 @@ def choose(
 
 def _by_gain(points: Sequence[Point], selection: Selection) -> Choice:
     shown = [(score, item) for item in points if (score := selection.score(item.metrics)) is not None]
+    if not points:
+        return Choice(None, None, NO_RUN)
     if not shown:
         return Choice(None, None, f"none of {len(points)} policies can be verified with these logs")
     score, best = max(shown, key=lambda pair: pair[0])
@@ -222,7 +225,7 @@ def _why_unproven(policies: int, confidence: float) -> str:
 
 def _why_none(entered: int, qualified: int, least: float) -> str:
     if not entered:
-        return "no run has finished with a policy: the logging policy is kept"
+        return NO_RUN
     if not qualified:
         return (
             f"none of {entered} policies has an effective sample size of {least:g} or more on the validation logs: "

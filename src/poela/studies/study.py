@@ -177,26 +177,29 @@ class Study:
 
     def policy_of(self, point: Point) -> Any:
         """A point's policy: fitted on all episodes that teach, or in a study of one split on its training episodes."""
-        from poela.policies.storage import load_checked
-
         run_id = f"{point.path_id}-{'all' if self.n_folds > 1 else 0}"
         if run_id not in self.all_runs:
             raise PoelaError(f"{self.name_of(point)} was not fitted on all episodes: only the chosen ones are")
-        return load_checked(self.store.policy(run_id, point.number), f"{self.directory}, run {run_id}")
+        return self._policy(run_id, point.number)
 
     @property
     def exact_policy(self) -> Any:
         """The recommended policy as it was judged: in each episode, one of those that the folds learned."""
         from poela.policies.mixture import EpisodeMixture
-        from poela.policies.storage import load_checked
 
         chosen = self.choice.chosen
         if chosen is None:
             raise InputError("this study recommends no policy: carry on as before")
-        runs = [f"{chosen.path_id}-{fold}" for fold in range(self.n_folds)]
-        return EpisodeMixture(
-            tuple(load_checked(self.store.policy(run, chosen.number), f"{self.directory}, run {run}") for run in runs)
-        )
+        return EpisodeMixture(tuple(self.fold_policy(chosen, fold) for fold in range(self.n_folds)))
+
+    def fold_policy(self, point: Point, fold: int) -> Any:
+        """What a fold's training episodes taught, which its held-out episodes judged."""
+        return self._policy(f"{point.path_id}-{fold}", point.number)
+
+    def _policy(self, run_id: str, number: int) -> Any:
+        from poela.policies.storage import load_checked
+
+        return load_checked(self.store.policy(run_id, number), f"{self.directory}, run {run_id}")
 
     @property
     def looks(self) -> tuple[LookRecord, ...]:
@@ -214,20 +217,16 @@ class Study:
     def estimate(self) -> Estimate:
         """The value of the recommended policy: on the test logs where there are any, else on held-out episodes."""
         look = self.test_look
-        if look is not None:
-            return look.estimate
-        found = None if self.result is None else self.result.estimate
-        if found is None:
-            raise InputError("this study has not looked at test logs: finish it, or evaluate its policy on other logs")
-        return found
+        return self._ended.estimate if look is None else look.estimate
 
     def table(self) -> "pa.Table":
         """Every policy that was judged with its settings and metrics, in the order of the study."""
         import pyarrow as pa
 
-        return pa.Table.from_pylist([self._row(point) for point in self.points], schema=_schema())
+        chosen = self.choice.chosen
+        return pa.Table.from_pylist([self._row(point, chosen) for point in self.points], schema=_schema())
 
-    def _row(self, point: Point) -> dict[str, Any]:
+    def _row(self, point: Point, chosen: Point | None) -> dict[str, Any]:
         run = self._run_of(point)
         checkpoint = run.checkpoints[point.number]
         return {
@@ -242,7 +241,7 @@ class Study:
             **{name: point.metrics.get(name) for name in METRICS},
             "score": self.settings.selection.score(point.metrics),
             "verdict": point.verdict,
-            "chosen": point == self.choice.chosen,
+            "chosen": point == chosen,
         }
 
     def frontier(self) -> "pa.Table":
