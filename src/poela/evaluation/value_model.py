@@ -99,7 +99,9 @@ class ValueModel:
         # Of steps that only the episodes beside have, no surprises are at hand to weigh.
         squares = self.squared_weights(probabilities)[:, : self._horizon] if self._regressor == "ridge" else None
         return [
-            ModelValues(taken[self._asked, place], mean[self._asked, place], None if squares is None else squares[place])
+            ModelValues(
+                taken[self._asked, place], mean[self._asked, place], None if squares is None else squares[place]
+            )
             for place in range(len(probabilities))
         ]
 
