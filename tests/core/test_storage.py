@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from poela.core.errors import InputError, PoelaError
-from poela.core.files import TEMPORARY, atomic_file, write_json
+from poela.core.files import atomic_file, write_json
 from poela.core.storage import Stored, load_stored, remove_stored, save_stored
+from poela.core.temporary import TEMPORARY
 
 FORM: dict[str, Any] = {"file_format": "test", "version": 1}
 

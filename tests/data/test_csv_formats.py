@@ -1,6 +1,7 @@
 """CSV files as they are written elsewhere: once the reader is told how, they give the same log."""
 
 import gzip
+from encodings.aliases import aliases
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,20 @@ def test_many_rows_in_another_encoding(tmp_path: Path) -> None:
     logs = read_logs(tmp_path / "logs.csv", separator=";", decimal=",", encoding="utf-16")
     np.testing.assert_array_equal(np.sort(logs.contexts[:, 0]), np.arange(n, dtype=np.float32) / 4)
     assert logs.action_names == ("ä0", "ä1")
+
+
+def test_every_encoding_that_python_knows_is_read_or_refused_at_once(tmp_path: Path) -> None:
+    text = TEXT.translate(str.maketrans("âéä", "aea"))
+    refused = set()
+    for encoding in {*aliases.values(), "idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"}:
+        try:
+            layout = LogLayout(encoding=encoding)
+        except InputError as error:
+            assert "encoding= must name an encoding of text" in str(error)  # noqa: PT017
+            refused.add(encoding)
+            continue
+        (tmp_path / "logs.csv").write_bytes(text.encode(encoding))
+        logs = read_logs(tmp_path / "logs.csv", layout=layout)
+        assert (logs.contexts.tolist(), logs.action_names) == (CONTEXTS, ("arger", "ruhe")), encoding
+    assert {"idna", "punycode", "unicode_escape"} < refused
+    assert len(refused) < 20

@@ -10,15 +10,20 @@ from scipy import stats
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.evaluation.bootstrap import Resampled, bca, bca_ends, drawn_episodes, percentile, resample, studentised
-from poela.evaluation.bounds import Sample, in_clusters
+from poela.evaluation.bounds import Interval, Sample, in_clusters
 from poela.evaluation.contributions import Contributions
-from poela.evaluation.intervals import interval_of
+from poela.evaluation.intervals import intervals_of
 
 
 def weighted(n: int = 80, ratios: int = 1, seed: int = 0) -> Contributions:
     rng = np.random.default_rng(seed)
     weights = rng.lognormal(size=(n, ratios))
     return Contributions(weights * rng.normal(1.0, 1.0, size=(n, ratios)), weights)
+
+
+def one_interval(name: str, contributions: Contributions, clusters: IntArray | None = None) -> Interval:
+    [interval] = intervals_of(name, Sample(in_clusters(contributions, clusters), resamples=500), [0.95])
+    return interval
 
 
 def same_draws(n: int, resamples: int, seed: int) -> IntArray:
@@ -57,8 +62,8 @@ def scipy_ends(
 @pytest.mark.parametrize("level", [0.8, 0.95])
 def test_bca_and_percentile_are_scipys_on_the_same_resamples(ratios: int, level: float) -> None:
     contributions = weighted(ratios=ratios)
-    sample = Sample(contributions, level, seed=7, resamples=999)
-    for method, ours in (("BCa", bca(sample)), ("percentile", percentile(sample))):
+    sample = Sample(contributions, seed=7, resamples=999)
+    for method, [ours] in (("BCa", bca(sample, [level])), ("percentile", percentile(sample, [level]))):
         expected = scipy_ends(contributions, level, method, 999, seed=7)
         assert (ours.low, ours.high) == pytest.approx(expected, abs=1e-9)
 
@@ -111,7 +116,7 @@ def test_standard_errors_are_those_of_each_resample() -> None:
 
 def test_studentised_is_the_textbook_bootstrap_t() -> None:
     contributions = weighted(n=40)
-    interval = studentised(Sample(contributions, 0.9, seed=2, resamples=500))
+    [interval] = studentised(Sample(contributions, seed=2, resamples=500), [0.9])
     weights, values = (
         contributions.denominators[:, 0],
         contributions.numerators[:, 0] / contributions.denominators[:, 0],
@@ -144,7 +149,7 @@ def test_strong_acceleration_reaches_the_end_of_the_distribution() -> None:
 def test_resamples_without_weight_are_counted() -> None:
     weights = np.array([0.0, 0.0, 0.0, 2.0])
     contributions = Contributions.ratio(weights * 5.0, weights)
-    interval = percentile(Sample(contributions, 0.9, seed=5, resamples=400))
+    [interval] = percentile(Sample(contributions, seed=5, resamples=400), [0.9])
     empty = sum(3 not in episodes for episodes in same_draws(4, 400, seed=5))
     assert interval.undefined_resamples == empty > 0
     assert (interval.low, interval.high) == (5.0, 5.0)
@@ -153,19 +158,19 @@ def test_resamples_without_weight_are_counted() -> None:
 def test_no_weight_at_all_is_an_error() -> None:
     nothing = Contributions.ratio(np.zeros(3), np.zeros(3))
     with pytest.raises(InputError, match="only zero weights"):
-        percentile(Sample(nothing, resamples=10))
+        percentile(Sample(nothing, resamples=10), [0.95])
 
 
 def test_one_episode_with_all_the_weight_has_no_jackknife_value() -> None:
     weights = np.array([0.0] * 9 + [1.0])
-    interval = bca(Sample(Contributions.ratio(weights * 2.0, weights), resamples=200))
+    [interval] = bca(Sample(Contributions.ratio(weights * 2.0, weights), resamples=200), [0.95])
     assert (interval.low, interval.high) == (2.0, 2.0)
 
 
 def test_clusters_of_one_change_nothing() -> None:
     contributions = weighted()
-    alone = interval_of("bca", contributions, resamples=200)
-    named = interval_of("bca", contributions, resamples=200, clusters=np.arange(80) * 3)
+    alone = one_interval("bca", contributions)
+    named = one_interval("bca", contributions, np.arange(80) * 3)
     assert alone == named
 
 
@@ -175,9 +180,9 @@ def test_copies_of_an_episode_in_one_cluster_count_once() -> None:
         np.repeat(contributions.numerators, 4, axis=0), np.repeat(contributions.denominators, 4, axis=0)
     )
     patients = np.repeat(np.arange(60), 4)
-    once = interval_of("percentile", contributions, resamples=500)
-    clustered = interval_of("percentile", copies, resamples=500, clusters=patients)
-    naive = interval_of("percentile", copies, resamples=500)
+    once = one_interval("percentile", contributions)
+    clustered = one_interval("percentile", copies, patients)
+    naive = one_interval("percentile", copies)
     assert (clustered.low, clustered.high) == pytest.approx((once.low, once.high), abs=1e-12)
     assert naive.width == pytest.approx(once.width / 2, rel=0.15)
 
@@ -186,10 +191,13 @@ def test_clusters_must_name_every_episode() -> None:
     with pytest.raises(InputError, match="names 3 episodes; there are 80"):
         in_clusters(weighted(), np.arange(3))
     with pytest.raises(InputError, match="at least 2 independent episodes"):
-        interval_of("bca", weighted(), clusters=np.zeros(80, np.int64))
+        one_interval("bca", weighted(), np.zeros(80, np.int64))
 
 
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(InputError) as caught:
-        Sample(weighted(n=1), level=95.0, resamples=0)
-    assert len(caught.value.problems) == 3
+        Sample(weighted(n=1), resamples=0)
+    assert len(caught.value.problems) == 2
+    with pytest.raises(InputError) as caught:
+        intervals_of("hoeffding", Sample(weighted(ratios=2)), [95.0, 0.0])
+    assert len(caught.value.problems) == 4

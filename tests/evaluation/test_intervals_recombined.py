@@ -1,25 +1,27 @@
 """Recombined episodes against enumeration, closed forms and coverage where the truth is known."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
+from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Sample
+from poela.evaluation.bounds import Interval, Sample
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators import ESTIMATORS, importance_sampling, snis, sntis
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.intervals import DEFAULT_INTERVAL, interval_of
+from poela.evaluation.intervals import DEFAULT_INTERVAL, intervals_of
 from poela.evaluation.recombination import (
+    Pool,
+    Recombined,
     recombined,
-    recombined_contributions,
     recombined_ends,
-    recombined_ess,
-    recombined_pool,
     recombined_weights,
     studentised_errors,
 )
@@ -39,6 +41,25 @@ def random_evidence(n: int = 200, steps: int = 4, spread: float = 0.4, seed: int
     weights = LogWeights(drawn.normal(-(spread**2) / 2, spread, n * steps), np.arange(0, n * steps + 1, steps))
     logs = Trajectories(drawn.random((n * steps, 2)), np.zeros(n * steps), drawn.random(n * steps), weights.offsets)
     return Evidence(weights, logs)
+
+
+def pool_of(evidence: Evidence, seed: int = 0) -> Pool:
+    return Recombined(evidence.logs, seed).pool(evidence)
+
+
+def sample_of(evidence: Evidence, estimator: Callable[[Evidence], Contributions] = snis, **more: int) -> Sample:
+    pool = pool_of(evidence, more.get("seed", 0)).contributions(estimator, evidence.truncation)
+    return Sample(estimator(evidence), returns=evidence.returns, pool=pool, **more)
+
+
+def one_interval(name: str, sample: Sample, level: float = 0.95) -> Interval:
+    [interval] = intervals_of(name, sample, [level])
+    return interval
+
+
+class AsLogged(Memoryless):
+    def probabilities(self, contexts: object) -> FloatArray:
+        return np.ones((len(np.asarray(contexts)), 1))
 
 
 def test_every_combination_of_stretches_occurs_and_no_other() -> None:
@@ -118,7 +139,7 @@ def test_expected_ess_is_closer_to_the_truth_than_the_logs_own() -> None:
     expected, own = [], []
     for seed in range(20):
         evidence = random_evidence(n, steps, spread, seed)
-        expected.append(recombined_ess(evidence.weights))
+        expected.append(pool_of(evidence).expected_ess(n, np.inf))
         own.append(Contributions.mean(np.exp(evidence.weights.episodes)))
     sample = [float(each.numerators.sum() ** 2 / np.square(each.numerators).sum()) for each in own]
     assert np.abs(np.log(np.array(expected) / truth)).mean() < 0.5 * np.abs(np.log(np.array(sample) / truth)).mean()
@@ -129,14 +150,14 @@ def test_expected_ess_is_closer_to_the_truth_than_the_logs_own() -> None:
 def test_any_estimator_of_whole_episodes_can_be_recombined(name: str) -> None:
     evidence = random_evidence()
     function = ESTIMATORS[name].function
-    pool = recombined_contributions(evidence, function, seed=0)
+    pool = pool_of(evidence).contributions(function, evidence.truncation)
     assert pool.n_episodes == 40 * 200
     assert pool.value == pytest.approx(function(evidence).value, rel=0.1)
 
 
 def test_truncation_holds_for_recombined_weights() -> None:
     evidence = Evidence(LogWeights([3.0] * 40, np.arange(0, 41, 4)), random_evidence(10).logs, truncation=20.0)
-    pool = recombined_contributions(evidence, sntis, seed=0)
+    pool = pool_of(evidence).contributions(sntis, evidence.truncation)
     assert pool.denominators.max() == pytest.approx(20.0)
 
 
@@ -147,14 +168,14 @@ def test_recombined_returns_stay_within_the_logged_ones_and_follow_the_weight() 
     rewards = np.zeros(4000)
     rewards[3::4] = returns
     evidence = Evidence(weights, Trajectories(np.zeros((4000, 1)), np.zeros(4000), rewards, weights.offsets))
-    pool = recombined_contributions(evidence, importance_sampling, seed=0)
-    # IS numerators are weight × return, so their sign and size tell the return back.
-    assert np.isfinite(pool.numerators).all()
-    drawn_weights = recombined_weights(weights, 40_000, np.random.default_rng((0, 1)), evidence.logs.contexts)
-    recovered = pool.numerators[:, 0] / np.exp(drawn_weights)
-    assert recovered.min() >= returns.min() - 1e-9
-    assert recovered.max() <= returns.max() + 1e-9
-    assert np.corrcoef(recovered, drawn_weights)[0, 1] > 0.99
+    pool = pool_of(evidence)
+    assert not pool.redrawn
+    assert pool.returns.min() >= returns.min() - 1e-9
+    assert pool.returns.max() <= returns.max() + 1e-9
+    assert np.corrcoef(pool.returns, pool.log_weights)[0, 1] > 0.99
+    np.testing.assert_allclose(
+        pool.contributions(importance_sampling, np.inf).numerators[:, 0], np.exp(pool.log_weights) * pool.returns
+    )
 
 
 def test_errors_of_a_mean_of_normal_values_are_students() -> None:
@@ -165,41 +186,35 @@ def test_errors_of_a_mean_of_normal_values_are_students() -> None:
 
 
 def test_draws_do_not_depend_on_their_number() -> None:
-    pool = recombined_contributions(random_evidence(), snis, seed=0)
+    pool = pool_of(random_evidence()).contributions(snis, 1000.0)
     few, many = (studentised_errors(pool, 200, resamples, seed=5) for resamples in (50, 9000))
     assert np.array_equal(few, many[:50])
 
 
 def test_same_seed_same_interval() -> None:
     evidence = random_evidence()
-    sample = Sample(snis(evidence), resamples=300, seed=4, pool=recombined_pool(evidence, snis, seed=4))
-    again = Sample(snis(evidence), resamples=300, seed=4, pool=recombined_pool(evidence, snis, seed=4))
-    assert recombined(sample) == recombined(again)
+    sample, again = (sample_of(evidence, seed=4, resamples=300) for _ in range(2))
+    assert recombined(sample, [0.9]) == recombined(again, [0.9])
 
 
 def test_where_nothing_can_be_recombined_the_interval_is_students() -> None:
     contributions = snis(random_evidence())
-    assert interval_of("recombined", contributions).method == "student"
-    pool = recombined_pool(random_evidence(), snis, seed=0)
-    clustered = interval_of("recombined", contributions, clusters=np.arange(200) // 2, pool=pool)
-    assert clustered.method == "student"
+    assert one_interval("recombined", Sample(contributions)) == one_interval("student", Sample(contributions))
+    # Spliced steps say nothing about how clusters vary.
+    logs = random_evidence().logs
+    annotated = logs.with_propensities(np.full(logs.n_steps, 1.0))
+    assert evaluate(AsLogged(), annotated).interval == "recombined"
+    assert evaluate(AsLogged(), annotated, clusters=np.arange(200) // 2).interval == "student"
 
 
 def test_light_tails_give_the_normal_interval() -> None:
     evidence = random_evidence(n=2000, spread=0.05)
-    pool = recombined_pool(evidence, snis, seed=0)
-    ours = interval_of("recombined", snis(evidence), pool=pool)
-    normal = interval_of("normal", snis(evidence))
+    ours, normal = (one_interval(name, sample_of(evidence)) for name in ("recombined", "normal"))
     assert (ours.low, ours.high) == pytest.approx((normal.low, normal.high), abs=0.05 * normal.width)
 
 
 def test_evaluate_recombines_by_default() -> None:
     logs = random_evidence().logs
-
-    class AsLogged:
-        def probabilities(self, contexts: FloatArray) -> FloatArray:
-            return np.ones((len(contexts), 1))
-
     annotated = logs.with_propensities(np.ones((logs.n_steps, 1)))
     assert DEFAULT_INTERVAL == "recombined"
     assert evaluate(AsLogged(), annotated, resamples=100).interval == "recombined"
@@ -227,16 +242,18 @@ def test_impossible_samples_are_refused() -> None:
 
 
 def test_more_confidence_is_never_beside_less() -> None:
-    errors = np.repeat([-10.0, -3.0, 0.0, 3.0], [30, 80, 810, 80])  # 95% alone would be moved away from 90%
+    errors = np.repeat([-10.0, -3.0, 0.0, 3.0], [30, 80, 810, 80])
     returns = rng().normal(size=1000)
     levels = (0.5, 0.8, 0.9, 0.95, 0.99)
-    ends = [recombined_ends(errors, Contributions.mean(returns), returns, level) for level in levels]
+    ends = recombined_ends(errors, Contributions.mean(returns), returns, levels)
     for (low, high), (lower, higher) in itertools.pairwise(ends):
         assert lower <= low < high <= higher
     error = np.hypot(returns.std(ddof=1), returns.std() / np.sqrt(1000)) / np.sqrt(1000)
-    # At 90% the errors of ±3 are even; between 82% and 84% they are not, and 3 is the width there too.
-    assert ends[2] == pytest.approx((returns.mean() - 3 * error, returns.mean() + 3.75 * error), rel=1e-2)
-    assert ends[3] == pytest.approx((returns.mean() - 3 * error, returns.mean() + 4.75 * error), rel=1e-2)
+    # At 90% the errors of ±3 are even, at 95% the lowest are −10; where errors are none, Student's count.
+    assert ends[2] == pytest.approx((returns.mean() - 3 * error, returns.mean() + 3 * error), rel=1e-9)
+    assert ends[3] == pytest.approx((returns.mean() - 3 * error, returns.mean() + 10 * error), rel=1e-9)
+    reach = stats.t.ppf(0.75, 999) * error
+    assert ends[0] == pytest.approx((returns.mean() - reach, returns.mean() + reach), rel=1e-9)
 
 
 def test_where_one_episode_has_all_the_weight_the_interval_is_wide_but_not_beyond_reason() -> None:
@@ -245,7 +262,7 @@ def test_where_one_episode_has_all_the_weight_the_interval_is_wide_but_not_beyon
     logs = Trajectories(np.zeros((400, 1)), np.zeros(400), drawn.normal(size=400), weights.offsets)
     evidence = Evidence(weights, logs)
     contributions = sntis(evidence)
-    interval = recombined(Sample(contributions, pool=recombined_pool(evidence, sntis, seed=0)))
+    [interval] = recombined(sample_of(evidence, sntis), [0.95])
     assert interval.low <= contributions.value <= interval.high
     # The usual standard error says that the estimate is exact.
     assert interval.width > 2 * logs.returns().std()
@@ -257,6 +274,5 @@ def test_where_one_episode_has_all_the_weight_the_interval_is_wide_but_not_beyon
 def test_it_is_never_narrower_than_student_s(level: float) -> None:
     for spread in (0.1, 0.5, 1.5):
         evidence = random_evidence(spread=spread)
-        pool = recombined_pool(evidence, snis, seed=0)
-        ours, theirs = (interval_of(name, snis(evidence), level, pool=pool) for name in ("recombined", "student"))
+        ours, theirs = (one_interval(name, sample_of(evidence), level) for name in ("recombined", "student"))
         assert ours.width >= min(theirs.width, 3 * np.ptp(evidence.returns)) - 1e-12

@@ -7,8 +7,9 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
+from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
-from poela.evaluation.refit import refit_bootstrap
+from poela.evaluation.refit import MOST_REFITS
 
 
 class Leaning(Memoryless):
@@ -41,46 +42,55 @@ class Counted(Known):
         return trajectories.with_propensities(np.tile([self.share, 1 - self.share], (trajectories.n_steps, 1)))
 
 
+def ends(estimate: Estimate) -> tuple[float, float]:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.low, estimate.high
+
+
 def coin_logs(episodes: int = 200, seed: int = 0) -> Trajectories:
     actions = np.random.default_rng(seed).integers(2, size=episodes)
     return Trajectories(np.zeros((episodes, 1)), actions, 1.0 * actions, np.arange(episodes + 1))
 
 
 def test_known_propensities_give_the_plain_bootstrap() -> None:
-    logs, behavior = coin_logs(), Known()
-    refitted = refit_bootstrap(Leaning(), logs, behavior, resamples=400)
-    plain = evaluate(Leaning(), behavior.annotate(logs), interval="percentile")
-    assert behavior.episodes[:400] == [200] * 400
-    assert plain.low is not None
-    assert plain.high is not None
-    assert refitted.width == pytest.approx(plain.high - plain.low, rel=0.15)
+    logs, behavior = Known().annotate(coin_logs()), Known()
+    refitted = evaluate(Leaning(), logs, interval="refit", behavior=behavior, resamples=400)
+    plain = evaluate(Leaning(), logs, interval="percentile")
+    assert behavior.episodes == [200] * MOST_REFITS  # fits are slow: never more of them
+    assert ends(refitted) == pytest.approx(ends(plain), abs=0.15 * np.ptp(ends(plain)))
 
 
 def test_what_the_fit_explains_is_no_longer_uncertain() -> None:
     # With the frequencies of the very same resample, the weighted share of action 0 is 0.8 whatever was drawn.
-    interval = refit_bootstrap(Leaning(), coin_logs(), Counted(), resamples=50)
-    assert (interval.low, interval.high) == pytest.approx((0.2, 0.2), abs=1e-12)
-    assert interval.method == "refit"
+    counted = Counted().fit(coin_logs())
+    estimate = evaluate(Leaning(), counted.annotate(coin_logs()), interval="refit", behavior=counted, resamples=50)
+    assert ends(estimate) == pytest.approx((0.2, 0.2), abs=1e-12)
+    assert estimate.interval == "refit"
 
 
 def test_clusters_are_drawn_whole() -> None:
-    logs = coin_logs(40)
-    behavior = Known()
-    refit_bootstrap(Leaning(), logs, behavior, resamples=20, clusters=np.repeat(["a", "b"], [10, 30]))
+    logs, behavior = Known().annotate(coin_logs(40)), Known()
+    patients = np.repeat(["a", "b"], [10, 30])
+    evaluate(Leaning(), logs, interval="refit", behavior=behavior, resamples=20, clusters=patients)
     assert set(behavior.episodes) <= {20, 40, 60}
     assert len(set(behavior.episodes)) > 1
 
 
 def test_same_seed_same_interval() -> None:
-    first, second = (refit_bootstrap(Leaning(), coin_logs(), Known(), resamples=30, seed=3) for _ in range(2))
-    assert first == second
+    logs = Known().annotate(coin_logs())
+    first, second = (
+        evaluate(Leaning(), logs, interval="refit", behavior=Known(), resamples=30, seed=3) for _ in range(2)
+    )
+    assert ends(first) == ends(second)
 
 
 def test_estimators_that_need_more_than_propensities_are_refused() -> None:
-    for name in ("wdr", "behavior", "unknown"):
-        with pytest.raises(InputError, match="does not rest on propensities alone"):
-            refit_bootstrap(Leaning(), coin_logs(), Known(), estimator=name)
-    with pytest.raises(InputError, match="must name one unit"):
-        refit_bootstrap(Leaning(), coin_logs(), Known(), clusters=[1, 2])
-    with pytest.raises(InputError, match="resamples"):
-        refit_bootstrap(Leaning(), coin_logs(), Known(), resamples=0)
+    logs = Known().annotate(coin_logs())
+    for name in ("wdr", "fqe", "behavior"):
+        with pytest.raises(InputError, match="an estimator that rests on propensities alone"):
+            evaluate(Leaning(), logs, estimator=name, interval="refit", behavior=Known())
+    with pytest.raises(InputError, match=r"give its settings \(behavior=...\)"):
+        evaluate(Leaning(), logs, interval="refit")
+    with pytest.raises(InputError, match="resamples is 0"):
+        evaluate(Leaning(), logs, interval="refit", behavior=Known(), resamples=0)

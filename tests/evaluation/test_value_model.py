@@ -8,10 +8,11 @@ import pytest
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
+from poela.data.folds import fold_numbers
 from poela.data.history import with_history
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
-from poela.evaluation.value_model import ValueModel, fold_of_episode, joined
+from poela.evaluation.value_model import ValueModel, joined
 from poela.learners import backward_induction
 from poela.learners.backward_induction import BackwardInduction
 from poela.simulators.episodes import run
@@ -74,13 +75,14 @@ def test_an_episode_sees_neither_its_own_rewards_nor_those_of_its_cluster(
 ) -> None:
     # A change this large would move the bounds of values, too.
     few = logs.take(np.arange(60))
-    clusters = None if size == 1 else np.arange(60) // size
+    if size > 1:
+        few = replace(few, clusters=np.arange(60) // size)
     own = slice(0, int(few.offsets[size]))
     changed = np.array(few.rewards)
     changed[own] += 100
     rows = TARGET.along(few)
-    before = values(few, rows, clusters=clusters, regressor=regressor, folds=3)
-    after = values(replace(few, rewards=changed), rows, clusters=clusters, regressor=regressor, folds=3)
+    before = values(few, rows, regressor=regressor, folds=3)
+    after = values(replace(few, rewards=changed), rows, regressor=regressor, folds=3)
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one[own], other[own])
         assert not np.allclose(one, other)
@@ -95,13 +97,6 @@ def test_nor_does_it_see_what_the_policy_would_do_there(logs: Trajectories) -> N
     assert not np.allclose(before, after)
 
 
-def test_folds_keep_clusters_together_and_are_even() -> None:
-    clusters = np.random.default_rng(0).permutation(200) // 5
-    folds = fold_of_episode(200, folds=5, seed=1, clusters=clusters)
-    assert all(len(set(folds[clusters == cluster])) == 1 for cluster in np.unique(clusters))
-    assert np.bincount([folds[clusters == cluster][0] for cluster in np.unique(clusters)]).tolist() == [8] * 5
-
-
 def test_values_stay_within_what_other_episodes_have_shown_from_that_step_on() -> None:
     """Each action 1 pays, but no logged episode took it twice: what always taking it would bring was never seen."""
     rng = np.random.default_rng(1)
@@ -110,7 +105,7 @@ def test_values_stay_within_what_other_episodes_have_shown_from_that_step_on() -
     logs = Trajectories(rng.normal(size=(240, 1)), actions.ravel(), rewards.ravel(), np.arange(0, 241, 3))
     to_go = rewards[:, ::-1].cumsum(axis=1)[:, ::-1]
     taken = values(logs, np.tile([0.0, 1.0], (240, 1)), history=0)[0].reshape(80, 3)
-    folds = fold_of_episode(80, folds=5, seed=0, clusters=None)
+    folds = fold_numbers(logs, folds=5, seed=0)
     for fold in range(5):
         lowest, highest = to_go[folds != fold].min(axis=0), to_go[folds != fold].max(axis=0)
         assert (taken[folds == fold] >= lowest).all()
@@ -128,7 +123,7 @@ def test_penalties_are_those_of_the_logging_policy_on_the_other_episodes() -> No
     chances = np.where(chances < 1e-3, 1e-3, chances) / np.maximum(chances, 1e-3).sum(axis=1, keepdims=True)
     rewards = actions * contexts[:, 0] + rng.normal(size=240)
     logs = Trajectories(contexts, actions, rewards, np.arange(0, 241, 2), chances)
-    folds = fold_of_episode(120, folds=5, seed=0, clusters=None)
+    folds = fold_numbers(logs, folds=5, seed=0)
     for fold, found in enumerate(ValueModel(logs, history=0)._folds):
         others = logs.take(np.flatnonzero(folds != fold))
         assert others.propensities is not None
@@ -223,5 +218,5 @@ def test_boosted_trees_serve_too_but_have_no_weights(logs: Trajectories) -> None
 @pytest.mark.parametrize("folds", [1, 61])
 def test_folds_must_fit_the_episodes(logs: Trajectories, folds: int) -> None:
     few = logs.take(np.arange(60))
-    with pytest.raises(InputError, match=f"folds is {folds}: cross-fitting needs at least 2, and no more than the 60"):
+    with pytest.raises(InputError, match=f"{folds} folds of 60 episodes cannot be made"):
         ValueModel(few, folds=folds)

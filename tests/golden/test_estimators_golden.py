@@ -5,8 +5,8 @@ import pytest
 from scipy.special import ndtri
 
 from poela.data.trajectories import Trajectories
+from poela.evaluation.contributions import standard_error
 from poela.evaluation.estimators import ESTIMATORS
-from poela.evaluation.evaluate import standard_error
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.pareto import fit_generalised_pareto, pareto_k
 from poela.evaluation.weights import LogWeights, effective_sample_size
@@ -26,6 +26,8 @@ BY_HAND = {
     # surprises: 1 + ½·4 − 2 = 1 and 3 − 2 = 1; 2 − 1 = 1
     "dr": ((1 + 2 * 1 + 0.5 * 1 * 1) + (3 + 4 * 1)) / 2,
     "wdr": (1 + 3) / 2 + (2 * 1 + 4 * 1) / 6 + 0.5 * (1 * 1) / (1 + 4),
+    # effective episodes 36/20 and 25/17 of a believed half at ten
+    "guarded": (1 + 3) / 2 + 1.8 / 11.8 * 1 + (25 / 17) / (25 / 17 + 10) * 0.1,
     "fqe": (1 + 3) / 2,
     "direct": (1 + 3) / 2,
     "behavior": (2.5 + 2) / 2,

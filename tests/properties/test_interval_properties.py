@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Interval
+from poela.evaluation.bounds import Interval, Sample
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators import snis
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.intervals import interval_of
-from poela.evaluation.recombination import recombined_pool
+from poela.evaluation.intervals import intervals_of
+from poela.evaluation.recombination import Recombined
 from poela.evaluation.weights import LogWeights
 
 NAMES = ("recombined", "bca", "percentile", "studentised", "normal", "student", "el")
@@ -27,8 +27,10 @@ def random_evidence(seed: int, *, shift: float = 0.0, scale: float = 1.0, heavie
 
 
 def interval(name: str, evidence: Evidence, level: float = 0.9) -> Interval:
-    pool = recombined_pool(evidence, snis, seed=0)
-    return interval_of(name, snis(evidence), level, resamples=60, pool=pool)
+    pool = Recombined(evidence.logs, seed=0).pool(evidence).contributions(snis, evidence.truncation)
+    sample = Sample(snis(evidence), resamples=60, returns=evidence.returns, pool=pool)
+    [found] = intervals_of(name, sample, [level])
+    return found
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -68,5 +70,5 @@ def test_the_order_of_episodes_does_not_matter(name: str, seed: int) -> None:
     contributions = snis(random_evidence(seed))
     order = np.random.default_rng(seed).permutation(contributions.n_episodes)
     shuffled = Contributions(contributions.numerators[order], contributions.denominators[order])
-    first, second = interval_of(name, contributions), interval_of(name, shuffled)
+    [first], [second] = (intervals_of(name, Sample(units), [0.95]) for units in (contributions, shuffled))
     assert (first.low, first.high) == pytest.approx((second.low, second.high), abs=1e-9)

@@ -215,7 +215,10 @@ FILES: dict[str, Case] = {
     "a letter as separator": rewritten(str, "separator= must be one character", flags=("--separator", "e")),
     "decimal of another kind": rewritten(str, "decimal= must be", flags=("--decimal", "'")),
     "unknown encoding": rewritten(str, "encoding= must name", flags=("--encoding", "klingon")),
-    "encoding of no text": rewritten(str, "encoding= must name", flags=("--encoding", "rot13")),
+    **{
+        f"encoding of no file: {name}": rewritten(str, "encoding= must name", flags=("--encoding", name))
+        for name in ("rot13", "punycode", "idna", "unicode_escape", "undefined")
+    },
     "flags beside a layout": Case(
         with_layout("").make, ("both describe the log",), (*LAYOUT_FLAGS, "--separator", ";", "--step", "hour")
     ),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from poela.core.files import TEMPORARY
+from poela.core.temporary import TEMPORARY
 from poela.data.trajectories import Trajectories
 from poela.learners.policy_gradient import POCRM
 from poela.policies.storage import load_policy

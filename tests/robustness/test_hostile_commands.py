@@ -15,9 +15,12 @@ import pytest
 
 from poela.cli import main
 from poela.core.errors import InputError
+from poela.data.layout import LogLayout
 from poela.data.trajectories import Trajectories
 from poela.learners.policy_gradient import POCRM
 from poela.simulators.registry import simulate
+from poela.studies.candidates import Candidate
+from poela.studies.selection import Selection
 
 Snapshot = dict[str, tuple[int, bytes]]
 
@@ -52,6 +55,8 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "policy/arrays.safetensors": "mine",
         "mine/study.json.txt": "not a study",
         "other/study.json": '{"format": "something else"}',
+        "other/.scratch/material.json": "mine",
+        "other/.poela-tmp-x": "mine",
         "half/poela-policy.json": "not json",
         "notes.txt": "notes",
         "taken.csv": "a,b\n1,2\n",
@@ -183,6 +188,8 @@ OTHER = {
     "learn policy --out new": "is a directory",
     "learn notes.txt --out new": "unknown kind",
     "learn pipe --out new": "a pipe",
+    "learn logs.parquet --out other": "no poela-study",
+    "learn logs.parquet --out other --resume": "no poela-study",
     "evaluate gone --logs logs.parquet": "no directory",
     "evaluate policy --logs logs.parquet": "poela-policy.json",
     "evaluate half --logs logs.parquet": "cannot be read",
@@ -307,6 +314,38 @@ PYTHON: dict[str, tuple[Callable[[Path, Trajectories], Any], str]] = {
     "learn with words for numbers": (lambda folder, logs: learn(logs, discount="one"), "discount"),
     "learn with a wrong share": (lambda folder, logs: learn(logs, shares=(0.5, 0.5)), "shares"),
 }
+# Settings of quite another kind than what is asked for, and the word that the one sentence about each has.
+KINDS: dict[str, tuple[list[Any], str]] = {
+    "shares": ([None, 5, {0.5: 1, 0.3: 2, 0.2: 3}, "0.5", {0.5, 0.3, 0.2}], "it must be a list"),
+    "learners": ([5, "fittedq", {"fittedq": 1}], "it must be a list"),
+    "candidates": ([5, "poela", Candidate("poela"), POCRM()], "it must be a list"),
+    "selection": (["guarded", 5, Selection, {}, "", 0], "it must be a Selection"),
+    "layout": (["x", 5, LogLayout, {}, ""], "it must be a LogLayout"),
+    "out": ([5, [], True, b"bytes"], "it must be text or a Path"),
+    "resume": (["yes", None, 5], "it must be True or False"),
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, (values, _) in KINDS.items() for value in values])
+def test_settings_of_another_kind(name: str, value: Any, foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import poela
+
+    monkeypatch.chdir(foreign)
+    before = snapshot(foreign)
+    with pytest.raises(InputError) as caught:
+        poela.learn(simulate("bandit", episodes=5), **{"out": "new", "backend": "inline", name: value})
+    (problem,) = caught.value.problems
+    assert name in problem or name == "out"
+    assert KINDS[name][1] in problem
+    assert snapshot(foreign) == before
+
+
+@pytest.mark.parametrize("learners", [(["fittedq"],), (5,), [None]])
+def test_learners_that_are_no_names(learners: Any) -> None:
+    import poela
+
+    with pytest.raises(InputError, match="there is no learner"):
+        poela.learn(simulate("bandit", episodes=5), learners=learners)
 
 
 def learn(logs: Trajectories, **settings: Any) -> None:

@@ -1,5 +1,6 @@
 """The commands together, and what happens to their errors."""
 
+import errno
 import sys
 import warnings
 from collections.abc import Sequence
@@ -8,8 +9,12 @@ from typing import Any
 import typer
 
 from poela.cli import evaluate, learn, reproduce, simulate, studies
+from poela.cli.streams import escaped, forgiving_streams, silence
 from poela.core.errors import InputError, PoelaError, PoelaWarning
+from poela.core.paths import place
 from poela.core.progress import progress_shown
+
+OF_FILES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 app = typer.Typer(
     name="poela",
@@ -30,6 +35,19 @@ app.add_typer(studies.app, name="studies")
 
 def run(arguments: Sequence[str] | None) -> int:
     """Run one command; every error is one line on standard error."""
+    try:
+        with forgiving_streams():
+            return _run(arguments)
+    except BrokenPipeError:  # nobody reads on, and nobody wants to hear of it
+        silence(sys.stdout)
+        return 1
+    except OSError as error:
+        silence(sys.stdout)
+        what = "standard output cannot be written" if error.errno in OF_FILES else "the system does not let us go on"
+        return _failed(1, f"{what}: {error.strerror or error}")
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     command = typer.main.get_command(app)
     try:
         with warnings.catch_warnings(), progress_shown():
@@ -43,8 +61,10 @@ def run(arguments: Sequence[str] | None) -> int:
         return _failed(1, str(error))
     except KeyboardInterrupt:
         return _failed(1, "interrupted")
-    except BrokenPipeError:
-        return 1
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return _failed(1, f"{place(error.filename)} cannot be used: {error.strerror or error}")
     except Exception as error:
         return _usage_error(error)
     return outcome if isinstance(outcome, int) else 0
@@ -67,9 +87,16 @@ def _usage_error(error: Exception) -> int:
 
 def _failed(code: int, *lines: str) -> int:
     for line in lines:
-        print(f"error: {line}", file=sys.stderr)
+        _tell(f"error: {line}")
     return code
 
 
+def _tell(line: str) -> None:
+    try:
+        print(escaped(line), file=sys.stderr, flush=True)
+    except OSError:  # then there is nobody left to tell
+        silence(sys.stderr)
+
+
 def _show_warning(message: Warning | str, *details: Any, **more: Any) -> None:
-    print(f"note: {message}", file=sys.stderr)
+    _tell(f"note: {message}")

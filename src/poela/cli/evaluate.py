@@ -42,6 +42,7 @@ def evaluate(
     from poela.cli.output import print_json, say
     from poela.cli.study_output import print_estimate
     from poela.core.errors import InputError
+    from poela.core.paths import is_there, place
 
     described = layout_of(
         layout,
@@ -58,9 +59,9 @@ def evaluate(
     )
     asked = {"estimator": estimator, "interval": interval, "level": level, "discount": discount}
     settings = {name: value for name, value in {**asked, "bounds": bounds_in(returns)}.items() if value is not None}
-    if not study.is_dir():
-        raise InputError(f"{study} is no directory of a study or a policy: make one with poela learn")
-    name, estimate, caveat = (_of_study if (study / "study.json").exists() else _of_policy)(
+    if not is_there(study) or not study.is_dir():
+        raise InputError(f"{place(study)} is no directory of a study or a policy: make one with poela learn")
+    name, estimate, caveat = (_of_study if is_there(study / "study.json") else _of_policy)(
         study, logs, described, settings
     )
     if json:

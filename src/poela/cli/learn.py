@@ -206,8 +206,9 @@ def learn(
         )
     except KeyboardInterrupt:
         from poela.core.errors import PoelaError
+        from poela.core.paths import place
 
-        raise PoelaError(f"interrupted: what has finished is kept in {out}; continue with --resume") from None
+        raise PoelaError(f"interrupted: what has finished is kept in {place(out)}; continue with --resume") from None
     print_study(study, as_json=json)
 
 

@@ -1,27 +1,29 @@
 """Writing logs to a file by its ending."""
 
-import os
 from pathlib import Path
 
 from poela.core.errors import InputError
-from poela.core.files import atomic_file, folder_at
+from poela.core.files import atomic_file
+from poela.core.paths import folder_at, is_there, new_path, place
 from poela.data.trajectories import Trajectories
 
 
-def refuse_unwritable(path: Path, overwrite: bool) -> None:
-    """Refuse a path that is no place for a log, or already somebody's file."""
+def file_for_logs(out: str, overwrite: bool) -> Path:
+    """The path of a log to be written; refuses what is no place for one, or already somebody's file."""
+    path = new_path(out, "logs")
     if path.suffix not in {".parquet", ".csv"}:
-        raise InputError(f"{path} ends in neither .parquet nor .csv: choose one of them")
+        raise InputError(f"{place(path)} ends in neither .parquet nor .csv: choose one of them")
     folder_at(path.parent, "logs")
-    if os.path.lexists(path) and not (overwrite and path.is_file()):
+    if is_there(path) and not (overwrite and path.is_file()):
         what = "exists already: choose another file, or add --overwrite" if path.is_file() else "is no file: name one"
-        raise InputError(f"{path} {what}")
+        raise InputError(f"{place(path)} {what}")
+    return path
 
 
-def write_logs(logs: Trajectories, path: Path) -> None:
+def write_logs(logs: Trajectories, path: Path, overwrite: bool) -> None:
     """Write the logs as Parquet or CSV, whole or not at all."""
     table = logs.to_table()
-    with atomic_file(path) as temporary:
+    with atomic_file(path, replacing=overwrite) as temporary:
         if path.suffix == ".csv":
             from pyarrow.csv import write_csv
 

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from poela.cli.streams import escaped
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -16,7 +18,8 @@ def print_json(document: Any) -> None:
 
 def say(text: str, *, bold: bool = False) -> None:
     """A line for people; nothing in it is taken for markup."""
-    _console().print(text, markup=False, style="bold" if bold else None)
+    lines = "\n".join(map(escaped, text.split("\n")))
+    _console().print(lines, markup=False, style="bold" if bold else None)
 
 
 def _console() -> "Console":
@@ -30,11 +33,13 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", caption=Text(note) if note else None, caption_justify="left")
+    table = Table(
+        title=Text(escaped(title)), title_justify="left", caption=Text(note) if note else None, caption_justify="left"
+    )
     for position, column in enumerate(columns):
         table.add_column(column, justify="right" if position else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row), style="bold" if row[0].startswith("*") else None)
+        table.add_row(*(Text(escaped(cell)) for cell in row), style="bold" if row[0].startswith("*") else None)
     _console().print(table)
 
 

@@ -44,7 +44,8 @@ def reproduce(
     """
     from poela.cli.output import print_json
     from poela.core.errors import InputError, PoelaError
-    from poela.core.files import folder_at, refuse_foreign, write_bytes
+    from poela.core.files import refuse_foreign, write_bytes
+    from poela.core.paths import folder_at, place
     from poela.core.typed import Seed, parsed
 
     experiments = experiments_found()
@@ -63,7 +64,9 @@ def reproduce(
     try:
         report = experiments[name].run(directory, quick, seed, execution)
     except KeyboardInterrupt:
-        raise PoelaError(f"interrupted: what was finished is kept in {directory}; the same command continues") from None
+        raise PoelaError(
+            f"interrupted: what was finished is kept in {place(directory)}; the same command continues"
+        ) from None
     if json:
         print_json(report.to_dict())
     else:

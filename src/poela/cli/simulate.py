@@ -1,18 +1,17 @@
 """`poela simulate`: logs from a simulator, with propensities."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from poela.cli.output import print_json
+from poela.cli.output import print_json, say
 from poela.core.errors import InputError
 from poela.core.typed import Count, Seed, parsed
 
 
 def simulate(
     name: Annotated[str, typer.Argument(help="Which simulator: tumor or sepsis, among others.")],
-    out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.")],
+    out: Annotated[str, typer.Option(help="File to write: .parquet or .csv.")],
     episodes: Annotated[int, typer.Option(help="How many episodes.")] = 1000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same logs.")] = 0,
     markov: Annotated[bool, typer.Option("--markov", help="Show the whole state in the context.")] = False,
@@ -26,20 +25,20 @@ def simulate(
 
     Example: poela simulate tumor --episodes 1000 --seed 0 --out logs.parquet
     """
-    from poela.cli.log_files import refuse_unwritable, write_logs
+    from poela.cli.log_files import file_for_logs, write_logs
     from poela.simulators.registry import simulate as collect
 
     parsed("--episodes", Count, episodes)
     parsed("--seed", Seed, seed)
-    refuse_unwritable(out, overwrite)
+    file = file_for_logs(out, overwrite)
     options = {**({"markov": True} if markov else {}), **_options(option or [])}
     logs = collect(name, episodes=episodes, seed=seed, **options)
-    write_logs(logs, out)
+    write_logs(logs, file, overwrite)
     returns = logs.returns()
     if json:
         print_json(
             {
-                "file": str(out),
+                "file": str(file),
                 "episodes": logs.n_episodes,
                 "steps": logs.n_steps,
                 "features": list(logs.feature_names),
@@ -48,7 +47,7 @@ def simulate(
             }
         )
         return
-    typer.echo(f"{out}: {logs.n_episodes} episodes, {logs.n_steps} steps, mean return {returns.mean():.4g}")
+    say(f"{file}: {logs.n_episodes} episodes, {logs.n_steps} steps, mean return {returns.mean():.4g}")
 
 
 def _options(texts: list[str]) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """`poela studies`: list, show and compare studies."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,13 +22,12 @@ def list_studies(
     """
     from poela.cli.output import interval, number, print_json, print_table, say
 
-    found = sorted(path.parent for pattern in ("", "*/", "*/*/") for path in directory.glob(f"{pattern}study.json"))
-    summaries = [_summary_or_problem(path) for path in found]
+    summaries = [_summary_or_problem(path) for path in _studies_under(directory)]
     if json:
         print_json(summaries)
         return
     if not summaries:
-        typer.echo(f"no studies under {directory}: make one with poela learn LOGS --out DIRECTORY")
+        say(f"no studies under {directory}: make one with poela learn LOGS --out DIRECTORY")
         return
     print_table(
         "Studies",
@@ -103,6 +103,18 @@ def compare(
         if same_test
         else "Tested on different episodes: values differ by chance too.",
     )
+
+
+def _studies_under(directory: Path) -> list[Path]:
+    from poela.core.files import is_empty
+
+    if is_empty(directory):  # which says so if it cannot be read
+        return []
+    found: set[Path] = set()
+    for pattern in ("", "*/", "*/*/"):
+        with suppress(OSError):  # a folder in there that cannot be read
+            found |= {path.parent for path in directory.glob(f"{pattern}study.json")}
+    return sorted(found)
 
 
 def _summary_or_problem(directory: Path) -> dict[str, Any]:

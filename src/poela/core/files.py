@@ -1,83 +1,81 @@
 """Files that appear whole or not at all, private to their owner, in places that are ours or empty."""
 
+import errno
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError, PoelaError
+from poela.core.paths import kind_of, place
+from poela.core.temporary import held_temporary, is_temporary
 
-# How every half-written file is called, so that what a killed process left behind is known by its name.
-TEMPORARY = ".poela-tmp-"
 PRIVATE_FOLDER = 0o700
-
-
-def folder_at(path: str | PathLike[str], what: str) -> Path:
-    """The path as a place for a folder; refuses an empty path and whatever is not a folder.
-
-    >>> folder_at("", "a study")
-    Traceback (most recent call last):
-    poela.core.errors.InputError: the path for a study is empty: name a folder
-    """
-    text = os.fspath(path)
-    # Path("") is Path("."), the folder one stands in: nobody means that by an empty path.
-    if not text or "\0" in text:
-        raise InputError(f"the path for {what} is {'empty' if not text else 'not one'}: name a folder")
-    place = Path(path)
-    try:
-        # Those of its parents that are not there will be made.
-        nearest = next((one for one in (place, *place.parents) if os.path.lexists(one)), place)
-        if os.path.lexists(nearest) and not nearest.is_dir():
-            raise InputError(f"{nearest} is no folder: choose another place for {what}")
-    except OSError as error:
-        raise InputError(f"{place} cannot be used for {what}: {error.strerror}") from None
-    return place
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_empty(folder: Path) -> bool:
     """Whether nothing is there: no folder, or one without entries (but for what we left half-written)."""
     try:
-        return all(name.startswith(TEMPORARY) for name in os.listdir(folder))
+        return all(is_temporary(folder / name) for name in os.listdir(folder))
     except FileNotFoundError:
         return True
+    except OSError as error:
+        raise InputError(f"{place(folder)} cannot be read: {error.strerror}") from None
 
 
 def refuse_foreign(folder: Path, marks: Sequence[str], what: str) -> None:
     """Refuse a folder that is neither empty nor marked as ours by one of these files, before anything is touched."""
-    if not is_empty(folder) and not any((folder / mark).is_file() for mark in marks):
-        raise InputError(f"{folder} is not empty and holds no {what}: choose another folder")
+    if not is_empty(folder) and not any(os.path.isfile(folder / mark) for mark in marks):
+        raise InputError(f"{place(folder)} is not empty and holds no {what}: choose another folder")
 
 
 def make_private(folder: Path) -> None:
     """Make a folder, and those above it, for the owner alone; what is there already stays as it is."""
     with explained(folder):
-        missing = [place for place in (folder, *folder.parents) if not place.exists()]
-        for place in reversed(missing):
-            place.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        missing = [above for above in (folder, *folder.parents) if not above.exists()]
+        for above in reversed(missing):
+            above.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that replaces it when the block ends well, and vanishes otherwise."""
+def atomic_file(path: Path, *, replacing: bool = True) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the block ends well, and vanishes otherwise.
+
+    Without `replacing`, a file that has come to be there meanwhile stays, and is an error.
+    """
     path = Path(path)
     with explained(path):
         make_private(path.parent)
-        handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)  # readable by the owner alone
-        os.close(handle)
-        temporary = Path(name)
+        temporary, handle = held_temporary(path.parent)
         try:
             yield temporary
             with temporary.open("rb+") as written:
                 os.fsync(written.fileno())
-            temporary.replace(path)
+            if replacing:
+                temporary.replace(path)
+            else:
+                _move_beside_none(temporary, path)
             _sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
+            os.close(handle)
+
+
+def _move_beside_none(temporary: Path, path: Path) -> None:
+    try:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links: there the name is taken first
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+            temporary.replace(path)
+    except FileExistsError:
+        raise InputError(f"{place(path)} exists already: another has made it meanwhile") from None
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -91,11 +89,18 @@ def write_json(path: Path, document: Any) -> None:
     write_bytes(path, (json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
 
 
-def sweep(folder: Path) -> None:
-    """Remove what killed processes left half-written in a folder of ours; nothing with any other name."""
-    for path in folder.glob(f"{TEMPORARY}*"):
-        if path.is_file() and not path.is_symlink():
-            path.unlink(missing_ok=True)
+def remove_file(path: Path) -> None:
+    """Remove a file of ours, if it is there; whatever else has its name stays, and is an error."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise unwritable(path, error) from None
+    if (kind := kind_of(mode)) is not None:
+        raise InputError(f"{place(path)} is {kind}, where a file of ours should be: move it away")
+    with explained(path):
+        path.unlink(missing_ok=True)
 
 
 def sha256(content: bytes) -> str:
@@ -126,6 +131,14 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise PoelaError(
-            f"{path} cannot be written: {error.strerror or error}; free space or choose another place"
-        ) from None
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: Path, error: OSError) -> PoelaError:
+    """What the system says, and what helps.
+
+    >>> print(unwritable(Path("study"), OSError(errno.EROFS, "Read-only file system")))
+    study cannot be written: Read-only file system; choose another place
+    """
+    remedy = "free space, or choose another place" if error.errno in FULL else "choose another place"
+    return PoelaError(f"{place(path)} cannot be written: {error.strerror or error}; {remedy}")

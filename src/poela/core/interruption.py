@@ -10,12 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_asked = threading.Event()
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_came: list[int] = []
 
 
 @contextmanager
-def orderly() -> Iterator[None]:
+def orderly(*, passed_on: bool = False) -> Iterator[None]:
     """Note SIGINT and SIGTERM inside the block instead of raising at once; in the main thread only.
+
+    With `passed_on`, a signal that came goes on to whoever is there for it once the block has ended: SIGTERM ends the
+    program then, as it would have without us. Inside another such block this one changes nothing.
 
     >>> with orderly():
     ...     signal.raise_signal(signal.SIGINT)
@@ -25,28 +29,36 @@ def orderly() -> Iterator[None]:
     ...         print("here")
     here
     """
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is _note:
         yield
         return
-    before = {number: signal.signal(number, _note) for number in (signal.SIGINT, signal.SIGTERM)}
+    # None: a handler that is not Python's, and that Python could not put back.
+    before = {number: signal.signal(number, _note) for number in SIGNALS if signal.getsignal(number) is not None}
+    raised = False
     try:
         yield
+    except KeyboardInterrupt:
+        raised = True
+        raise
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        _asked.clear()
+        for taken_over, handler in before.items():
+            signal.signal(taken_over, handler)
+        came, _came[:] = set(_came), []
+        for number in came if passed_on else ():
+            if not (raised and signal.getsignal(number) is signal.default_int_handler):  # which has raised already
+                signal.raise_signal(number)
 
 
 def _note(number: int, frame: Any) -> None:
     # Whoever asks twice does not want to wait for a safe point.
-    if _asked.is_set():
+    _came.append(number)
+    if len(_came) > 1:
         raise KeyboardInterrupt
-    _asked.set()
 
 
 def safe_point() -> None:
     """Raise `KeyboardInterrupt` here if a signal has come; long loops call this."""
-    if _asked.is_set():
+    if _came:
         raise KeyboardInterrupt
 
 

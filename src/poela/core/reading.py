@@ -2,7 +2,6 @@
 
 import json
 import os
-import stat
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -10,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.errors import InputError
+from poela.core.paths import GUARDS, kind_of, place
 
 LARGEST_JSON = 64 << 20
 LARGEST_ARRAYS = 16 << 30
-GUARDS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW"))
 
 
 def regular_bytes(path: Path, largest: int) -> bytes:
@@ -52,12 +51,10 @@ def unpacked_arrays(content: bytes) -> dict[str, NDArray[Any]]:
 
 
 def _refuse_irregular(path: Path, found: os.stat_result, largest: int) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        tests = {"a symbolic link": stat.S_ISLNK, "a folder": stat.S_ISDIR, "a pipe": stat.S_ISFIFO}
-        what = next((name for name, test in tests.items() if test(found.st_mode)), "a device or socket")
-        raise InputError(f"{path} is {what}: put the file itself there")
+    if (kind := kind_of(found.st_mode)) is not None:
+        raise InputError(f"{place(path)} is {kind}: put the file itself there")
     if found.st_size > largest:
-        raise InputError(f"{path} has {found.st_size} bytes: at most {largest} are read")
+        raise InputError(f"{place(path)} has {found.st_size} bytes: at most {largest} are read")
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.errors import InputError
-from poela.core.files import TEMPORARY, folder_at, is_empty, sha256, sweep, write_bytes, write_json
+from poela.core.files import explained, is_empty, make_private, remove_file, sha256, write_bytes, write_json
+from poela.core.locks import locked_folder
+from poela.core.paths import folder_at, place
 from poela.core.reading import LARGEST_ARRAYS, LARGEST_JSON, parsed_json, regular_bytes, unpacked_arrays
+from poela.core.temporary import is_temporary, sweep
 from poela.core.typed import from_plain, shown, to_plain
 
 T = TypeVar("T")
@@ -22,6 +25,7 @@ T = TypeVar("T")
 # Files of arrays are called by their content; those of the first version of the format have no such name.
 ARRAYS = r"arrays(-[0-9a-f]{16})?\.safetensors"
 DEEPEST_PART = 20
+MOST_READINGS = 100  # of an object that is replaced again and again while it is read
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def save_stored(
     from safetensors.numpy import save
 
     directory = folder_at(directory, f"a {file_format}")
-    earlier = _claimed(directory, file_format, overwrite)
+    refuse_foreign_stored(directory, file_format, overwrite)
     arrays: dict[str, NDArray[Any]] = {}
     body = {
         "format": file_format,
@@ -74,51 +78,73 @@ def save_stored(
     packed = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     # Named by its content, so that a new one never takes the place of the one that the old document names.
     name = _name_of_arrays(packed)
-    write_bytes(directory / name, packed)
-    write_json(
-        directory / f"{file_format}.json",
-        {**body, "checksums": {name: sha256(packed), "document": sha256(_canonical(body))}},
-    )
-    for old in earlier - {name}:
-        (directory / old).unlink(missing_ok=True)
-    sweep(directory)
+    checksums = {name: sha256(packed), "document": sha256(_canonical(body))}
+    make_private(directory)
+    with explained(directory), locked_folder(directory):
+        refuse_foreign_stored(directory, file_format, overwrite)  # again: another may have been quicker
+        earlier = _arrays_of(directory, file_format)
+        write_bytes(directory / name, packed)
+        write_json(directory / f"{file_format}.json", {**body, "checksums": checksums})
+        for old in earlier - {name}:
+            remove_file(directory / old)
+        sweep(directory)
 
 
 def remove_stored(directory: Path, file_format: str) -> None:
     """Remove a stored object, and its folder if nothing else is there; anything else stays."""
     if not directory.is_dir() or is_empty(directory):
         return
-    for name in (f"{file_format}.json", *sorted(_claimed(directory, file_format, overwrite=True))):
-        (directory / name).unlink(missing_ok=True)
-    if is_empty(directory):
+    refuse_foreign_stored(directory, file_format)
+    with explained(directory), locked_folder(directory):
+        earlier = _arrays_of(directory, file_format)
+        for name in (f"{file_format}.json", *sorted(earlier)):
+            remove_file(directory / name)
         sweep(directory)
-        directory.rmdir()
+        if not os.listdir(directory):
+            directory.rmdir()
 
 
-def _claimed(directory: Path, file_format: str, overwrite: bool) -> set[str]:
-    """The array files of the object in this folder, which may be replaced; refuses a folder that is not ours."""
+def refuse_foreign_stored(directory: Path, file_format: str, overwrite: bool = True) -> None:
+    """Refuse a folder that is neither empty nor holds such an object, which may be replaced; touches nothing."""
+    folder_at(directory, f"a {file_format}")
     if is_empty(directory):
-        return set()
-    names = os.listdir(directory)
-    left_behind = {name for name in names if _is_ours_by_content(directory / name)}
-    if all(name in left_behind or name.startswith(TEMPORARY) for name in names):
-        return left_behind  # a save was killed before its document came
+        return
+    files = [directory / name for name in os.listdir(directory)]  # before the document, which may come meanwhile
+    if _document(directory, file_format) is not None:
+        if not overwrite:
+            raise InputError(
+                f"{place(directory)} holds a {file_format} already: choose another folder, or say overwrite=True"
+            )
+        return
+    # Nothing but arrays of ours: a save has not come to its document yet, or was killed.
+    if not all(is_temporary(path) or _is_ours_by_content(path) or not os.path.lexists(path) for path in files):
+        raise InputError(f"{place(directory)} is not empty and holds no {file_format}: choose another folder")
+
+
+def _document(directory: Path, file_format: str) -> dict[str, Any] | None:
+    """The document of the object in this folder; None where there is none of this format."""
     try:
         document = read_json(directory / f"{file_format}.json")
     except InputError:
-        document = None
-    if not isinstance(document, dict) or document.get("format") != file_format:
-        raise InputError(f"{directory} is not empty and holds no {file_format}: choose another folder")
-    if not overwrite:
-        raise InputError(f"{directory} holds a {file_format} already: choose another folder, or say overwrite=True")
-    return left_behind | set(_array_files(document.get("checksums")))
+        return None
+    return document if isinstance(document, dict) and document.get("format") == file_format else None
+
+
+def _arrays_of(directory: Path, file_format: str) -> set[str]:
+    """The files of arrays in a folder of ours: those that its document names, and those of killed saves."""
+    document = _document(directory, file_format) or {}
+    named = set(_array_files(document.get("checksums")))
+    return named | {name for name in os.listdir(directory) if _is_ours_by_content(directory / name)}
 
 
 def _is_ours_by_content(path: Path) -> bool:
     """Whether a file is called by the hash of what it holds, as only our files of arrays are."""
     if not re.fullmatch(ARRAYS, path.name) or path.is_symlink() or not path.is_file():
         return False
-    return path.name == _name_of_arrays(path.read_bytes())
+    try:
+        return path.name == _name_of_arrays(path.read_bytes())
+    except OSError:  # unreadable, or gone meanwhile
+        return False
 
 
 def _name_of_arrays(packed: bytes) -> str:
@@ -135,26 +161,46 @@ def load_stored(directory: Path, *, file_format: str, version: int) -> tuple[Sto
 
     What the settings and arrays mean is for the kinds of objects to check (`poela.core.validation`).
     """
-    directory = Path(directory)
-    text = directory / f"{file_format}.json"
+    text = Path(directory) / f"{file_format}.json"
+    for _ in range(MOST_READINGS):
+        try:
+            return _loaded(text, file_format, version)
+        except _Replaced as replaced:
+            problem = str(replaced)
+    raise InputError(problem)
+
+
+class _Replaced(Exception):
+    """The arrays that a document named are gone, since another document has taken its place."""
+
+
+def _loaded(text: Path, file_format: str, version: int) -> tuple[Stored, dict[str, Any]]:
+    directory = text.parent
     document = read_json(text)
     if not isinstance(document, dict) or document.get("format") != file_format:
-        raise InputError(f"{directory} holds no {file_format}: the format field is missing or different")
+        raise InputError(f"{place(directory)} holds no {file_format}: the format field is missing or different")
     found = document.get("format_version")
     if found != version or type(found) is not int:
-        raise InputError(f"{directory} has format version {repr(found)[:40]}; this poela reads version {version}")
+        raise InputError(
+            f"{place(directory)} has format version {repr(found)[:40]}; this poela reads version {version}"
+        )
     checksums = document.pop("checksums", None)
     with _explained_reading(text):
         canonical = _canonical(document)
     named = _array_files(checksums)
     if len(named) != 1:
-        raise InputError(f"{text} names no file of arrays: it is damaged or was changed")
+        raise InputError(f"{place(text)} names no file of arrays: it is damaged or was changed")
     arrays = directory / named[0]
-    with _explained_reading(arrays):
-        packed = regular_bytes(arrays, LARGEST_ARRAYS)
+    try:
+        packed = read_bytes(arrays)
+    except InputError as error:
+        now = _document(directory, file_format) or {}
+        if not os.path.lexists(arrays) and _array_files(now.get("checksums")) != named:
+            raise _Replaced(str(error)) from None
+        raise
     for path, name, content in ((arrays, arrays.name, packed), (text, "document", canonical)):
         if not isinstance(checksums, dict) or checksums.get(name) != sha256(content):
-            raise InputError(f"{path} is damaged or was changed: its checksum does not match; save it again")
+            raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match; save it again")
     with _explained_reading(arrays):
         unpacked = unpacked_arrays(packed)
     try:
@@ -162,7 +208,7 @@ def load_stored(directory: Path, *, file_format: str, version: int) -> tuple[Sto
         if unpacked:
             raise ValueError(f"the array {min(unpacked)[:40]!r} belongs to nothing")
     except ValueError as error:
-        raise InputError(f"{directory} is not a complete {file_format}: {error}") from None
+        raise InputError(f"{place(directory)} is not a complete {file_format}: {error}") from None
     return stored, document
 
 
@@ -219,15 +265,14 @@ def read_record(kind: type[T], path: Path, *, file_format: str, version: int) ->
     """Read what `write_record` wrote, after checking format, version, checksum and every value."""
     document = read_json(path)
     if not isinstance(document, dict) or document.get("format") != file_format:
-        raise InputError(f"{path} is no {file_format}: its format field is missing or different")
-    if document.get("format_version") != version:
-        raise InputError(
-            f"{path} has format version {shown(document.get('format_version'))}; this poela reads version {version}"
-        )
+        raise InputError(f"{place(path)} is no {file_format}: its format field is missing or different")
+    found = document.get("format_version")
+    if found != version:
+        raise InputError(f"{place(path)} has format version {shown(found)}; this poela reads version {version}")
     if document.pop("checksum", None) != sha256(_canonical(document)):
-        raise InputError(f"{path} is damaged or was changed: its checksum does not match")
+        raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match")
     body = {name: value for name, value in document.items() if name not in ("format", "format_version")}
-    return from_plain(kind, body, str(path))
+    return from_plain(kind, body, place(path))
 
 
 @contextmanager
@@ -235,10 +280,10 @@ def _explained_reading(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputError(f"{path} cannot be read: it does not exist") from None
+        raise InputError(f"{place(path)} cannot be read: it does not exist") from None
     except RecursionError:
-        raise InputError(f"{path} cannot be read: it is nested too deeply") from None
+        raise InputError(f"{place(path)} cannot be read: it is nested too deeply") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise InputError(f"{place(path)} cannot be read: {error.strerror or error}") from None
     except (ValueError, MemoryError) as error:
-        raise InputError(f"{path} cannot be read: {str(error) or 'it is too large'}") from None
+        raise InputError(f"{place(path)} cannot be read: {str(error) or 'it is too large'}") from None

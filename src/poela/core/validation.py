@@ -5,7 +5,7 @@ A checksum tells that a file is as it was written, not that it was written by us
 
 import math
 import reprlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ LARGEST = 1e60  # products of a few such numbers are finite in float64
 MOST_ACTIONS = 100_000  # as in `Trajectories`
 
 N = TypeVar("N", bound=np.generic)
+T = TypeVar("T")
 
 
 def expect_contents(
@@ -122,6 +123,30 @@ def finite_scores(scores: FloatArray) -> FloatArray:
             f"the network overflows at {bad} of {len(scores)} contexts: its weights or the contexts are too large"
         )
     return scores
+
+
+def expect_list(name: str, value: Any) -> tuple[Any, ...]:
+    """What a Python program gives as a list, tuple, array or generator; text or a mapping is none of them.
+
+    >>> expect_list("learners", "fittedq")
+    Traceback (most recent call last):
+    poela.core.errors.InputError: learners is 'fittedq': it must be a list
+    """
+    if isinstance(value, str | bytes | Mapping | Set) or not isinstance(value, Iterable):
+        refuse(name, value, "a list")
+    return tuple(value)
+
+
+def expect_kind(name: str, value: Any, kind: type[T], such_as: str) -> T:
+    """An object of this class.
+
+    >>> expect_kind("resume", "yes", bool, "True or False")
+    Traceback (most recent call last):
+    poela.core.errors.InputError: resume is 'yes': it must be True or False
+    """
+    if not isinstance(value, kind):
+        refuse(name, value, such_as)
+    return value
 
 
 def refuse(name: str, value: Any, must_be: str) -> NoReturn:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
+from poela.core.paths import place
 from poela.data.csv_problems import damage, misunderstanding
 from poela.data.layout import LogLayout
-from poela.data.paths import place
 from poela.data.sources import Source, expected, from_table
 
 if TYPE_CHECKING:

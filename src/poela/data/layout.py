@@ -11,14 +11,16 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
+from poela.core.paths import place, regular_file
 from poela.data.header import is_header
-from poela.data.paths import place, regular_file
 from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
     from poela.data.trajectories import ActionName, Trajectories
 
 PREFIX = "propensity_"
+# Encodings of single names or of Python's source, which no file of text is written in.
+NO_FILES = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 MANY_COLUMNS, LONG_COLUMN = 1000, 100  # beyond these, a search for similar names takes too long
 
 
@@ -206,6 +208,8 @@ def _format_problems(layout: LogLayout) -> list[str]:
     try:
         "episode,1\n".encode(layout.encoding)
         codecs.getincrementaldecoder(layout.encoding)
+        if codecs.lookup(layout.encoding).name in NO_FILES:
+            raise LookupError
     except (LookupError, TypeError, ValueError):
         problems.append("encoding= must name an encoding of text, such as 'utf-8', 'latin-1' or 'utf-16'")
     return problems

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
+from poela.core.paths import place, regular_file
 from poela.data.csv_files import open_csv
 from poela.data.layout import LogLayout
-from poela.data.paths import place, regular_file
 from poela.data.rows import RowProblems
 from poela.data.sources import BATCH_ROWS, Source, expected, from_table
 from poela.data.words import bad_log, quoted

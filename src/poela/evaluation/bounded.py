@@ -14,6 +14,8 @@ from scipy.special import gammainc
 
 from poela.evaluation.bounds import Bounds
 
+NOTHING = 1e-9  # beside one event
+
 
 def bounded_ends(
     value: float, error: float, ess: float, bounds: Bounds, levels: Sequence[float]
@@ -24,7 +26,7 @@ def bounded_ends(
 
     >>> [(low, high)] = bounded_ends(0.0, 0.0, 100.0, Bounds(0.0, 1.0), [0.95])
     >>> low, round(high, 3)
-    (0.0, 0.037)
+    (0.0, 0.03)
     """
     lowest, highest = bounds.lowest_return, bounds.highest_return
     if lowest == highest:
@@ -33,24 +35,24 @@ def bounded_ends(
     jump = bounds.return_range / ess
     found = []
     for level in levels:
-        low, high = _gamma_ends(value - lowest, error, jump, level)
-        rest_low, rest_high = _gamma_ends(highest - value, error, jump, level)
+        low, high = (jump * end for end in _gamma_ends((value - lowest) / jump, error / jump, level))
+        rest_low, rest_high = (jump * end for end in _gamma_ends((highest - value) / jump, error / jump, level))
         ends = min(lowest + low, highest - rest_high), max(lowest + high, highest - rest_low)
         found.append((max(ends[0], lowest), min(ends[1], highest)))
     return found
 
 
-def _gamma_ends(mean: float, error: float, jump: float, level: float) -> tuple[float, float]:
-    """Equal-tailed quantiles of half Gamma(mean, error²), half of that and one more event."""
+def _gamma_ends(mean: float, error: float, level: float) -> tuple[float, float]:
+    """Equal-tailed quantiles of half Gamma(mean, error²), half of that and one more event; all in events."""
 
     def share_below(amount: float) -> float:
-        more = mean + jump, error**2 + jump**2
-        return 0.5 * _gamma_below(amount, mean, error**2) + 0.5 * _gamma_below(amount, *more)
+        one_more = _gamma_below(amount, mean + 1, error**2 + 1)
+        return 0.5 * _gamma_below(amount, mean, error**2) + 0.5 * one_more
 
     def quantile(share: float) -> float:
         if share_below(0.0) >= share:
             return 0.0
-        reach = mean + jump
+        reach = mean + 1
         while share_below(reach) < share:
             reach *= 2
         return float(brentq(lambda amount: share_below(amount) - share, 0.0, reach, xtol=1e-12 * reach))
@@ -59,8 +61,8 @@ def _gamma_ends(mean: float, error: float, jump: float, level: float) -> tuple[f
 
 
 def _gamma_below(amount: float, mean: float, variance: float) -> float:
-    """P(X ≤ amount) for a gamma variable; without variance it is its mean."""
-    if mean <= 0 or variance <= 0:
+    """P(X ≤ amount) for a gamma variable; next to no variance makes it its mean, next to no mean makes it zero."""
+    if mean <= NOTHING or variance <= (NOTHING * mean) ** 2:
         return float(amount >= mean)
     return float(gammainc(mean**2 / variance, amount * mean / variance)) if amount > 0 else 0.0
 

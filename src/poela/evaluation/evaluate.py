@@ -33,6 +33,7 @@ def evaluate(
     `clusters` names the independent unit of each episode, such as the patient of a stay, where the logs do not carry
     it. `behavior` are the settings of a behavior model, for the interval "refit".
 
+    >>> import numpy as np
     >>> class Always:
     ...     def probabilities(self, contexts):
     ...         return np.tile([1.0, 0.0], (len(contexts), 1))
@@ -40,7 +41,7 @@ def evaluate(
     >>> logs = Trajectories(np.zeros((40, 1)), actions, 1.0 - actions, np.arange(41), propensities=np.full(40, 0.5))
     >>> estimate = evaluate(Always(), logs)
     >>> estimate.value, round(estimate.low, 2), estimate.high, estimate.gain.value, estimate.ess
-    (1.0, 0.83, 1.0, 0.5, 20.0)
+    (1.0, 0.85, 1.0, 0.5, 20.0)
     """
     if isinstance(q, str):
         settings["regressor"] = q

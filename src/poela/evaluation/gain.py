@@ -11,6 +11,7 @@ from poela.core.typed import Range, refuse_problems
 from poela.evaluation.bounded import bounded_ends
 from poela.evaluation.bounds import Bounds, Interval, in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.weights import safe_shift
 
 MOST_SENSITIVITY = 1000.0
 
@@ -77,9 +78,10 @@ def _combined(first: float, second: float, correlation: float) -> float:
 
 
 def _correlation(first: Contributions, second: Contributions) -> float:
-    one, other = first.influence, second.influence
-    spread = float(np.sqrt(np.square(one).sum() * np.square(other).sum()))
-    return float(one @ other) / spread if spread > 0 else 0.0
+    """Of two estimates; what the fit of a model adds to an error is taken to be its own."""
+    shared = float(first.influence @ second.influence) / first.n_episodes**2
+    spread = standard_error(first) * standard_error(second)
+    return shared / spread if spread > 0 else 0.0
 
 
 def _mean_ends(logging: Contributions, bounds: Bounds | None, level: float) -> tuple[float, float]:
@@ -105,8 +107,7 @@ def vanishing_sensitivity(log_weights: FloatArray, returns: FloatArray) -> float
     """
     target = float(returns.mean())
     order = np.argsort(returns, kind="stable")
-    weights = np.exp(log_weights[order] - log_weights.max())
-    sums = np.append(0.0, np.cumsum(weights))
+    weights = np.exp(log_weights[order] - safe_shift(log_weights))
     products = np.append(0.0, np.cumsum(weights * (returns[order] - target)))
 
     def least(log_gamma: float) -> float:
@@ -114,7 +115,7 @@ def vanishing_sensitivity(log_weights: FloatArray, returns: FloatArray) -> float
         gamma = np.exp(log_gamma)
         return float((gamma * products + (products[-1] - products) / gamma).min())
 
-    if not sums[-1] > 0 or least(0.0) <= 1e-12 * float(np.abs(weights * (returns[order] - target)).sum()):
+    if least(0.0) <= 1e-12 * float(np.abs(weights * (returns[order] - target)).sum()):
         return 1.0
     low, high = 0.0, float(np.log(MOST_SENSITIVITY))
     if least(high) > 0:
@@ -126,13 +127,15 @@ def vanishing_sensitivity(log_weights: FloatArray, returns: FloatArray) -> float
 
 
 def least_value(log_weights: FloatArray, returns: FloatArray, gamma: float) -> float:
-    """The least self-normalised value that weights within [w/Γ, Γ·w] can have.
+    """The least self-normalised value that weights within [w/Γ, Γ·w] can have; NaN without any weight.
 
     >>> round(least_value(np.zeros(2), np.array([0.0, 1.0]), gamma=2.0), 9)  # (1/2) / (2 + 1/2)
     0.2
     """
     order = np.argsort(returns, kind="stable")
-    weights = np.exp(log_weights[order] - log_weights.max())
+    weights = np.exp(log_weights[order] - safe_shift(log_weights))
+    if not weights.any():
+        return float("nan")
     sums, products = np.append(0.0, np.cumsum(weights)), np.append(0.0, np.cumsum(weights * returns[order]))
     return float(
         ((gamma * products + (products[-1] - products) / gamma) / (gamma * sums + (sums[-1] - sums) / gamma)).min()

@@ -31,6 +31,7 @@ def intervals_of(name: str, sample: Sample, levels: Sequence[float]) -> list[Int
     """The intervals of this name at each level, from one sample.
 
     >>> import numpy as np
+    >>> from poela.evaluation.contributions import Contributions
     >>> [narrow, wide] = intervals_of("normal", Sample(Contributions.mean(np.array([1.0, 3.0]))), [0.5, 0.9])
     >>> narrow.width < wide.width
     True

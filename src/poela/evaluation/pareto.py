@@ -50,7 +50,9 @@ def fit_generalised_pareto(excess: FloatArray) -> tuple[float, float]:
     # Candidates θ = −k/σ around 1/max, spread by the first quartile (their equation for the prior grid).
     theta = 1 / x[-1] + (1 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3 * quartile)
     shapes = -np.log1p(-theta[:, None] * x).mean(axis=1)  # their k has the other sign
-    log_likelihood = n * (np.log(theta / shapes) + shapes - 1)
+    # At θ = 0 the tail is exponential, and θ / k the reciprocal of its mean.
+    slopes = np.divide(theta, shapes, out=np.full(grid, 1 / x.mean()), where=shapes != 0)
+    log_likelihood = n * (np.log(slopes) + shapes - 1)
     posterior = np.exp(log_likelihood - log_likelihood.max())
     mean_theta = float((theta * posterior).sum() / posterior.sum())
     shape = float(np.log1p(-mean_theta * x).mean())

@@ -39,7 +39,6 @@ _MANY = 120_000
 _CANDIDATES, _FEWEST, _PAIRS = 1000, 100, 5_000_000
 _AT_ONCE = 1 << 18  # distances computed at once: few enough to stay in the processor's cache
 _APART = 15_000  # groups to draw from, at least, where episodes of the pool are drawn together
-_LEVELS = np.linspace(0.5, 0.99, 50)
 _POOL = 1  # joined to the seed, so that the pool and draws from it have nothing in common
 
 
@@ -64,10 +63,10 @@ def recombined(sample: Sample, levels: Sequence[float]) -> list[Interval]:
     else:
         resamples = min(sample.resamples, MOST_RESAMPLES)
         errors = studentised_errors(sample.pool, sample.contributions.n_episodes, resamples, sample.seed)
-        found = recombined_ends(errors, sample.contributions, sample.returns, levels)
+        found = recombined_ends(errors, sample.contributions, sample.returns, levels, sample.ess)
     if sample.bounds is not None:
-        value, error, ess = sample.value, standard_error(sample.contributions), _units(sample.contributions)
-        counted = bounded_ends(value, error, ess, sample.bounds, levels)
+        ess = sample.ess or _units(sample.contributions)
+        counted = bounded_ends(sample.value, standard_error(sample.contributions), ess, sample.bounds, levels)
         found = [
             (max(min(low, least), sample.bounds.lowest_return), min(max(high, most), sample.bounds.highest_return))
             for (low, high), (least, most) in zip(found, counted, strict=True)
@@ -76,32 +75,34 @@ def recombined(sample: Sample, levels: Sequence[float]) -> list[Interval]:
 
 
 def recombined_ends(
-    errors: FloatArray, contributions: Contributions, returns: FloatArray, levels: Sequence[float]
+    errors: FloatArray,
+    contributions: Contributions,
+    returns: FloatArray,
+    levels: Sequence[float],
+    ess: float | None = None,
 ) -> list[tuple[float, float]]:
     """The ends from errors in standard errors, as they occur on recombined logs.
 
     Each end reaches as far as errors do on its side, and at least as far as Student's with as many degrees of freedom
-    as effective units. An interval holds those of all lower levels, down to a half, so that more confidence is never
-    beside less. It reaches no farther beyond the logged returns than these reach (a good policy may do better on
-    average than the best logged episode). The standard error is near zero where one episode has all the weight, just
-    where the estimate knows least, so what one more effective episode may change is added to it: the spread of returns
-    over the effective sample size. With many of those it is nothing.
+    as effective units; so an interval holds those of all lower levels. It reaches no farther beyond the logged returns
+    than these reach (a good policy may do better on average than the best logged episode). The standard error is near
+    zero where one episode has all the weight, just where the estimate knows least, so what one more effective episode
+    may change is added to it: the spread of returns over the effective sample size. With many of those it is nothing.
 
     >>> recombined_ends(np.array([-1.0, 1.0]), Contributions.mean(np.array([1.0, 1.0])), np.ones(2), [0.95])
     [(1.0, 1.0)]
     """
-    value, ess, n = contributions.value, _units(contributions), contributions.n_episodes
+    value, ess, n = contributions.value, ess or _units(contributions), contributions.n_episodes
     if not len(errors):
         return [(value, value)] * len(levels)
     error = float(np.hypot(standard_error(contributions) * np.sqrt(n / (n - 1)), returns.std() / ess))
     beyond = float(np.ptp(returns))
     found = []
     for level in levels:
-        nested = np.append(_LEVELS[level > _LEVELS], level)
-        least = stdtrit(max(ess - 1, 1.0), (1 + nested) / 2)
-        few, many = np.quantile(errors, tails(nested))
-        low = value - float(np.maximum(many, least).max()) * error
-        high = value + float(np.maximum(-few, least).max()) * error
+        least = float(stdtrit(max(ess - 1, 1.0), (1 + level) / 2))
+        few, many = np.quantile(errors, tails(level))
+        low = value - max(float(many), least) * error
+        high = value + max(-float(few), least) * error
         lowest, highest = min(value, float(returns.min())) - beyond, max(value, float(returns.max())) + beyond
         found.append((max(low, lowest), min(high, highest)))
     return found
@@ -235,7 +236,8 @@ def pooled(log_weights: FloatArray, evidence: Evidence, redrawn: bool, seed: int
         drawn = log_weights.ravel()[rng.permutation(log_weights.size)]  # so that those in a row are in no order
     else:
         drawn = log_weights.ravel()
-        numbers = (clusters + units * np.arange(len(log_weights))[:, None]).ravel()
+        apart = rng.permutation(units * len(log_weights)).reshape(-1, units)  # numbered in no order
+        numbers = apart[:, clusters].ravel()
     returns = returns_like(drawn, evidence.weights.episodes, evidence.returns, rng)
     return Pool(drawn, returns, numbers, redrawn)
 

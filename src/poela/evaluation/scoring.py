@@ -42,7 +42,7 @@ class Scoring:
 
     >>> Scoring(level=95)
     Traceback (most recent call last):
-    poela.core.errors.InputError: level is 95: it must be above 0 and below 1
+    poela.core.errors.InputError: level is 95: it must be a number, above 0 and below 1
     """
 
     estimator: Annotated[str, one_of(*ESTIMATORS)] = "sntis"
@@ -189,7 +189,7 @@ class Evaluator:
         units = in_clusters(contributions, logs.clusters)
         pool = pool or self.pool(evidence, chosen)
         diagnostics = self._diagnostics(evidence, chosen, pool)
-        interval, untold = self._interval(units, evidence, chosen, pool)
+        interval, untold = self._interval(units, evidence, chosen, pool, diagnostics.ess)
         estimated = logs.estimated and chosen.weights != "none"
         verdict = verdict_on(diagnostics, scoring.thresholds, leans_on_model=chosen.leans, estimated=estimated)
         level = None if interval is None else scoring.level
@@ -221,7 +221,7 @@ class Evaluator:
         return self._recombined.pool(evidence) if chosen.weights != "none" and known and can else None
 
     def _interval(
-        self, units: Contributions, evidence: Evidence, chosen: Estimator, pool: Pool | None
+        self, units: Contributions, evidence: Evidence, chosen: Estimator, pool: Pool | None, ess: float
     ) -> tuple[Interval | None, tuple[str, ...]]:
         name = self.scoring.interval
         if name is None or not np.isfinite(units.value) or carriers(units) < 2:
@@ -241,6 +241,7 @@ class Evaluator:
             self.bounds,
             recombined,
             self._refitted(evidence, chosen),
+            ess if chosen.weights != "none" and not chosen.leans else None,
         )
         return intervals_of(name, sample, [self.scoring.level])[0], ()
 
@@ -262,17 +263,17 @@ class Evaluator:
             self.scoring.level,
             clusters=self.logs.clusters,
             bounds=self.bounds,
-            log_weights=evidence.used if chosen.normalised else None,
+            log_weights=_used(evidence, chosen) if chosen.normalised else None,
         )
 
     def _diagnostics(self, evidence: Evidence, chosen: Estimator, pool: Pool | None) -> Diagnostics:
         logs = self.logs
-        truncation = evidence.truncation if chosen.weights == "truncated" else np.inf
+        truncation = _truncation(evidence, chosen)
         if logs.propensities is None and chosen.model != "none":
             return undiagnosed(logs)
         return diagnose(
             evidence.weights,
-            used=evidence.weights.truncated(truncation),
+            used=_used(evidence, chosen),
             truncation=truncation,
             stranded_steps=evidence.stranded_steps,
             calibration_error=calibration_error(logs),
@@ -281,6 +282,15 @@ class Evaluator:
             returns=self.returns,
             bounds=self.bounds,
         )
+
+
+def _truncation(evidence: Evidence, chosen: Estimator) -> float:
+    return evidence.truncation if chosen.weights == "truncated" else np.inf
+
+
+def _used(evidence: Evidence, chosen: Estimator) -> FloatArray:
+    """The log weights [n] of whole episodes, truncated where the estimator does so."""
+    return evidence.weights.truncated(_truncation(evidence, chosen))
 
 
 def _warnings(

@@ -68,6 +68,7 @@ class ValueModel:
         )
         self._logs = logs if beside is None else joined(beside, logs)
         self._asked = slice(self._logs.n_steps - logs.n_steps, None)
+        self._horizon = int(logs.lengths.max())
         seen = _with_history(self._logs, history)
         self._contexts, self._regressor = seen.contexts, regressor
         fold_of = np.concatenate([np.full(self._logs.n_episodes - logs.n_episodes, -1), fold_of])
@@ -83,7 +84,10 @@ class ValueModel:
                 induction.fix_penalties(self._folds[-1].following(typical))
 
     def values(self, probabilities: FloatArray) -> list[ModelValues]:
-        """Of the policies that have these probabilities [P, N, A] along `beside`, if any, and the logs."""
+        """Of the policies that have these probabilities [P, N, A] along `beside`, if any, and the logs.
+
+        They know how well they were fitted (see `squared_weights`) where the regressions are ridges.
+        """
         columns = _columns_last(probabilities)
         taken, mean = np.empty((2, self._logs.n_steps, len(probabilities)))
         for fold in self._folds:
@@ -92,7 +96,12 @@ class ValueModel:
                 q = fitted.q(self._contexts[rows])
                 taken[rows] = q[self._logs.actions[rows], np.arange(len(rows))]
                 mean[rows] = (columns[:, rows] * q).sum(axis=0)
-        return [ModelValues(*parts) for parts in zip(taken[self._asked].T, mean[self._asked].T, strict=True)]
+        # Of steps that only the episodes beside have, no surprises are at hand to weigh.
+        squares = self.squared_weights(probabilities)[:, : self._horizon] if self._regressor == "ridge" else None
+        return [
+            ModelValues(taken[self._asked, place], mean[self._asked, place], None if squares is None else squares[place])
+            for place in range(len(probabilities))
+        ]
 
     def squared_weights(self, probabilities: FloatArray) -> FloatArray:
         """Σ_i d_ti² [P, H], where d are the weights of episodes in the fitted values of policies, step by step.

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.files import folder_at
+from poela.core.paths import folder_at
 from poela.core.policy import Actor, LoggedSteps, MemorylessActor, as_policy, sample_actions
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored

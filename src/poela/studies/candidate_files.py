@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError
-from poela.data.paths import regular_file
+from poela.core.paths import regular_file
 from poela.studies.candidates import Candidate, grid
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from poela.core.errors import InputError
 from poela.core.typed import from_plain, to_plain
+from poela.core.validation import expect_list
 from poela.eligibility.rules import Eligibility
 from poela.learners.learner import Learner
 from poela.learners.registry import LEARNERS, learner_class
@@ -84,7 +85,7 @@ def grid(learner: str, **choices: Sequence[Any]) -> list[Candidate]:
 
 def checked_candidates(candidates: Sequence[Candidate | Learner]) -> tuple[Candidate, ...]:
     """Each candidate once, in order, after checking that learners and settings exist."""
-    found = tuple(dict.fromkeys(Candidate.of(candidate) for candidate in candidates))
+    found = tuple(dict.fromkeys(Candidate.of(candidate) for candidate in expect_list("candidates", candidates)))
     if len(found) > MOST:
         raise InputError(f"there are {len(found)} candidates: try at most {MOST} in one study")
     if not found:
@@ -96,8 +97,9 @@ def checked_candidates(candidates: Sequence[Candidate | Learner]) -> tuple[Candi
 
 
 def _problems(candidate: Candidate) -> list[str]:
-    if candidate.learner not in LEARNERS:
-        return [f"there is no learner {candidate.learner!r}: choose from {', '.join(LEARNERS)}"]
+    name: Any = candidate.learner
+    if not isinstance(name, str) or name not in LEARNERS:
+        return [f"there is no learner {name!r}: choose from {', '.join(LEARNERS)}"]
     known = [item.name for item in dataclasses.fields(learner_class(candidate.learner))]  # type: ignore[arg-type]
     unknown = [name for name in candidate.settings if name not in known]
     if unknown:

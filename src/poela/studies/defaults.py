@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from poela.core.errors import InputError
+from poela.core.typed import shown
+from poela.core.validation import expect_list
 from poela.learners.registry import LEARNERS
 from poela.studies.candidates import Candidate, grid
 
@@ -20,10 +22,10 @@ def default_candidates(learners: Sequence[str] | None = None, *, ruled: bool = T
     >>> [str(candidate) for candidate in default_candidates(["pocrm"])]
     ['pocrm variance_penalty=0.1 least_ess=100', 'pocrm variance_penalty=1 least_ess=100']
     """
-    names = DEFAULT_LEARNERS if learners is None else tuple(learners)
-    unknown = [name for name in names if name not in LEARNERS]
+    names = DEFAULT_LEARNERS if learners is None else expect_list("learners", learners)
+    unknown = [name for name in names if not isinstance(name, str) or name not in LEARNERS]
     if unknown:
-        raise InputError([f"there is no learner {name!r}: choose from {', '.join(LEARNERS)}" for name in unknown])
+        raise InputError([f"there is no learner {shown(name)}: choose from {', '.join(LEARNERS)}" for name in unknown])
     return [candidate for name in names for candidate in _grid(name, ruled)]
 
 

@@ -1,7 +1,5 @@
 """`learn`: the whole job. Split, behavior, candidates, fits, choice, one look at the test logs."""
 
-import shutil
-import tempfile
 import time
 import warnings
 import weakref
@@ -15,11 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from poela.core.errors import InputError, PoelaError, PoelaWarning
-from poela.core.files import atomic_file, folder_at
-from poela.core.interruption import safe_point
+from poela.core.files import atomic_file, unwritable
+from poela.core.interruption import orderly, safe_point
 from poela.core.progress import progress
 from poela.core.storage import remove_stored
+from poela.core.temporary import own_folder, remove_own_folder
 from poela.core.typed import Count, Positive, one_of, refuse_problems
+from poela.core.validation import expect_kind, expect_list
 from poela.data.checks import learning_problems
 from poela.data.layout import LogLayout
 from poela.data.tables import read_logs
@@ -36,6 +36,7 @@ from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.material import ALL, Material, remove_folds, write_behavior, write_folds
+from poela.studies.place import TABLE, study_place
 from poela.studies.records import ChoiceRecord, DataRecord, LoggingValue, LookRecord, Session, StudyRecord, Task
 from poela.studies.roles import hashes_of, logging_value, recorded_look, refuse_unlike, write_episodes
 from poela.studies.runs import carry_out, versions
@@ -43,11 +44,10 @@ from poela.studies.selection import DEFAULT_SELECTION, Point, Selection, choose,
 from poela.studies.settings import StudySettings
 from poela.studies.splits import Splits, keep_splits, parts_of, splits_of
 from poela.studies.stacks import has_gpu, run_stacked
-from poela.studies.store import Store
+from poela.studies.store import SCRATCH, Store
 from poela.studies.study import LOGGING_POLICY, Study
 from poela.studies.tracking import TRACKERS, tracker
 
-SCRATCH = ".scratch"
 STUDY_SCORING = Scoring(smoothing=0.01, folds=2)
 Parts = tuple[Trajectories, Trajectories | None, Trajectories | None]
 Logs = Trajectories | str | PathLike[str]
@@ -111,14 +111,19 @@ def learn(
     >>> study.keeps_logging_policy, study.gain.low > 0
     (False, True)
     """
-    selection = selection or DEFAULT_SELECTION
-    one_split = shares is not None or validation is not None
+    selection = expect_kind(
+        "selection", DEFAULT_SELECTION if selection is None else selection, Selection, "a Selection, or None"
+    )
+    layout = None if layout is None else expect_kind("layout", layout, LogLayout, "a LogLayout, or None")
+    resume = expect_kind("resume", resume, bool, "True or False")
+    one_split = shares is not None or validation is not None or folds is None
+    given_shares = (0.5, 0.3, 0.2) if shares is None else expect_list("shares", shares)
     settings = StudySettings.checked(
         candidates if candidates is not None else default_candidates(learners),
         restarts=restarts,
         seed=seed,
         folds=None if one_split else folds,
-        shares=tuple(shares) if shares is not None else (0.5, 0.3, 0.2) if one_split or folds is None else None,
+        shares=given_shares if one_split else None,
         test_share=float(test) if isinstance(test, int | float) else 0.0,
         path="ambition" if selection.by == "gain" else "training",
         by_model=selection.by != "sntis",
@@ -127,33 +132,29 @@ def learn(
         behavior=behavior,
     )
     execution = Execution(backend, jobs, seconds_of(budget), address, track)
-    place = None if out is None else folder_at(out, "a study")
-    if place is not None:
-        Store(place).refuse_foreign()
-        if Store(place).exists and not resume:
-            raise InputError(f"{place} already holds a study: add --resume to continue it, or choose another")
+    place = None if out is None else study_place(out, resume)
     given = _read(logs, validation, None if isinstance(test, int | float) else test, layout)
     settings = _smoothed_where_possible(settings, given)
     parts = parts_of(*given, settings)
-    with _store(place) as store, store.locked():
+    with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
-        study = _carry_out(store, settings, parts, layout or LogLayout(), execution)
-    if out is None:
-        weakref.finalize(study, shutil.rmtree, study.directory, ignore_errors=True)
-    return study
+        return _carry_out(store, settings, parts, layout or LogLayout(), execution)
 
 
 @contextmanager
 def _store(place: Path | None) -> Iterator[Store]:
-    """The study's folder; without a place, one of its own, which goes if the work fails."""
+    """The study's folder; without a place, one of its own, which goes if the work fails, and with the store."""
     if place is not None:
         yield Store(place)
         return
-    own = tempfile.mkdtemp(prefix="poela-")
+    own, handle = own_folder()
+    store = Store(own)
     try:
-        yield Store(own)
+        yield store
+        safe_point()
+        weakref.finalize(store, remove_own_folder, own, handle)
     except BaseException:
-        shutil.rmtree(own, ignore_errors=True)
+        remove_own_folder(own, handle)
         raise
 
 
@@ -290,7 +291,7 @@ def _run(study: Study, materials: Mapping[str, Material], execution: Execution) 
                         told.finished(task.run_id, result.record)
                 advance(1, note=str(task.candidate))
     except OSError as error:
-        raise PoelaError(f"{study.directory} cannot be written: {error.strerror}; free space, then resume") from None
+        raise unwritable(study.directory, error) from None
     finally:
         remove_folds(scratch)
     if lost:
@@ -354,7 +355,7 @@ def _finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> 
             runs={run_id: run.fingerprint for run_id, run in study.all_runs.items()},
         )
     )
-    with atomic_file(study.directory / "table.parquet") as temporary:
+    with atomic_file(study.directory / TABLE) as temporary:
         pq.write_table(Study(study.store).table(), temporary)
 
 

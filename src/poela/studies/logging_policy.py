@@ -12,6 +12,7 @@ from poela.behavior.annotation import FLOOR, Annotation, annotation
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.memory import memory_of
 from poela.behavior.registry import behavior_class
+from poela.core.paths import is_there
 from poela.core.policy import Policy
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.trajectories import Trajectories
@@ -74,7 +75,7 @@ def kept_logging_policy(
     if parts[0] is not None and parts[0].propensities is not None:
         return logging_policy(parts, behavior, seed)
     basis = _basis(parts, behavior, seed)
-    if (directory / KEPT).exists():
+    if is_there(directory / KEPT):
         stored, _ = load_stored(directory / KEPT, file_format=KEPT_FORMAT, version=1)
         model = read_behavior(directory / "behavior")
         if stored.settings.get("basis") == basis and model is not None:

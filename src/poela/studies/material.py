@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,9 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.core.files import atomic_file, is_empty, make_private, sweep, write_json
+from poela.core.errors import InputError
+from poela.core.files import atomic_file, explained, is_empty, make_private, remove_file, write_json
+from poela.core.paths import is_there, place
 from poela.core.policy import Policy
 from poela.core.storage import load_stored, read_json, remove_stored, save_stored
+from poela.core.temporary import sweep
 from poela.core.typed import from_plain, to_plain
 from poela.data.trajectories import Trajectories
 from poela.evaluation.scoring import Evaluator, Scoring
@@ -80,14 +84,18 @@ def write_material(directory: Path, material: Material) -> None:
 
 def remove_material(directory: Path) -> None:
     """Remove what `write_material` wrote, known by its names; the folder goes if nothing else is in it."""
-    if not directory.is_dir() or directory.is_symlink():
+    if not is_there(directory):
         return
+    for folder in (directory, directory / "behavior"):
+        if folder.is_symlink():
+            raise InputError(f"{place(folder)} is a symbolic link, where a folder of ours should be: move it away")
     for name in ("material.json", *(f"{role}_{name}.npy" for role in ROLES for name in ARRAYS)):
-        (directory / name).unlink(missing_ok=True)
+        remove_file(directory / name)
     remove_stored(directory / "behavior", BEHAVIOR_FORMAT)
     sweep(directory)
     if is_empty(directory):
-        directory.rmdir()
+        with explained(directory):
+            directory.rmdir()
 
 
 def read_material(directory: Path) -> Material:
@@ -136,14 +144,19 @@ def write_folds(directory: Path, folds: Mapping[str, Material]) -> None:
 
 def remove_folds(directory: Path) -> None:
     """Remove what `write_folds` wrote; the folder goes if nothing else is in it."""
-    if not directory.is_dir() or directory.is_symlink():
+    if not is_there(directory):
         return
-    for path in directory.iterdir():
-        if path.name.isdigit() or path.name == ALL:
-            remove_material(path)
+    if directory.is_symlink():
+        raise InputError(f"{place(directory)} is a symbolic link, where a folder of ours should be: move it away")
+    with explained(directory):
+        names = os.listdir(directory)
+    for name in names:
+        if name.isdigit() or name == ALL:
+            remove_material(directory / name)
     sweep(directory)
     if is_empty(directory):
-        directory.rmdir()
+        with explained(directory):
+            directory.rmdir()
 
 
 def write_behavior(directory: Path, model: Any) -> None:
@@ -156,7 +169,7 @@ def read_behavior(directory: Path) -> Any:
     """The model of the logging policy in this directory; None where there is none."""
     from poela.policies.storage import load_object
 
-    if not directory.exists():
+    if not is_there(directory):
         return None
     return load_object(load_stored(directory, file_format=BEHAVIOR_FORMAT, version=1)[0])
 

@@ -14,10 +14,11 @@ A run is finished when its JSON file stands; that file is written last. Every do
 the study names the checksums of the runs that it rests on.
 """
 
+import errno
 import json
 import os
 import re
-import sys
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,12 +29,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.errors import InputError, PoelaError
-from poela.core.files import make_private, refuse_foreign, sha256, sweep, write_bytes
+from poela.core.files import make_private, refuse_foreign, remove_file, sha256, unwritable, write_bytes
+from poela.core.locks import take
+from poela.core.paths import is_there, kind_of, place
 from poela.core.storage import Stored, read_bytes, read_record, write_record
+from poela.core.temporary import sweep
 from poela.studies.held_out import HELD_OUT, HeldOut
 from poela.studies.records import ChoiceRecord, Looks, RunRecord, StudyRecord
 
 MARK = ".poela-study"
+SCRATCH = ".scratch"  # what workers are given, while they work
+FOLDERS = ("runs", "shared", "episodes", "behavior", "propensities", "policy", "promising", "folds", SCRATCH)
 FORMATS: dict[type, tuple[str, str]] = {
     StudyRecord: ("poela-study", "study.json"),
     ChoiceRecord: ("poela-choice", "choice.json"),
@@ -103,25 +109,36 @@ class Store:
     @property
     def exists(self) -> bool:
         """Whether a study is here."""
-        return (self.directory / "study.json").exists()
+        return is_there(self.directory / "study.json")
 
     def refuse_foreign(self) -> None:
-        """Refuse a folder that is neither empty nor a study's, before anything is touched."""
+        """Refuse a folder that is neither empty nor a study's, or holds things in our places; touches nothing."""
         refuse_foreign(self.directory, (MARK, "study.json"), "study")
+        for kind in FORMATS:
+            self.read(kind)  # which refuses documents that are not ours
+        for path in self._folders():
+            if not stat.S_ISDIR(mode := path.lstat().st_mode):
+                found = kind_of(mode) or "a file"
+                raise InputError(f"{place(path)} is {found}, where a folder of this study should be: move it away")
+
+    def _folders(self) -> list[Path]:
+        return [path for name in FOLDERS if is_there(path := self.directory / name)]
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process works on a study at a time; the lock vanishes with the process that holds it."""
         self.refuse_foreign()
         make_private(self.directory)
+        for folder in (self.directory, *self._folders()):
+            _refuse_unwritable(folder)
         try:
             handle = os.open(self.directory / MARK, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         except OSError as error:
-            raise PoelaError(f"{self.directory} cannot be written: {error.strerror}; choose another place") from None
+            raise unwritable(self.directory, error) from None
         try:
-            if not _take(handle):
+            if not take(handle):
                 raise PoelaError(
-                    f"{self.directory} is in use by another process: wait for it, or choose another directory"
+                    f"{place(self.directory)} is in use by another process: wait for it, or choose another directory"
                 )
             for folder in (self.directory, self.directory / "runs", self.directory / "shared"):
                 sweep(folder)
@@ -138,19 +155,19 @@ class Store:
         """Read one of the study's documents; None where it has not been written."""
         file_format, name = FORMATS[kind]
         path = self.directory / name
-        if not os.path.lexists(path):
+        if not is_there(path):
             return None
         return read_record(kind, path, file_format=file_format, version=FORMAT_VERSION)
 
     def withdraw_choice(self) -> None:
         """Take back what came of the study, which from now on is unfinished."""
-        (self.directory / FORMATS[ChoiceRecord][1]).unlink(missing_ok=True)
+        remove_file(self.directory / FORMATS[ChoiceRecord][1])
 
     def record(self) -> StudyRecord:
         """What the study is."""
         found = self.read(StudyRecord)
         if found is None:
-            raise InputError(f"{self.directory} holds no study (no study.json): make one with poela learn")
+            raise InputError(f"{place(self.directory)} holds no study (no study.json): make one with poela learn")
         return found
 
     def write_run(self, record: RunRecord, policies: PackedPolicies | None) -> None:
@@ -167,10 +184,13 @@ class Store:
 
     def finished_runs(self) -> dict[str, RunRecord]:
         """The records of all finished runs, by their ids."""
+        runs = self.directory / "runs"
         try:
-            names = sorted(os.listdir(self.directory / "runs"))
+            names = sorted(os.listdir(runs))
         except FileNotFoundError:
             return {}
+        except OSError as error:
+            raise InputError(f"{place(runs)} cannot be read: {error.strerror}") from None
         ids = [name.removesuffix(".json") for name in names if name.endswith(".json") and name[0] != "."]
         return {run_id: self._run(run_id) for run_id in ids}
 
@@ -178,7 +198,7 @@ class Store:
         path = self._run_path(run_id)
         record = read_record(RunRecord, path, file_format=RUN_FORMAT, version=FORMAT_VERSION)
         if record.task.run_id != run_id:
-            raise InputError(f"{path} is the record of another run: it was renamed or changed")
+            raise InputError(f"{place(path)} is the record of another run: it was renamed or changed")
         return record
 
     def _run_path(self, run_id: str) -> Path:
@@ -206,12 +226,12 @@ class Store:
 
         path = self.directory / "runs" / f"{run_id}.safetensors"
         if self._run(run_id).policies_sha256 != sha256(read_bytes(path)):
-            raise InputError(f"{path} is damaged or was changed: its checksum does not match")
+            raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match")
         try:
             with safe_open(path, framework="numpy") as file:
                 return read(file)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError, SafetensorError):
-            raise InputError(f"{path} does not hold the policies of a run: it was changed") from None
+            raise InputError(f"{place(path)} does not hold the policies of a run: it was changed") from None
 
     def _part(self, document: Mapping[str, Any], depth: int) -> Stored:
         from safetensors.numpy import load
@@ -223,7 +243,7 @@ class Store:
             path = self._shared_path(document["shared"])
             content = read_bytes(path)
             if sha256(content) != document["shared"]:
-                raise InputError(f"{path} is damaged or was changed: its checksum does not match")
+                raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match")
             arrays = load(content)
         parts = {name: self._part(inner, depth + 1) for name, inner in document["parts"].items()}
         return Stored(document["kind"], document["settings"], arrays, parts)
@@ -234,16 +254,8 @@ class Store:
         return self.directory / "shared" / f"{key}.safetensors"
 
 
-def _take(handle: int) -> bool:
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+def _refuse_unwritable(folder: Path) -> None:
+    """Better now than after the first fit."""
+    effective = os.access in os.supports_effective_ids
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK, effective_ids=effective):
+        raise unwritable(folder, OSError(errno.EACCES, os.strerror(errno.EACCES)))

@@ -1,0 +1,265 @@
+"""What default studies claim, and whether it is true: many logs of many kinds whose truth is known.
+
+    python benchmarks/shown_gain.py tumor --episodes 2000 --logs 20 --jobs 2 --out results/
+    python benchmarks/shown_gain.py --list
+
+For each scenario: how often a gain is claimed and how often that is above the truth (of the policy as it was judged,
+and as it is handed back), what is shown and what is true, and what the promising policy beside it is worth. Seeds begin
+at 5000, where no setting was chosen. Everything goes to OUT/NAME.json, from which the table is made again.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from poela.core.files import write_json
+from poela.data.trajectories import Trajectories
+from poela.evaluation.rollouts import true_value
+from poela.simulators.registry import simulate, source
+
+FIRST_SEED = 5000
+ROLL_OUTS = 20_000
+
+
+class Scenario(NamedTuple):
+    """How logs are made, what a policy (None: the logging policy) is truly worth, and what points one unit is."""
+
+    logs: Callable[[int, int], Trajectories]
+    truth: Callable[[Any], float]
+    episodes: int
+    points: float = 1.0
+
+
+def simulated(name: str, episodes: int, points: float = 1.0, **options: Any) -> Scenario:
+    """Logs of a simulator of ours."""
+    origin = source(name, **options)
+
+    def truth(policy: Any) -> float:
+        return true_value(origin.behavior if policy is None else policy, origin.simulator, ROLL_OUTS, seed=1).value
+
+    return Scenario(lambda n, seed: simulate(name, n, seed, **options), truth, episodes, points)
+
+
+def shuffled(episodes: int) -> Scenario:
+    """Tumor logs whose returns were dealt out anew: no policy is better than any other."""
+
+    def logs(n: int, seed: int) -> Trajectories:
+        made = simulate("tumor", n, seed)
+        rewards = np.zeros(made.n_steps)
+        rewards[made.offsets[1:] - 1] = np.random.default_rng((seed, 1)).permutation(made.returns())
+        return replace(made, rewards=rewards)
+
+    return Scenario(logs, lambda policy: 0.0, episodes)
+
+
+def one_step(episodes: int, actions: int, rate: Callable[[Any, Any], Any], chances: Callable[[Any], Any]) -> Scenario:
+    """Yes/no outcomes of one decision: `rate(x, a)` [n], and the logging policy `chances(x)` [n, A]."""
+
+    def contexts(n: int, rng: np.random.Generator) -> Any:
+        return rng.normal(size=(n, 3))
+
+    def logs(n: int, seed: int) -> Trajectories:
+        rng = np.random.default_rng(seed)
+        x = contexts(n, rng)
+        mu = chances(x)
+        a = (rng.random((n, 1)) > mu.cumsum(axis=1)).sum(axis=1).clip(max=actions - 1)
+        return Trajectories(x, a, 1.0 * (rng.random(n) < rate(x, a)), np.arange(n + 1), mu, actions)
+
+    def truth(policy: Any) -> float:
+        x = contexts(200_000, np.random.default_rng(1))
+        rows = chances(x) if policy is None else _along(policy, x, actions)
+        rates = np.stack([rate(x, np.full(len(x), a)) for a in range(actions)], axis=1)
+        return float((rows * rates).sum(axis=1).mean())
+
+    return Scenario(logs, truth, episodes, 100.0)
+
+
+def _along(policy: Any, x: Any, actions: int) -> Any:
+    logs = Trajectories(x, np.zeros(len(x), np.int64), np.zeros(len(x)), np.arange(len(x) + 1), n_actions=actions)
+    return policy.along(logs)
+
+
+def _softmax(scores: Any) -> Any:
+    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+
+def rare() -> Scenario:
+    """34 actions, half a percent of yes."""
+    rng = np.random.default_rng(3)
+    merit, habit = 0.4 * rng.normal(size=(3, 34)), 0.4 * rng.normal(size=(3, 34))
+    return one_step(
+        5000,
+        34,
+        lambda x, a: 1 / (1 + np.exp(5.5 - (x * merit[:, a].T).sum(axis=1))),
+        lambda x: _softmax(x @ habit),
+    )
+
+
+def optimal() -> Scenario:
+    """The logging policy takes the two best actions alike, and never the others."""
+    rng = np.random.default_rng(4)
+    merit = rng.normal(size=(3, 2))
+
+    def rate(x: Any, a: Any) -> Any:
+        good = 1 / (1 + np.exp(-(x @ merit[:, 0])))
+        return np.where(a < 2, 0.2 + 0.6 * good, 0.1)
+
+    def chances(x: Any) -> Any:
+        lean = 1 / (1 + np.exp(-x[:, 1]))
+        return np.stack([lean, 1 - lean, 0 * lean, 0 * lean], axis=1)
+
+    return one_step(500, 4, rate, chances)
+
+
+def remembering(episodes: int) -> Scenario:
+    """Six steps; the logging policy repeats its last action with probability 0.7, and repeating is what pays.
+
+    Contexts do not show the last action, and propensities are not logged, so models of single steps are wrong.
+    """
+    steps = 6
+
+    def act(n: int, rng: np.random.Generator, policy: Any) -> tuple[Any, Any, Any]:
+        x = rng.normal(size=(n, steps, 2))
+        actor = None if policy is None else policy.actor(n)
+        last = rng.integers(2, size=n)
+        taken, paid = np.zeros((n, steps), np.int64), np.zeros((n, steps))
+        for t in range(steps):
+            if actor is None:
+                repeats = rng.random(n) < 0.7
+                a = np.where(repeats, last, rng.integers(2, size=n))
+            else:
+                rows = actor.probabilities(x[:, t].astype(np.float32))
+                a = (rng.random(n) > rows[:, 0]).astype(np.int64)
+                actor.record(a)
+            paid[:, t] = np.where(a == last, 0.5, -0.5) + 0.3 * rng.normal(size=n)
+            taken[:, t], last = a, a
+        return x, taken, paid
+
+    def logs(n: int, seed: int) -> Trajectories:
+        x, a, r = act(n, np.random.default_rng(seed), None)
+        return Trajectories(x.reshape(-1, 2), a.ravel(), r.ravel(), np.arange(0, n * steps + 1, steps), n_actions=2)
+
+    def truth(policy: Any) -> float:
+        return float(act(ROLL_OUTS, np.random.default_rng(1), policy)[2].sum(axis=1).mean())
+
+    return Scenario(logs, truth, episodes)
+
+
+def tumor_points() -> float:
+    """Normalised points for one unit of return: 0 is uniform random, 100 the best schedule found."""
+    from poela.simulators.tumor import normalised
+
+    return float(normalised(1.0) - normalised(0.0))
+
+
+SCENARIOS: dict[str, Callable[[], Scenario]] = {
+    "tumor": lambda: simulated("tumor", 2000, tumor_points()),
+    "tumor-400": lambda: simulated("tumor", 400, tumor_points()),
+    "shuffled": lambda: shuffled(300),
+    "optimal": optimal,
+    "rare": rare,
+    "remembering": lambda: remembering(400),
+    "sepsis-harmless-hidden": lambda: simulated("sepsis", 300, variant="harmless", hidden=True),
+    "sepsis-harmful": lambda: simulated("sepsis", 15_000, variant="harmful", hidden=False),
+    "sepsis-harmful-hidden": lambda: simulated("sepsis", 3000, variant="harmful", hidden=True),
+    "clinic": lambda: simulated("clinic", 2000),
+    "clinic-nothing": lambda: simulated("clinic", 500, effect=0.0),
+}
+
+
+def carried_out(name: str, episodes: int | None, learners: tuple[str, ...], seed: int) -> dict[str, Any]:
+    """One default study, and what is true."""
+    from poela.studies.learning import learn
+
+    scenario = SCENARIOS[name]()
+    started = time.monotonic()
+    logs = scenario.logs(episodes or scenario.episodes, seed)
+    study = learn(logs, learners=learners or None, backend="inline", seed=seed)
+    now, points = scenario.truth(None), scenario.points
+
+    def gain(policy: Any) -> float:
+        return points * (scenario.truth(policy) - now)
+
+    found: dict[str, Any] = {"seed": seed, "seconds": time.monotonic() - started, "answer": study.answer.headline}
+    if study.promising is not None:
+        found["promising"] = gain(study.promising)
+    if study.keeps_logging_policy or study.gain is None or study.gain.low is None:
+        return found
+    return found | {
+        "policy": study.chosen_name,
+        "shown": points * study.gain.low,
+        "estimated": points * study.gain.value,
+        "true as judged": gain(study.exact_policy),
+        "true as handed back": gain(study.policy),
+        "verdict": study.estimate.verdict,
+        "ess": study.estimate.ess,
+        "sensitivity": study.gain.sensitivity,
+    }
+
+
+def table(name: str, rows: list[dict[str, Any]]) -> str:
+    """One row of Markdown."""
+    claims = [row for row in rows if "shown" in row]
+    false = sum(row["shown"] > row["true as judged"] for row in claims)
+    false_back = sum(row["shown"] > row["true as handed back"] for row in claims)
+
+    def mean(column: str) -> str:
+        values = [row[column] for row in claims]
+        return f"{np.mean(values):.2f}" if values else ""
+
+    least = f"{min(row['shown'] for row in claims):.2f}" if claims else ""
+    hopes = [row["promising"] for row in rows if "promising" in row]
+    trusted = sum(row["verdict"] == "trust" for row in claims)
+    cells = [
+        *(name, len(rows), len(claims), trusted, false, false_back),
+        *(mean("shown"), least, mean("true as judged"), mean("true as handed back")),
+        *(f"{np.mean(hopes):.2f}" if hopes else "", f"{np.mean([row['seconds'] for row in rows]):.0f}"),
+    ]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+HEAD = (
+    "| scenario | logs | claims | trusted | above the truth (as judged) | (as handed back) | shown | least "
+    "| true (as judged) | (as handed back) | promising, true | seconds |\n|" + "---|" * 12
+)
+
+
+def main() -> None:
+    """Carry out, or print what was."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenarios", nargs="*")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--episodes", type=int)
+    parser.add_argument("--logs", type=int, default=20)
+    parser.add_argument("--learners", default="")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("shown-gain"))
+    asked = parser.parse_args()
+    if asked.list:
+        print("\n".join(SCENARIOS))
+        return
+    print(HEAD)
+    for name in asked.scenarios:
+        file = asked.out / f"{name}.json"
+        rows = json.loads(file.read_text())["rows"] if file.exists() else []
+        seeds = [FIRST_SEED + number for number in range(asked.logs)]
+        left = [seed for seed in seeds if seed not in {row["seed"] for row in rows}]
+        learners = tuple(filter(None, asked.learners.split(",")))
+        with ProcessPoolExecutor(asked.jobs) as pool:
+            for row in pool.map(partial(carried_out, name, asked.episodes, learners), left):
+                rows.append(row)
+                write_json(file, {"scenario": name, "rows": rows})
+        print(table(name, rows), flush=True)
+
+
+if __name__ == "__main__":
+    main()

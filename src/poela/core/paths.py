@@ -1,0 +1,105 @@
+"""Paths that users give: which can be opened or made, and how messages show them."""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from poela.core.errors import InputError
+from poela.core.typed import shown
+
+LONG_PATH = 300
+# What is opened with these is neither waited for, as a pipe would be, nor a link.
+GUARDS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW"))
+KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def place(path: str | os.PathLike[str]) -> str:
+    r"""A path as messages show it: on one line, and not for pages.
+
+    >>> place("logs.csv"), place("two\nlines.csv")
+    ('logs.csv', "'two\\nlines.csv'")
+    """
+    text = os.fspath(path)
+    text = text if text.isprintable() else repr(text)
+    return text if len(text) <= LONG_PATH else f"…{text[-LONG_PATH:]}"
+
+
+def kind_of(mode: int) -> str | None:
+    """What is no plain file, in words; None where it is one.
+
+    >>> kind_of(stat.S_IFIFO), kind_of(stat.S_IFREG)
+    ('a pipe', None)
+    """
+    return None if stat.S_ISREG(mode) else KINDS.get(stat.S_IFMT(mode), "something else")
+
+
+def regular_file(path: str | os.PathLike[str]) -> Path:
+    """The path of a plain file; anything else is refused before it is opened, since a pipe would wait forever."""
+    try:
+        mode = os.stat(path).st_mode
+    except PermissionError:
+        raise InputError(f"{place(path)} may not be read: ask for permission") from None
+    except (OSError, ValueError):  # also a link to nowhere, a name that is too long, a name with a zero byte
+        raise InputError(f"{place(path)} does not exist: check the path") from None
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{place(path)} is a directory: give one file")
+    if (kind := kind_of(mode)) is not None:
+        raise InputError(f"{place(path)} is {kind}, not a file: write its content to a file first")
+    return Path(path)
+
+
+def is_there(path: Path) -> bool:
+    """Whether anything has this name, be it a link to nowhere; one sentence where that cannot be told."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        raise InputError(f"{place(path)} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return True
+
+
+def new_path(path: Any, what: str) -> Path:
+    """The path of something to be written, with `~` for one's home.
+
+    >>> new_path(5, "a study")
+    Traceback (most recent call last):
+    poela.core.errors.InputError: the path for a study is 5: it must be text or a Path
+    >>> new_path("", "a study")
+    Traceback (most recent call last):
+    poela.core.errors.InputError: the path for a study is empty: name a folder
+    """
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(text, str):
+        raise InputError(f"the path for {what} is {shown(path)}: it must be text or a Path")
+    # Path("") is Path("."), the folder one stands in: nobody means that by an empty path.
+    if not text or "\0" in text:
+        raise InputError(f"the path for {what} is {'empty' if not text else 'not one'}: name a folder")
+    try:
+        text.encode()  # it will stand in documents and messages
+        return Path(text).expanduser()
+    except UnicodeEncodeError:
+        raise InputError(f"{place(text)} is no text in UTF-8: choose another name for {what}") from None
+    except RuntimeError:
+        raise InputError(f"{place(text)} is in the home of a user who is not known: write ./ before it") from None
+
+
+def folder_at(path: Any, what: str) -> Path:
+    """The path as a place for a folder; refuses an empty path and whatever is not a folder."""
+    found = new_path(path, what)
+    try:
+        # Those of its parents that are not there will be made.
+        nearest = next((one for one in (found, *found.parents) if os.path.lexists(one)), found)
+        if os.path.lexists(nearest) and not nearest.is_dir():
+            raise InputError(f"{place(nearest)} is no folder: choose another place for {what}")
+    except OSError as error:
+        raise InputError(f"{place(found)} cannot be used for {what}: {error.strerror}") from None
+    return found

@@ -1,0 +1,50 @@
+"""Where a study may be written: an empty folder or a study of ours, without anybody else's things in its places."""
+
+from pathlib import Path
+from typing import Any
+
+from poela.core.errors import InputError
+from poela.core.paths import folder_at, is_there, place, regular_file
+from poela.core.storage import refuse_foreign_stored
+from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
+from poela.studies.logging_policy import KEPT, KEPT_FORMAT
+from poela.studies.material import BEHAVIOR_FORMAT
+from poela.studies.roles import EPISODES
+from poela.studies.store import Store
+
+TABLE = "table.parquet"
+OF_A_TABLE = {"learner", "candidate", "restart"}  # columns that every version of ours has
+PARTS = {
+    "policy": POLICY_FORMAT,
+    "promising": POLICY_FORMAT,
+    "behavior": BEHAVIOR_FORMAT,
+    "episodes": EPISODES,
+    KEPT: KEPT_FORMAT,
+}
+
+
+def study_place(out: Any, resume: bool) -> Path:
+    """The folder for a study; whatever could be in the way is refused here, before any work, and nothing is touched."""
+    found = folder_at(out, "a study")
+    store = Store(found)
+    store.refuse_foreign()
+    if store.exists and not resume:
+        raise InputError(f"{place(found)} already holds a study: add --resume to continue it, or choose another")
+    for name, file_format in PARTS.items():
+        refuse_foreign_stored(found / name, file_format)
+    _refuse_foreign_table(found / TABLE)
+    return found
+
+
+def _refuse_foreign_table(path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not is_there(path):
+        return
+    try:
+        ours = not path.is_symlink() and set(pq.read_schema(regular_file(path)).names) >= OF_A_TABLE
+    except (InputError, pa.ArrowException, OSError):
+        ours = False
+    if not ours:
+        raise InputError(f"{place(path)} is not the table of a study, and would be overwritten: move it away")
