@@ -29,13 +29,17 @@ from poela.core.storage import Stored
 from poela.data.history import WithHistory
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility, Radius
+from poela.learners.consensus import Consensus
 from poela.learners.fitted_q import FittedQ
+from poela.learners.logging_policy import logging_policy
 from poela.learners.policy_gradient import POCRM, POELA, POMu
 from poela.learners.q_learning import BCQ
 from poela.learners.step_regression import fit_boosted
+from poela.policies.blended import BlendedPolicy
 from poela.policies.step_values import StepQ
 from poela.policies.storage import UNFORESEEN, load_policy
 from poela.policies.tilted import TiltedPolicy
+from poela.policies.value import GreedyQPolicy
 
 SLOWEST = 20.0  # seconds for one file, on a busy machine
 LONGEST = 500  # letters of a message
@@ -138,6 +142,14 @@ def _policies() -> dict[str, Any]:
         names: dict[str, Any] = {"feature_names": train.feature_names, "action_names": train.action_names}
         return TiltedPolicy(values=boosted, behavior=models[name], temperature=temperature, eligibility=rule, **names)
 
+    def blended(policy: Any, name: str | None = None) -> BlendedPolicy:
+        names: dict[str, Any] = {"feature_names": train.feature_names, "action_names": train.action_names}
+        behavior = logging_policy(train, None if name is None else models[name])
+        mixed = isinstance(policy, GreedyQPolicy)
+        return BlendedPolicy(
+            policy=policy, behavior=behavior, share=0.3, mixed=mixed, eligibility=policy.eligibility, **names
+        )
+
     return {
         "radius": POELA(radius=0.3, **WARM).fit(train),
         "likely": POMu(minimum_probability=0.1, **WARM).fit(train),
@@ -150,6 +162,11 @@ def _policies() -> dict[str, Any]:
         **{f"towards {name}": towards(name, 0.5) for name in models},
         "greedy knn": towards("knn", 0.0),
         "greedy recurrent": towards("recurrent", 0.0),
+        "blended": blended(POELA(radius=0.3, **WARM).fit(train)),
+        "blended recurrent": blended(POCRM(**WARM).fit(train), "recurrent"),
+        "mixed": blended(BCQ(threshold=0.2, **QUICK).fit(train), "multinomial"),
+        "sharpened": Consensus(sharpness=(2.0,), rule=Radius(0.3)).fit(train),
+        "sharpened recurrent": Consensus(sharpness=(2.0,), rule=follow).fit(train, behavior=models["recurrent"]),
         "history": WithHistory.of(MultinomialBehavior().fit_quietly(past, 0), train, steps=1),
         "history of a network": WithHistory.of(POCRM(**WARM).fit(past), train, steps=1),
         **models,

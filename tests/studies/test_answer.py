@@ -1,0 +1,73 @@
+"""The answer in words: change, keep, worse; and what to do next."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import poela
+from poela.data.trajectories import Trajectories
+from poela.evaluation.gain import Gain
+from poela.studies.answer import Answer
+from poela.studies.candidates import Candidate
+from poela.studies.records import ChoiceRecord
+from poela.studies.selection import Selection
+from poela.studies.study import Study
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    rng = np.random.default_rng(0)
+    logs = Trajectories(
+        rng.normal(size=(80, 1)), rng.integers(0, 2, 80), rng.normal(size=80), np.arange(81), np.full((80, 2), 0.5)
+    )
+    return poela.learn(logs, candidates=[Candidate("consensus")], folds=2, backend="inline")
+
+
+def told(study: Study, estimated: bool = False, **result: object) -> Answer:
+    assert study.result is not None
+    record = replace(study.record, data=replace(study.record.data, estimated=estimated))
+    changed: ChoiceRecord = replace(study.result, reason="none is shown", **result)  # type: ignore[arg-type]
+    return Answer.of(changed, study.settings, record)
+
+
+def test_change(study: Study) -> None:
+    answer = told(study, chosen=0, gain=Gain(7.25, 6.5, 8.0, sensitivity=1.84))
+    assert answer.change
+    assert answer.headline == "Change: at least +6.5 better than what is done now (95%); best estimate +7.25."
+    assert answer.why == (
+        "Importance sampling on 80 held-out episodes shows it, for all 10 policies that were tried together. "
+        "It would take weights that are wrong by a factor of 1.84 to undo it."
+    )
+    assert "The propensities are estimates" in told(study, estimated=True, chosen=0, gain=Gain(7.25, 6.5, 8.0)).why
+
+
+def test_keep(study: Study) -> None:
+    answer = told(study, chosen=None, gain=Gain(1.2, -0.6, 3.0), needed=4321.0)
+    assert not answer.change
+    assert answer.headline == (
+        "Keep what you do: nothing is shown to be better (95%); the most promising policy is +1.2 ± 0.9 and would need "
+        "about 4,300 episodes to be shown."
+    )
+    assert answer.why == "None is shown."
+    assert answer.next.startswith("carry on as before, and gather more episodes")
+    assert "record the propensities" in told(study, estimated=True, chosen=None, gain=None).next
+
+
+def test_worse(study: Study) -> None:
+    answer = told(study, chosen=None, gain=Gain(-1.2, -3.0, 0.6), needed=None)
+    assert answer.headline.endswith("even the most promising policy looks worse (-1.2 ± 0.9).")
+
+
+def test_nothing_to_believe(study: Study) -> None:
+    answer = told(study, chosen=None, gain=None)
+    assert answer.headline.endswith("no policy has an estimate that could be believed.")
+    assert str(answer) == f"{answer.headline}\n{answer.why}\nNext: {answer.next}"
+
+
+def test_a_choice_by_an_estimate_promises_nothing(study: Study) -> None:
+    assert study.result is not None
+    settings = replace(study.settings, selection=Selection("wdr"))
+    answer = Answer.of(replace(study.result, chosen=0, policy="consensus", reason="why"), settings, study.record)
+    assert (answer.change, answer.headline, answer.why) == (True, "Chosen: consensus.", "Why.")
+    assert Answer.of(replace(study.result, chosen=None), settings, study.record).headline == "Keep what you do."

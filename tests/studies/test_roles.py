@@ -1,0 +1,34 @@
+"""Episodes that took part in learning or choosing are told of, unless chance alone would bring as many."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poela.data.trajectories import Trajectories
+from poela.studies.roles import seen_before, write_episodes
+from poela.studies.store import Store
+
+
+def numbered(*numbers: int) -> Trajectories:
+    """One episode of one step for each number, alike where the numbers are."""
+    n = len(numbers)
+    return Trajectories(np.array(numbers)[:, None], np.zeros(n, int), np.zeros(n), np.arange(n + 1))
+
+
+@pytest.mark.parametrize(
+    ("alike_in_validation", "most"),
+    [
+        (0, 5),  # of 100 new episodes may look like earlier ones by chance
+        (10, 25),  # and twice as many more as a tenth of the validation episodes would suggest
+    ],
+)
+def test_the_margin_of_chance(alike_in_validation: int, most: int, tmp_path: Path) -> None:
+    train, own = range(100), range(100, 200 - alike_in_validation)
+    write_episodes(Store(tmp_path), numbered(*train), numbered(*own, *range(alike_in_validation)))
+    fresh = range(1000, 1100)
+
+    def seen(known: int) -> int:
+        return seen_before(Store(tmp_path), numbered(*range(known), *fresh[known:]))
+
+    assert (seen(0), seen(most), seen(most + 1), seen(100)) == (0, 0, most + 1, 100)

@@ -1,0 +1,137 @@
+"""Simultaneous lower bounds of the gain, against quantiles that are known, and where nothing is to be gained."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from poela.core.arrays import FloatArray
+from poela.data.trajectories import Trajectories
+from poela.evaluation.gain import least_value
+from poela.evaluation.recombination import Recombined
+from poela.evaluation.scoring import Evaluator, Scoring
+from poela.studies.held_out import Episodes
+from poela.studies.shown_gain import Judged, critical_value, judged
+
+SCORING = Scoring()
+
+
+class Fixed:
+    """A policy that does the second of two actions with this chance, whatever the context."""
+
+    def __init__(self, chance: float) -> None:
+        self.chance = chance
+
+    def probabilities(self, contexts: FloatArray) -> FloatArray:
+        return np.tile([1 - self.chance, self.chance], (len(contexts), 1))
+
+
+def coins(episodes: int, effect: float, seed: int, clusters: int | None = None) -> Trajectories:
+    """One step, two actions by a fair coin, and what the second one adds."""
+    rng = np.random.default_rng(seed)
+    actions = rng.integers(0, 2, episodes)
+    rewards = effect * actions + rng.normal(size=episodes)
+    return Trajectories(
+        np.zeros((episodes, 1)), actions, rewards, np.arange(episodes + 1), np.full((episodes, 2), 0.5),
+        clusters=None if clusters is None else np.arange(episodes) % clusters,
+    )  # fmt: skip
+
+
+def shown(logs: Trajectories, chances: tuple[float, ...], gamma: float = 1.0, least_ess: float = 0.0) -> list[Judged]:
+    """What is shown of policies with these chances of the second action."""
+    recombine = Recombined(logs, 0, 4)
+    points = []
+    for found in Evaluator(logs, SCORING).evidence([Fixed(chance) for chance in chances]):
+        points.append((Episodes.of([logs], 1.0).evidence(found.weights.episodes, SCORING, None), found))
+    episodes = Episodes.of([logs], 1.0)
+    given = [(evidence, np.float32(recombine.log_weights(found))) for evidence, found in points]
+    return judged(episodes, given, SCORING, 0.95, gamma, least_ess)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("points", [1, 3, 20])
+@pytest.mark.parametrize("share", [0.95, 0.975])
+def test_independent_points_need_the_quantile_of_their_largest_error(points: int, share: float) -> None:
+    influences = np.kron(np.eye(points), np.random.default_rng(0).normal(size=200))  # of different episodes each
+    expected = norm.ppf(share ** (1 / points))
+    assert critical_value(influences, share, seed=0) == pytest.approx(expected, abs=0.12)
+
+
+def test_identical_points_need_no_more_than_one() -> None:
+    one = np.random.default_rng(0).normal(size=(1, 300))
+    for scale in (1.0, -1.0):  # of either sign: an error has no preferred one
+        assert critical_value(scale * np.tile(one, (50, 1)), 0.95, seed=0) == pytest.approx(norm.ppf(0.95), abs=0.1)
+    assert critical_value(np.tile(one, (50, 1)), 0.95, seed=0) >= norm.ppf(0.95)
+    assert critical_value(np.zeros((2, 10)), 0.95, seed=0) == pytest.approx(norm.ppf(0.95))
+
+
+def test_one_point_is_shown_as_its_own_interval_says_and_more_points_cost() -> None:
+    logs = coins(400, effect=1.0, seed=0)
+    (alone,) = shown(logs, (0.9,))
+    gain = alone.estimate.gain
+    assert gain is not None
+    assert gain.low is not None
+    assert alone.shown == pytest.approx(gain.low, abs=0.03)  # the critical value is drawn, and never below its own
+    assert alone.shown <= gain.low
+    among = shown(logs, (0.9, 0.1, 0.6, 0.3))
+    assert among[0].shown is not None
+    assert among[0].shown < alone.shown
+    assert among[0].estimate.value == alone.estimate.value
+
+
+def test_only_estimates_that_can_be_trusted_take_part() -> None:
+    steps = 12
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 2, 200 * steps)
+    logs = Trajectories(
+        np.zeros((200 * steps, 1)), actions, actions * 1.0, np.arange(0, 200 * steps + 1, steps),
+        np.full((200 * steps, 2), 0.5),
+    )  # fmt: skip
+    mild, bold = shown(logs, (0.55, 0.99))
+    assert mild.estimate.verdict == "trust"
+    assert mild.shown is not None
+    assert mild.shown > 0
+    assert bold.estimate.verdict != "trust"
+    assert bold.shown is None
+    assert bold.estimate.low is None
+    assert [one.shown for one in shown(logs, (0.55,), least_ess=199.0)] == [None]
+
+
+def test_wrong_weights_only_lower_what_is_shown() -> None:
+    logs = coins(400, effect=1.0, seed=1)
+    chances = (0.9, 0.7)
+    bounds = [[one.shown for one in shown(logs, chances, gamma)] for gamma in (1.0, 1.2, 2.0)]
+    for plain, doubted, more in zip(*bounds, strict=True):
+        assert plain is not None
+        assert doubted is not None
+        assert more is not None
+        assert plain > doubted > more
+    (evidence,) = Evaluator(logs, SCORING).evidence([Fixed(0.9)])
+    value = Evaluator(logs, SCORING).value(evidence, "sntis")[0]
+    lost = value - least_value(evidence.used, logs.returns(), 1.2)
+    (plain,), (doubted,) = (shown(logs, (0.9,), gamma) for gamma in (1.0, 1.2))
+    assert plain.shown is not None
+    assert doubted.shown == pytest.approx(plain.shown - lost)
+
+
+def test_where_nothing_can_be_gained_hardly_anything_is_claimed() -> None:
+    chances, claims = (0.05, 0.2, 0.35, 0.65, 0.8, 0.95), 0
+    for seed in range(100):
+        found = [one.shown for one in shown(coins(200, effect=0.0, seed=seed), chances)]
+        assert sum(bound is not None for bound in found) >= 4  # most of them take part
+        claims += any(bound is not None and bound > 0 for bound in found)
+    assert claims <= 5
+
+
+def test_clusters_count_once() -> None:
+    logs = coins(100, effect=1.0, seed=2)
+    order = np.tile(np.arange(100), 4)
+    copies = replace(logs.take(order), clusters=order)  # every episode four times tells no more than once
+    (plain,), (copied,) = shown(logs, (0.8,)), shown(copies, (0.8,))
+    (believed,) = shown(logs.take(order), (0.8,))
+    assert copied.estimate.value == pytest.approx(plain.estimate.value)
+    assert copied.shown is not None
+    assert believed.shown is not None
+    assert plain.shown is not None
+    assert copied.shown == pytest.approx(plain.shown, abs=0.05)
+    assert believed.shown > copied.shown + 0.05
