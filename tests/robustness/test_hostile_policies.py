@@ -230,6 +230,17 @@ CASES: dict[str, tuple[str, Edit, str]] = {
     "no baseline": ("towards knn", array("baseline", lambda a: a[:0], STEP), "baseline"),
     "a billion actions": ("towards knn", put("n_actions", 10**9, STEP), "n_actions"),
     "two actions": ("towards knn", put("n_actions", 2, STEP), "step_0 is not made"),
+    # policies that count neighbours
+    "an unknown manner": ("counted", put("departure.manner", "bold"), "manner"),
+    "a limit below zero": ("counted", put("departure.limit", -1), "limit"),
+    "a limit of NaN": ("counted", put("departure.limit", NAN), "limit"),
+    "an error in words": ("counted", put("departure.error", "small"), "error"),
+    "a departure as a list": ("counted", put("departure", [3]), "departure"),
+    "no departure": ("counted", lose("departure"), "'departure' is missing"),
+    "nothing nearby": ("counted", lose_part("nearby"), "'nearby' is missing"),
+    "nearby without a radius": ("counted", part("nearby", "any", RULE), "nearby has no radius"),
+    "nearby in other features": ("counted", part("nearby", "wide", RULE), "nearby is made for 8"),
+    "values nearby": ("counted", part("nearby", "ridge", "values"), "must be an eligibility rule"),
     # models of the logging policy
     "no neighbours": ("knn", put("settings.k", 0), "k: it must be"),
     "too many neighbours": ("towards knn", put("settings.k", 10**9, MODEL), "behavior: k is 1000000000"),

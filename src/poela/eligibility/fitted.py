@@ -199,12 +199,18 @@ class FittedEligibility:
 
     def _squared_radius(self, radius: float) -> float:
         """The largest squared Euclidean distance that is within the radius on the metric's scale, to the last bit."""
-        squared = radius * max(len(self.feature_names), 1) if self.settings.metric == "mean_squared" else radius * radius
-        while np.isfinite(squared) and self.on_metric_scale(np.float64(squared)) > radius:
-            squared = np.nextafter(squared, 0.0)
-        while np.isfinite(squared) and self.on_metric_scale(np.nextafter(squared, np.inf)) <= radius:
-            squared = np.nextafter(squared, np.inf)
-        return float(squared)
+        squared = (
+            radius * max(len(self.feature_names), 1) if self.settings.metric == "mean_squared" else radius * radius
+        )
+
+        def within(one: float) -> bool:
+            return bool(self.on_metric_scale(np.array(one)) <= radius)
+
+        while np.isfinite(squared) and not within(squared):
+            squared = float(np.nextafter(squared, 0.0))
+        while np.isfinite(squared) and within(float(np.nextafter(squared, np.inf))):
+            squared = float(np.nextafter(squared, np.inf))
+        return squared
 
     def _distances(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         if self.logged is None:

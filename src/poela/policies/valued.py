@@ -34,9 +34,7 @@ class ValuedPolicy(RuledPolicy):
     history: HistoryFeatures | None = None
 
     @abstractmethod
-    def decided(
-        self, q: FloatArray, behavior: FloatArray, eligible: Eligible, counts: FloatArray | None
-    ) -> FloatArray:
+    def decided(self, q: FloatArray, behavior: FloatArray, eligible: Eligible, counts: FloatArray | None) -> FloatArray:
         """Probabilities [N, A] from Q, μ and the counts, each [N, A]."""
 
     def counts(self, contexts: Float32Array, steps: IntArray) -> FloatArray | None:
