@@ -253,6 +253,17 @@ CASES: dict[str, tuple[str, Edit, str]] = {
     "a sharpened rule": ("sharpened", part("behavior", "radius", RULE), "must be a behavior model"),
     "a sharpened model of other features": ("sharpened", part("behavior", "history", "policy"), "made for 9"),
     "a chance to sharpen is NaN": ("sharpened", array("propensities", first(NAN), MODEL), "propensities"),
+    # policies that count neighbours
+    "an unknown manner": ("counted", put("departure.manner", "bold"), "manner"),
+    "a limit below zero": ("counted", put("departure.limit", -1), "limit"),
+    "a limit of NaN": ("counted", put("departure.limit", NAN), "limit"),
+    "an error in words": ("counted", put("departure.error", "small"), "error"),
+    "a departure as a list": ("counted", put("departure", [3]), "departure"),
+    "no departure": ("counted", lose("departure"), "'departure' is missing"),
+    "nothing nearby": ("counted", lose_part("nearby"), "'nearby' is missing"),
+    "nearby without a radius": ("counted", part("nearby", "any", RULE), "nearby has no radius"),
+    "nearby in other features": ("counted", part("nearby", "wide", RULE), "nearby is made for 8"),
+    "values nearby": ("counted", part("nearby", "ridge", "values"), "must be an eligibility rule"),
     # models of the logging policy
     "no neighbours": ("knn", put("settings.k", 0), "k: it must be"),
     "too many neighbours": ("towards knn", put("settings.k", 10**9, MODEL), "behavior: k is 1000000000"),

@@ -224,9 +224,7 @@ def test_clusters_stay_together_in_every_fold(tmp_path: Path) -> None:
 
 def test_a_last_look_at_episodes_that_the_folds_have_not_seen() -> None:
     logs = coins(300, effect=1.0)
-    study = poela.learn(
-        logs, candidates=[Candidate("fittedq", {"history": 0})], folds=2, test=0.2, backend="inline"
-    )
+    study = poela.learn(logs, candidates=[Candidate("fittedq", {"history": 0})], folds=2, test=0.2, backend="inline")
     assert (study.record.data.train_episodes, study.record.data.test_episodes) == (240, 60)
     assert study.test_look is not None
     assert (study.test_look.number, study.test_look.seen, study.estimate.n_episodes) == (1, 0, 60)
