@@ -234,7 +234,7 @@ CASES: dict[str, tuple[str, Edit, str]] = {
     "a share of two": ("blended", put("share", 2), "share"),
     "a share below zero": ("blended", put("share", -0.1), "share"),
     "a share of NaN": ("mixed", put("share", "nan"), "share"),
-    "a share in words": ("blended", put("share", "half"), "share"),
+    "a blend in words": ("blended", put("share", "half"), "share"),
     "mixed as a number": ("mixed", put("mixed", 1), "true or false"),
     "nothing to blend": ("blended", lose_part("policy"), "'policy' is missing"),
     "a model that is blended": ("blended", part("policy", "knn"), "must be a policy"),

@@ -41,10 +41,11 @@ def coins(episodes: int, effect: float, seed: int, clusters: int | None = None) 
 def shown(logs: Trajectories, chances: tuple[float, ...], gamma: float = 1.0, least_ess: float = 0.0) -> list[Judged]:
     """What is shown of policies with these chances of the second action."""
     recombine = Recombined(logs, 0, 4)
-    points = []
-    for found in Evaluator(logs, SCORING).evidence([Fixed(chance) for chance in chances]):
-        points.append((Episodes.of([logs], 1.0).evidence(found.weights.episodes, SCORING, None), found))
     episodes = Episodes.of([logs], 1.0)
+    points = [
+        (episodes.evidence(found.weights.episodes, SCORING, None), found)
+        for found in Evaluator(logs, SCORING).evidence([Fixed(chance) for chance in chances])
+    ]
     given = [(evidence, np.float32(recombine.log_weights(found))) for evidence, found in points]
     return judged(episodes, given, SCORING, 0.95, gamma, least_ess)  # type: ignore[arg-type]
 
