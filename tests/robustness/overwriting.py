@@ -82,7 +82,7 @@ def studies(directory: Path, kills: int, moments: random.Random) -> None:
         opened = Study.open(out)
         sound = not (out / "choice.json").exists() or (out / "choice.json").read_bytes() in ends
         if opened.result is not None:  # an end that is told of is whole: the policy is there, or there is none
-            sound &= document.exists() == (opened.result.run is not None)
+            sound &= document.exists() == (opened.result.chosen is not None)
         if document.exists():
             load_policy(out / "policy")
         print("study", "whole" if sound else "BROKEN", half)

@@ -380,9 +380,9 @@ def test_a_foreign_folder_keeps_what_it_has_when_a_study_moves_in_beside_it(
     assert main(shlex.split(command)) == 0
     (out / "mine.txt").write_text("keep")
     (out / ".hidden").write_text("keep")
-    (out / ".scratch").mkdir()
+    (out / ".scratch" / "0").mkdir(parents=True)
     (out / ".scratch" / "mine").write_text("keep")
-    (out / ".scratch" / "train_contexts.npy").write_text("left by a killed process")
+    (out / ".scratch" / "0" / "train_contexts.npy").write_text("left by a killed process")
     assert main(shlex.split(f"{command} --resume")) == 0
     assert (out / "mine.txt").read_text() == (out / ".hidden").read_text() == "keep"
     assert [path.name for path in (out / ".scratch").iterdir()] == ["mine"]
