@@ -148,7 +148,9 @@ def test_the_gain_vanishes_where_the_least_value_is_the_mean_return(seed: int) -
 
 
 @given(st.lists(st.tuples(st.floats(-5, 5), st.floats(-3, 3)), min_size=2, max_size=12))
-def test_the_sensitivity_is_one_without_a_gain_and_else_the_last_gamma_with_one(pairs: list[tuple[float, float]]) -> None:
+def test_the_sensitivity_is_one_without_a_gain_and_else_the_last_gamma_with_one(
+    pairs: list[tuple[float, float]],
+) -> None:
     returns, log_weights = np.array(pairs).T
     found = vanishing_sensitivity(log_weights, returns)
     gain = least_value(log_weights, returns, 1.0) - returns.mean()
@@ -193,7 +195,11 @@ def test_only_self_normalised_weights_have_a_sensitivity_and_the_log_itself_no_g
 def test_yes_no_outcomes_use_counted_events_for_the_log_too() -> None:
     returns, weights = (np.arange(200) == 0).astype(float), np.ones(200)
     gain = gain_over_logging(
-        Contributions.ratio(weights * returns, weights), returns, Interval(0.0, 0.026, "x"), 0.95, bounds=Bounds(0.0, 1.0)
+        Contributions.ratio(weights * returns, weights),
+        returns,
+        Interval(0.0, 0.026, "x"),
+        0.95,
+        bounds=Bounds(0.0, 1.0),
     )
     assert gain.low is not None
     assert gain.high is not None

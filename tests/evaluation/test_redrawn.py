@@ -88,7 +88,12 @@ def test_neighbours_in_the_pool_have_nothing_in_common() -> None:
     target = np.c_[share, 1 - share]
     for clusters in (None, np.arange(n)):
         logs = Trajectories(
-            rng.normal(size=(n, 1)), rng.integers(2, size=n), rng.random(n), np.arange(n + 1), logging, clusters=clusters
+            rng.normal(size=(n, 1)),
+            rng.integers(2, size=n),
+            rng.random(n),
+            np.arange(n + 1),
+            logging,
+            clusters=clusters,
         )
         pool = Recombined(logs, 0, copies=40).pool(Evidence(weights_of(target, logs), logs, probabilities=target))
         distance = np.abs(pool.contributions(snis, np.inf).denominators[:, 0] - 1)

@@ -89,7 +89,14 @@ def test_an_expected_ess_is_no_second_reason_where_the_logs_own_is_as_bad() -> N
 def test_what_is_unknown_speaks_for_nothing() -> None:
     unknown = float("nan")
     verdict = verdict_on(
-        replace(GOOD, pareto_k=unknown, mean_weight_z=unknown, expected_ess=unknown, trait_ratio=unknown, return_skew=unknown)
+        replace(
+            GOOD,
+            pareto_k=unknown,
+            mean_weight_z=unknown,
+            expected_ess=unknown,
+            trait_ratio=unknown,
+            return_skew=unknown,
+        )
     )
     assert verdict.word == "trust"
 

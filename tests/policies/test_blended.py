@@ -154,4 +154,6 @@ def test_consensus_stays_within_its_rule_and_does_not_look_at_rewards() -> None:
     assert (~eligible).any()
     np.testing.assert_allclose(ruled.along(TRAIN), expected, rtol=1e-9)
     other = replace(TRAIN, rewards=-TRAIN.rewards)
-    np.testing.assert_array_equal(Consensus(sharpness=(2.0,), rule=Radius(0.05)).fit(other).along(TRAIN), ruled.along(TRAIN))
+    np.testing.assert_array_equal(
+        Consensus(sharpness=(2.0,), rule=Radius(0.05)).fit(other).along(TRAIN), ruled.along(TRAIN)
+    )

@@ -180,7 +180,9 @@ class Chooser:
 
 @given(p=st.floats(0.05, 0.95), constant=st.floats(-1000, 1000), seed=st.integers(0, 100))
 @settings(max_examples=25, deadline=None)
-def test_constant_returns_have_no_spread_and_nothing_tells_what_others_may_come(p: float, constant: float, seed: int) -> None:
+def test_constant_returns_have_no_spread_and_nothing_tells_what_others_may_come(
+    p: float, constant: float, seed: int
+) -> None:
     # Peers that hold the normaliser fixed in the bootstrap report [0.83, 1.23] where all returns are 1.
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 5, size=30)

@@ -316,7 +316,7 @@ PYTHON: dict[str, tuple[Callable[[Path, Trajectories], Any], str]] = {
 }
 # Settings of quite another kind than what is asked for, and the word that the one sentence about each has.
 KINDS: dict[str, tuple[list[Any], str]] = {
-    "shares": ([None, 5, {0.5: 1, 0.3: 2, 0.2: 3}, "0.5", {0.5, 0.3, 0.2}], "it must be a list"),
+    "shares": ([5, {0.5: 1, 0.3: 2, 0.2: 3}, "0.5", {0.5, 0.3, 0.2}], "it must be a list"),
     "learners": ([5, "fittedq", {"fittedq": 1}], "it must be a list"),
     "candidates": ([5, "poela", Candidate("poela"), POCRM()], "it must be a list"),
     "selection": (["guarded", 5, Selection, {}, "", 0], "it must be a Selection"),

@@ -26,7 +26,9 @@ def test_frames_and_results_come_back() -> None:
     stream = io.BytesIO()
     write_frame(stream, b"one")
     records = [
-        RunRecord(Task(Candidate("pocrm", TINY), restart, seed=1, fold=0), "failed", "why", (), (), 1.5, {"python": "3"})
+        RunRecord(
+            Task(Candidate("pocrm", TINY), restart, seed=1, fold=0), "failed", "why", (), (), 1.5, {"python": "3"}
+        )
         for restart in (0, 1)
     ]
     write_result(stream, Result(records[0], PackedPolicies(b"own", {"x": b"shared"})))

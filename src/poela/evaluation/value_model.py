@@ -63,6 +63,8 @@ class ValueModel:
         regressor: Regressor = "ridge",
         seed: int = 0,
     ) -> None:
+        if beside is not None:
+            folds = min(folds, logs.n_units)  # one: fitted on the episodes beside alone
         fold_of = (
             fold_numbers(logs, folds, seed) if folds > 1 or beside is None else np.zeros(logs.n_episodes, np.int64)
         )
@@ -99,7 +101,9 @@ class ValueModel:
         # Of steps that only the episodes beside have, no surprises are at hand to weigh.
         squares = self.squared_weights(probabilities)[:, : self._horizon] if self._regressor == "ridge" else None
         return [
-            ModelValues(taken[self._asked, place], mean[self._asked, place], None if squares is None else squares[place])
+            ModelValues(
+                taken[self._asked, place], mean[self._asked, place], None if squares is None else squares[place]
+            )
             for place in range(len(probabilities))
         ]
 
