@@ -21,10 +21,11 @@ from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bootstrap import bca
 from poela.evaluation.bounds import Sample
+from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.recombination import recombined, recombined_pool
+from poela.evaluation.recombination import Recombined, recombined
 from poela.evaluation.weights import log_weights
 
 RESAMPLES = 10_000
@@ -109,18 +110,23 @@ def scipy_in_parts(weights: FloatArray, weighted: FloatArray) -> float:
     return jackknife + seconds(lambda: stats.bootstrap((weights, weighted), ratio, **options), 1) * RESAMPLES / 200
 
 
+def pool_of(log: Evidence) -> Contributions:
+    """What recombined episodes contribute."""
+    return Recombined(log.logs, seed=0).pool(log).contributions(sntis, log.truncation)
+
+
 def report(n: int) -> None:
     """One size."""
     log = evidence(n)
     contributions = sntis(log)
     weights, weighted = contributions.denominators[:, 0].copy(), contributions.numerators[:, 0].copy()
-    sample = Sample(contributions, 0.95, resamples=RESAMPLES)
-    ours = seconds(lambda: bca(sample), 3 if n < 10_000 else 1)
+    sample = Sample(contributions, resamples=RESAMPLES)
+    ours = seconds(lambda: bca(sample, [0.95]), 3 if n < 10_000 else 1)
     print(f"n = {n}, {RESAMPLES} resamples")
     print(f"  bca                          {ours:8.3f} s")
-    pool_time = seconds(lambda: recombined_pool(log, sntis, 0), 1)
-    pooled = Sample(contributions, 0.95, resamples=RESAMPLES, pool=recombined_pool(log, sntis, 0))
-    print(f"  recombined (the default)     {pool_time + seconds(lambda: recombined(pooled), 1):8.3f} s")
+    pool_time = seconds(lambda: pool_of(log), 1)
+    pooled = Sample(contributions, resamples=RESAMPLES, returns=log.returns, pool=pool_of(log))
+    print(f"  recombined (the default)     {pool_time + seconds(lambda: recombined(pooled, [0.95]), 1):8.3f} s")
     if n < 10_000:
         rest = {
             "scipy.stats.bootstrap, batch 100": seconds(lambda: scipy_bca(weights, weighted, 100), 2),

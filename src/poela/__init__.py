@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from poela.learners.q_learning import BCQ as BCQ
     from poela.learners.q_learning import CQL as CQL
     from poela.learners.q_learning import PQL as PQL
+    from poela.learners.safe_improvement import DPRL as DPRL
+    from poela.learners.safe_improvement import SPIBB as SPIBB
+    from poela.learners.safe_improvement import SoftSPIBB as SoftSPIBB
     from poela.policies.storage import load_policy as load_policy
     from poela.studies.candidates import Candidate as Candidate
     from poela.studies.learning import learn as learn
@@ -85,6 +88,9 @@ _HOME = {
     "POELA": "poela.learners.policy_gradient",
     "POMu": "poela.learners.policy_gradient",
     "POCRM": "poela.learners.policy_gradient",
+    "SPIBB": "poela.learners.safe_improvement",
+    "SoftSPIBB": "poela.learners.safe_improvement",
+    "DPRL": "poela.learners.safe_improvement",
     "load_policy": "poela.policies.storage",
     "Candidate": "poela.studies.candidates",
     "learn": "poela.studies.learning",

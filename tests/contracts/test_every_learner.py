@@ -36,6 +36,9 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     "pql": [{}, {"density": "nearest"}],
     "fittedq": [{}, {"temperature": 1.0}, {"history": 0}, {"regressor": "boosted", "history": 1}],
     "clone": [{}, {"network": "gru"}],
+    "spibb": [{}, {"history": 0, "reach": 0.2, "scale": None}],
+    "softspibb": [{}, {"history": 0, "delta": 0.1}],
+    "dprl": [{"least_count": (12, 9)}, {"least_count": (9,), "history": 0}],
 }
 
 

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from poela.studies.scoring import joined
 from tests.data.log_files import SOURCES, Write, csv
 
 from poela import InputError, LogLayout, Trajectories, read_logs
@@ -17,6 +16,7 @@ from poela.behavior.held_out import held_out_split
 from poela.data.folds import fold_numbers
 from poela.eligibility.quantiles import action_distances
 from poela.eligibility.rules import Eligibility
+from poela.evaluation.value_model import joined
 from poela.studies.material import data_hash
 
 UNITS = st.lists(st.integers(0, 12), min_size=4, max_size=60).map(

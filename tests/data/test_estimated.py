@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from poela.studies.scoring import joined
 from tests.data.log_files import Write, arrow, csv, feather, parquet
 
 from poela import KNNBehavior, Trajectories, read_logs
 from poela.data.trajectories import Trajectories as Logs
+from poela.evaluation.value_model import joined
 from poela.studies.material import Material, data_hash, read_material, write_material
 
 
@@ -51,7 +51,7 @@ def test_materials_keep_it_for_each_part(tmp_path: Path) -> None:
     for train, validation in ((annotated, grouped), (grouped, annotated)):
         write_material(tmp_path / "material", Material(train, validation))
         back = read_material(tmp_path / "material")
-        for one, other in ((back.train, train), (back.validation, validation)):
+        for one, other in ((back.train, train), (back.held_out, validation)):
             assert one.estimated == other.estimated
             assert one.units.tolist() == other.units.tolist()
             assert (one.clusters is None) == (other.clusters is None)

@@ -1,5 +1,7 @@
 """Intervals of bounded returns against exact Poisson limits and what cannot be."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -75,7 +77,7 @@ def test_yes_and_no_are_the_same_question(rate: float, n: float, level: float) -
 def test_many_levels_at_once_are_nested(rate: float, error: float, n: float) -> None:
     found = bounded_ends(rate, error, n, UNIT, LEVELS)
     assert found == [bounded_ends(rate, error, n, UNIT, [level])[0] for level in LEVELS]
-    for (low, high), (lower, higher) in zip(found, found[1:], strict=False):
+    for (low, high), (lower, higher) in itertools.pairwise(found):
         assert lower <= low + 1e-9
         assert high <= higher + 1e-9
 

@@ -47,9 +47,9 @@ def pool_of(evidence: Evidence, seed: int = 0) -> Pool:
     return Recombined(evidence.logs, seed).pool(evidence)
 
 
-def sample_of(evidence: Evidence, estimator: Callable[[Evidence], Contributions] = snis, **more: int) -> Sample:
-    pool = pool_of(evidence, more.get("seed", 0)).contributions(estimator, evidence.truncation)
-    return Sample(estimator(evidence), returns=evidence.returns, pool=pool, **more)
+def sample_of(evidence: Evidence, estimator: Callable[[Evidence], Contributions] = snis, seed: int = 0) -> Sample:
+    pool = pool_of(evidence, seed).contributions(estimator, evidence.truncation)
+    return Sample(estimator(evidence), seed, 300, evidence.returns, pool=pool)
 
 
 def one_interval(name: str, sample: Sample, level: float = 0.95) -> Interval:
@@ -193,7 +193,7 @@ def test_draws_do_not_depend_on_their_number() -> None:
 
 def test_same_seed_same_interval() -> None:
     evidence = random_evidence()
-    sample, again = (sample_of(evidence, seed=4, resamples=300) for _ in range(2))
+    sample, again = (sample_of(evidence, seed=4) for _ in range(2))
     assert recombined(sample, [0.9]) == recombined(again, [0.9])
 
 

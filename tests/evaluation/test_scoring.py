@@ -14,7 +14,8 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.contributions import standard_error
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.estimators import ESTIMATORS, guarded
+from poela.evaluation.estimators import ESTIMATORS
+from poela.evaluation.estimators_by_step import guarded
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.scoring import Evaluator, Scoring
@@ -37,7 +38,7 @@ class Linear:
     """A model of values that somebody gives."""
 
     def q(self, trajectories: Trajectories) -> FloatArray:
-        return np.c_[trajectories.contexts[:, 0], trajectories.contexts[:, 1] + 1]
+        return np.asarray(trajectories.contexts[:, :2] + [0.0, 1.0], np.float64)
 
 
 def ragged_logs(n: int = 80, seed: int = 0) -> Trajectories:

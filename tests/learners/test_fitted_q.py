@@ -13,7 +13,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import MinimumProbability, Radius
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import true_value
-from poela.learners import fitted_q
+from poela.learners import backward_induction
 from poela.learners.fitted_q import FittedQ
 from poela.learners.step_regression import Chosen, RidgeColumns, StepRidge
 from poela.policies.tilted import TiltedPolicy
@@ -184,7 +184,7 @@ def test_all_temperatures_at_once_are_those_one_by_one(monkeypatch: pytest.Monke
 
     logs = two_steps()
     together = path()
-    monkeypatch.setattr(fitted_q, "MOST_NUMBERS", 1)
+    monkeypatch.setattr(backward_induction, "MOST_NUMBERS", 1)
     np.testing.assert_allclose(together, path(), atol=1e-9)
     for temperature, policy in zip((2.0, 1.0, 0.5, 0.25), together, strict=True):
         alone = FittedQ(backup="soft", temperatures=(), temperature=temperature, history=1).fit(logs)

@@ -34,6 +34,7 @@ from poela.learners.fitted_q import FittedQ
 from poela.learners.logging_policy import logging_policy
 from poela.learners.policy_gradient import POCRM, POELA, POMu
 from poela.learners.q_learning import BCQ
+from poela.learners.safe_improvement import DPRL
 from poela.learners.step_regression import fit_boosted
 from poela.policies.blended import BlendedPolicy
 from poela.policies.step_values import StepQ
@@ -159,6 +160,7 @@ def _policies() -> dict[str, Any]:
         "greedy": BCQ(threshold=0.2, **QUICK).fit(train),
         "ridge": FittedQ(temperature=0.5).fit(train),
         "wide": FittedQ(temperature=0.5, rule=Radius(0.5, fallback="behavior")).fit(logs(n_features=8)),
+        "counted": DPRL(reach=0.5, least_count=(3,)).fit(train),
         **{f"towards {name}": towards(name, 0.5) for name in models},
         "greedy knn": towards("knn", 0.0),
         "greedy recurrent": towards("recurrent", 0.0),

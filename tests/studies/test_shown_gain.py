@@ -41,10 +41,11 @@ def coins(episodes: int, effect: float, seed: int, clusters: int | None = None) 
 def shown(logs: Trajectories, chances: tuple[float, ...], gamma: float = 1.0, least_ess: float = 0.0) -> list[Judged]:
     """What is shown of policies with these chances of the second action."""
     recombine = Recombined(logs, 0, 4)
-    points = []
-    for found in Evaluator(logs, SCORING).evidence([Fixed(chance) for chance in chances]):
-        points.append((Episodes.of([logs], 1.0).evidence(found.weights.episodes, SCORING, None), found))
     episodes = Episodes.of([logs], 1.0)
+    points = [
+        (episodes.evidence(found.weights.episodes, SCORING, None), found)
+        for found in Evaluator(logs, SCORING).evidence([Fixed(chance) for chance in chances])
+    ]
     given = [(evidence, np.float32(recombine.log_weights(found))) for evidence, found in points]
     return judged(episodes, given, SCORING, 0.95, gamma, least_ess)  # type: ignore[arg-type]
 
@@ -52,7 +53,7 @@ def shown(logs: Trajectories, chances: tuple[float, ...], gamma: float = 1.0, le
 @pytest.mark.parametrize("points", [1, 3, 20])
 @pytest.mark.parametrize("share", [0.95, 0.975])
 def test_independent_points_need_the_quantile_of_their_largest_error(points: int, share: float) -> None:
-    influences = np.kron(np.eye(points), np.random.default_rng(0).normal(size=200))  # of different episodes each
+    influences = np.asarray(np.kron(np.eye(points), np.random.default_rng(0).normal(size=200)), np.float64)
     expected = norm.ppf(share ** (1 / points))
     assert critical_value(influences, share, seed=0) == pytest.approx(expected, abs=0.12)
 
@@ -71,6 +72,7 @@ def test_one_point_is_shown_as_its_own_interval_says_and_more_points_cost() -> N
     gain = alone.estimate.gain
     assert gain is not None
     assert gain.low is not None
+    assert alone.shown is not None
     assert alone.shown == pytest.approx(gain.low, abs=0.03)  # the critical value is drawn, and never below its own
     assert alone.shown <= gain.low
     among = shown(logs, (0.9, 0.1, 0.6, 0.3))

@@ -63,13 +63,7 @@ class Neighbours:
         """The rows [N, k] of the k nearest logged contexts, nearest first, and their squared distances."""
         if not 1 <= k <= self.n_logged:
             raise InputError(f"{k} neighbours were asked for among {self.n_logged}: choose from 1 to {self.n_logged}")
-        contexts = np.ascontiguousarray(contexts, np.float64)
-        if contexts.ndim != 2 or contexts.shape[1] != self.n_features:
-            raise InputError(f"contexts must have shape (rows, {self.n_features}), not {contexts.shape}")
-        if not np.isfinite(contexts).all():
-            raise InputError("contexts hold NaN or infinity: fill them in")
-        if self.n_features == 0:
-            contexts = np.zeros((len(contexts), 1))
+        contexts = self._checked(contexts)
         distinct = min(k, len(self._points))
         by_tree = self.n_features <= TREE_FEATURES
         search = self._ask_tree if by_tree else self._ask_products
@@ -84,9 +78,36 @@ class Neighbours:
         _for_each(answer, range(0, len(contexts), rows_at_once))
         return self._expand(points, squared, k)
 
+    def count_within(self, contexts: ArrayLike, squared_radius: float) -> IntArray:
+        """How many logged contexts [N] lie at a squared distance of at most this.
+
+        >>> Neighbours([[0.0], [2.0], [2.0]]).count_within([[0.0], [1.0], [9.0]], squared_radius=1.0)
+        array([1, 3, 0])
+        """
+        contexts = self._checked(contexts)
+        by_tree = self.n_features <= TREE_FEATURES
+        rows_at_once = max(1, CHUNK // min(len(self._points), BLOCK))
+        counts = np.empty(len(contexts), np.int64)
+
+        def answer(start: int) -> None:
+            chunk = slice(start, start + rows_at_once)
+            count = self._count_by_tree if by_tree else self._count_by_products
+            counts[chunk] = count(contexts[chunk], squared_radius)
+
+        _for_each(answer, range(0, len(contexts), rows_at_once))
+        return counts
+
+    def _checked(self, contexts: ArrayLike) -> FloatArray:
+        checked = np.ascontiguousarray(contexts, np.float64)
+        if checked.ndim != 2 or checked.shape[1] != self.n_features:
+            raise InputError(f"contexts must have shape (rows, {self.n_features}), not {checked.shape}")
+        if not np.isfinite(checked).all():
+            raise InputError("contexts hold NaN or infinity: fill them in")
+        return np.zeros((len(checked), 1)) if self.n_features == 0 else checked
+
     def _expand(self, points: IntArray, squared: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """From distinct contexts to logged rows, k for each row; equal contexts come in the order of the log."""
-        copies = np.diff(self._starts)[points]
+        copies = self._copies[points]
         before = np.cumsum(copies, axis=1) - copies
         taken = np.clip(k - before, 0, copies).ravel()
         firsts = np.repeat(self._starts[points.ravel()], taken)
@@ -98,6 +119,46 @@ class Neighbours:
         from scipy.spatial import cKDTree
 
         return cKDTree(self._points)
+
+    @cached_property
+    def _copies(self) -> IntArray:
+        """How often each point was logged."""
+        return np.diff(self._starts)
+
+    @cached_property
+    def _tree_of_rows(self) -> Any:
+        from scipy.spatial import cKDTree
+
+        return self._tree if self._copies.max() == 1 else cKDTree(np.repeat(self._points, self._copies, axis=0))
+
+    def _count_by_tree(self, contexts: FloatArray, squared_radius: float) -> IntArray:
+        """Counts a little within and a little beyond the radius; where they differ, distances are computed."""
+        radius = float(np.sqrt(squared_radius))
+        if np.isinf(radius):
+            return np.full(len(contexts), self.n_logged)
+        beyond = radius * (1 + TREE_ROUNDING)
+        counts = np.asarray(self._tree_of_rows.query_ball_point(contexts, beyond, return_length=True), np.int64)
+        within = self._tree_of_rows.query_ball_point(contexts, radius * (1 - TREE_ROUNDING), return_length=True)
+        unclear = np.flatnonzero(counts != within if radius > 0 else counts)
+        found = self._tree.query_ball_point(contexts[unclear], beyond)
+        rows = np.repeat(np.arange(len(unclear)), [len(one) for one in found])
+        points = np.concatenate([np.empty(0, np.int64), *found]).astype(np.int64)
+        near = _squared_distances(contexts[unclear][rows], self._points[points]) <= squared_radius
+        weights = np.where(near, self._copies[points], 0)
+        counts[unclear] = np.bincount(rows, weights, minlength=len(unclear)).astype(np.int64)
+        return counts
+
+    def _count_by_products(self, contexts: FloatArray, squared_radius: float) -> IntArray:
+        centred = (contexts - self._centre) / self._size
+        in_range = np.abs(centred).max(initial=0.0) < FAR_OUTSIDE
+        products = self._single if in_range and self._single.g < 0.01 else self._double
+        copies = None if self._copies.max() == 1 else self._copies
+        counts, rows, points = products.counts(centred, squared_radius / self._size**2, copies)
+        for start in range(0, len(rows), REFINED):
+            part = slice(start, start + REFINED)
+            near = _squared_distances(contexts[rows[part]], self._points[points[part]]) <= squared_radius
+            np.add.at(counts, rows[part], np.where(near, self._copies[points[part]], 0))
+        return counts
 
     def _ask_tree(self, contexts: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """Asks for more neighbours until the last one lies clearly beyond the k-th, so that no tie is cut."""
@@ -169,8 +230,10 @@ class _Products:
         self.g = 2 * (points.shape[1] + 8) * float(np.finfo(dtype).eps)
         norms = np.einsum("ij,ij->i", points, points)
         factors = np.concatenate([-2 * points, norms[:, None] * (1 - 2 * self.g)], axis=1).astype(dtype)
+        self.largest = float(norms.max())
         starts = range(0, len(points), BLOCK)
         self.blocks: list[NDArray[Any]] = [np.ascontiguousarray(factors[start : start + BLOCK].T) for start in starts]
+        self._underflow = float(np.finfo(dtype).tiny) * 10 * FAR_OUTSIDE * len(self.blocks[0])
 
     def candidates(self, contexts: FloatArray, k: int, at_most: float = np.inf) -> tuple[IntArray, IntArray]:
         """Pairs (row, point) that hold the k nearest points of every row; none if that takes more than `at_most`."""
@@ -193,11 +256,32 @@ class _Products:
         within &= within.sum() <= at_most
         return rows[within], points[within]
 
+    def counts(
+        self, contexts: FloatArray, squared: float, copies: IntArray | None
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """How many points are surely within [n], and the pairs (row, point) of which that is not sure."""
+        left: NDArray[Any] = np.concatenate([contexts, np.ones((len(contexts), 1))], axis=1).astype(self.dtype)
+        norms = np.einsum("ij,ij->i", contexts, contexts)
+        slack = 2 * self.g * (norms + 2 * self.largest) + self._underflow
+        reach = squared - norms * (1 - self.g)
+        surely = np.nextafter((reach - slack).astype(self.dtype), self.dtype(-np.inf))[:, None]
+        perhaps = np.nextafter((reach + self._underflow).astype(self.dtype), self.dtype(np.inf))[:, None]
+        counts = np.zeros(len(contexts), np.int64)
+        unclear: list[tuple[IntArray, IntArray]] = []
+        for block, factors in enumerate(self.blocks):
+            scores: NDArray[Any] = np.matmul(left, factors)
+            within = scores <= surely
+            here = None if copies is None else copies[block * BLOCK : block * BLOCK + scores.shape[1]]
+            counts += np.count_nonzero(within, axis=1) if here is None else within @ here
+            rows, columns = np.divmod(np.flatnonzero((scores <= perhaps) != within), scores.shape[1])
+            unclear.append((rows, columns + block * BLOCK))
+        rows, points = (np.concatenate(column) for column in zip(*unclear, strict=True))
+        return counts, rows, points
+
     def _limit(self, kth: NDArray[Any], norms: FloatArray) -> NDArray[Any]:
         """No pair with a score above this is among the k nearest, if k pairs have scores of at most `kth`."""
         reach = (kth.astype(np.float64) + norms * (1 + 9 * self.g)) / (1 - 8 * self.g)
-        underflow = float(np.finfo(self.dtype).tiny) * 10 * FAR_OUTSIDE * len(self.blocks[0])
-        limit = reach - norms * (1 - self.g) + underflow
+        limit = reach - norms * (1 - self.g) + self._underflow
         return np.asarray(np.nextafter(limit.astype(self.dtype), self.dtype(np.inf)))
 
 

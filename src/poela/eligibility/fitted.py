@@ -68,6 +68,22 @@ class FittedEligibility:
         """To the nearest logged context with each action [N, A], on the metric's scale; inf if never logged."""
         return self._distances(*self._checked(contexts, steps))
 
+    def counts(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
+        """How many contexts with each action were logged within the radius [N, A]; a rule with a radius knows.
+
+        >>> logs = Trajectories(contexts=[[0.0], [1.0], [1.2]], actions=[0, 1, 1], rewards=[0, 0, 0], offsets=[0, 3])
+        >>> Eligibility(radius=0.5).fit(logs).counts([[0.9], [0.4]])
+        array([[0., 2.],
+               [1., 1.]])
+        """
+        return self._counts(*self._checked(contexts, steps))
+
+    def counts_along(self, logs: LoggedSteps) -> FloatArray:
+        """The same along logged episodes, done once for each log."""
+        checked = self._checked(logs.contexts, step_numbers(logs.offsets))
+        source = None if self.logged is None else self.logged.contexts
+        return remembered(logs, ("counts", self.settings), source, lambda: self._counts(*checked))
+
     def mask(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> BoolArray:
         """Which actions may be taken [N, A]: at least one for each context, by the fallback where need be."""
         return self.resolve(contexts, steps).mask
@@ -175,6 +191,26 @@ class FittedEligibility:
         if self.settings.metric == "euclidean":
             return np.sqrt(squared)
         return squared / max(len(self.feature_names), 1)
+
+    def _counts(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
+        if self.logged is None or self.radius is None:
+            raise InputError("neighbours cannot be counted: this rule has no radius")
+        return self.logged.counts(contexts, steps, self._squared_radius(self.radius))
+
+    def _squared_radius(self, radius: float) -> float:
+        """The largest squared Euclidean distance that is within the radius on the metric's scale, to the last bit."""
+        squared = (
+            radius * max(len(self.feature_names), 1) if self.settings.metric == "mean_squared" else radius * radius
+        )
+
+        def within(one: float) -> bool:
+            return bool(self.on_metric_scale(np.array(one)) <= radius)
+
+        while np.isfinite(squared) and not within(squared):
+            squared = float(np.nextafter(squared, 0.0))
+        while np.isfinite(squared) and within(float(np.nextafter(squared, np.inf))):
+            squared = float(np.nextafter(squared, np.inf))
+        return squared
 
     def _distances(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         if self.logged is None:

@@ -1,5 +1,6 @@
 """The logged contexts behind the distance rule: searched for each action, pooled or step by step."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -47,14 +48,28 @@ class LoggedContexts:
 
     def squared_distances(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """To the nearest logged context with each action [N, A]; infinite where there is none."""
+        return self._asked(contexts, steps, lambda search, features: search.nearest(features)[1], np.inf)
+
+    def counts(self, contexts: Float32Array, steps: IntArray | None, squared_radius: float) -> FloatArray:
+        """How many contexts with each action were logged within the radius [N, A]."""
+        return self._asked(contexts, steps, lambda search, features: search.count_within(features, squared_radius), 0.0)
+
+    def _asked(
+        self,
+        contexts: Float32Array,
+        steps: IntArray | None,
+        ask: Callable[[Neighbours, FloatArray], FloatArray | IntArray],
+        nothing: float,
+    ) -> FloatArray:
+        """What the contexts with each action answer [N, A]; `nothing` where there are none."""
         features = self.features(contexts)
-        result = np.full((len(contexts), self.n_actions), np.inf)
+        result = np.full((len(contexts), self.n_actions), nothing)
         groups = self._steps_of(steps) if self.same_step and steps is not None else [(-1, slice(None))]
         for step, here in groups:
             for action in range(self.n_actions):
                 search = self._search(action, step)
                 if search is not None:
-                    result[here, action] = search[1].nearest(features[here])[1]
+                    result[here, action] = ask(search[1], features[here])
         return result
 
     def cases(self, context: Float32Array, action: int, k: int, step: int | None) -> tuple[IntArray, FloatArray]:

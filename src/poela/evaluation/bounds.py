@@ -79,8 +79,8 @@ class Sample:
     """What intervals are made of: the contributions of independent units, and what else a method may need.
 
     `returns` are those of the logged episodes. `pool` holds what episodes recombined from logged steps would contribute
-    (see `poela.evaluation.recombination`); `refitted` draws resamples with a behavior model fitted on each. `ess` is how
-    many effective units the weights leave, where the contributions' denominators do not tell it.
+    (see `poela.evaluation.recombination`); `refitted` draws resamples with a behavior model fitted on each. `ess` is
+    how many effective units the weights leave, where the contributions' denominators do not tell it.
 
     >>> Sample(Contributions.mean(np.array([1.0])))
     Traceback (most recent call last):

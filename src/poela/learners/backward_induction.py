@@ -7,6 +7,7 @@ the regressions predict.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,12 +17,15 @@ from poela.core.interruption import safe_point
 from poela.core.ragged import returns_to_go
 from poela.data.trajectories import Trajectories
 from poela.learners.step_regression import PENALTIES, Chosen, Columns, Regressor, StepBoosted, StepRegression, StepRidge
+from poela.policies.departures import Departure
 from poela.policies.step_values import StepQ, rows_by_step
 
 # A step that fewer episodes reach borrows the rows of the steps after it: two rows are no regression.
 FEWEST_ROWS = 50
 # The values [m, P] of being at rows [m], from their Q [A, m, P].
 Following = Callable[[IntArray, FloatArray], FloatArray]
+T = TypeVar("T")
+MOST_NUMBERS = 2e7  # values that are computed together: 160 MB
 KEPT_NUMBERS = 5e7  # 400 MB of prepared regressions; what goes beyond is prepared anew each time
 
 
@@ -41,6 +45,19 @@ def soft(chances: FloatArray, temperatures: Sequence[float]) -> Following:
     with np.errstate(divide="ignore"):
         logs = np.log(chances).T[:, :, None]  # [A, N, 1]
     return lambda rows, q: tau * np.logaddexp.reduce(logs[:, rows] + q / tau, axis=0)
+
+
+def departing(behavior: FloatArray, counts: FloatArray, departures: Sequence[Departure]) -> Following:
+    """Of departing so from `behavior` [N, A], given counts [N, A]: in one column for each departure."""
+
+    def values(rows: IntArray, q: FloatArray) -> FloatArray:
+        found = np.empty(q.shape[1:])
+        for column, departure in enumerate(departures):
+            own = np.ascontiguousarray(q[:, :, column].T)
+            found[:, column] = (departure.act(own, behavior[rows], counts[rows]) * own).sum(axis=1)
+        return found
+
+    return values
 
 
 def expected(probabilities: FloatArray) -> Following:
@@ -122,6 +139,15 @@ class BackwardInduction:
         models = [tuple(step.model(column) for step in steps) for column in range(columns)]
         names = train.n_actions, train.feature_names, train.action_names
         return [(StepQ(own, *names), q[:, :, column].T) for column, own in enumerate(models)]
+
+    def values_along(
+        self, following: Callable[[Sequence[T]], Following], path: Sequence[T]
+    ) -> Iterator[tuple[StepQ, FloatArray]]:
+        """The same for each point of a path, one column each: as many at once as memory allows."""
+        together = max(int(MOST_NUMBERS / (self._train.n_steps * self._train.n_actions)), 1)
+        for start in range(0, len(path), together):
+            some = path[start : start + together]
+            yield from self.values(following(some), len(some))
 
     def backward(self, following: Following, columns: int = 1) -> Iterator[tuple[FittedStep, FloatArray]]:
         """Each step from the last to the first, fitted for that many columns, with Q [A, m, P] at its own rows."""

@@ -10,27 +10,23 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import Policy
 from poela.core.ragged import episode_sums
-from poela.core.typed import Discount, NonNegative, Positive, Whole, one_of, shown
-from poela.data.history import HistoryFeatures, with_history
+from poela.core.typed import NonNegative, one_of, shown
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.backward_induction import KEPT_NUMBERS, BackwardInduction, best, soft
-from poela.learners.divergence import reachable_return, refuse_divergence
+from poela.learners.backward_induction import best, soft
 from poela.learners.eligible_training import eligible_in_training
-from poela.learners.learner import Checkpoint, Learner
+from poela.learners.learner import Checkpoint
 from poela.learners.logging_policy import logging_policy, logging_probabilities
-from poela.learners.step_regression import Regressor
-from poela.policies.step_values import StepQ
-from poela.policies.tilted import TiltedPolicy, supported
+from poela.learners.value_learner import ValueLearner
+from poela.policies.tilted import TiltedPolicy
+from poela.policies.valued import supported
 
-PENALTY_MULTIPLES = (1.0, 10.0, 100.0, 1e3, 1e4)
 # The default path in multiples of the mild temperature: from twice to a sixteenth of it, then greedy.
 PATH = tuple(2.0 ** (1 - k / 3) for k in range(16))
-MOST_NUMBERS = 2e7  # values that are computed together: 160 MB
 
 
 @dataclass(frozen=True, kw_only=True)
-class FittedQ(Learner):
+class FittedQ(ValueLearner):
     """π(a|x) ∝ μ(a|x)·exp(Q(x, a)/τ) over eligible actions, with Q by one regression for each step, last to first.
 
     A high temperature stays near the logging policy μ, where importance sampling can verify the policy; a low one goes
@@ -50,12 +46,7 @@ class FittedQ(Learner):
     walks: ClassVar[bool] = True
     temperature: NonNegative = 0.0  # τ
     temperatures: tuple[NonNegative, ...] | None = None  # the path towards it, in falling order
-    regressor: Regressor = "ridge"
     backup: Annotated[str, one_of("max", "soft")] = "max"
-    penalty: Positive = 0.3  # the ridge's smallest; each regression takes a larger one where that predicts better
-    rule: Eligibility | None = None
-    history: Whole = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
-    discount: Discount = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,54 +60,19 @@ class FittedQ(Learner):
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
         mask = supported(chances > 0, eligible)
         near = np.where(mask, chances, 0.0)
-        seen = with_history(train, self.history, initial=True) if self.history else train
-        induction = self._induction(seen, seed)
+        induction = self.induction(train, seed, keep=self.backup == "soft")
         ((values, q),) = induction.values(best(mask))
-        self._refuse_divergence(train, q[mask])
+        self.refuse_divergence(train, q[mask])
         path = self._path(train, q, near)
-        layout = (
-            HistoryFeatures(self.history, train.n_features, train.n_actions, initial=True) if self.history else None
-        )
-        softened = self._softened(induction, seen, near, path)
+        softened = induction.values_along(lambda some: soft(near, some), [tau for tau in path if tau > 0])
         for place, temperature in enumerate(path, start=1):
             own = values
             if self.backup == "soft" and temperature > 0:
                 own, q = next(softened)
-                self._refuse_divergence(train, q[mask])
-            policy = TiltedPolicy(
-                values=own,
-                behavior=base,
-                temperature=temperature,
-                history=layout,
-                eligibility=eligibility,
-                feature_names=train.feature_names,
-                action_names=train.action_names,
-            )
+                self.refuse_divergence(train, q[mask])
+            fields = {"eligibility": eligibility, **self.fields(train)}
+            policy = TiltedPolicy(values=own, behavior=base, temperature=temperature, **fields)
             yield Checkpoint(place, policy, f"temperature {temperature:.4g}")
-
-    def _induction(self, seen: Trajectories, seed: int) -> BackwardInduction:
-        return BackwardInduction(
-            seen,
-            regressor=self.regressor,
-            discount=self.discount,
-            penalties=[self.penalty * multiple for multiple in PENALTY_MULTIPLES],
-            keep=KEPT_NUMBERS if self.backup == "soft" else 0,
-            seed=seed,
-        )
-
-    def _softened(
-        self, induction: BackwardInduction, seen: Trajectories, chances: FloatArray, path: list[float]
-    ) -> Iterator[tuple[StepQ, FloatArray]]:
-        """Q of acting best at a price of departure, at each temperature above 0: as many at once as memory allows."""
-        above = [temperature for temperature in path if temperature > 0]
-        together = max(int(MOST_NUMBERS / (seen.n_steps * seen.n_actions)), 1)
-        for start in range(0, len(above), together):
-            some = above[start : start + together]
-            yield from induction.values(soft(chances, some), len(some))
-
-    def _refuse_divergence(self, train: Trajectories, q: FloatArray) -> None:
-        reachable = max(reachable_return(train, self.discount), 1e-6)
-        refuse_divergence("FittedQ", "the training log", float(np.abs(q).max()), reachable)
 
     def _path(self, train: Trajectories, q: FloatArray, chances: FloatArray) -> list[float]:
         path = self.temperatures

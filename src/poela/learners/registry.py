@@ -14,6 +14,9 @@ LEARNERS = {
     "fittedq": "poela.learners.fitted_q:FittedQ",
     "clone": "poela.learners.clone:Clone",
     "consensus": "poela.learners.consensus:Consensus",
+    "spibb": "poela.learners.safe_improvement:SPIBB",
+    "softspibb": "poela.learners.safe_improvement:SoftSPIBB",
+    "dprl": "poela.learners.safe_improvement:DPRL",
 }
 
 

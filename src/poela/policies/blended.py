@@ -14,7 +14,7 @@ from poela.core.storage import Stored
 from poela.core.validation import LARGEST, expect_contents, expect_part, expect_setting, expect_sizes, refuse
 from poela.policies.network import NAMES, common_fields
 from poela.policies.ruled import ActingRule, RuledPolicy, softmax
-from poela.policies.tilted import supported
+from poela.policies.valued import supported
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -36,7 +36,7 @@ class EpisodeMixture:
         )
         shares = np.exp(so_far - so_far.max(axis=0))
         shares /= shares.sum(axis=0)
-        return np.asarray((shares[:, :, None] * rows).sum(axis=0))
+        return np.asarray(np.minimum((shares[:, :, None] * rows).sum(axis=0), 1.0))  # rounding may go beyond
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once."""
@@ -53,7 +53,7 @@ class _MixtureActor:
         self._last = np.stack([actor.probabilities(contexts) for actor in self._actors])
         shares = np.exp(self._log_shares - self._log_shares.max(axis=0))
         shares /= shares.sum(axis=0)
-        return np.asarray((shares[:, :, None] * self._last).sum(axis=0))
+        return np.asarray(np.minimum((shares[:, :, None] * self._last).sum(axis=0), 1.0))
 
     def record(self, actions: IntArray) -> None:
         assert self._last is not None

@@ -98,7 +98,7 @@ class RuledPolicy(ABC):
 
     def ruled(self, scores: FloatArray, eligible: Eligible) -> FloatArray:
         """Probabilities under the rule; where the fallback is to follow the logging policy, they are its own."""
-        return _followed(self.choose(scores, eligible.mask), eligible)
+        return followed(self.choose(scores, eligible.mask), eligible)
 
     def checked(self, contexts: ArrayLike) -> Float32Array:
         """The contexts as a float32 matrix of the right width, or one clear sentence."""
@@ -181,7 +181,8 @@ def greedy(scores: FloatArray, eligible: BoolArray) -> FloatArray:
     return chosen
 
 
-def _followed(probabilities: FloatArray, eligible: Eligible) -> FloatArray:
+def followed(probabilities: FloatArray, eligible: Eligible) -> FloatArray:
+    """The probabilities, but the logging policy's own where the rule's fallback is to follow it."""
     if eligible.behavior is None or not eligible.stranded.any():
         return probabilities
     return np.where(eligible.stranded[:, None], eligible.behavior, probabilities)

@@ -26,6 +26,7 @@ KINDS = {
     "blended_policy": "poela.policies.blended:BlendedPolicy",
     "sharpened_policy": "poela.policies.blended:SharpenedPolicy",
     "tilted_policy": "poela.policies.tilted:TiltedPolicy",
+    "counted_policy": "poela.policies.counted:CountedPolicy",
     "step_q": "poela.policies.step_values:StepQ",
     "ridge_step": "poela.policies.step_values:RidgeStep",
     "boosted_step": "poela.policies.step_values:BoostedStep",

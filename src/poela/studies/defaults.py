@@ -42,6 +42,9 @@ def _grid(learner: str, ruled: bool) -> list[Candidate]:
         "pql": grid("pql", threshold=[0.3], density=["nearest"]),
         "fittedq": grid("fittedq", history=[0, 2], backup=["max", "soft"], **rule),
         "consensus": grid("consensus", **rule),
+        "spibb": grid("spibb", **rule),
+        "softspibb": grid("softspibb", **rule),
+        "dprl": grid("dprl", **rule),
     }
     return grids.get(learner, [Candidate(learner)])
 
@@ -54,4 +57,5 @@ def is_random(candidate: Candidate) -> bool:
     """
     if candidate.learner == "consensus":
         return False
-    return candidate.learner != "fittedq" or candidate.settings.get("regressor", "ridge") != "ridge"
+    by_regression = candidate.learner in ("fittedq", "spibb", "softspibb", "dprl")
+    return not by_regression or candidate.settings.get("regressor", "ridge") != "ridge"

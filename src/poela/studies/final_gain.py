@@ -26,7 +26,7 @@ class GainsShown:
         self._study, self._episodes, self._settings = study, episodes, settings
 
     def estimate(self, point: Point | None) -> Estimate:
-        """The estimate on the episodes that judged the point; None: of the logging policy, which is what it achieved."""
+        """The estimate on the episodes that judged the point; None: what the logging policy achieved."""
         episodes, scoring = self._episodes, replace(self._settings.scoring, estimator="sntis", discount=1.0)
         if point is None:
             evaluator = episodes.evaluator(replace(scoring, estimator="behavior"))

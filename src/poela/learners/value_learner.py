@@ -1,0 +1,54 @@
+"""What learners of values by backward induction share: settings, regressions, and a look at divergence."""
+
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from poela.core.arrays import FloatArray
+from poela.core.typed import Discount, Positive, Whole
+from poela.data.history import HistoryFeatures, with_history
+from poela.data.trajectories import Trajectories
+from poela.eligibility.rules import Eligibility
+from poela.learners.backward_induction import KEPT_NUMBERS, BackwardInduction
+from poela.learners.divergence import reachable_return, refuse_divergence
+from poela.learners.learner import Learner
+from poela.learners.step_regression import Regressor
+
+PENALTY_MULTIPLES: Sequence[float] = (1.0, 10.0, 100.0, 1e3, 1e4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueLearner(Learner, ABC):
+    """A learner with Q by one regression for each step, last to first."""
+
+    regressor: Regressor = "ridge"
+    penalty: Positive = 0.3  # the ridge's smallest; each regression takes a larger one where that predicts better
+    rule: Eligibility | None = None
+    history: Whole = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
+    discount: Discount = 1.0
+
+    def induction(self, train: Trajectories, seed: int, *, keep: bool) -> BackwardInduction:
+        """The regressions over these logs, with what Q looks at; `keep` where several passes are to come."""
+        return BackwardInduction(
+            with_history(train, self.history, initial=True) if self.history else train,
+            regressor=self.regressor,
+            discount=self.discount,
+            penalties=[self.penalty * multiple for multiple in PENALTY_MULTIPLES],
+            keep=KEPT_NUMBERS if keep else 0,
+            seed=seed,
+        )
+
+    def fields(self, train: Trajectories) -> dict[str, Any]:
+        """What a policy of values takes from the logs."""
+        layout = (
+            HistoryFeatures(self.history, train.n_features, train.n_actions, initial=True) if self.history else None
+        )
+        return {"history": layout, "feature_names": train.feature_names, "action_names": train.action_names}
+
+    def refuse_divergence(self, train: Trajectories, q: FloatArray) -> None:
+        """Raise `TrainingError` where values are far beyond every return."""
+        reachable = max(reachable_return(train, self.discount), 1e-6)
+        refuse_divergence(type(self).__name__, "the training log", float(np.abs(q).max()), reachable)

@@ -1,0 +1,174 @@
+"""What policies of values beside the logging policy share: values by step, history, and how they act and are kept."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.core.policy import Actor, LoggedSteps, Policy, as_policy
+from poela.core.ragged import step_numbers
+from poela.core.remembered import remembered
+from poela.core.storage import Stored
+from poela.core.validation import expect_part, expect_sizes
+from poela.data.history import HistoryFeatures, HistoryRecord, history_of
+from poela.eligibility.fitted import Eligible
+from poela.policies.network import common_fields
+from poela.policies.ruled import ActingRule, RuledPolicy
+from poela.policies.step_values import StepQ
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ValuedPolicy(RuledPolicy):
+    """A policy made of values Q, the logging policy μ and, where it asks for them, counts of neighbours.
+
+    The rule, the counts and μ see plain contexts; the values may look at `history` too.
+    """
+
+    values: StepQ
+    behavior: Any  # μ: a policy
+    history: HistoryFeatures | None = None
+
+    @abstractmethod
+    def decided(self, q: FloatArray, behavior: FloatArray, eligible: Eligible, counts: FloatArray | None) -> FloatArray:
+        """Probabilities [N, A] from Q, μ and the counts, each [N, A]."""
+
+    def counts(self, contexts: Float32Array, steps: IntArray) -> FloatArray | None:
+        """Logged contexts nearby with each action [N, A]; None where the policy does not ask."""
+        return None
+
+    def counts_along(self, trajectories: LoggedSteps) -> FloatArray | None:
+        """The same along logged episodes."""
+        return None
+
+    @property
+    def behavior_models(self) -> tuple[Any, ...]:
+        """The models of the logging policy that a file of this policy holds."""
+        return (*super().behavior_models, self.behavior)
+
+    def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
+        """Q [N, A]."""
+        if self.history is not None:
+            raise InputError(
+                "this policy looks at earlier steps: use along(trajectories) or actor(n), not loose contexts"
+            )
+        if steps is None:
+            raise InputError("this policy has its own values for each step: give the step numbers (steps=...)")
+        return self.values.q_at(contexts, steps)
+
+    def probabilities(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
+        """[N, A]; the step number of each row is needed."""
+        rows = self.checked(contexts)
+        numbers: IntArray = np.asarray([] if steps is None else steps, np.int64)
+        q = self.scores(rows, None if steps is None else numbers)
+        behavior = as_policy(self.behavior).probabilities(rows)
+        return self.decided(q, behavior, self.eligibility.resolve(rows, numbers), self.counts(rows, numbers))
+
+    def along(self, trajectories: LoggedSteps) -> FloatArray:
+        """[N, A] along logged episodes."""
+        q, behavior = self.q_along(trajectories), self.behavior_along(trajectories)
+        return self.decided(q, behavior, self.eligibility.along(trajectories), self.counts_along(trajectories))
+
+    def q_along(self, trajectories: LoggedSteps) -> FloatArray:
+        """Q [N, A] along logged episodes."""
+        rows = self.checked(trajectories.contexts)
+        if self.history is not None:
+            rows = self.history.of(rows, trajectories.actions, trajectories.offsets)
+        return self.values.q_at(rows, step_numbers(trajectories.offsets))
+
+    def behavior_along(self, trajectories: LoggedSteps) -> FloatArray:
+        """μ [N, A] along logged episodes."""
+        return remembered(trajectories, "along", self.behavior, lambda: as_policy(self.behavior).along(trajectories))
+
+    def actor(self, n: int) -> Actor:
+        """Acts in n episodes at once, counting steps and remembering what the values look at."""
+        return _ValuedActor(self, n)
+
+    def stored_as(self, kind: str, settings: dict[str, Any], parts: dict[str, Stored] | None = None) -> Stored:
+        """The policy as plain settings and parts, with what a kind has beside the rest."""
+        if not callable(getattr(self.behavior, "stored", None)):
+            raise InputError(
+                f"the behavior model {type(self.behavior).__name__} cannot be saved (it has no method stored()): "
+                "learn with one of poela's behavior models"
+            )
+        return Stored(
+            kind,
+            settings={
+                "feature_names": list(self.feature_names),
+                "action_names": list(self.action_names),
+                "history": None if self.history is None else asdict(self.history),
+                **settings,
+            },
+            parts={
+                "eligibility": self.eligibility.stored(),
+                "values": self.values.stored(),
+                "behavior": self.behavior.stored(),
+                **(parts or {}),
+            },
+        )
+
+
+SETTINGS = ("feature_names", "action_names", "history")
+PARTS = ("eligibility", "values", "behavior")
+
+
+def valued_fields(stored: Stored, load_part: Callable[[Stored], Any]) -> dict[str, Any]:
+    """The fields that every policy of values has; its contents are as expected already."""
+    fields = common_fields(stored, load_part)
+    n_features, n_actions = len(fields["feature_names"]), len(fields["action_names"])
+    plain = stored.settings["history"]
+    history = None if plain is None else history_of(plain, n_features, n_actions)
+    values = expect_part(stored, "values", load_part, StepQ, "values by step (step_q)")
+    expect_sizes("values", values, n_features if history is None else history.width, n_actions)
+    behavior = expect_part(stored, "behavior", load_part, Policy, "a behavior model")
+    expect_sizes("behavior", behavior, n_features, n_actions)
+    return {"values": values, "behavior": behavior, "history": history, **fields}
+
+
+class _ValuedActor:
+    def __init__(self, policy: ValuedPolicy, n: int) -> None:
+        self._policy, self._behavior = policy, as_policy(policy.behavior).actor(n)
+        self._rule = ActingRule(policy.eligibility, n)
+        self._record = None if policy.history is None else HistoryRecord(policy.history, n)
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        rows = self._policy.checked(contexts)
+        features = rows if self._record is None else self._record.features(rows)
+        steps = self._rule.steps(rows)
+        q, behavior = self._policy.values.q_at(features, steps), self._behavior.probabilities(rows)
+        return self._policy.decided(q, behavior, self._rule.eligible(rows), self._policy.counts(rows, steps))
+
+    def record(self, actions: IntArray) -> None:
+        self._behavior.record(actions)
+        if self._record is not None:
+            self._record.add(actions)
+        self._rule.record(actions)
+
+
+def supported(taken: BoolArray, eligible: BoolArray) -> BoolArray:
+    """The eligible actions that the logging policy takes; all eligible ones where it takes none of them.
+
+    >>> supported(np.array([[True, True, False], [False, False, True]]), np.array([[True, False, True]] * 2))
+    array([[ True, False, False],
+           [False, False,  True]])
+    >>> supported(np.array([[False, True]]), np.array([[True, False]]))
+    array([[ True, False]])
+    """
+    both = taken & eligible
+    return np.asarray(np.where(both.any(axis=1, keepdims=True), both, eligible))
+
+
+def within_rule(behavior: FloatArray, eligible: BoolArray) -> FloatArray:
+    """The logging policy [N, A] over eligible actions; all of them alike where it takes none.
+
+    >>> within_rule(np.array([[0.6, 0.2, 0.2], [1.0, 0.0, 0.0]]), np.array([[True, True, False], [False, True, True]]))
+    array([[0.75, 0.25, 0.  ],
+           [0.  , 0.5 , 0.5 ]])
+    """
+    shares = np.where(eligible, behavior, 0.0)
+    shares = np.where((shares > 0).any(axis=1, keepdims=True), shares, eligible)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
