@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from poela.core.errors import InputError
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.settings import StudySettings
 
@@ -29,11 +30,11 @@ class Answer:
 
 def _change(result: ChoiceRecord, record: StudyRecord, confidence: str) -> Answer:
     gain = result.gain
-    assert gain is not None
-    assert gain.low is not None
-    survives = f" It would take weights that are wrong by a factor of {gain.sensitivity:.3g} to undo it." * (
-        gain.sensitivity is not None
-    )
+    if gain is None or gain.low is None:
+        raise InputError("choice.json names a policy but no gain that is shown: it was changed")
+    survives = ""
+    if gain.sensitivity is not None:
+        survives = f" It would take weights that are wrong by a factor of {gain.sensitivity:.3g} to undo it."
     estimated = " The propensities are estimates, which the bound allows for." * record.data.estimated
     return Answer(
         True,
