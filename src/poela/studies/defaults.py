@@ -30,7 +30,6 @@ def default_candidates(learners: Sequence[str] | None = None, *, ruled: bool = T
 def _grid(learner: str, ruled: bool) -> list[Candidate]:
     penalties, verifiable = [0.1, 1.0], [100.0]
     rule: dict[str, Any] = {"rule": [NEAR]} if ruled else {}
-    near: dict[str, Any] = {"radius": ["q99", "q100"], "scale": ["standard"]}
     grids: dict[str, list[Candidate]] = {
         "poela": grid(
             "poela", radius=["q99", "q100"], scale=["standard"], variance_penalty=[0.1], least_ess=verifiable
