@@ -2,27 +2,20 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.experiments.tiny import tiny
 
 from poela.data.trajectories import Trajectories
-from poela.evaluation.verdict import Word
+from poela.evaluation.verdict import WORDS
 from poela.evaluation.weights import effective_sample_size, log_weights
 from poela.simulators.tabular import TablePolicy
 from poela.studies.learning import Execution
-from poela_experiments.coverage import (
-    LEVELS,
-    Cell,
-    Measured,
-    coverage,
-    coverage_tables,
-    environment_of,
-    measure,
-    rows_of,
-)
+from poela_experiments.coverage import Cell, cells_of, coverage, coverage_tables, environments, measured_rows
 from poela_experiments.coverage_environments import heavy_tailed, sepsis_like, simulated, tabular, tilt_for
+from poela_experiments.coverage_processes import FIRST, SECOND, Process
 from poela_experiments.frame import kept
 
 RUN = tiny("coverage", Path("out"), repeats=4)
@@ -54,7 +47,9 @@ def test_recovery_does_not_depend_on_the_policy() -> None:
 
 def test_the_tilt_gives_the_effective_sample_size() -> None:
     environment = tabular()
-    target = environment.target(tilt_for(environment, 100.0, seed=(3, 3)))
+    tilt, reached = tilt_for(environment, 100.0, seed=(3, 3))
+    assert 70 < reached < 140
+    target = environment.target(tilt)
     found = [effective_sample_size(log_weights(target, log).episodes) for log in simulated(environment, 40, seed=5)]
     assert 70 < np.median(found) < 140
 
@@ -65,51 +60,71 @@ def test_logs_are_independent_of_how_many_are_asked_for() -> None:
     assert np.array_equal(first.actions, again.actions)
 
 
-def made_up(sides: list[float]) -> Measured:
-    outcomes = np.zeros((4, len(LEVELS), 2))
-    outcomes[:, -1, 0] = sides
-    outcomes[:, -1, 1] = [1.0, 2.0, 3.0, 4.0]
-    words: tuple[Word, ...] = ("trust", "caution", "do not trust", "trust")
-    return Measured(Cell("tabular", 100), 1000, np.array([90.0, 100.0, 110.0, 120.0]), {"recombined": outcomes}, words)
+@pytest.mark.parametrize("process", [*FIRST[::5], *SECOND[::5]], ids=lambda process: process.name)
+def test_processes_log_what_they_are_worth_and_weigh_one(process: Process) -> None:
+    logs = process.simulate(20_000 // process.cluster_size * process.cluster_size, seed=(1, 2))
+    returns = logs.returns()
+    spread = returns.std() * np.sqrt(process.cluster_size / len(returns))
+    assert returns.mean() == pytest.approx(process.truth(0.0), abs=5 * spread)
+    if logs.propensities is not None:
+        weights = np.exp(log_weights(process.target(0.2), logs).episodes)
+        error = weights.std() * np.sqrt(process.cluster_size / len(weights))
+        assert weights.mean() == pytest.approx(1.0, abs=5 * error)
+        weighted = weights * returns
+        error = (weights * (returns - weighted.mean())).std() * np.sqrt(process.cluster_size / len(weights))
+        assert weighted.sum() / weights.sum() == pytest.approx(process.truth(0.2), abs=5 * error)
 
 
-def test_counting_by_hand() -> None:
-    worst, shares, verdicts = coverage_tables(RUN, [rows_of(made_up([0.0, -1.0, 1.0, 0.0]))])
-    (row,) = shares.rows
-    assert (row["80%"], row["95%"], row["below 95%"], row["above 95%"]) == (100.0, 50.0, 25.0, 25.0)
-    assert (row["median ESS"], row["median width 95%"]) == (105.0, 2.5)
-    assert worst.rows[0]["lowest at 95%"] == pytest.approx(-45.0)
-    (verdict,) = verdicts.rows
-    assert (verdict["trust"], verdict["misses"], verdict["misses warned of"]) == (50.0, 2, 100.0)
+def test_the_sets_share_no_process_and_no_seed() -> None:
+    assert not {process.name for process in FIRST} & {process.name for process in SECOND}
+    assert not {process.seed for process in FIRST} & {process.seed for process in SECOND}
+    assert len(SECOND) >= 16
 
 
-def test_no_miss_needs_no_warning() -> None:
-    assert coverage_tables(RUN, [rows_of(made_up([0.0] * 4))])[2].rows[0]["misses warned of"] is None
+def made_up(part: str, trusted: int, missed: int, **other: Any) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys((*WORDS, *(f"{word}: missed" for word in WORDS)), 0)
+    row |= {"set": part, "log": "made up", "episodes": 100, "ESS asked": 60, "ESS": 61.0, "expected ESS": 50.0}
+    row |= {"logs": 100, "trust": trusted, "trust: missed": missed, "caution": 100 - trusted, "half-width": 0.2}
+    row |= {"informative": 80, "informative, trusted": trusted, "without width": 0, "impossible": 0, "reached": True}
+    return {"cell": row | other, "intervals": [{"set": part, "log": "made up", "ESS asked": 60, "interval": "normal"}]}
 
 
-def test_environments_by_name() -> None:
-    for name in ("tabular", "tumor", "sepsis-like", "heavy-tailed"):
-        assert environment_of(name).name == name
-
-
-def test_reduced_run(tmp_path: Path) -> None:
-    run = replace(tiny("coverage", tmp_path, repeats=40), execution=Execution(jobs=2))
-    cells = [Cell(*cell) for cell in run.size.cells]
-    report = coverage(run)
-    rows = {(row["environment"], row["ESS"], row["interval"]): row for row in report.tables[1].rows}
+def test_words_are_counted_by_set_and_the_second_comes_first() -> None:
+    cells = [made_up("first", 50, 5), made_up("second", 40, 1), made_up("second", 20, 2)]
     for cell in cells:
-        # At a true coverage of 95%, fewer than 34 of 40 logs are covered once in 300 times.
-        assert float(str(rows[cell.environment, cell.ess, "recombined"]["95%"])) >= 85.0
-    heavy = rows["heavy-tailed", 66, "recombined"], rows["heavy-tailed", 66, "normal"]
-    assert float(str(heavy[0]["median width 95%"])) > float(str(heavy[1]["median width 95%"]))
-    verdict = report.tables[2].rows[1]
-    assert verdict["trust"] == 0.0
-    written = {"coverage.md", *(f"coverage-{key}.parquet" for key in ("worst", "intervals", "verdicts"))}
-    assert {path.name for path in tmp_path.iterdir()} == written | {kept.DIRECTORY}
+        cell["intervals"][0] |= {"80%": 70.0, "90%": 85.0, "95%": 88.0}
+    words, trusted, intervals, every = coverage_tables(RUN, cells)
+    assert [row["set"] for row in words.rows] == ["second"] * 3 + ["first"] * 3
+    first = words.rows[0]
+    assert (first["of all"], first["misses"], first["of informative"]) == (30.0, 5.0, 37.5)
+    assert [row["covered"] for row in trusted.rows] == pytest.approx([90.0, 97.5, 90.0])
+    assert intervals.rows[0]["below 90 at 95%"] == 3
+    assert len(every.rows) == 3
 
 
-def test_the_same_seed_gives_the_same_numbers() -> None:
-    cell = Cell("heavy-tailed", 210)
-    first, second, other = (measure(cell, 3, seed) for seed in (0, 0, 1))
-    assert all(np.array_equal(first.outcomes[name], second.outcomes[name], equal_nan=True) for name in first.outcomes)
-    assert not np.array_equal(first.ess, other.ess)
+def test_a_target_that_stays_near_and_estimated_propensities_do_not_count() -> None:
+    cells = [
+        made_up("first", 50, 5),
+        made_up("first", 90, 90, reached=False),
+        made_up("first", 90, 90, log="estimated x"),
+    ]
+    words = coverage_tables(RUN, [{**cell, "intervals": []} for cell in cells])[0]
+    assert words.rows[0]["misses"] == 10.0
+
+
+def test_a_cell_is_measured_and_the_default_interval_holds() -> None:
+    rows = measured_rows(Cell("second", "normal bandit, 12 actions", 120), repeats=30, others=2, seed=3)
+    assert rows["cell"]["covered"] >= 80  # at a true coverage of 95%, fewer than 24 of 30 once in 10,000 times
+    assert rows["cell"]["without width"] == rows["cell"]["impossible"] == 0
+    assert {"recombined", "bca", "normal"} <= {row["interval"] for row in rows["intervals"]}
+
+
+def test_a_reduced_run_keeps_its_cells(tmp_path: Path) -> None:
+    run = replace(tiny("coverage", tmp_path, repeats=3, others=1, ess=[210]), execution=Execution(jobs=2))
+    assert [cell.environment for cell in cells_of(run)] == ["yes 2%, 2 actions", "heavy-tailed"]
+    report = coverage(run)
+    assert [table.key for table in report.tables] == ["words", "trusted", "intervals", "cells"]
+    written = {"coverage.md", *(f"coverage-{key}.parquet" for key in ("words", "trusted", "intervals", "cells"))}
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} >= written
+    assert len(list((tmp_path / kept.DIRECTORY).iterdir())) == 2
+    assert len(environments("second")) == len(SECOND)

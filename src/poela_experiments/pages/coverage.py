@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from poela.core.files import atomic_file
-from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS
-from poela.evaluation.verdict import WORDS
 from poela_experiments.frame.results import markdown_rows
 from poela_experiments.pages.stored import Row, stored_table
 
@@ -18,52 +16,54 @@ BEGIN, END = "<!-- measured coverage: generated -->", "<!-- end of the generated
 
 
 def coverage_summary(results: Path) -> str:
-    """Two Markdown tables from the Parquet files in a directory of results."""
-    coverage, verdicts = (stored_table(results / f"coverage-{key}.parquet").rows for key in ("intervals", "verdicts"))
-    return f"{_default_table(coverage, verdicts)}\n\n{_all_intervals(coverage)}"
-
-
-def _default_table(coverage: Sequence[Row], verdicts: Sequence[Row]) -> str:
-    warned = {(row["environment"], row["ESS"]): row for row in verdicts}
-    levels = ("80%", "90%", "95%")
-    head = (
-        "log",
-        "episodes",
-        "median ESS",
-        *levels,
-        "truth below / above the 95% interval",
-        *WORDS,
-        "misses warned of",
+    """Markdown tables from the Parquet files in a directory of results; the set that had no part in anything first."""
+    words, trusted, intervals = (
+        stored_table(results / f"coverage-{key}.parquet").rows for key in ("words", "trusted", "intervals")
     )
-    lines = []
-    for row in coverage:
-        if row["interval"] != DEFAULT_INTERVAL:
-            continue
-        verdict = warned[row["environment"], row["ESS"]]
-        told = verdict["misses warned of"]
-        lines.append(
-            [
-                *(str(row[name]) for name in ("environment", "episodes")),
-                f"{row['median ESS']:.0f}",
-                *(f"{row[level]:.1f}" for level in levels),
-                f"{row['below 95%']:.1f} / {row['above 95%']:.1f}",
-                *(f"{verdict[word]:.0f}%" for word in WORDS),
-                "" if told is None else f"{told:.0f}%",
-            ]
-        )
-    title = f"The default, `{DEFAULT_INTERVAL}`: coverage in percent, and the verdict."
+    return "\n\n".join([_words(words), _trusted(trusted), _intervals(intervals)])
+
+
+def _words(rows: Sequence[Row]) -> str:
+    title = "What the words are worth: the second set had no part in setting any limit."
+    head = ("set", "verdict", "of all logs", "95% intervals that miss", "of informative logs trusted", "logs")
+    lines = [
+        [
+            *(str(row[name]) for name in ("set", "word")),
+            *("" if row[name] is None else f"{row[name]:.1f}%" for name in ("of all", "misses", "of informative")),
+            f"{row['logs']:,}",
+        ]
+        for row in rows
+    ]
     return "\n".join([title, "", *markdown_rows(head, lines)])
 
 
-def _all_intervals(coverage: Sequence[Row]) -> str:
-    names = [name for name in INTERVALS if any(row["interval"] == name for row in coverage)]
-    found = {(row["environment"], row["ESS"], row["interval"]): row for row in coverage}
-    lines = []
-    for environment, ess in dict.fromkeys((row["environment"], row["ESS"]) for row in coverage):
-        rows = [found.get((environment, ess, name)) for name in names]
-        lines.append([environment, str(ess), *("" if row is None else f"{row['95%']:.1f}" for row in rows)])
-    title = "All intervals: coverage in percent where 95% is asked for."
-    return "\n".join([title, "", *markdown_rows(("log", "ESS about", *names), lines)])
+def _trusted(rows: Sequence[Row]) -> str:
+    title = "Coverage of the 95% interval where the verdict is trust (in at least a fifth of the logs)."
+    head = ("set", "log", "episodes", "median ESS", "trusted", "covered", "standard error", "half-width")
+    lines = [
+        [
+            *(str(row[name]) for name in ("set", "log", "episodes")),
+            f"{row['ESS']:.0f}",
+            *(f"{row[name]:.1f}%" for name in ("trusted", "covered", "± covered")),
+            f"{row['half-width']:.2f}",
+        ]
+        for row in rows
+    ]
+    return "\n".join([title, "", *markdown_rows(head, lines)])
+
+
+def _intervals(rows: Sequence[Row]) -> str:
+    title = "All intervals where an ESS of 60 or more was asked for: mean coverage, and the lowest of all cells."
+    head = ("interval", "cells", "80%", "90%", "95%", "lowest at 95%", "cells below 90 at 95%")
+    lines = [
+        [
+            *(str(row[name]) for name in ("interval", "cells")),
+            *(f"{row[name]:.1f}" for name in ("80%", "90%", "95%", "lowest at 95%")),
+            str(row["below 90 at 95%"]),
+        ]
+        for row in rows
+    ]
+    return "\n".join([title, "", *markdown_rows(head, lines)])
 
 
 def filled(page: str, summary: str) -> str:
