@@ -50,8 +50,28 @@ class GainsShown:
         ess = point.metrics.get("ess")
         if gain is None or gain.low is None or not gain.value > 0 or not ess:
             return None
-        n = self._episodes.logs.n_episodes
-        confidence, level = self._settings.selection.confidence, self._settings.scoring.level
-        error = (gain.value - gain.low) / float(ndtri((1 + level) / 2))
-        reach = float(ndtri((1 + confidence) / 2) + ndtri(POWER)) * error
-        return float(max(n * (reach / gain.value) ** 2, n * LEAST_ESS / ess))
+        error = error_of(gain, self._settings.scoring.level)
+        n, confidence = self._episodes.logs.n_episodes, self._settings.selection.confidence
+        return episodes_needed(gain.value, error, ess, n, confidence)
+
+
+def error_of(gain: Gain, level: float) -> float:
+    """The standard error behind the lower end of a gain's interval at this level.
+
+    >>> round(error_of(Gain(2.0, 0.04, 3.0), level=0.95), 3)
+    1.0
+    """
+    assert gain.low is not None
+    return (gain.value - gain.low) / float(ndtri((1 + level) / 2))
+
+
+def episodes_needed(gain: float, error: float, ess: float, n: int, confidence: float) -> float:
+    """How many episodes show a gain with power 80%, where n episodes gave this error and effective sample size.
+
+    At least as many as an estimate needs to be trusted.
+
+    >>> round(episodes_needed(gain=2.0, error=1.0, ess=100.0, n=100, confidence=0.95))
+    196
+    """
+    reach = float(ndtri((1 + confidence) / 2) + ndtri(POWER)) * error
+    return float(max(n * (reach / gain) ** 2, n * LEAST_ESS / ess))

@@ -1,0 +1,129 @@
+"""How many episodes would show a gain of a given size: planned from logs that are at hand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from poela.core.readable import about, readable
+from poela.core.typed import Count, Positive, Range, refuse_problems
+from poela.data.trajectories import Trajectories
+from poela.evaluation.gain import Gain
+from poela.studies.final_gain import POWER, GainsShown, episodes_needed, error_of
+from poela.studies.held_out import Episodes
+from poela.studies.learning import learn
+from poela.studies.selection import DEFAULT_SELECTION, Selection
+from poela.studies.splits import splits_of
+from poela.studies.study import Study
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The gain that shall be shown, and how surely."""
+
+    gain: Positive
+    confidence: Annotated[float, Range(above=0.5, below=1)] = DEFAULT_SELECTION.confidence
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A policy of a path: its gain as estimated, the gain's standard error, and its effective sample size."""
+
+    policy: str
+    gain: float
+    error: float
+    ess: float
+    verified: bool  # whether its estimate can be trusted already
+
+
+@dataclass(frozen=True)
+class Need:
+    """So many episodes for a gain of this size."""
+
+    gain: float
+    episodes: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What it takes to show a gain, by a policy that these logs taught."""
+
+    asked: Asked
+    at_hand: Count
+    rung: Rung | None  # None: no policy has an estimate with an interval
+    reached: bool  # whether that policy's estimated gain is at least the one asked for
+    needs: tuple[Need, ...]  # for half the gain, the gain, and twice the gain
+    estimated: bool  # whether propensities are
+
+    def __str__(self) -> str:
+        gain = readable(self.asked.gain)
+        if self.rung is None:
+            return f"How many episodes show a gain of {gain} cannot be told: no policy has an estimate with an error."
+        which = f"{self.rung.policy}: {readable(self.rung.gain, self.rung.error, signed=True)} as estimated now"
+        of = f"by the policy that needs fewest ({which})"
+        if not self.reached:
+            of = f"with errors as those of the boldest policy that can be verified ({which}); none promises as much"
+        return (
+            f"To show a gain of {gain} takes about {about(self.needs[1].episodes)} episodes "
+            f"({POWER:.0%} chance, {100 * self.asked.confidence:g}% confidence), {of}."
+        )
+
+
+def plan(logs: Trajectories, gain: float, *, confidence: float = DEFAULT_SELECTION.confidence, **settings: Any) -> Plan:
+    """How many episodes would show this gain over the logging policy; `settings` are those of `learn`.
+
+    >>> from poela.simulators.registry import simulate
+    >>> from poela.studies.candidates import Candidate
+    >>> logs = simulate("tumor", episodes=200)
+    >>> found = plan(logs, gain=2.0, candidates=[Candidate("fittedq")], backend="inline")
+    >>> found.reached, 10 < found.needs[1].episodes < 1000
+    (True, True)
+    """
+    asked = Asked(gain, confidence)
+    study = learn(
+        logs, **{"learners": ["fittedq"], "selection": Selection("gain", "best", asked.confidence), **settings}
+    )
+    return planned(rungs_of(study, logs), asked, logs.n_episodes, study.record.data.estimated)
+
+
+def rungs_of(study: Study, logs: Trajectories) -> list[Rung]:
+    """The policies of a cross-fitted study whose gain has an interval."""
+    splits = splits_of(logs, None, None, study.settings, study.directory)
+    shown = GainsShown(study, Episodes.of(splits.held_out, study.settings.scoring.discount), study.settings)
+    found = []
+    for point in study.points:
+        gain: Gain | None = shown.estimate(point).gain
+        ess = point.metrics.get("ess")
+        if gain is not None and gain.low is not None and ess:
+            error = error_of(gain, study.settings.scoring.level)
+            verified = point.metrics.get("shown") is not None
+            found.append(Rung(study.name_of(point), gain.value, error, ess, verified))
+    return found
+
+
+def planned(rungs: Sequence[Rung], asked: Asked, n: int, estimated: bool) -> Plan:
+    """The plan by the policy that needs fewest episodes, of those whose estimated gain is at least the asked one.
+
+    Where none is, by the boldest that can be verified: it stands for a policy that is yet to be found.
+
+    >>> rungs = [Rung("mild", 1.0, 0.2, 90.0, True), Rung("bold", 3.0, 1.0, 50.0, True)]
+    >>> str(planned(rungs, Asked(2.0), n=100, estimated=False))
+    'To show a gain of 2.00 takes about 200 episodes (80% chance, 95% confidence), by the policy that needs fewest ...
+    """
+
+    def needed(rung: Rung, gain: float) -> float:
+        return episodes_needed(gain, rung.error, rung.ess, n, asked.confidence)
+
+    able = [rung for rung in rungs if rung.gain >= asked.gain]
+    rung = min(able, key=lambda one: needed(one, asked.gain), default=None)
+    if rung is None:
+        known = [one for one in rungs if one.verified] or list(rungs)
+        rung = min(known, key=lambda one: one.ess, default=None)
+    needs = () if rung is None else tuple(Need(gain, needed(rung, gain)) for gain in _sizes(asked.gain))
+    return Plan(asked, n, rung, bool(able), needs, estimated)
+
+
+def _sizes(gain: float) -> tuple[float, float, float]:
+    return gain / 2, gain, 2 * gain
