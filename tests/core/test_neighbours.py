@@ -127,3 +127,46 @@ def test_nothing_asked_nothing_found() -> None:
 def test_bad_input_is_said_in_one_sentence(contexts: FloatArray, logged: FloatArray, k: int, words: str) -> None:
     with pytest.raises(InputError, match=words):
         k_nearest(contexts, logged, k)
+
+
+def counted(contexts: FloatArray, logged: FloatArray, squared: float) -> FloatArray:
+    differences = contexts[:, None] - logged[None]
+    return np.asarray((np.einsum("ijk,ijk->ij", differences, differences) <= squared).sum(axis=1))
+
+
+@pytest.mark.parametrize("n_features", [0, 1, TREE, neighbours.TREE_FEATURES, neighbours.TREE_FEATURES + 1, PRODUCTS])
+@pytest.mark.parametrize("kind", ["all different", "on a grid", "logged often"])
+def test_counts_are_those_of_brute_force(n_features: int, kind: str) -> None:
+    rng = np.random.default_rng(4)
+    logged, contexts = rng.normal(size=(600, n_features)), rng.normal(size=(120, n_features))
+    if kind == "on a grid":  # many exactly at the radius
+        logged, contexts = np.round(2 * logged), np.round(2 * contexts)
+    elif kind == "logged often":
+        logged = logged[rng.integers(90, size=600)]
+        contexts[:60] = logged[:60]
+    some = float(np.square(contexts[0] - logged[5]).sum())
+    for squared in (0.0, 0.5, 1.0, 2.0, 9.0, float(n_features), some * (1 + 1e-9), np.inf):
+        found = Neighbours(logged).count_within(contexts, squared)
+        np.testing.assert_array_equal(found, counted(contexts, logged, squared))
+
+
+@pytest.mark.parametrize(("offset", "spread"), [(1e4, 1.0), (0.0, 1e-30), (0.0, 1e30), (1e9, 1.0)])
+@pytest.mark.parametrize("n_features", [TREE, PRODUCTS])
+def test_no_offset_or_unit_misleads_the_count(offset: float, spread: float, n_features: int) -> None:
+    rng = np.random.default_rng(5)
+    logged, contexts = (offset + spread * rng.normal(size=(n, n_features)) for n in (400, 50))
+    contexts[0] += 1e6 * spread  # far outside
+    squared = spread**2 * n_features
+    found = Neighbours(logged).count_within(contexts, squared)
+    np.testing.assert_array_equal(found, counted(contexts, logged, squared))
+    assert 0 < found.mean() < 400
+
+
+def test_counts_in_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "BLOCK", 32)
+    monkeypatch.setattr(neighbours, "CHUNK", 500)
+    monkeypatch.setattr(neighbours, "REFINED", 10)
+    rng = np.random.default_rng(6)
+    logged, contexts = np.round(rng.normal(size=(333, PRODUCTS))), np.round(rng.normal(size=(50, PRODUCTS)))
+    found = Neighbours(logged).count_within(contexts, 30.0)
+    np.testing.assert_array_equal(found, counted(contexts, logged, 30.0))

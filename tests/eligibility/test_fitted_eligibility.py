@@ -268,3 +268,28 @@ class TestThinned:
     def test_a_negative_gap_is_refused(self, logs: Trajectories) -> None:
         with pytest.raises(InputError, match="gap is -1"):
             Radius(1.0).fit(logs).thinned(-1)
+
+
+@pytest.mark.parametrize("metric", ["mean_squared", "euclidean"])
+@pytest.mark.parametrize("n_features", [3, 9])
+def test_counts_agree_with_distances_to_the_last_bit(metric: Any, n_features: int) -> None:
+    """At the distance of the nearest there is one neighbour, and just below it there is none."""
+    rng = np.random.default_rng(1)
+    train = Trajectories(rng.normal(size=(40, n_features)), np.arange(40) % 2, np.zeros(40), np.arange(0, 41, 4))
+    asked = rng.normal(size=(15, n_features)).astype(np.float32)
+    for context in asked:
+        distance = float(Radius(1.0, metric=metric).fit(train).distances(context[None])[0].min())
+        within, below = (Radius(r, metric=metric).fit(train) for r in (distance, np.nextafter(distance, 0.0)))
+        assert within.counts(context[None]).sum() == 1
+        assert below.counts(context[None]).sum() == 0
+        np.testing.assert_array_equal(within.mask(context[None]), within.counts(context[None]) > 0)
+
+
+def test_counts_of_the_same_step_and_along_a_log() -> None:
+    train = Trajectories([[0.0], [0.1], [0.0], [5.0]], [0, 0, 1, 0], np.zeros(4), [0, 2, 4])
+    pooled, by_step = (Radius(0.5, neighbours=kind).fit(train) for kind in ("pooled", "same_step"))
+    np.testing.assert_array_equal(pooled.counts_along(train), [[2, 1], [2, 1], [2, 1], [1, 0]])
+    np.testing.assert_array_equal(by_step.counts_along(train), [[1, 1], [1, 0], [1, 1], [1, 0]])
+    np.testing.assert_array_equal(by_step.counts([[0.0]], steps=[1]), [[1, 0]])
+    with pytest.raises(InputError, match="no radius"):
+        AnyAction().fit(train).counts([[0.0]])

@@ -67,6 +67,7 @@ def test_equal_squares_know_their_variance_as_well_as_so_many_units_can() -> Non
     # Then only the number of units limits what is known.
     assert degrees_of_freedom(np.array([1.0, -1.0, 1.0])) == 2
     assert degrees_of_freedom(np.zeros(3)) == 2
+    assert degrees_of_freedom(np.array([1.0, -1.0, 3.0, -3.0, 0.5, -0.5])) == 5  # 8.9 by the match alone
 
 
 def one_constraint(z: FloatArray) -> float:

@@ -64,6 +64,10 @@ def one_step_logs(n: int, seed: int, rate: float | None = None) -> Trajectories:
     return Trajectories(contexts, actions, rewards, np.arange(n + 1), propensities=np.c_[1 - share, share])
 
 
+def own_clusters(logs: Trajectories) -> Trajectories:
+    return replace(logs, clusters=np.arange(logs.n_episodes))
+
+
 def numbers(estimate: Estimate) -> list[float]:
     found = [estimate.value, estimate.standard_error, estimate.ess, estimate.low, estimate.high]
     gain = estimate.gain
@@ -131,6 +135,14 @@ def test_the_error_of_a_model_contains_its_fit(name: str) -> None:
     assert covered >= 34
     spread = np.std([estimate.value for estimate in found])
     assert np.mean([estimate.standard_error for estimate in found]) == pytest.approx(spread, rel=0.3)
+
+
+def test_clusters_do_not_lose_the_error_of_the_fit() -> None:
+    logs = one_step_logs(200, seed=6)
+    for name in ("fqe", "guarded", "magic"):
+        # Each in a cluster of its own: the same regressions, and so the same error.
+        alone, named = (evaluate(Chooser(0.9), given, estimator=name) for given in (logs, own_clusters(logs)))
+        assert numbers(named) == pytest.approx(numbers(alone), rel=1e-9), name
 
 
 def test_guarded_by_hand() -> None:

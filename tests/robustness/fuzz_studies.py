@@ -40,31 +40,39 @@ def logs() -> Trajectories:
     return Trajectories(contexts, actions, actions + contexts[:, 0], np.arange(0, 91, 3))
 
 
-def make_study(out: Path) -> None:
+SETTINGS: tuple[dict[str, Any], ...] = (
+    {"shares": (0.5, 0.3, 0.2), "selection": Selection("sntis", "final")},
+    {"folds": 2, "test": 0.2},
+)
+
+
+def make_study(out: Path, settings: dict[str, Any] = SETTINGS[0]) -> None:
     """A finished study with estimated propensities: every kind of document is in it."""
     tiny = {"steps": 3, "warm_start_steps": 1, "hidden": (3,), "checkpoints": 2, "device": "cpu"}
     candidates = [Candidate("poela", {"radius": "q75", **tiny}), Candidate("fittedq", {"history": 0})]
     learn(
-        logs(), candidates=candidates, restarts=1, out=out, backend="inline", selection=Selection("sntis", "final"),
-        behavior="multinomial",
+        logs(), candidates=candidates, restarts=1, out=out, backend="inline", behavior="multinomial", **settings
     )  # fmt: skip
 
 
-def uses() -> Iterator[tuple[str, Callable[[Path], object]]]:
+def uses(settings: dict[str, Any] = SETTINGS[0]) -> Iterator[tuple[str, Callable[[Path], object]]]:
     """What people do with a study."""
 
     def opened(use: Callable[[Study], object]) -> Callable[[Path], object]:
         return lambda directory: use(Study.open(directory))
 
     yield "table", opened(lambda study: study.table())
-    yield "frontier", opened(lambda study: study.frontier())
+    yield "frontier", opened(lambda study: (study.frontier(), study.ladder()))
+    yield "answer", opened(lambda study: (str(study.answer), study.gain, study.estimate))
+    yield "promising", opened(lambda study: study.promising)
+    yield "exact policy", opened(lambda study: study.exact_policy.along(logs()))
     yield "choice", opened(lambda study: (study.chosen_name, study.choice, study.left_out))
     yield "result", opened(lambda study: (study.result, study.test_look, study.looks))
     yield "policy", opened(lambda study: study.policy.along(logs()))
     yield "evaluate", opened(lambda study: evaluate_study(study, logs()))
     yield "resume", lambda directory: learn(
         logs(), candidates=[Candidate("fittedq", {"history": 0})], restarts=1, out=directory, resume=True,
-        backend="inline", selection=Selection("sntis", "final"), behavior="multinomial",
+        backend="inline", behavior="multinomial", **settings,
     )  # fmt: skip
 
 
@@ -109,16 +117,20 @@ def tamper(directory: Path, rng: random.Random) -> str:
 def fuzz(seconds: float, seed: int) -> int:
     """How many tampered studies were tried; fails on the first that does anything but answer or refuse."""
     rng = random.Random(seed)
-    tried, until = 0, time.monotonic() + seconds
+    tried = 0
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", PoelaWarning)
-        good, bad = Path(folder) / "good", Path(folder) / "bad"
-        make_study(good)
+        bad = Path(folder) / "bad"
+        good = [Path(folder) / f"good-{number}" for number in range(len(SETTINGS))]
+        for out, settings in zip(good, SETTINGS, strict=True):
+            make_study(out, settings)
+        until = time.monotonic() + seconds
         while time.monotonic() < until or not tried:
             shutil.rmtree(bad, ignore_errors=True)
-            shutil.copytree(good, bad)
+            number = rng.randrange(len(SETTINGS))
+            shutil.copytree(good[number], bad)
             name = tamper(bad, rng)
-            use, act = rng.choice(list(uses()))
+            use, act = rng.choice(list(uses(SETTINGS[number])))
             started = time.monotonic()
             try:
                 act(bad)

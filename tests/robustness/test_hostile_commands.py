@@ -179,9 +179,9 @@ LEARNER_SETTINGS = {
     "pql": {"percentile": ["101.0"], "density": ['"kernel"'], "density_steps": ["0"]},
     "cql": {"conservatism": ["-1.0"]},
     "fittedq": {"temperature": ["-1.0"], "history": ["-1"], "backup": ['"hard"'], "regressor": ['"spline"']},
-    "spibb": {"least_count": ["[1, 2]", "[]", "[-1]"], "reach": ['"q101"', "-1.0"], "scale": ['"robust"']},
-    "softspibb": {"epsilon": ["[2.0, 1.0]", "[-0.5]"], "delta": ["0.0", "2.0"]},
-    "dprl": {"least_count": ["[0]", '"many"']},
+    "spibb": {"least_count": ["[[1, 2]]", "[[]]", "[[-1]]", "5"], "reach": ['"q101"', "-1.0"], "scale": ['"robust"']},
+    "softspibb": {"epsilon": ["[[2.0, 1.0]]", "[[-0.5]]"], "delta": ["0.0", "2.0"]},
+    "dprl": {"least_count": ["[[0]]", '"many"']},
     "clone": {"held_out": ["1.0"], "patience": ["0"], "network": ['"lstm"']},
 }
 OTHER = {
@@ -319,7 +319,7 @@ PYTHON: dict[str, tuple[Callable[[Path, Trajectories], Any], str]] = {
 }
 # Settings of quite another kind than what is asked for, and the word that the one sentence about each has.
 KINDS: dict[str, tuple[list[Any], str]] = {
-    "shares": ([None, 5, {0.5: 1, 0.3: 2, 0.2: 3}, "0.5", {0.5, 0.3, 0.2}], "it must be a list"),
+    "shares": ([5, {0.5: 1, 0.3: 2, 0.2: 3}, "0.5", {0.5, 0.3, 0.2}], "it must be a list"),
     "learners": ([5, "fittedq", {"fittedq": 1}], "it must be a list"),
     "candidates": ([5, "poela", Candidate("poela"), POCRM()], "it must be a list"),
     "selection": (["guarded", 5, Selection, {}, "", 0], "it must be a Selection"),
@@ -383,9 +383,9 @@ def test_a_foreign_folder_keeps_what_it_has_when_a_study_moves_in_beside_it(
     assert main(shlex.split(command)) == 0
     (out / "mine.txt").write_text("keep")
     (out / ".hidden").write_text("keep")
-    (out / ".scratch").mkdir()
+    (out / ".scratch" / "0").mkdir(parents=True)
     (out / ".scratch" / "mine").write_text("keep")
-    (out / ".scratch" / "train_contexts.npy").write_text("left by a killed process")
+    (out / ".scratch" / "0" / "train_contexts.npy").write_text("left by a killed process")
     assert main(shlex.split(f"{command} --resume")) == 0
     assert (out / "mine.txt").read_text() == (out / ".hidden").read_text() == "keep"
     assert [path.name for path in (out / ".scratch").iterdir()] == ["mine"]

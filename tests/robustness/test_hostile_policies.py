@@ -256,7 +256,6 @@ CASES: dict[str, tuple[str, Edit, str]] = {
     # policies that count neighbours
     "an unknown manner": ("counted", put("departure.manner", "bold"), "manner"),
     "a limit below zero": ("counted", put("departure.limit", -1), "limit"),
-    "a limit of NaN": ("counted", put("departure.limit", NAN), "limit"),
     "an error in words": ("counted", put("departure.error", "small"), "error"),
     "a departure as a list": ("counted", put("departure", [3]), "departure"),
     "no departure": ("counted", lose("departure"), "'departure' is missing"),

@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,14 @@ def test_clusters_stay_together_in_every_fold(tmp_path: Path) -> None:
     assert all(len(set(fold_of[np.arange(60) % 15 == patient])) == 1 for patient in range(15))
     sizes = [study.store.held_out(run).log_weights.shape[1] for run in study.runs]
     assert sizes == np.bincount(fold_of).tolist()
+
+
+def test_a_fold_may_be_a_single_cluster(tiny_logs: Trajectories) -> None:
+    one_large = np.maximum(np.arange(60) - 30, 0)  # half of the episodes are one patient's
+    candidates = [Candidate("consensus"), Candidate("fittedq", {"history": 0})]
+    study = poela.learn(replace(tiny_logs, clusters=one_large), candidates=candidates, folds=3, backend="inline")
+    assert {run.status for run in study.runs.values()} == {"done"}
+    assert all(point.metrics["guarded"] is not None for point in study.points)
 
 
 def test_a_last_look_at_episodes_that_the_folds_have_not_seen() -> None:

@@ -68,8 +68,9 @@ def gain_over_logging(
         return Gain(value, None, None, sensitivity)
     together = _correlation(in_clusters(contributions, clusters), in_clusters(logging, clusters))
     low, high = _mean_ends(in_clusters(logging, clusters), bounds, level)
-    down = _combined(contributions.value - interval.low, high - logging.value, together)
-    up = _combined(interval.high - contributions.value, logging.value - low, together)
+    # An unnormalised value may lie outside of what is possible, where its interval ends.
+    down = _combined(max(contributions.value - interval.low, 0.0), high - logging.value, together)
+    up = _combined(max(interval.high - contributions.value, 0.0), logging.value - low, together)
     return Gain(value, value - down, value + up, sensitivity)
 
 

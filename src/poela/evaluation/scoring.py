@@ -93,6 +93,10 @@ class Evaluator:
     ) -> None:
         self.logs, self.scoring = logs, scoring
         self._beside, self._q, self._behavior = beside, q, behavior
+        if ESTIMATORS[scoring.estimator].model == "given" and q is None:
+            raise InputError(
+                f"estimator {scoring.estimator!r} averages a model that you give: pass q with a method q(trajectories)"
+            )
         if scoring.bounds is not None:
             self._refuse_outside(scoring.bounds)
 

@@ -63,6 +63,8 @@ class ValueModel:
         regressor: Regressor = "ridge",
         seed: int = 0,
     ) -> None:
+        if beside is not None:
+            folds = min(folds, logs.n_units)  # one: fitted on the episodes beside alone
         fold_of = (
             fold_numbers(logs, folds, seed) if folds > 1 or beside is None else np.zeros(logs.n_episodes, np.int64)
         )

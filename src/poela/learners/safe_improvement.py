@@ -75,7 +75,7 @@ class SPIBB(SafeImprovement):
     [[[0.5, 0.5]], [[0.0, 1.0]]]
     """
 
-    least_count: tuple[Whole, ...] = (500, 300, 200, 100, 50, 30, 20, 10, 5, 2)
+    least_count: tuple[Whole, ...] = (1000, 500, 300, 200, 150, 100, 70, 50, 30, 10)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,7 +95,7 @@ class DPRL(SafeImprovement):
     the paper, with continuous contexts, it is the mean return of the neighbours.
     """
 
-    least_count: tuple[Count, ...] = (500, 300, 200, 100, 50, 30, 20, 10, 5, 2)
+    least_count: tuple[Count, ...] = (1000, 500, 300, 200, 150, 100, 70, 50, 30, 10)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -114,7 +114,7 @@ class SoftSPIBB(SafeImprovement):
     contexts, by their greedy transfers (Approx-Soft-SPIBB), not by their linear programme.
     """
 
-    epsilon: tuple[NonNegative, ...] = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0)
+    epsilon: tuple[NonNegative, ...] = (0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.15, 0.2, 0.5, 1.0)
     delta: Discount = 1.0
 
     def __post_init__(self) -> None:

@@ -41,7 +41,10 @@ class Departure:
 
     def act(self, q: FloatArray, behavior: FloatArray, counts: FloatArray) -> FloatArray:
         """Probabilities [N, A]."""
-        seen = np.where(behavior > 0, counts, 0.0)
+        # Sums of shares may round to a little above 1.
+        return np.minimum(self._acted(q, behavior, np.where(behavior > 0, counts, 0.0)), 1.0)
+
+    def _acted(self, q: FloatArray, behavior: FloatArray, seen: FloatArray) -> FloatArray:
         if self.manner == "spibb":
             return _bootstrapped(q, behavior, seen > self.limit)
         if self.manner == "defer":

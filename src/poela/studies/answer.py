@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from poela.core.errors import InputError
 from poela.core.readable import about, readable
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.settings import StudySettings
@@ -30,8 +31,8 @@ class Answer:
 
 def _change(result: ChoiceRecord, record: StudyRecord, confidence: str) -> Answer:
     gain, error = result.gain, record.logging_policy.standard_error
-    assert gain is not None
-    assert gain.low is not None
+    if gain is None or gain.low is None:
+        raise InputError("choice.json names a policy but no gain that is shown: it was changed")
     survives = ""
     if gain.sensitivity is not None:
         factor = f"a factor of {gain.sensitivity:.1f}"

@@ -21,9 +21,9 @@ def evaluate_study(
     `settings` are those of `Scoring` that shall differ. Where the logging policy is kept, what it is worth is what it
     achieved.
     """
+    kept = study.keeps_logging_policy  # which says so where the study has not come to its end
     given = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=_layout(study, layout))
     key = data_hash(given)
-    kept = study.choice.chosen is None
     scoring = replace(study.settings.scoring, **settings)
     scoring = replace(scoring, estimator="behavior") if kept else scoring
     if not kept and given.propensities is None:

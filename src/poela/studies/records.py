@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
+from poela.core.errors import InputError
 from poela.core.files import sha256
 from poela.core.typed import Count, NonNegative, Seed, Whole, one_of, to_plain
 from poela.data.layout import LogLayout
@@ -168,3 +169,7 @@ class ChoiceRecord:
     logging_policy_on_test: LoggingValue | None
     left_out: tuple[str, ...]
     runs: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if max(self.chosen or 0, self.promising or 0, 0) >= max(len(self.points), 1):
+            raise InputError("the chosen policy is none of those that were judged")

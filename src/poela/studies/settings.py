@@ -38,6 +38,11 @@ class StudySettings:
         refuse_problems(self)
         if self.shares is not None and sum(self.shares) > 1 + 1e-9:
             raise InputError(f"shares is {shown(self.shares)}: they must sum to at most 1")
+        if self.shares is not None and self.test_share:
+            raise InputError(
+                f"test is {self.test_share:g}, but in one split shares says which part is for the test: say it there, "
+                "or give other logs"
+            )
 
     @classmethod
     def checked(cls, candidates: Sequence[Candidate | Learner], **settings: Any) -> "StudySettings":

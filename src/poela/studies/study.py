@@ -12,7 +12,7 @@ from poela.studies.answer import Answer
 from poela.studies.defaults import is_random
 from poela.studies.judging import METRICS
 from poela.studies.material import read_behavior
-from poela.studies.records import ChoiceRecord, LookRecord, RunRecord, Task
+from poela.studies.records import CheckpointRecord, ChoiceRecord, LookRecord, RunRecord, Task
 from poela.studies.roles import looks
 from poela.studies.selection import Choice, Point
 from poela.studies.settings import StudySettings
@@ -151,12 +151,16 @@ class Study:
 
     def name_of(self, point: Point) -> str:
         """A point in a few words: learner, settings as asked for, restart, and where on its path it is."""
-        task, checkpoint = self._run_of(point).task, self._run_of(point).checkpoints[point.number]
+        task, checkpoint = self._origin(point)
         where = checkpoint.note or f"step {checkpoint.step}"
         return f"{task.candidate}, restart {task.restart}, {where}"
 
-    def _run_of(self, point: Point) -> RunRecord:
-        return self.all_runs[f"{point.path_id}-0"]
+    def _origin(self, point: Point) -> tuple[Task, CheckpointRecord]:
+        """Which run made a point, in the first fold, and where on its path."""
+        run = self.all_runs.get(point.run_id)
+        if run is None or point.number >= len(run.checkpoints):
+            raise InputError(f"{self.directory}: its result names a policy that no run has: it was changed")
+        return run.task, run.checkpoints[point.number]
 
     @cached_property
     def policy(self) -> Any:
@@ -227,14 +231,13 @@ class Study:
         return pa.Table.from_pylist([self._row(point, chosen) for point in self.points], schema=_schema())
 
     def _row(self, point: Point, chosen: Point | None) -> dict[str, Any]:
-        run = self._run_of(point)
-        checkpoint = run.checkpoints[point.number]
+        task, checkpoint = self._origin(point)
         return {
             "path": point.path_id,
-            "learner": run.task.candidate.learner,
-            "candidate": str(run.task.candidate),
-            "restart": run.task.restart,
-            "seed": run.task.seed,
+            "learner": task.candidate.learner,
+            "candidate": str(task.candidate),
+            "restart": task.restart,
+            "seed": task.seed,
             "step": checkpoint.step,
             "note": checkpoint.note,
             "final": point.final,

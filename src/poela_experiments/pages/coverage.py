@@ -1,4 +1,4 @@
-"""The generated part of the page on intervals: measured coverage, from the stored results.
+"""The generated part of the page on intervals: what the verdict's words are worth, and measured coverage.
 
 python -m poela_experiments.pages.coverage docs/intervals.md
 """
@@ -9,61 +9,82 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from poela.core.files import atomic_file
-from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS
-from poela.evaluation.verdict import WORDS
 from poela_experiments.frame.results import markdown_rows
-from poela_experiments.pages.stored import Row, stored_table
+from poela_experiments.pages.stored import Row, Stored, stored_table
 
 BEGIN, END = "<!-- measured coverage: generated -->", "<!-- end of the generated part -->"
+SETS = {"second": "logs that had no part in anything", "first": "logs on which the limits were set"}
 
 
 def coverage_summary(results: Path) -> str:
-    """Two Markdown tables from the Parquet files in a directory of results."""
-    coverage, verdicts = (stored_table(results / f"coverage-{key}.parquet").rows for key in ("intervals", "verdicts"))
-    return f"{_default_table(coverage, verdicts)}\n\n{_all_intervals(coverage)}"
-
-
-def _default_table(coverage: Sequence[Row], verdicts: Sequence[Row]) -> str:
-    warned = {(row["environment"], row["ESS"]): row for row in verdicts}
-    levels = ("80%", "90%", "95%")
-    head = (
-        "log",
-        "episodes",
-        "median ESS",
-        *levels,
-        "truth below / above the 95% interval",
-        *WORDS,
-        "misses warned of",
+    """Markdown tables from the Parquet files in a directory of results; the set that set nothing comes first."""
+    words, trusted, intervals = (
+        stored_table(results / f"coverage-{key}.parquet") for key in ("words", "trusted", "intervals")
     )
-    lines = []
-    for row in coverage:
-        if row["interval"] != DEFAULT_INTERVAL:
-            continue
-        verdict = warned[row["environment"], row["ESS"]]
-        told = verdict["misses warned of"]
-        lines.append(
-            [
-                *(str(row[name]) for name in ("environment", "episodes")),
-                f"{row['median ESS']:.0f}",
-                *(f"{row[level]:.1f}" for level in levels),
-                f"{row['below 95%']:.1f} / {row['above 95%']:.1f}",
-                *(f"{verdict[word]:.0f}%" for word in WORDS),
-                "" if told is None else f"{told:.0f}%",
-            ]
-        )
-    title = f"The default, `{DEFAULT_INTERVAL}`: coverage in percent, and the verdict."
+    parts = [
+        *(_words(_of(words, which), of) for which, of in SETS.items()),
+        *(_trusted(_of(trusted, which), of) for which, of in SETS.items()),
+        _intervals(intervals.rows),
+        "  \n".join((*words.notes, f"Command: `{words.command}`")),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _of(table: Stored, which: str) -> list[Row]:
+    return [row for row in table.rows if row["set"] == which]
+
+
+def _words(rows: Sequence[Row], of: str) -> str:
+    if not rows:
+        return ""
+    first = rows[0]
+    flaws = sum(first[name] for name in ("without width", "impossible"))
+    title = (
+        f"What the words are worth, in percent of {first['logs']:,} {of} "
+        f"({flaws or 'no'} interval{'' if flaws == 1 else 's'} without width or beyond what is possible):"
+    )
+    lines = [[row["word"], *(_percent(row[name]) for name in ("of all", "misses", "of informative"))] for row in rows]
+    return _table(title, ("verdict", "said of", "95% interval misses", "of informative estimates"), lines)
+
+
+def _trusted(rows: Sequence[Row], of: str) -> str:
+    lines = [
+        [
+            row["log"],
+            f"{row['episodes']:,}",
+            f"{row['ESS']:.0f}",
+            f"{row['trusted']:.0f}",
+            f"{row['covered']:.1f} ± {row['± covered']:.1f}",
+            f"{row['half-width']:.2f}",
+        ]
+        for row in rows
+    ]
+    head = ("log", "episodes", "ESS", "trusted, %", "covered where trusted, %", "half-width, sd of returns")
+    return _table(f"Coverage of 95% intervals where the verdict is `trust`, {of}:", head, lines) if rows else ""
+
+
+def _intervals(rows: Sequence[Row]) -> str:
+    levels = ("80%", "90%", "95%")
+    lines = [
+        [
+            f"`{row['interval']}`",
+            str(row["cells"]),
+            *(f"{row[level]:.1f}" for level in levels),
+            f"{row['lowest at 95%']:.0f}",
+        ]
+        for row in rows
+    ]
+    head = ("interval", "cells", *(f"asked: {level}" for level in levels), "lowest cell at 95%")
+    title = "All intervals, whatever the verdict, where the target's ESS is 40 or more: mean coverage over cells."
+    return _table(title, head, lines)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1f}"
+
+
+def _table(title: str, head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join([title, "", *markdown_rows(head, lines)])
-
-
-def _all_intervals(coverage: Sequence[Row]) -> str:
-    names = [name for name in INTERVALS if any(row["interval"] == name for row in coverage)]
-    found = {(row["environment"], row["ESS"], row["interval"]): row for row in coverage}
-    lines = []
-    for environment, ess in dict.fromkeys((row["environment"], row["ESS"]) for row in coverage):
-        rows = [found.get((environment, ess, name)) for name in names]
-        lines.append([environment, str(ess), *("" if row is None else f"{row['95%']:.1f}" for row in rows)])
-    title = "All intervals: coverage in percent where 95% is asked for."
-    return "\n".join([title, "", *markdown_rows(("log", "ESS about", *names), lines)])
 
 
 def filled(page: str, summary: str) -> str:
