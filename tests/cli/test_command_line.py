@@ -62,6 +62,7 @@ COMMANDS = [
     ("simulate",),
     ("learn",),
     ("evaluate",),
+    ("plan",),
     ("reproduce",),
     *(("studies", c) for c in ("list", "show", "compare")),
 ]
@@ -97,6 +98,8 @@ def test_help_is_light() -> None:
         ["reproduce", "counterexamples", "--backend", "nonsense"],
         ["evaluate", "nowhere", "--logs", "logs.csv"],
         ["studies", "show", "nowhere"],
+        ["plan", "nowhere.csv"],
+        ["plan", "nowhere.csv", "--gain", "2"],
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(
@@ -245,16 +248,19 @@ def test_the_flags_of_learn_have_the_library_s_defaults() -> None:
     import inspect
 
     from poela.cli.learn import learn
+    from poela.evaluation.scoring import Scoring
     from poela.studies.defaults import DEFAULT_LEARNERS
+    from poela.studies.learning import learn as in_library
     from poela.studies.selection import DEFAULT_SELECTION, Selection
-    from poela.studies.settings import StudySettings
 
     flags = {name: parameter.default for name, parameter in inspect.signature(learn).parameters.items()}
-    chosen = Selection(*(flags[name] for name in ("choose_by", "checkpoints", "confidence", "min_ess", "proof")))
-    assert chosen == DEFAULT_SELECTION
-    settings = StudySettings(())
-    assert tuple(map(float, flags["shares"].split(","))) == settings.shares
-    assert (flags["restarts"], flags["seed"], flags["level"]) == (settings.restarts, settings.seed, settings.level)
+    said = (flags["choose_by"], flags["checkpoints"], 0.95, flags["min_ess"])
+    assert Selection(*said, sensitivity=flags["sensitivity"]) == DEFAULT_SELECTION
+    assert flags["confidence"] is None  # which stands for 0.95 where policies are chosen by gain
+    in_python = {name: parameter.default for name, parameter in inspect.signature(in_library).parameters.items()}
+    for name in ("folds", "test", "shares", "restarts", "seed", "behavior", "backend", "jobs", "budget"):
+        assert flags[name] == in_python[name], name
+    assert (flags["level"], flags["discount"]) == (Scoring().level, Scoring().discount)
     annotation = inspect.signature(learn).parameters["learners"].annotation
     assert ",".join(DEFAULT_LEARNERS) in annotation.__metadata__[0].help
 
@@ -264,3 +270,51 @@ def test_no_studies(poela: Poela, tmp_path: Path) -> None:
     assert code == 0
     assert "no studies under" in out
     assert json.loads(poela("studies", "list", tmp_path, "--json")[1]) == []
+
+
+@pytest.fixture(scope="module")
+def better(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Logs in which one action is better by 1000 at each step, with the study that says so."""
+    home = tmp_path_factory.mktemp("better")
+    table = columns(episodes=150, steps=1)
+    rewards = [1000.0 * (a == "treat") + 300 * r for a, r in zip(table["action"], table["reward"], strict=True)]
+    del table["propensity"]
+    chances = {f"propensity_{action}": [0.5] * 150 for action in ("treat", "wait")}
+    logs = write(home / "logs.csv", {**table, "reward": rewards, **chances})
+    assert main(["learn", str(logs), "--out", str(home / "study"), "--learners", "fittedq", *QUICK]) == 0
+    return home
+
+
+QUICK = ("--folds", "2", "--backend", "inline")
+
+
+def test_the_answer_comes_first_and_no_number_is_a_power_of_ten(poela: Poela, better: Path) -> None:
+    shown, every = (poela("studies", "show", better / "study", *more)[1] for more in ((), ("--all",)))
+    assert shown.startswith("Change: at least +")
+    assert len(shown.splitlines()) < 45 < len(every.splitlines())
+    document = json.loads(poela("studies", "show", better / "study", "--json")[1])
+    assert len(document["table"]) > 60
+    assert document["answer"]["change"] is True
+    listed, compared = poela("studies", "list", better)[1], poela("studies", "compare", *[better / "study"] * 2)[1]
+    evaluated = poela("evaluate", better / "study", "--logs", better / "logs.csv")[1]
+    for text in (shown, every, listed, compared, evaluated):
+        assert "trust" in text
+        assert "e+0" not in text
+    (row,) = json.loads(poela("studies", "list", better, "--json")[1])
+    assert (row["answer"], row["verdict"], row["gain"] > row["shown"] > 0) == ("change", "trust", True)
+
+
+def test_a_plan_as_sentence_and_as_json(poela: Poela, better: Path) -> None:
+    code, out, _ = poela("plan", better / "logs.csv", "--gain", 300, "--backend", "inline")
+    assert code == 0
+    document = json.loads(poela("plan", better / "logs.csv", "--gain", 300, "--backend", "inline", "--json")[1])
+    assert " ".join(out.split()).startswith(document["sentence"])
+    assert (document["at_hand"], document["reached"], document["estimated"]) == (150, True, False)
+    assert [need["gain"] for need in document["needs"]] == [150.0, 300.0, 600.0]
+
+
+@pytest.mark.parametrize("gain", ["0", "-1", "nan"])
+def test_a_plan_needs_a_gain(poela: Poela, logs: Path, gain: str) -> None:
+    code, out, err = poela("plan", logs, "--gain", gain)
+    assert (code, out) == (2, "")
+    assert "gain" in err

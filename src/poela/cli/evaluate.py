@@ -79,7 +79,8 @@ def _of_study(directory: Path, path: Path, layout: Any, settings: dict[str, Any]
 
     study = Study.open(directory)
     look = evaluate_study(study, path, layout, **settings)
-    return study.chosen_name, look.estimate, look.caveat
+    kept = "what is done now (the study recommends no other)"
+    return kept if study.choice.chosen is None else study.chosen_name, look.estimate, look.caveat
 
 
 def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any]) -> tuple[str, Any, str]:

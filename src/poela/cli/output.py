@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from poela.cli.streams import escaped
+from poela.core.readable import readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,11 +31,19 @@ def _console() -> "Console":
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> None:
     """A table; the first column is text, the others are numbers. A row whose first cell starts with * is bold."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     table = Table(
-        title=Text(escaped(title)), title_justify="left", caption=Text(note) if note else None, caption_justify="left"
+        title=Text(escaped(title)),
+        title_justify="left",
+        caption=Text(note) if note else None,
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
     )
     for position, column in enumerate(columns):
         table.add_column(column, justify="right" if position else "left", overflow="fold")
@@ -43,19 +52,10 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     _console().print(table)
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """A number as tables show it.
+def interval(low: float | None, high: float | None, error: float | None = None) -> str:
+    """An interval as tables show it, to two digits of the error.
 
-    >>> number(12.3456), number(None)
-    ('12.35', '-')
+    >>> interval(1.0, 2.5, error=0.4), interval(None, None)
+    ('[1.00, 2.50]', '-')
     """
-    return "-" if value is None else f"{value:.{digits}g}"
-
-
-def interval(low: float | None, high: float | None) -> str:
-    """An interval as tables show it.
-
-    >>> interval(1.0, 2.5), interval(None, None)
-    ('[1, 2.5]', '-')
-    """
-    return "-" if low is None or high is None else f"[{number(low)}, {number(high)}]"
+    return "-" if low is None or high is None else f"[{readable(low, error)}, {readable(high, error)}]"

@@ -6,7 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
+from poela.core.readable import readable
+from poela.core.typed import to_plain
+
 app = typer.Typer(help="List, show and compare studies.", no_args_is_help=True)
+
+NUMBERS = ("value", "interval", "new −\ncurrent", "at\nleast", "effective\ncases", "verdict")
+NOTE = "At least: by how much the policy is shown to be better, for all policies together that were tried."
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -20,7 +26,7 @@ def list_studies(
 
     Example: poela studies list results/
     """
-    from poela.cli.output import interval, number, print_json, print_table, say
+    from poela.cli.output import print_json, print_table, say
 
     summaries = [_summary_or_problem(path) for path in _studies_under(directory)]
     if json:
@@ -29,22 +35,8 @@ def list_studies(
     if not summaries:
         say(f"no studies under {directory}: make one with poela learn LOGS --out DIRECTORY")
         return
-    print_table(
-        "Studies",
-        ("study", "runs", "chosen", "value", "interval", "ESS"),
-        [
-            (
-                row["study"],
-                f"{row['runs_finished']}/{row['runs']}",
-                row["chosen"],
-                number(row["value"]),
-                interval(row["low"], row["high"]),
-                number(row["ess"]),
-            )
-            for row in summaries
-            if "problem" not in row
-        ],
-    )
+    rows = [(row["study"], row["answer"], *_numbers(row)) for row in summaries if "problem" not in row]
+    print_table("Studies", ("study", "answer", *NUMBERS), rows, NOTE)
     for row in summaries:
         if "problem" in row:
             say(f"{row['study']} cannot be read: {row['problem']}")
@@ -53,16 +45,19 @@ def list_studies(
 @app.command("show")
 def show(
     study: Annotated[Path, typer.Argument(help="Directory of the study.")],
+    every: Annotated[
+        bool, typer.Option("--all", help="Every policy that was judged, not only those from cautious to bold.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show one study: every checkpoint, the choice, the estimate, and how often its test episodes were looked at.
+    """Show one study: what to do, why, the policies from cautious to bold, and what the recommended one is worth.
 
     Example: poela studies show study/
     """
     from poela.cli.study_output import print_study
     from poela.studies.study import Study
 
-    print_study(Study.open(study), as_json=json, every_run=True)
+    print_study(Study.open(study), as_json=json, every_point=every)
 
 
 @app.command("compare")
@@ -70,39 +65,25 @@ def compare(
     studies: Annotated[list[Path], typer.Argument(help="Directories of two or more studies.")],
     json: AsJson = False,
 ) -> None:
-    """Compare studies: what each chose, and what it is worth on its test episodes.
+    """Compare studies: what each recommends, how much better that is shown to be, and what it is worth.
 
     Example: poela studies compare study/ other/
     """
-    from poela.cli.output import interval, number, print_json, print_table
+    from poela.cli.output import print_json, print_table, say
     from poela.studies.study import Study
 
     opened = [Study.open(path) for path in studies]
     summaries = [_summary(study) for study in opened]
-    same_test = len({study.record.data.hashes.get("test") for study in opened}) == 1
+    same = {role: len({study.record.data.hashes.get(role) for study in opened}) == 1 for role in ("train", "test")}
     if json:
-        print_json({"same_test_logs": same_test, "studies": summaries})
+        print_json({"same_logs": same["train"], "same_test_logs": same["test"], "studies": summaries})
         return
-    fields = ("study", "chosen", "reason", "value", "interval", "ESS", "logging policy")
-    print_table(
-        "Comparison",
-        fields,
-        [
-            (
-                row["study"],
-                row["chosen"],
-                row["reason"],
-                number(row["value"]),
-                interval(row["low"], row["high"]),
-                number(row["ess"]),
-                number(row["logging_value"]),
-            )
-            for row in summaries
-        ],
-        "All tested on the same episodes."
-        if same_test
-        else "Tested on different episodes: values differ by chance too.",
-    )
+    rows = [(row["study"], row["answer"], *_numbers(row)) for row in summaries]
+    print_table("Comparison", ("study", "answer", *NUMBERS), rows, NOTE)
+    for row in summaries:
+        say(f"{row['study']}: {row['chosen']}; {row['reason']}.")
+    if not all(same.values()):
+        say("They were not made from the same episodes: values differ by chance too.")
 
 
 def _studies_under(directory: Path) -> list[Path]:
@@ -129,17 +110,39 @@ def _summary_or_problem(directory: Path) -> dict[str, Any]:
 
 
 def _summary(study: Any) -> dict[str, Any]:
-    look = study.test_look
-    estimate = None if look is None else look.estimate
+    look, result = study.test_look, study.result
+    estimate = None if result is None else study.estimate
+    chosen = study.choice.chosen
+    gain = None if estimate is None or chosen is None else estimate.gain
     return {
         "study": str(study.directory),
         "runs_finished": len(study.runs),
         "runs": len(study.tasks),
+        "answer": "not finished" if result is None else "keep" if chosen is None else "change",
         "chosen": study.chosen_name,
         "reason": study.choice.reason,
+        "judged_on": None if result is None else "held-out episodes" if look is None else "test episodes",
         "value": None if estimate is None else estimate.value,
         "low": None if estimate is None else estimate.low,
         "high": None if estimate is None else estimate.high,
+        "standard_error": None if estimate is None else to_plain(estimate.standard_error),
+        "gain": None if gain is None else gain.value,
+        "shown": None if chosen is None else chosen.metrics.get("shown"),
         "ess": None if estimate is None else estimate.ess,
+        "verdict": None if estimate is None or chosen is None else estimate.verdict,
         "logging_value": study.record.logging_policy.value,
     }
+
+
+def _numbers(row: dict[str, Any]) -> tuple[str, ...]:
+    from poela.cli.output import interval
+
+    error = row["standard_error"]
+    return (
+        readable(row["value"], error),
+        interval(row["low"], row["high"], error),
+        readable(row["gain"], error, signed=True),
+        readable(row["shown"], error, signed=True),
+        "-" if row["ess"] is None else f"{row['ess']:,.0f}",
+        row["verdict"] or "-",
+    )

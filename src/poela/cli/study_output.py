@@ -4,7 +4,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from poela.cli.output import interval, number, print_json, print_table, say
+from poela.cli.output import interval, print_json, print_table, say
+from poela.core.readable import readable
 from poela.core.typed import to_plain
 
 if TYPE_CHECKING:
@@ -12,9 +13,10 @@ if TYPE_CHECKING:
     from poela.studies.study import Study
 
 MOST_RUNGS, MOST_BEYOND = 8, 3
+BY_GAIN, BY_ESTIMATE = ("new −\ncurrent", "at\nleast"), ("value", "score")
 
 
-def print_study(study: "Study", *, as_json: bool, every_run: bool = False) -> None:
+def print_study(study: "Study", *, as_json: bool, every_point: bool = False) -> None:
     """What to do and why, the policies from cautious to bold, and what the recommended one is worth."""
     if as_json:
         print_json(study_document(study))
@@ -27,46 +29,43 @@ def print_study(study: "Study", *, as_json: bool, every_run: bool = False) -> No
     say(answer.why)
     say(f"Next: {answer.next}")
     say("")
-    rows = study.table().to_pylist()
-    if not every_run:
-        rows = study.ladder().to_pylist() if study.settings.selection.by == "gain" else _best_of_each_learner(rows)
-    _print_policies(study, rows if every_run else _thinned(rows))
+    _print_policies(study, every_point)
     for run in study.runs.values():
         if run.status != "done":
             say(f"{run.task.candidate}, restart {run.task.restart}, {run.status}: {run.message}")
     if study.left_out:
         say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
-    say(_sentence(study.record.data.propensities))
     if study.choice.chosen is not None:
         say(f"Recommended: {study.chosen_name}", bold=True)
         say(f"It acts {_rule(study)}.")
     _print_worth(study)
+    say(_sentence(study.record.data.propensities))
     _print_places(study)
 
 
-def _print_policies(study: "Study", rows: list[dict[str, Any]]) -> None:
-    logging = study.record.logging_policy
-    mark = "* " if study.choice.chosen is None else ""
-    current = (f"{mark}what is done now", number(logging.value), "", "", str(study.record.data.validation_episodes), "")
+def _print_policies(study: "Study", every_point: bool) -> None:
+    rows, by_gain = study.table().to_pylist(), study.settings.selection.by == "gain"
+    if not every_point:
+        rows = _thinned(study.ladder().to_pylist()) if by_gain else _best_of_each_learner(rows)
+    logging, data = study.record.logging_policy, study.record.data
+    error, mark = logging.standard_error, "* " if study.choice.chosen is None else ""
+    of = {"ess": data.validation_episodes, "sntis": logging.value}
+    current = {"gain": None, "shown": None, "score": None, "departure": None, "verdict": "", **of}
     print_table(
-        f"From cautious to bold: {_tried(study)}",
-        ("policy", "value", "new − current", "at least", "effective cases", "verdict"),
-        [current, *(_row(row) for row in rows)],
-        "At least: by how much the policy is shown to be better, for all policies together; without a number the logs "
-        "cannot tell. Effective cases: how many past cases speak for the policy.",
+        f"{'From cautious to bold' if by_gain else 'Policies'} ({_tried(study)})",
+        ("policy", *(BY_GAIN if by_gain else BY_ESTIMATE), "effective\ncases", "decisions\nchanged", "verdict"),
+        [
+            (f"{mark}what is done now", *_cells(current, error, by_gain)),
+            *((_name(row, whole=every_point), *_cells(row, error, by_gain)) for row in rows),
+        ],
+        "Effective cases: how many past cases speak for the policy."
+        + by_gain * "\nAt least: what is shown, for all policies together; -: these cases cannot tell.",
     )
 
 
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    mark = "* " if row["chosen"] else ""
-    return (
-        f"{mark}{_without_rule(row['candidate'])}, {row['note'] or 'step ' + str(row['step'])}",
-        number(row["sntis"]),
-        "-" if row["gain"] is None else f"{row['gain']:+.3g}",
-        "-" if row["shown"] is None else f"{row['shown']:+.3g}",
-        _whole(row["ess"]),
-        row["verdict"] or "-",
-    )
+def _name(row: dict[str, Any], *, whole: bool) -> str:
+    learned = _without_rule(row["candidate"]) + "," if whole else row["learner"]
+    return f"{'* ' if row['chosen'] else ''}{learned} {_where(row)}"
 
 
 def _without_rule(candidate: str) -> str:
@@ -76,6 +75,25 @@ def _without_rule(candidate: str) -> str:
     'fittedq history=2 backup=soft'
     """
     return re.sub(r" rule=\([^)]*\)", "", candidate)
+
+
+def _cells(row: dict[str, Any], error: float, by_gain: bool) -> tuple[str, ...]:
+    if by_gain:
+        judged = (readable(row["gain"], error, signed=True), readable(row["shown"], error, signed=True))
+    else:
+        judged = (readable(row["sntis"], error), readable(row["score"], error))
+    differs = "-" if row["departure"] is None else f"{row['departure']:.0%}"
+    return (*judged, _whole(row["ess"]), differs, row["verdict"] or "-")
+
+
+def _where(row: dict[str, Any]) -> str:
+    """Where on its path a policy is, with numbers cut short.
+
+    >>> _where({"note": "temperature 8.4933", "step": 3})
+    'temperature 8.49'
+    """
+    note = row["note"] or f"step {row['step']}"
+    return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.3g}", note)
 
 
 def _thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -94,54 +112,70 @@ def _rule(study: "Study") -> str:
     rule = study.policy.eligibility.settings
     words = []
     if rule.radius is not None:
-        words.append(f"only as somebody did in a like case (radius {number(float(rule.radius), 3)})")
+        words.append(f"only as somebody did in a like case (radius {readable(float(rule.radius))})")
     if rule.minimum_probability is not None:
         words.append(f"only as is done with probability {rule.minimum_probability:g} or more")
     if rule.relative_probability is not None:
         words.append(f"only as is done at least {rule.relative_probability:g} times as often as what is done most")
-    return " and ".join(words) or "under no rule but that somebody may act so"
+    return " and ".join(words) or "under no rule: also as nobody did in a like case"
 
 
 def _print_worth(study: "Study") -> None:
     look, result = study.test_look, study.result
     assert result is not None
-    if look is not None:
-        print_estimate(look.estimate, f"On {look.estimate.n_episodes} test episodes, used for nothing else")
-        logging = result.logging_policy_on_test
-        if logging is not None:
-            say(f"What is done now achieved {number(logging.value)} ± {number(logging.standard_error)} there.")
-        if look.caveat:
-            say(f"- {look.caveat}")
-    elif result.estimate is not None:
-        where = f"On {result.estimate.n_episodes} held-out episodes, by which it was chosen"
-        print_estimate(result.estimate, where)
+    if look is None and result.chosen is None:
+        _print_value(result.estimate, f"What is done now, on {result.estimate.n_episodes:,} episodes")
+        return
+    if look is None:
+        _print_value(result.estimate, f"Its value on the {result.estimate.n_episodes:,} held-out episodes")
+        say(f"Verdict: {result.estimate.verdict} ({'; '.join(result.estimate.reasons)})")
+        return
+    print_estimate(look.estimate, f"On {look.estimate.n_episodes:,} test episodes, used for nothing else")
+    logging = result.logging_policy_on_test
+    if logging is not None and result.chosen is not None:
+        error = logging.standard_error
+        say(f"What is done now achieved {readable(logging.value, error)} ± {readable(error, error)} there.")
+    if look.caveat:
+        say(f"- {look.caveat}")
 
 
 def _print_places(study: "Study") -> None:
-    if study.choice.chosen is not None:
+    result = study.result
+    assert result is not None
+    if result.chosen is not None:
         say(f"\nThe policy is in {study.directory / 'policy'}.")
     else:
         say(
-            "\nThere is no new policy to act by: carry on as before. "
-            f"A model of the logging policy, for comparisons, is in {study.directory / 'behavior'}."
+            "\nThere is no new policy to act by. "
+            f"A model of what is done now, for comparisons, is in {study.directory / 'behavior'}."
         )
-    if (study.directory / "promising").exists():
-        say(f"The most promising policy, which nothing has shown to be better, is in {study.directory / 'promising'}.")
+    if result.promising is not None and result.promising != result.chosen:
+        say(
+            f"Bolder and unproven: {study.directory / 'promising'} has the policy with the highest believable estimate."
+        )
+
+
+def _print_value(estimate: "Estimate", where: str) -> None:
+    error = estimate.standard_error
+    ends = "" if estimate.low is None else f" {interval(estimate.low, estimate.high, error)}"
+    level = "" if estimate.level is None else f" ({100 * estimate.level:g}%)"
+    say(f"{where}: {readable(estimate.value, error)}{ends}{level}", bold=True)
 
 
 def print_estimate(estimate: "Estimate", where: str) -> None:
     """An estimate in a few lines."""
-    ends = "" if estimate.low is None else f" {interval(estimate.low, estimate.high)}"
-    level = "" if estimate.level is None else f" ({100 * estimate.level:g}%)"
-    say(f"{where}: value {number(estimate.value)}{ends}{level}", bold=True)
-    if estimate.gain is not None:
-        say(f"New − current = {estimate.gain}")
-    if estimate.verdict:
+    gain, error = estimate.gain, estimate.standard_error
+    _print_value(estimate, where)
+    if gain is not None:
+        ends = "" if gain.low is None else f" {interval(gain.low, gain.high, error)}"
+        gone = f"; gone if weights are wrong by a factor of {gain.sensitivity:.1f}" if gain.sensitivity else ""
+        say(f"New − current: {readable(gain.value, error, signed=True)}{ends}{gone * (gain.value > 0)}")
+    if estimate.verdict and estimate.estimator != "behavior":
         say(f"Verdict: {estimate.verdict}", bold=True)
-    for sentence in dict.fromkeys((*estimate.reasons, *estimate.warnings)):
-        say(f"- {sentence}")
-    if estimate.advice:
-        say(f"Next: {estimate.advice}")
+        for sentence in dict.fromkeys((*estimate.reasons, *estimate.warnings)):
+            say(f"- {sentence}")
+        if estimate.advice:
+            say(f"Next: {estimate.advice}")
 
 
 def study_document(study: "Study") -> dict[str, Any]:
@@ -155,19 +189,25 @@ def study_document(study: "Study") -> dict[str, Any]:
         "chosen": study.chosen_name,
         "reason": study.choice.reason,
         "gain": None if result is None else to_plain(result.gain),
+        "promising": None
+        if result is None or result.promising is None
+        else study.name_of(study.points[result.promising]),
+        "episodes_needed": None if result is None else result.needed,
         "propensities": study.record.data.propensities,
         "logging_policy": to_plain(study.record.logging_policy),
         "estimate": to_plain(look.estimate if look is not None else None if result is None else result.estimate),
         "looks_at_test": 0 if look is None else look.number,
         "left_out": [task.run_id for task in study.left_out],
         "failed": {run_id: run.message for run_id, run in study.runs.items() if run.status != "done"},
+        "ladder": study.ladder().to_pylist(),
         "table": study.table().to_pylist(),
     }
 
 
 def _tried(study: "Study") -> str:
     counts = Counter(study.all_runs[point.run_id].task.candidate.learner for point in study.points)
-    return ", ".join(f"{count} of {learner}" for learner, count in counts.items()) or "no policy has been judged"
+    tried = ", ".join(f"{count} of {learner}" for learner, count in counts.items())
+    return f"tried: {tried}" if tried else "no policy has been judged"
 
 
 def _best_of_each_learner(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from poela.core.errors import InputError
+from poela.core.readable import about, readable
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.settings import StudySettings
 
@@ -29,42 +30,52 @@ class Answer:
 
 
 def _change(result: ChoiceRecord, record: StudyRecord, confidence: str) -> Answer:
-    gain = result.gain
+    gain, error = result.gain, record.logging_policy.standard_error
     if gain is None or gain.low is None:
         raise InputError("choice.json names a policy but no gain that is shown: it was changed")
     survives = ""
     if gain.sensitivity is not None:
-        survives = f" It would take weights that are wrong by a factor of {gain.sensitivity:.3g} to undo it."
+        factor = f"a factor of {gain.sensitivity:.1f}"
+        survives = f" Something that was not recorded would have to make weights wrong by {factor} to undo it."
     estimated = " The propensities are estimates, which the bound allows for." * record.data.estimated
     return Answer(
         True,
-        f"Change: at least {gain.low:+.3g} better than what is done now ({confidence}); "
-        f"best estimate {gain.value:+.3g}.",
-        f"Importance sampling on {record.data.validation_episodes} held-out episodes shows it, for all "
+        f"Change: at least {readable(gain.low, error, signed=True)} better than what is done now ({confidence}); "
+        f"best estimate {readable(gain.value, error, signed=True)}.",
+        f"{record.data.validation_episodes:,} held-out episodes show it, by importance sampling, for all "
         f"{len(result.points)} policies that were tried together.{survives}{estimated}",
         "look at where the policy departs from current practice, try it on a few, and keep logging propensities.",
     )
 
 
 def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str) -> Answer:
-    gain = result.gain
-    hope = "no policy has an estimate that could be believed"
-    if gain is not None and gain.high is not None:
-        error = (gain.high - gain.value) / 2
-        hope = f"the most promising policy is {gain.value:+.3g} ± {error:.2g}"
-        if gain.value <= 0:
-            hope = f"even the most promising policy looks worse ({gain.value:+.3g} ± {error:.2g})"
-        elif result.needed is not None:
-            hope += f" and would need about {_rounded(result.needed)} episodes to be shown"
     action = "carry on as before, and gather more episodes with their propensities; then learn again."
     if record.data.estimated:
         action = "record the propensities of decisions from now on: estimated ones can hardly show a gain."
     return Answer(
         False,
-        f"Keep what you do: nothing is shown to be better ({confidence}); {hope}.",
-        f"{result.reason[:1].upper()}{result.reason[1:]}.",
+        f"Keep what you do: nothing is shown to be better ({confidence}).",
+        f"{result.reason[:1].upper()}{result.reason[1:]}. {_hope(result, record)}.",
         action,
     )
+
+
+def _hope(result: ChoiceRecord, record: StudyRecord) -> str:
+    """The most promising policy: how much it may gain, how few cases speak for it, and what would show it."""
+    gain, error = result.gain, record.logging_policy.standard_error
+    if gain is None or gain.low is None or gain.high is None or result.promising is None:
+        return "No policy has an estimate that could be believed"
+    ends = f"{readable(gain.low, error, signed=True)} to {readable(gain.high, error, signed=True)}"
+    estimate = f"{readable(gain.value, error, signed=True)} ({ends})"
+    if gain.value <= 0:
+        return f"Even the most promising policy looks worse: {estimate}"
+    cases = result.points[result.promising].metrics.get("ess") or 0.0
+    hope = (
+        f"The most promising policy looks better by {estimate}, but no more than {cases:,.0f} past cases speak for it"
+    )
+    if result.needed is not None:
+        hope += f"; if that is right, about {about(result.needed)} episodes would show it"
+    return hope
 
 
 def _of_estimate(result: ChoiceRecord) -> Answer:
@@ -75,13 +86,3 @@ def _of_estimate(result: ChoiceRecord) -> Answer:
         f"{result.reason[:1].upper()}{result.reason[1:]}.",
         "look at the estimate on the test episodes and its verdict.",
     )
-
-
-def _rounded(number: float) -> str:
-    """Two digits of a large number.
-
-    >>> _rounded(4321.0), _rounded(87.4)
-    ('4,300', '87')
-    """
-    digits = max(len(f"{number:.0f}") - 2, 0)
-    return f"{round(number, -digits):,.0f}"

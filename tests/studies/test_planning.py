@@ -1,0 +1,66 @@
+"""How many episodes show a gain: against power by simulation and by hand, and which policy is planned with."""
+
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from poela.data.trajectories import Trajectories
+from poela.studies.candidates import Candidate
+from poela.studies.final_gain import LEAST_ESS, episodes_needed
+from poela.studies.planning import Asked, Rung, plan, planned
+
+
+def test_needed_episodes_show_the_gain_four_times_in_five() -> None:
+    """Normal estimates of a true gain whose error falls with the root of the number of episodes."""
+    n, error, gain = 100, 1.5, 1.0
+    needed = episodes_needed(gain, error, ess=100.0, n=n, confidence=0.95)
+    estimates = np.random.default_rng(0).normal(gain, error * np.sqrt(n / needed), 200_000)
+    shown = estimates - NormalDist().inv_cdf(0.975) * error * np.sqrt(n / needed) > 0
+    assert shown.mean() == pytest.approx(0.8, abs=0.005)
+
+
+def test_half_the_gain_needs_four_times_the_episodes() -> None:
+    found = planned([Rung("only", 5.0, 1.0, 500.0, True)], Asked(1.0), n=1000, estimated=False)
+    half, asked, double = (need.episodes for need in found.needs)
+    assert (half / asked, asked / double) == pytest.approx((4.0, 4.0))
+    assert asked == pytest.approx(1000 * (1.959964 + 0.841621) ** 2, rel=1e-5)
+    more_sure = planned([Rung("only", 5.0, 1.0, 500.0, True)], Asked(1.0, 0.99), n=1000, estimated=False)
+    assert more_sure.needs[1].episodes > asked
+
+
+def test_no_plan_is_below_what_a_verdict_asks_for() -> None:
+    found = planned([Rung("sure", 5.0, 1e-6, 10.0, True)], Asked(1.0), n=1000, estimated=False)
+    assert {need.episodes for need in found.needs} == {1000 * LEAST_ESS / 10}
+
+
+def test_which_policy_is_planned_with() -> None:
+    mild, fair, bold = (
+        Rung("mild", 1.0, 0.1, 900.0, True),
+        Rung("fair", 2.0, 0.5, 300.0, True),
+        Rung("bold", 4.0, 3.0, 9.0, False),
+    )
+    asked = {gain: planned([mild, fair, bold], Asked(gain), 1000, False) for gain in (0.5, 1.5, 3.0, 9.0)}
+    chosen = {gain: (found.rung.policy, found.reached) for gain, found in asked.items() if found.rung is not None}
+    assert chosen == {0.5: ("mild", True), 1.5: ("fair", True), 3.0: ("bold", True), 9.0: ("fair", False)}
+    assert "none promises as much" in str(asked[9.0])
+    assert "cannot be told" in str(planned([], Asked(1.0), 1000, False))
+
+
+def test_the_error_is_that_of_a_paired_difference() -> None:
+    """A fair coin and returns of 0 or 2 around its action: the error of a gain by hand."""
+    rng = np.random.default_rng(3)
+    n = 2000
+    actions = rng.integers(0, 2, n)
+    rewards = 2.0 * actions + rng.normal(size=n)
+    logs = Trajectories(rng.normal(size=(n, 1)), actions, rewards, np.arange(n + 1), np.full((n, 2), 0.5))
+    greedy = Candidate("fittedq", {"history": 0, "temperatures": (0.5,)})
+    found = plan(logs, 0.9, candidates=[greedy], folds=2, backend="inline")
+    assert found.rung is not None
+    # Of π(1) = p the gain is 2p − 1, and each episode's influence on it (w − 1)·(r − 1) − (w − 1)·(2p − 1).
+    p = (found.rung.gain + 1) / 2
+    weights = np.where(actions == 1, 2 * p, 2 * (1 - p))
+    by_hand = ((weights - 1) * (rewards - 1) - (weights - 1) * (2 * p - 1)).std() / np.sqrt(n)
+    assert found.rung.error == pytest.approx(by_hand, rel=0.1)
+    reach = (1.959964 + 0.841621) * found.rung.error * np.sqrt(n)
+    assert found.needs[1].episodes == pytest.approx(max((reach / 0.9) ** 2, n * 40 / found.rung.ess), rel=1e-4)
