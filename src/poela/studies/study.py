@@ -99,7 +99,7 @@ class Study:
         """The runs that have not finished."""
         return tuple(task for task in self.tasks if task.run_id not in self.runs)
 
-    @property
+    @cached_property
     def result(self) -> ChoiceRecord | None:
         """What `choice.json` says, where the study as it is now has come to its end."""
         found = self.store.read(ChoiceRecord)
