@@ -125,7 +125,7 @@ EXPERIMENTS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "coverage": (
         coverage.coverage,
         nothing,
-        {"cells": [("heavy-tailed", ess) for ess in (210, 100, 66)], "repeats": 3},
+        {"only": ["heavy-tailed"], "ess": [210, 100, 66], "repeats": 3, "others": 1},
     ),
     "counterexamples": (counterexamples.counterexamples, nothing, {"greatest_h": 3, "repeats": 5}),
     "behavior": (
