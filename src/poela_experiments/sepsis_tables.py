@@ -182,9 +182,10 @@ def _column(rows: Sequence[dict[str, Cell]], learner: Cell, *names: str) -> tupl
 def _frontier(source: Source) -> set[tuple[str, int]]:
     """The checkpoints that no other of the study beats in both."""
     study = source.study
-    kept = {(row["run"], row["step"]) for row in study.frontier().to_pylist()}
-    steps = {(item.run_id, item.number): study.runs[item.run_id].checkpoints[item.number].step for item in study.points}
-    return {(run_id, number) for (run_id, number), step in steps.items() if (run_id, step) in kept}
+    kept = {(row["path"], row["step"]) for row in study.frontier().to_pylist()}
+    steps = [study.runs[item.run_id].checkpoints[item.number].step for item in study.points]
+    pairs = zip(study.points, steps, strict=True)
+    return {(item.run_id, item.number) for item, step in pairs if (item.path_id, step) in kept}
 
 
 def first_steps_tables(run: Run) -> Iterator[ResultTable]:

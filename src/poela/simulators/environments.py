@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import Float32Array
 from poela.simulators.cartpole import FARTHEST, STEEPEST, CartPole
+from poela.simulators.clinic import VISITS, Clinic
 from poela.simulators.counterexamples import Bandit, HiddenBranch
 from poela.simulators.episodes import GeneratorNoise, Simulator
 from poela.simulators.sepsis import Sepsis
@@ -84,6 +85,14 @@ class CartPoleEnvironment(SimulatorEnvironment):
         super().__init__(CartPole(markov), -bound, bound, render_mode)
 
 
+class ClinicEnvironment(SimulatorEnvironment):
+    """A clinic; see `Clinic`."""
+
+    def __init__(self, effect: float = 1.0, render_mode: str | None = None) -> None:
+        high = np.array([*[LARGEST_MEASUREMENT] * (len(Clinic.feature_names) - 1), VISITS])
+        super().__init__(Clinic(effect), np.zeros(len(high)), high, render_mode)
+
+
 class BanditEnvironment(SimulatorEnvironment):
     """The bandit of the paper's section 4; see `Bandit`."""
 
@@ -107,6 +116,8 @@ gymnasium.register("poela/Sepsis-v0", f"{__name__}:SepsisEnvironment")
 gymnasium.register("poela/SepsisHarmful-v0", f"{__name__}:SepsisEnvironment", kwargs={"variant": "harmful"})
 gymnasium.register("poela/CartPole-v0", f"{__name__}:CartPoleEnvironment")
 gymnasium.register("poela/CartPoleNonMarkov-v0", f"{__name__}:CartPoleEnvironment", kwargs={"markov": False})
+gymnasium.register("poela/Clinic-v0", f"{__name__}:ClinicEnvironment")
+gymnasium.register("poela/ClinicNoEffect-v0", f"{__name__}:ClinicEnvironment", kwargs={"effect": 0.0})
 gymnasium.register("poela/Bandit-v0", f"{__name__}:BanditEnvironment")
 gymnasium.register("poela/HiddenBranch-v0", f"{__name__}:HiddenBranchEnvironment")
 gymnasium.register("poela/HiddenBranchDecoy-v0", f"{__name__}:HiddenBranchEnvironment", kwargs={"decoy": True})

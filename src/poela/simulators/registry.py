@@ -7,12 +7,15 @@ from typing import Annotated, Any, get_type_hints
 
 from poela.core.errors import InputError
 from poela.core.policy import Policy
-from poela.core.typed import Range, Share, parsed
+from poela.core.typed import Range, Share, one_of, parsed
 from poela.data.trajectories import Trajectories
 from poela.simulators.episodes import Simulator, run
 
 Size = Annotated[int, Range(least=2, most=10_000)]
 Horizon = Annotated[int, Range(least=2, most=20)]  # the tree of contexts doubles with every step
+
+Effect = Annotated[float, Range(least=0, most=10)]
+Recorded = Annotated[str, one_of("all", "logged", "none")]
 
 
 @dataclass(frozen=True)
@@ -23,12 +26,15 @@ class Source:
     behavior: Policy  # acts
     recorded: Policy | None  # gives the propensities in the logs; the behavior itself, unless a flaw is to be imitated
     seen: Simulator | None = None  # what the behavior looks at, where it sees more than the logs show
+    logged_only: bool = False  # of the propensities, only those of the logged actions are written down
 
     def collect(self, episodes: int, seed: int = 0) -> Trajectories:
         """Logs of the behavior."""
         logs = run(self.seen or self.simulator, self.behavior, episodes, seed)
         if self.recorded is not self.behavior:
             logs = logs.with_propensities(None if self.recorded is None else self.recorded.along(logs))
+        if self.logged_only:
+            logs = logs.with_propensities(logs.logged_propensities)
         shown = self.simulator.feature_names
         if logs.feature_names == shown:
             return logs
@@ -60,6 +66,15 @@ def cartpole(markov: bool = True, epsilon: Share = 0.1) -> Source:
     return Source(CartPole(markov), behavior, behavior, seen=CartPole())
 
 
+def clinic(effect: Effect = 1.0, propensities: Recorded = "all") -> Source:
+    """A clinic whose good episodes end early; the logs hold the propensities of all actions, of the logged, or none."""
+    from poela.simulators.clinic import Clinic, ClinicBehavior
+
+    behavior = ClinicBehavior()
+    recorded = None if propensities == "none" else behavior
+    return Source(Clinic(effect), behavior, recorded, logged_only=propensities == "logged")
+
+
 def bandit(n_contexts: Size = 20, n_actions: Size = 10) -> Source:
     """The bandit of the paper's section 4 under uniform actions."""
     from poela.simulators.counterexamples import Bandit
@@ -83,6 +98,7 @@ SOURCES: dict[str, Callable[..., Source]] = {
     "tumor": tumor,
     "sepsis": sepsis,
     "cartpole": cartpole,
+    "clinic": clinic,
     "bandit": bandit,
     "hidden-branch": hidden_branch,
 }

@@ -11,7 +11,7 @@ from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.recombination import Pool, Recombined, pooled
+from poela.evaluation.recombination import Pool, Recombined, effective_share, pooled
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.weights import LogWeights
 
@@ -49,8 +49,9 @@ def look_at(evaluator: Evaluator, policies: Sequence[Any], estimators: Sequence[
     logs = evaluator.logs
     recombine = Recombined(logs, evaluator.scoring.seed, copies)
     for evidence in evaluator.evidence(policies, ("sntis", *estimators)):
-        metrics: dict[str, float | None] = {}
-        for name in estimators:
+        ess = effective_share(evidence.used, logs.clusters) * logs.n_units
+        metrics: dict[str, float | None] = {"ess": finite(ess)}
+        for name in ("sntis", *estimators):
             value, error = evaluator.value(evidence, name)
             metrics |= {name: finite(value), f"{name}_error": finite(error)}
         if evidence.values is not None:

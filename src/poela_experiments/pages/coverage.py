@@ -1,4 +1,4 @@
-"""The generated part of the page on intervals: what the verdict's words are worth, and measured coverage.
+"""The generated part of the page on intervals: measured coverage, from the stored results.
 
 python -m poela_experiments.pages.coverage docs/intervals.md
 """
@@ -10,80 +10,59 @@ from pathlib import Path
 
 from poela.core.files import atomic_file
 from poela_experiments.frame.results import markdown_rows
-from poela_experiments.pages.stored import Row, Stored, stored_table
+from poela_experiments.pages.stored import Row, stored_table
 
 BEGIN, END = "<!-- measured coverage: generated -->", "<!-- end of the generated part -->"
-SETS = {"second": "logs that had no part in anything", "first": "logs on which the limits were set"}
 
 
 def coverage_summary(results: Path) -> str:
-    """Markdown tables from the Parquet files in a directory of results; the set that set nothing comes first."""
+    """Markdown tables from the Parquet files in a directory of results; the set that had no part in anything first."""
     words, trusted, intervals = (
-        stored_table(results / f"coverage-{key}.parquet") for key in ("words", "trusted", "intervals")
+        stored_table(results / f"coverage-{key}.parquet").rows for key in ("words", "trusted", "intervals")
     )
-    parts = [
-        *(_words(_of(words, which), of) for which, of in SETS.items()),
-        *(_trusted(_of(trusted, which), of) for which, of in SETS.items()),
-        _intervals(intervals.rows),
-        "  \n".join((*words.notes, f"Command: `{words.command}`")),
-    ]
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join([_words(words), _trusted(trusted), _intervals(intervals)])
 
 
-def _of(table: Stored, which: str) -> list[Row]:
-    return [row for row in table.rows if row["set"] == which]
-
-
-def _words(rows: Sequence[Row], of: str) -> str:
-    if not rows:
-        return ""
-    first = rows[0]
-    flaws = sum(first[name] for name in ("without width", "impossible"))
-    title = (
-        f"What the words are worth, in percent of {first['logs']:,} {of} "
-        f"({flaws or 'no'} interval{'' if flaws == 1 else 's'} without width or beyond what is possible):"
-    )
-    lines = [[row["word"], *(_percent(row[name]) for name in ("of all", "misses", "of informative"))] for row in rows]
-    return _table(title, ("verdict", "said of", "95% interval misses", "of informative estimates"), lines)
-
-
-def _trusted(rows: Sequence[Row], of: str) -> str:
+def _words(rows: Sequence[Row]) -> str:
+    title = "What the words are worth: the second set had no part in setting any limit."
+    head = ("set", "verdict", "of all logs", "95% intervals that miss", "of informative logs trusted", "logs")
     lines = [
         [
-            row["log"],
-            f"{row['episodes']:,}",
+            *(str(row[name]) for name in ("set", "word")),
+            *("" if row[name] is None else f"{row[name]:.1f}%" for name in ("of all", "misses", "of informative")),
+            f"{row['logs']:,}",
+        ]
+        for row in rows
+    ]
+    return "\n".join([title, "", *markdown_rows(head, lines)])
+
+
+def _trusted(rows: Sequence[Row]) -> str:
+    title = "Coverage of the 95% interval where the verdict is trust (in at least a fifth of the logs)."
+    head = ("set", "log", "episodes", "median ESS", "trusted", "covered", "standard error", "half-width")
+    lines = [
+        [
+            *(str(row[name]) for name in ("set", "log", "episodes")),
             f"{row['ESS']:.0f}",
-            f"{row['trusted']:.0f}",
-            f"{row['covered']:.1f} ± {row['± covered']:.1f}",
+            *(f"{row[name]:.1f}%" for name in ("trusted", "covered", "± covered")),
             f"{row['half-width']:.2f}",
         ]
         for row in rows
     ]
-    head = ("log", "episodes", "ESS", "trusted, %", "covered where trusted, %", "half-width, sd of returns")
-    return _table(f"Coverage of 95% intervals where the verdict is `trust`, {of}:", head, lines) if rows else ""
+    return "\n".join([title, "", *markdown_rows(head, lines)])
 
 
 def _intervals(rows: Sequence[Row]) -> str:
-    levels = ("80%", "90%", "95%")
+    title = "All intervals where an ESS of 60 or more was asked for: mean coverage, and the lowest of all cells."
+    head = ("interval", "cells", "80%", "90%", "95%", "lowest at 95%", "cells below 90 at 95%")
     lines = [
         [
-            f"`{row['interval']}`",
-            str(row["cells"]),
-            *(f"{row[level]:.1f}" for level in levels),
-            f"{row['lowest at 95%']:.0f}",
+            *(str(row[name]) for name in ("interval", "cells")),
+            *(f"{row[name]:.1f}" for name in ("80%", "90%", "95%", "lowest at 95%")),
+            str(row["below 90 at 95%"]),
         ]
         for row in rows
     ]
-    head = ("interval", "cells", *(f"asked: {level}" for level in levels), "lowest cell at 95%")
-    title = "All intervals, whatever the verdict, where the target's ESS is 40 or more: mean coverage over cells."
-    return _table(title, head, lines)
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.1f}"
-
-
-def _table(title: str, head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join([title, "", *markdown_rows(head, lines)])
 
 
