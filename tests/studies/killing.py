@@ -40,7 +40,7 @@ def study(out: Path) -> None:
         "device": ["cpu"],
     }
     candidates = [*grid("poela", radius=["q50", 2.0], **tiny), *grid("pocrm", variance_penalty=[0.1, 1.0], **tiny)]
-    learn(logs(), candidates=candidates, folds=2, restarts=2, out=out, resume=True, backend="inline")
+    learn(logs(), candidates=candidates, folds=2, out=out, resume=True, backend="inline")
 
 
 def killed_after(seconds: float, out: Path) -> bool:

@@ -3,7 +3,7 @@
 import time
 import warnings
 import weakref
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -352,11 +352,20 @@ def _finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> 
             look=None if look is None else look.number,
             logging_policy_on_test=_logging_value(splits.test, settings),
             left_out=tuple(task.run_id for task in study.left_out),
-            runs={run_id: run.fingerprint for run_id, run in study.all_runs.items()},
+            runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, wanted.values())},
         )
     )
     with atomic_file(study.directory / TABLE) as temporary:
         pq.write_table(Study(study.store).table(), temporary)
+
+
+def _rests_on(study: Study, points: Iterable[Point | None]) -> list[str]:
+    """The runs behind a result: those that were judged, and those of its policies on all episodes.
+
+    Fits on all episodes that an earlier result asked for are not among them.
+    """
+    fitted = {study.fitted_run(point) for point in points if point is not None}
+    return [*study.runs, *sorted(fitted - set(study.runs))]
 
 
 def _fit_on_all(study: Study, points: Sequence[Point], material: Material) -> None:
@@ -366,7 +375,7 @@ def _fit_on_all(study: Study, points: Sequence[Point], material: Material) -> No
         if task.run_id not in study.store.finished_runs():
             safe_point()
             result = carry_out(task, material)
-            if result.policies is None:
+            if result.policies is None or len(result.record.checkpoints) <= point.number:
                 raise PoelaError(f"{task.candidate} could not be fitted on all episodes: {result.record.message}")
             study.store.write_run(result.record, result.policies)
 

@@ -59,8 +59,8 @@ class StudySettings:
         return int(np.random.SeedSequence((self.seed, restart)).generate_state(1)[0])
 
     def continuing(self, earlier: "StudySettings") -> "StudySettings":
-        """The same, with everything scored that the earlier study scored."""
-        return replace(self, by_model=self.by_model or earlier.by_model)
+        """The same, with everything scored that the earlier study scored, along the paths that it walked."""
+        return replace(self, by_model=self.by_model or earlier.by_model, path=earlier.path)
 
     def conflicts_with(self, earlier: "StudySettings") -> list[str]:
         """Why these settings cannot continue an earlier study, each as one sentence."""

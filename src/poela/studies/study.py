@@ -99,7 +99,7 @@ class Study:
         """The runs that have not finished."""
         return tuple(task for task in self.tasks if task.run_id not in self.runs)
 
-    @property
+    @cached_property
     def result(self) -> ChoiceRecord | None:
         """What `choice.json` says, where the study as it is now has come to its end."""
         found = self.store.read(ChoiceRecord)
@@ -181,10 +181,14 @@ class Study:
 
     def policy_of(self, point: Point) -> Any:
         """A point's policy: fitted on all episodes that teach, or in a study of one split on its training episodes."""
-        run_id = f"{point.path_id}-{'all' if self.n_folds > 1 else 0}"
+        run_id = self.fitted_run(point)
         if run_id not in self.all_runs:
             raise PoelaError(f"{self.name_of(point)} was not fitted on all episodes: only the chosen ones are")
         return self._policy(run_id, point.number)
+
+    def fitted_run(self, point: Point) -> str:
+        """The run that a point's policy is from."""
+        return f"{point.path_id}-{'all' if self.n_folds > 1 else 0}"
 
     @property
     def exact_policy(self) -> Any:
