@@ -109,7 +109,7 @@ def test_evaluating_on_later_visits(home: Path) -> None:
 def test_looking_at_studies(home: Path) -> None:
     (listed,) = json.loads(poela("studies", "list", home, "--json").out)
     assert listed["study"] == str(home / "study")
-    assert "answer" in poela("studies", "list", home).out
+    assert "verdict" in poela("studies", "list", home).out
     assert "Keep what you do" in poela("studies", "show", home / "study").out
     compared = json.loads(poela("studies", "compare", home / "study", home / "study", "--json").out)
     assert compared["same_test_logs"]
