@@ -48,7 +48,8 @@ def ended(prepare: Callable[[], object], place: Path | None, sent: signal.Signal
         except KeyboardInterrupt:
             os._exit(8)
         os._exit(0)
-    while not (found := list(here.glob(scratch))):
+    patience = time.monotonic() + 60
+    while not (found := list(here.glob(scratch))) and time.monotonic() < patience:
         time.sleep(0.01)
     os.kill(child, sent)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -61,7 +62,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     tempfile.tempdir = sys.argv[1]
     out = Path(sys.argv[1]) / "study"
-    in_study, in_own = "study/.scratch/material.json", "poela-*/.scratch/material.json"
+    in_study, in_own = "study/.scratch/*/material.json", "poela-*/.scratch/*/material.json"
     ended(lambda: None, out, signal.SIGTERM, in_study)
     ended(lambda: None, None, signal.SIGTERM, in_own)
     ended(own_handler, None, signal.SIGTERM, in_own)

@@ -49,7 +49,7 @@ def test_a_visit_by_hand() -> None:
     state = clinic.reset(1, Fixed([0.7], [0.0] * 6, STILL))  # 0.35 + 0.3 < 0.7: the third disease
     assert state.disease.tolist() == [2]
     np.testing.assert_allclose(clinic.contexts(state), [[1.08, 0.72, 3.6, 2.16, 1.08, 0.0, 0.0]], rtol=1e-6)
-    # Drug C in a high dose: 3.6 + 0.35 − 1.2·1.1 = 2.63; side effects 0.8; chance of remission 1/(1 + e^2.219) = 0.0981.
+    # Drug C in a high dose: 3.6 + 0.35 − 1.2·1.1 = 2.63; side effects 0.8; remission: 1/(1 + e^2.219) = 0.0981.
     for luck, healed in ((0.098, True), (0.099, False)):
         after, reward, ended = clinic.step(state, np.array([10]), Fixed([0.0], [luck, 1.0], STILL))
         assert after.severity[0] == pytest.approx(2.63)

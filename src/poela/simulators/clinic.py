@@ -139,7 +139,7 @@ class ClinicBehavior(Memoryless):
 def _symptoms(disease: IntArray, severity: FloatArray, look: FloatArray, noise: Noise) -> FloatArray:
     """Scores from 0 on, [n, symptoms]: the disease's, by its severity, with what is the patient's and the day's."""
     shown = severity[:, None] * SHOWS[disease] + look + 0.6 * noise.normal(SHOWS.shape[1])
-    return np.maximum(shown, 0.0)
+    return np.asarray(np.maximum(shown, 0.0))
 
 
 def _logistic(scores: FloatArray) -> FloatArray:
