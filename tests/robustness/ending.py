@@ -62,7 +62,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     tempfile.tempdir = sys.argv[1]
     out = Path(sys.argv[1]) / "study"
-    in_study, in_own = "study/.scratch/*/material.json", "poela-*/.scratch/*/material.json"
+    in_study, in_own = "study/.scratch/0/material.json", "poela-*/.scratch/0/material.json"
     ended(lambda: None, out, signal.SIGTERM, in_study)
     ended(lambda: None, None, signal.SIGTERM, in_own)
     ended(own_handler, None, signal.SIGTERM, in_own)
