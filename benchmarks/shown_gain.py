@@ -61,6 +61,18 @@ def shuffled(episodes: int) -> Scenario:
     return Scenario(logs, lambda policy: 0.0, episodes)
 
 
+def clinic_without_effect(episodes: int) -> Scenario:
+    """The clinic where treatments do nothing, not even harm: the feature that would show side effects is left out."""
+
+    def logs(n: int, seed: int) -> Trajectories:
+        made = simulate("clinic", n, seed, effect=0.0)
+        seen = [column for column, name in enumerate(made.feature_names) if name != "side effects"]
+        names = tuple(made.feature_names[column] for column in seen)
+        return replace(made, contexts=made.contexts[:, seen], feature_names=names)
+
+    return Scenario(logs, lambda policy: 0.0, episodes)
+
+
 def one_step(episodes: int, actions: int, rate: Callable[[Any, Any], Any], chances: Callable[[Any], Any]) -> Scenario:
     """Yes/no outcomes of one decision: `rate(x, a)` [n], and the logging policy `chances(x)` [n, A]."""
 
@@ -173,7 +185,7 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "sepsis-harmful": lambda: simulated("sepsis", 15_000, variant="harmful", hidden=False),
     "sepsis-harmful-hidden": lambda: simulated("sepsis", 3000, variant="harmful", hidden=True),
     "clinic": lambda: simulated("clinic", 2000),
-    "clinic-nothing": lambda: simulated("clinic", 300, effect=0.0),
+    "clinic-nothing": lambda: clinic_without_effect(300),
 }
 
 
