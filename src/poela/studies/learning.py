@@ -321,10 +321,13 @@ def _finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> 
     estimated, logging = study.record.data.estimated, study.record.logging_policy
     choice = choose(points, settings.selection, episodes.logs.n_episodes, logging, estimated)
     hopeful = promising(points) if settings.selection.by == "gain" else None
-    wanted = {"policy": choice.chosen, "promising": hopeful}
     if study.n_folds > 1:
-        _fit_on_all(study, [point for point in wanted.values() if point is not None], materials[ALL])
+        if choice.chosen is not None and (problem := _unfitted(study, choice.chosen, materials[ALL])):
+            raise PoelaError(problem)
+        if hopeful is not None and _unfitted(study, hopeful, materials[ALL]):
+            hopeful = None  # what cannot be fitted is no promise
         study = Study(study.store)
+    wanted = {"policy": choice.chosen, "promising": hopeful}
     for name, point in wanted.items():
         if point is None:
             remove_stored(study.directory / name, POLICY_FORMAT)
@@ -368,16 +371,17 @@ def _rests_on(study: Study, points: Iterable[Point | None]) -> list[str]:
     return [*study.runs, *sorted(fitted - set(study.runs))]
 
 
-def _fit_on_all(study: Study, points: Sequence[Point], material: Material) -> None:
-    """Fit the chosen candidates on every episode; those that an earlier session has fitted are there."""
-    for point in points:
-        task = replace(study.all_runs[f"{point.path_id}-0"].task, fold=None)
-        if task.run_id not in study.store.finished_runs():
-            safe_point()
-            result = carry_out(task, material)
-            if result.policies is None or len(result.record.checkpoints) <= point.number:
-                raise PoelaError(f"{task.candidate} could not be fitted on all episodes: {result.record.message}")
-            study.store.write_run(result.record, result.policies)
+def _unfitted(study: Study, point: Point, material: Material) -> str | None:
+    """Fit a candidate on every episode, unless an earlier session has; what kept it from being fitted, if anything."""
+    task = replace(study.all_runs[f"{point.path_id}-0"].task, fold=None)
+    if task.run_id in study.store.finished_runs():
+        return None
+    safe_point()
+    result = carry_out(task, material)
+    if result.policies is None or len(result.record.checkpoints) <= point.number:
+        return f"{task.candidate} could not be fitted on all episodes: {result.record.message}"
+    study.store.write_run(result.record, result.policies)
+    return None
 
 
 def _logging_value(test: Trajectories | None, settings: StudySettings) -> LoggingValue | None:
