@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from poela.core.registry import Registry
+from poela.core.registry import Registry, offered
 
 if TYPE_CHECKING:
     from poela.behavior.model import Behavior
@@ -18,8 +18,9 @@ BEHAVIORS: "Registry[type[Behavior]]" = Registry(
     },
 )
 
-# What a file may name, beside the policies.
+# What a file may name, beside the policies; "module:attribute" comes from here or an installed package, never a file.
 STORED_KINDS = {
+    **offered("poela.stored_kinds"),
     "knn_behavior": "poela.behavior.neighbours:KNNModel",
     "clone_behavior": "poela.behavior.clone:CloneModel",
     "recurrent_behavior": "poela.behavior.clone:RecurrentCloneModel",

@@ -30,8 +30,8 @@ class Registry(Mapping[str, T], Generic[T]):
 
     @cached_property
     def _places(self) -> dict[str, T | str]:
-        offered: dict[str, T | str] = {point.name: point.value for point in entry_points(group=self.group)}
-        return {**self._own, **{name: place for name, place in offered.items() if name not in self._own}}
+        added = {name: place for name, place in offered(self.group).items() if name not in self._own}
+        return {**self._own, **added}
 
     def __getitem__(self, name: str) -> T:
         if name not in self._loaded:
@@ -47,6 +47,15 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._places  # without importing anything
+
+
+def offered(group: str) -> dict[str, str]:
+    """What installed packages offer under this name, as "module:attribute".
+
+    >>> offered("poela.nothing")
+    {}
+    """
+    return {point.name: point.value for point in entry_points(group=group)}
 
 
 def loaded(point: EntryPoint) -> Any:
