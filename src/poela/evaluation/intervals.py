@@ -9,7 +9,7 @@ from poela.evaluation.bounds import Interval, IntervalMethod, Sample
 from poela.evaluation.concentration import empirical_bernstein, hoeffding
 from poela.evaluation.empirical_likelihood import empirical_likelihood, empirical_likelihood_moment
 from poela.evaluation.normal import normal, student
-from poela.evaluation.recombination import recombined
+from poela.evaluation.recombined import recombined
 
 _OWN: Mapping[str, IntervalMethod] = {
     "recombined": IntervalMethod(recombined),

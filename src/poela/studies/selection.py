@@ -291,12 +291,3 @@ def _why_none(entered: int, qualified: int, least: float) -> str:
 
 
 DEFAULT_SELECTION = Selection("gain", "best", 0.95)
-
-
-def usual_selection(by: str = DEFAULT_SELECTION.by) -> Selection:
-    """How a study chooses by this rule when nobody says more.
-
-    >>> usual_selection("wdr").confidence
-    0.99
-    """
-    return DEFAULT_SELECTION if by == DEFAULT_SELECTION.by else Selection(by, "best", 0.99, proof=0.95)
