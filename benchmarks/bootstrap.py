@@ -25,7 +25,8 @@ from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.recombination import Recombined, recombined
+from poela.evaluation.recombination import Recombined
+from poela.evaluation.recombined import recombined
 from poela.evaluation.weights import log_weights
 
 RESAMPLES = 10_000

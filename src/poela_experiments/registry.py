@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from poela.studies.learning import Execution
+    from poela.studies.options import Execution
     from poela_experiments.frame.results import Report
     from poela_experiments.frame.run import Run
 

@@ -13,7 +13,7 @@ from poela.behavior.history import HistoryBehavior
 from poela.behavior.model import Behavior, BehaviorModel
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.behavior.neighbours import KNNBehavior
-from poela.behavior.registry import BEHAVIORS, STORED_KINDS, behavior_class
+from poela.behavior.registry import BEHAVIORS, STORED_KINDS
 from poela.behavior.tempered import TemperedBehavior
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.policy import Policy
@@ -25,7 +25,7 @@ QUICK = {"k": 5, "hidden": (6,), "max_steps": 50, "max_rounds": 10}
 
 def quick(name: str) -> Behavior:
     """The registered settings, made quick where they have such a setting."""
-    settings: Any = behavior_class(name)()
+    settings: Any = BEHAVIORS[name]()
     chosen = {field.name: QUICK[field.name] for field in fields(settings) if field.name in QUICK}
     made: Behavior = replace(settings, **chosen)
     return made

@@ -15,7 +15,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Radius
 from poela.evaluation.evaluate import evaluate
 from poela.learners.learner import Learner
-from poela.learners.registry import LEARNERS, learner_class
+from poela.learners.registry import LEARNERS
 from poela.policies.storage import load_policy
 
 RADIUS = 0.05
@@ -43,7 +43,7 @@ FORMS: dict[str, list[dict[str, Any]]] = {
 
 
 def made(name: str, form: dict[str, Any]) -> Learner:
-    learner: Any = learner_class(name)()
+    learner: Any = LEARNERS[name]()
     quick = {field.name: QUICK[field.name] for field in fields(learner) if field.name in QUICK}
     result: Learner = replace(learner, **{**quick, **form})
     return result
@@ -94,7 +94,7 @@ def remembers(policy: Any) -> bool:
 
 def test_the_table_names_settings_that_need_nothing() -> None:
     for name in LEARNERS:
-        learner: Any = learner_class(name)()
+        learner: Any = LEARNERS[name]()
         assert learner == replace(learner)
         with pytest.raises(FrozenInstanceError):
             learner.steps = 1

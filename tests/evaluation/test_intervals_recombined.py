@@ -17,14 +17,8 @@ from poela.evaluation.estimators import ESTIMATORS, importance_sampling, snis, s
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.intervals import DEFAULT_INTERVAL, intervals_of
-from poela.evaluation.recombination import (
-    Pool,
-    Recombined,
-    recombined,
-    recombined_ends,
-    recombined_weights,
-    studentised_errors,
-)
+from poela.evaluation.recombination import Pool, Recombined, recombined_weights
+from poela.evaluation.recombined import recombined, recombined_ends, studentised_errors
 from poela.evaluation.weights import LogWeights
 
 

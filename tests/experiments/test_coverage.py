@@ -12,7 +12,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.verdict import WORDS
 from poela.evaluation.weights import effective_sample_size, log_weights
 from poela.simulators.tabular import TablePolicy
-from poela.studies.learning import Execution
+from poela.studies.options import Execution
 from poela_experiments.coverage import Cell, cells_of, coverage, coverage_tables, environments, measured_rows
 from poela_experiments.coverage_environments import heavy_tailed, sepsis_like, simulated, tabular, tilt_for
 from poela_experiments.coverage_processes import FIRST, SECOND, Process

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.experiments.tiny import tiny_tumor
 
-from poela.studies.learning import Execution
+from poela.studies.options import Execution
 from poela.studies.records import RunRecord
 from poela.studies.store import Store
 from poela_experiments.frame.results import Report, ResultTable

@@ -106,7 +106,7 @@ def test_paper_part_and_nothing_is_done_twice(tmp_path: Path, monkeypatch: pytes
         raise AssertionError("a truth is found out twice")
 
     monkeypatch.setattr(sepsis_studies, "sepsis_value", again)
-    monkeypatch.setattr("poela.studies.learning._run", again)
+    monkeypatch.setattr("poela.studies.learning.run", again)
     assert part("kNN", tiny_sepsis(tmp_path)) == tables
 
 

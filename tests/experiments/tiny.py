@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from poela.studies.learning import Execution
+from poela.studies.options import Execution
 from poela_experiments.frame.run import Run
 from poela_experiments.frame.settings import Size
 

@@ -14,14 +14,14 @@ from poela.eligibility.rules import Eligibility
 from poela.learners.fitted_q import FittedQ
 from poela.learners.policy_gradient import POELA
 from poela.learners.q_learning import BCQ
-from poela.learners.registry import LEARNERS, learner_class
+from poela.learners.registry import LEARNERS
 from poela.studies.candidates import Candidate, checked_candidates, grid
 from poela.studies.defaults import DEFAULT_LEARNERS, default_candidates
 
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_every_learner_is_a_candidate_and_comes_back(name: str) -> None:
-    learner = learner_class(name)()
+    learner = LEARNERS[name]()
     candidate = Candidate.of(learner)
     assert candidate.learner == name
     assert from_plain(Candidate, json.loads(json.dumps(to_plain(candidate))), "here").build() == learner

@@ -17,7 +17,7 @@ from poela.core.storage import load_stored
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.learners.stacked import Learned
-from poela.studies import learning, runs
+from poela.studies import finishing, runs
 from poela.studies.candidates import Candidate
 from poela.studies.material import read_behavior
 from poela.studies.records import Task
@@ -144,7 +144,7 @@ def test_a_study_stopped_while_it_fits_on_all_episodes_goes_on(
 
     out, candidates = tmp_path / "study", [Candidate("consensus")]
     with monkeypatch.context() as patched:
-        patched.setattr(learning, "carry_out", stop)
+        patched.setattr(finishing, "carry_out", stop)
         with pytest.raises(KeyboardInterrupt):
             tiny_study(**QUICK, candidates=candidates, out=out)
     assert not (out / ".scratch").exists()

@@ -9,7 +9,7 @@ import pytest
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.scoring import Evaluator
-from poela.learners.registry import LEARNERS, learner_class
+from poela.learners.registry import LEARNERS
 from poela.studies.candidates import Candidate
 from poela.studies.evaluation import evaluate_study
 from poela.studies.learning import learn
@@ -29,7 +29,7 @@ def same(number: Any) -> Any:
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_table_evaluate_and_evaluate_study_agree(name: str, tiny_logs: Trajectories) -> None:
-    known = [field.name for field in fields(learner_class(name))]  # type: ignore[arg-type]
+    known = [field.name for field in fields(LEARNERS[name])]  # type: ignore[arg-type]
     candidate = Candidate(name, {setting: value for setting, value in QUICK.items() if setting in known})
     study = learn(
         tiny_logs, candidates=[candidate], shares=SHARES, selection=Selection("wdr", "best"), discount=0.9, history=0,

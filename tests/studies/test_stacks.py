@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from poela.studies import learning
+from poela.studies import running
 from poela.studies.candidates import Candidate
 from poela.studies.execution import run_inline
 from poela.studies.records import Task
@@ -60,8 +60,8 @@ def test_a_study_stacks_where_there_is_a_gpu(tiny_study: Callable[..., Study], m
         stacked.append(True)
         return run_stacked(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(learning, "has_gpu", lambda: True)
-    monkeypatch.setattr(learning, "run_stacked", recorded)
+    monkeypatch.setattr(running, "has_gpu", lambda: True)
+    monkeypatch.setattr(running, "run_stacked", recorded)
     study, plain = tiny_study(backend="local", jobs=1), tiny_study(backend="inline")
     assert stacked
     assert study.chosen_name == plain.chosen_name

@@ -1,19 +1,26 @@
 """The table of behavior models: a new one is one file and one line here, and the contract tests find it."""
 
-from importlib import import_module
+from typing import TYPE_CHECKING
 
-from poela.behavior.model import Behavior
+from poela.core.registry import Registry, offered
 
-BEHAVIORS = {
-    "knn": "poela.behavior.neighbours:KNNBehavior",
-    "clone": "poela.behavior.clone:CloneBehavior",
-    "recurrent": "poela.behavior.clone:RecurrentCloneBehavior",
-    "multinomial": "poela.behavior.multinomial:MultinomialBehavior",
-    "boosted": "poela.behavior.boosted:BoostedBehavior",
-}
+if TYPE_CHECKING:
+    from poela.behavior.model import Behavior
 
-# What a file may name, beside the policies.
+BEHAVIORS: "Registry[type[Behavior]]" = Registry(
+    "poela.behaviors",
+    {
+        "knn": "poela.behavior.neighbours:KNNBehavior",
+        "clone": "poela.behavior.clone:CloneBehavior",
+        "recurrent": "poela.behavior.clone:RecurrentCloneBehavior",
+        "multinomial": "poela.behavior.multinomial:MultinomialBehavior",
+        "boosted": "poela.behavior.boosted:BoostedBehavior",
+    },
+)
+
+# What a file may name, beside the policies; "module:attribute" comes from here or an installed package, never a file.
 STORED_KINDS = {
+    **offered("poela.stored_kinds"),
     "knn_behavior": "poela.behavior.neighbours:KNNModel",
     "clone_behavior": "poela.behavior.clone:CloneModel",
     "recurrent_behavior": "poela.behavior.clone:RecurrentCloneModel",
@@ -22,14 +29,3 @@ STORED_KINDS = {
     "tempered_behavior": "poela.behavior.tempered:TemperedModel",
     "history_behavior": "poela.behavior.history:HistoryModel",
 }
-
-
-def behavior_class(name: str) -> type[Behavior]:
-    """The behavior settings by their name on the command line.
-
-    >>> behavior_class("knn").__name__
-    'KNNBehavior'
-    """
-    module, attribute = BEHAVIORS[name].split(":")
-    found: type[Behavior] = getattr(import_module(module), attribute)
-    return found

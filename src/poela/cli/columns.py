@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from poela.core.errors import InputError
+from poela.core.options import names_in
 
 if TYPE_CHECKING:
     from poela.data.layout import LogLayout
-    from poela.evaluation.bounds import Bounds
 
 PANEL = "Columns of the log (needed only where they have other names)"
 
@@ -103,40 +103,3 @@ def layout_of(
             raise InputError(f"--layout and {', '.join(f'--{name}' for name in flags)} both describe the log: use one")
         return LogLayout.from_toml(layout)
     return LogLayout(**flags) if flags else None  # type: ignore[arg-type]
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """The names in a list with commas.
-
-    >>> names_in("age, sofa")
-    ('age', 'sofa')
-    """
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def numbers_in(flag: str, text: str) -> tuple[float, ...]:
-    """The numbers in a list with commas.
-
-    >>> numbers_in("--shares", "0.5, 0.3,0.2")
-    (0.5, 0.3, 0.2)
-    """
-    try:
-        return tuple(map(float, names_in(text)))
-    except ValueError:
-        raise InputError(f"{flag} {text} must be numbers separated by commas") from None
-
-
-def bounds_in(returns: str | None) -> "Bounds | None":
-    """The range of returns that `--returns 0,1` declares.
-
-    >>> bounds_in("0,1")
-    Bounds(lowest_return=0.0, highest_return=1.0, largest_weight=None)
-    """
-    from poela.evaluation.bounds import Bounds
-
-    if returns is None:
-        return None
-    numbers = numbers_in("--returns", returns)
-    if len(numbers) != 2:
-        raise InputError(f"--returns {returns} must be two numbers, the lowest and the highest: --returns 0,1")
-    return Bounds(*numbers)

@@ -6,23 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from poela.cli import columns
+from poela.cli.flags import column_flags, layout_in
 
 
+@column_flags
 def evaluate(
     study: Annotated[Path, typer.Argument(help="Directory of a study, or of a saved policy.")],
+    *,
     logs: Annotated[Path, typer.Option(help="Logged decisions that took no part in learning.")],
-    episode: columns.Episode = None,
-    step: columns.Step = None,
-    action: columns.Action = None,
-    reward: columns.Reward = None,
-    context: columns.Context = None,
-    propensity: columns.Propensity = None,
-    cluster: columns.Cluster = None,
-    separator: columns.Separator = None,
-    decimal: columns.Decimal = None,
-    encoding: columns.Encoding = None,
-    layout: columns.Layout = None,
     estimator: Annotated[str | None, typer.Option(help="How the value is estimated. Default: the study's.")] = None,
     interval: Annotated[str | None, typer.Option(help="How its interval is made. Default: the study's.")] = None,
     level: Annotated[float | None, typer.Option(help="Confidence level of the interval. Default: the study's.")] = None,
@@ -31,6 +22,7 @@ def evaluate(
     ] = None,
     returns: Annotated[str | None, typer.Option(help="The lowest and highest possible return, e.g. 0,1.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    **settings: Any,
 ) -> None:
     """Estimate what a learned policy would have achieved on logs that others made.
 
@@ -38,31 +30,20 @@ def evaluate(
 
     Example: poela evaluate study/ --logs test.parquet
     """
-    from poela.cli.columns import bounds_in, layout_of
     from poela.cli.output import print_json, say
     from poela.cli.study_output import print_estimate
     from poela.core.errors import InputError
     from poela.core.paths import is_there, place
+    from poela.evaluation.options import bounds_in
 
-    described = layout_of(
-        layout,
-        episode=episode,
-        step=step,
-        action=action,
-        reward=reward,
-        context=context,
-        propensity=propensity,
-        cluster=cluster,
-        separator=separator,
-        decimal=decimal,
-        encoding=encoding,
-    )
-    asked = {"estimator": estimator, "interval": interval, "level": level, "discount": discount}
-    settings = {name: value for name, value in {**asked, "bounds": bounds_in(returns)}.items() if value is not None}
+    described = layout_in(settings)
+    bounds = None if returns is None else bounds_in(returns)
+    asked = {"estimator": estimator, "interval": interval, "level": level, "discount": discount, "bounds": bounds}
+    changed = {name: value for name, value in asked.items() if value is not None}
     if not is_there(study) or not study.is_dir():
         raise InputError(f"{place(study)} is no directory of a study or a policy: make one with poela learn")
     name, estimate, caveat = (_of_study if is_there(study / "study.json") else _of_policy)(
-        study, logs, described, settings
+        study, logs, described, changed
     )
     if json:
         print_json({"policy": name, "logs": str(logs), "estimate": estimate.to_dict(), "caveat": caveat})

@@ -1,34 +1,29 @@
 """`poela plan`: how many episodes would show a gain."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from poela.cli import columns
+from poela.cli.flags import column_flags, layout_in, some_flags
+from poela.core.options import read_from_text
+from poela.evaluation.options import ScoringOptions
+from poela.studies.options import Execution
+
+SETTINGS = (ScoringOptions(), Execution())
 
 
+@column_flags
+@some_flags(("discount", "returns", "jobs"), *SETTINGS)
 def plan(
     logs: Annotated[Path, typer.Argument(help="Table of logged decisions, one row each: .parquet, .csv or .arrow.")],
+    *,
     gain: Annotated[float, typer.Option(help="By how much a new policy shall be better than what is done now.")],
     confidence: Annotated[float, typer.Option(help="How sure one wants to be that it is better.")] = 0.95,
     seed: Annotated[int, typer.Option(help="The same logs and seed give the same plan.")] = 0,
-    discount: Annotated[float, typer.Option(help="What a reward counts one step later; 1: as much.")] = 1.0,
-    returns: Annotated[str | None, typer.Option(help="The lowest and highest possible return, e.g. 0,1.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes side by side. Default: all cores.")] = None,
     backend: Annotated[str, typer.Option(help="local: processes here; inline: this process.")] = "local",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    episode: columns.Episode = None,
-    step: columns.Step = None,
-    action: columns.Action = None,
-    reward: columns.Reward = None,
-    context: columns.Context = None,
-    propensity: columns.Propensity = None,
-    cluster: columns.Cluster = None,
-    separator: columns.Separator = None,
-    decimal: columns.Decimal = None,
-    encoding: columns.Encoding = None,
-    layout: columns.Layout = None,
+    **settings: Any,
 ) -> None:
     """Tell how many logged cases would show that a new way to decide is better by so much.
 
@@ -36,36 +31,16 @@ def plan(
 
     Example: poela plan logs.parquet --gain 2
     """
-    from poela.cli.columns import bounds_in, layout_of
     from poela.cli.output import print_json
     from poela.core.typed import to_plain
     from poela.data.tables import read_logs
     from poela.studies.planning import Asked
     from poela.studies.planning import plan as carry_out
 
-    described = layout_of(
-        layout,
-        episode=episode,
-        step=step,
-        action=action,
-        reward=reward,
-        context=context,
-        propensity=propensity,
-        cluster=cluster,
-        separator=separator,
-        decimal=decimal,
-        encoding=encoding,
-    )
     Asked(gain, confidence)  # refused before any work
+    read = read_logs(logs, layout=layout_in(settings), for_learning=True)
     found = carry_out(
-        read_logs(logs, layout=described, for_learning=True),
-        gain,
-        confidence=confidence,
-        seed=seed,
-        discount=discount,
-        bounds=bounds_in(returns),
-        jobs=jobs,
-        backend=backend,
+        read, gain, confidence=confidence, seed=seed, backend=backend, **read_from_text(SETTINGS, settings)
     )
     if json:
         print_json({**to_plain(found), "sentence": str(found)})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 if TYPE_CHECKING:
-    from poela.studies.learning import Execution
+    from poela.studies.options import Execution
 
 # Entry points of this group name tables of experiments by their names. A checkout that was never installed has no entry
 # points: then the paper's experiments are looked for under their own name.
@@ -54,7 +54,7 @@ def reproduce(
         return
     if name not in experiments:
         raise InputError(f"there is no experiment {name!r}: choose from {', '.join(experiments)}")
-    from poela.studies.learning import Execution  # which is heavy
+    from poela.studies.options import Execution
 
     directory = folder_at(name if out is None else out, "results")
     execution = Execution(backend, jobs, address=address)

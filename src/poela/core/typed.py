@@ -6,83 +6,38 @@ dataclass's values, `from_plain` builds a dataclass from what JSON or TOML hold,
 
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from numbers import Integral, Real
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from poela.core.errors import InputError
+from poela.core.kinds import Check as Check
+from poela.core.kinds import Count as Count
+from poela.core.kinds import Discount as Discount
+from poela.core.kinds import Level as Level
+from poela.core.kinds import NonNegative as NonNegative
+from poela.core.kinds import Positive as Positive
+from poela.core.kinds import Range as Range
+from poela.core.kinds import Seed as Seed
+from poela.core.kinds import Share as Share
+from poela.core.kinds import Unknowable as Unknowable
+from poela.core.kinds import Unknown, is_number, problem_of
+from poela.core.kinds import Whole as Whole
+from poela.core.kinds import named_in as named_in
+from poela.core.kinds import one_of as one_of
+from poela.core.kinds import shown as shown
 
 T = TypeVar("T")
 DEEPEST = 30  # dataclasses within dataclasses
 LONGEST = 200_000  # entries of a list
-SHOWN = 60  # characters of a wrong value
-
-
-@dataclass(frozen=True)
-class Range:
-    """What a number must keep to, beside being finite."""
-
-    least: float | None = None
-    above: float | None = None
-    most: float | None = None
-    below: float | None = None
-
-    def holds(self, value: float) -> bool:
-        """Whether the value lies within.
-
-        >>> Range(above=0).holds(0), Range(least=0, most=1).holds(0.5)
-        (False, True)
-        """
-        return (
-            (self.least is None or value >= self.least)
-            and (self.above is None or value > self.above)
-            and (self.most is None or value <= self.most)
-            and (self.below is None or value < self.below)
-        )
-
-    def __str__(self) -> str:
-        words = {"at least": self.least, "above": self.above, "at most": self.most, "below": self.below}
-        return " and ".join(f"{word} {limit:g}" for word, limit in words.items() if limit is not None)
-
-
-@dataclass(frozen=True)
-class Check:
-    """Another demand, in place of the type's own: a function that says what is wrong, or nothing."""
-
-    problem: Callable[[Any], str | None]
-
-
-def one_of(*names: str) -> Check:
-    """Text that must be one of these names.
-
-    >>> one_of("max", "soft").problem("hard")
-    "choose 'max' or 'soft'"
-    """
-    choices = " or ".join(filter(None, [", ".join(map(repr, names[:-1])), repr(names[-1])]))
-    return Check(lambda value: None if isinstance(value, str) and value in names else f"choose {choices}")
-
-
-class _Unknown:
-    """Marks a float that is NaN where it is not known; files hold null there."""
-
-
-Count = Annotated[int, Range(least=1)]
-Whole = Annotated[int, Range(least=0)]
-Positive = Annotated[float, Range(above=0)]
-NonNegative = Annotated[float, Range(least=0)]
-Share = Annotated[float, Range(least=0, most=1)]
-Discount = Annotated[float, Range(above=0, most=1)]
-Level = Annotated[float, Range(above=0, below=1)]
-Seed = Annotated[int, Range(least=0, below=2**63)]
-Unknowable = Annotated[float, _Unknown()]
 
 
 def problems_in(settings: Any) -> list[str]:
     """One sentence for each field of a dataclass whose value does not fit its type.
 
+    >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Settings:
     ...     steps: Count = 5
@@ -93,7 +48,7 @@ def problems_in(settings: Any) -> list[str]:
     return [
         f"{name} is {shown(getattr(settings, name))}: {problem}"
         for name, kind in _kinds(_class_of(settings)).items()
-        if (problem := _problem(kind, getattr(settings, name))) is not None
+        if (problem := problem_of(kind, getattr(settings, name))) is not None
     ]
 
 
@@ -108,21 +63,12 @@ def refuse_problems(settings: Any) -> None:
         raise InputError(problems)
 
 
-def shown(value: Any) -> str:
-    """A value as an error message quotes it, cut short.
-
-    >>> shown("x" * 100) == "'" + "x" * 58 + "…"
-    True
-    """
-    text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
-
-
 def from_plain(kind: type[T], plain: Any, where: str) -> T:
     """The dataclass that a JSON object describes; what does not fit is named, `where` first.
 
     Fields may be missing where they have a default; unknown fields are refused.
 
+    >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Point:
     ...     x: float
@@ -157,9 +103,9 @@ def parsed(name: str, kind: Any, value: Any) -> Any:
         for number in (int, float):
             with suppress(ValueError):
                 found.append(number(value))
-    fitting = [one for one in found if _problem(kind, one) is None]
+    fitting = [one for one in found if problem_of(kind, one) is None]
     if not fitting:
-        raise InputError(f"{name} is {shown(value)}: {_problem(kind, value)}")
+        raise InputError(f"{name} is {shown(value)}: {problem_of(kind, value)}")
     return fitting[0]
 
 
@@ -200,84 +146,6 @@ def _kinds(kind: Any) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
-def _problem(kind: Any, value: Any) -> str | None:
-    """What is wrong with a value that should be of this kind; None where nothing is."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return _problem_annotated(arguments[0], arguments[1:], value)
-    if origin in (Union, types.UnionType):
-        found = {option: _problem(option, value) for option in arguments}
-        told = [str(problem) for option, problem in found.items() if option is not type(None)]
-        return None if None in found.values() else ", or ".join(dict.fromkeys(told))
-    if origin is tuple:
-        return _problem_of_items(arguments, value)
-    if origin is Literal:
-        choices = " or ".join(map(repr, arguments))
-        return None if any(value == one and type(value) is type(one) for one in arguments) else f"choose {choices}"
-    test = _TESTS.get(kind)
-    if test is not None:
-        return None if test[0](value) else f"it must be {test[1]}"
-    return None  # other classes check themselves
-
-
-def _problem_annotated(kind: Any, demands: Sequence[Any], value: Any) -> str | None:
-    if any(isinstance(demand, _Unknown) for demand in demands) and isinstance(value, float) and math.isnan(value):
-        return None
-    for demand in demands:
-        if isinstance(demand, Check):
-            return demand.problem(value)
-    found = _problem(kind, value)
-    for demand in demands:
-        if isinstance(demand, Range) and (found is not None or not demand.holds(value)):
-            return f"{found or f'it must be {_TESTS[kind][1]}'}, {demand}"
-    return found
-
-
-def _problem_of_items(kinds: tuple[Any, ...], value: Any) -> str | None:
-    if not isinstance(value, tuple):
-        return "it must be a list"
-    if kinds[-1] is not Ellipsis:
-        if len(value) != len(kinds):
-            return f"it must hold {len(kinds)} values"
-        pairs = list(zip(kinds, value, strict=True))
-    else:
-        pairs = [(kinds[0], item) for item in value]
-    found = [problem for kind, item in pairs if (problem := _problem(kind, item)) is not None]
-    return found[0].replace("it must", "each must", 1) if found else None
-
-
-def _is_whole(value: Any) -> bool:
-    is_truth: bool = isinstance(value, bool)  # which Python counts among the numbers, as NumPy its own
-    return not is_truth and isinstance(value, Integral) and _fits(value)
-
-
-def _fits(value: Any) -> bool:
-    return bool(-(2**63) <= value < 2**63)
-
-
-def _is_text(value: Any) -> bool:
-    # Half of a pair of surrogates can be neither printed nor written.
-    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
-
-
-def _is_number(value: Any) -> bool:
-    is_truth: bool = isinstance(value, bool)
-    return not is_truth and isinstance(value, Real) and _is_finite(value)
-
-
-def _is_finite(value: Any) -> bool:
-    return bool(-1e308 < value < 1e308)  # false for NaN, infinity and integers beyond any float
-
-
-_TESTS: dict[Any, tuple[Callable[[Any], bool], str]] = {
-    int: (_is_whole, "a whole number"),
-    float: (_is_number, "a number"),
-    str: (_is_text, "text"),
-    bool: (lambda value: isinstance(value, bool), "true or false"),
-    type(None): (lambda value: value is None, "nothing"),
-}
-
-
 def _build(kind: Any, plain: Any, depth: int) -> Any:
     """The value of this kind that plain JSON stands for."""
     if depth > DEEPEST:
@@ -285,6 +153,8 @@ def _build(kind: Any, plain: Any, depth: int) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return plain
+    if origin is Annotated and not any(isinstance(demand, Check | Range | Unknown) for demand in arguments[1:]):
+        return _build(arguments[0], plain, depth)  # what is annotated is for people
     if hasattr(kind, "from_json"):
         return kind.from_json(plain)  # a class that checks for itself
     if is_dataclass(kind) and isinstance(kind, type):
@@ -293,9 +163,9 @@ def _build(kind: Any, plain: Any, depth: int) -> Any:
         return _build_union(arguments, plain, depth)
     if origin in (tuple, dict, Mapping) or _is_array(origin):
         return _build_several(origin, arguments, plain, depth)
-    if origin is Annotated and plain is None and any(isinstance(demand, _Unknown) for demand in arguments[1:]):
+    if origin is Annotated and plain is None and any(isinstance(demand, Unknown) for demand in arguments[1:]):
         return math.nan
-    problem = _problem(kind, plain)
+    problem = problem_of(kind, plain)
     if problem is not None:
         raise _Unfit(problem)
     return plain
@@ -326,7 +196,7 @@ def _build_array(plain: Any) -> Any:
     """Numbers in a row; null is NaN."""
     import numpy as np  # the command line's help must do without
 
-    if not isinstance(plain, list) or not all(value is None or _is_number(value) for value in plain):
+    if not isinstance(plain, list) or not all(value is None or is_number(value) for value in plain):
         raise _Unfit("it must be a list of numbers")
     return np.array([math.nan if value is None else value for value in plain], np.float64)
 

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, first_bad, readonly
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, first_bad
 from poela.core.errors import InputError
 from poela.core.policy import LoggedSteps, as_policy
 from poela.core.ragged import step_numbers
 from poela.core.remembered import remembered
 from poela.core.storage import Stored
-from poela.data.trajectories import ActionName, Trajectories
+from poela.data.trajectories import ActionName
 from poela.eligibility.explanation import Explanation, explain
 from poela.eligibility.logged import LoggedContexts
-from poela.eligibility.propensities import NearestPropensities
 from poela.eligibility.rules import Eligibility
 
 
@@ -38,6 +37,7 @@ class Eligible:
 class FittedEligibility:
     """An eligibility rule over training logs; made by `Eligibility(...).fit(train)`.
 
+    >>> from poela.data.trajectories import Trajectories
     >>> logs = Trajectories(contexts=[[0.0], [1.0]], actions=[0, 1], rewards=[0, 0], offsets=[0, 1, 2])
     >>> fitted = Eligibility(radius=0.5).fit(logs)
     >>> fitted.distances([[0.5]])
@@ -71,6 +71,7 @@ class FittedEligibility:
     def counts(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
         """How many contexts with each action were logged within the radius [N, A]; a rule with a radius knows.
 
+        >>> from poela.data.trajectories import Trajectories
         >>> logs = Trajectories(contexts=[[0.0], [1.0], [1.2]], actions=[0, 1, 1], rewards=[0, 0, 0], offsets=[0, 3])
         >>> Eligibility(radius=0.5).fit(logs).counts([[0.9], [0.4]])
         array([[0., 2.],
@@ -142,6 +143,7 @@ class FittedEligibility:
     def explain(self, context: ArrayLike, k: int = 3, step: int | None = None) -> Explanation:
         """For one context and each action: eligible or why not, and the k nearest logged cases.
 
+        >>> from poela.data.trajectories import Trajectories
         >>> logs = Trajectories(contexts=[[0.0], [1.0]], actions=[0, 1], rewards=[0, 0], offsets=[0, 1, 2])
         >>> print(Eligibility(radius=0.5).fit(logs).explain([0.0]))
         action  eligible  distance  why                            nearest logged cases
@@ -274,42 +276,3 @@ class FittedEligibility:
         if numbers.shape != (len(checked),) or not np.issubdtype(numbers.dtype, np.integer):
             raise InputError(f"steps must be {len(checked)} whole numbers, one for each context")
         return checked, numbers.astype(np.int64)
-
-
-def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -> FittedEligibility:
-    """The rule over these logs, with everything checked."""
-    from poela.eligibility.quantiles import with_numeric_radius
-
-    settings.check(train.n_features)
-    settings = with_numeric_radius(settings, train)
-    factors = _factors(settings, train)
-    if settings.asks_behavior:
-        if behavior is None and train.propensities is not None and train.propensities.ndim == 2:
-            behavior = NearestPropensities(train.contexts, train.propensities, factors)
-        if not callable(getattr(behavior, "probabilities", None)):
-            raise InputError(
-                "this rule asks how probable actions were: give a behavior model (behavior=...), "
-                "or training logs with the propensities of every action"
-            )
-    ids = None if train.episode_ids is None else tuple(train.episode_ids.tolist())
-    return FittedEligibility(
-        settings=settings,
-        n_actions=train.n_actions,
-        action_names=train.action_names,
-        feature_names=train.feature_names,
-        logged=LoggedContexts.of(train, factors, settings.neighbours == "same_step"),
-        episode_ids=ids,
-        behavior=behavior if settings.asks_behavior else None,
-    )
-
-
-def _factors(settings: Eligibility, train: Trajectories) -> FloatArray:
-    factors = np.ones(train.n_features)
-    if settings.scale == "standard":
-        spread = train.contexts.std(axis=0, dtype=np.float64)
-        factors /= np.where(spread > 0, spread, 1.0)  # a constant feature says nothing in the training data
-    elif settings.scale is not None:
-        factors /= np.array(settings.scale, np.float64)
-    if settings.weights is not None:
-        factors *= np.sqrt(np.array(settings.weights, np.float64))
-    return readonly(factors, np.float64)

@@ -75,7 +75,7 @@ class Eligibility:
 
     def fit(self, train: Trajectories, behavior: Any = None) -> "FittedEligibility":
         """The rule over these training logs; `behavior` is any object with `probabilities(contexts)`."""
-        from poela.eligibility.fitted import fit_eligibility
+        from poela.eligibility.fitting import fit_eligibility
 
         return fit_eligibility(self, train, behavior)
 

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from poela.core.arrays import FloatArray
+from poela.core.registry import Registry
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators_by_step import cwpdis, dr, fit_variance, guarded, pdis, wdr
 from poela.evaluation.estimators_magic import magic
@@ -131,7 +132,7 @@ class Estimator:
         return self.weights != "none" or self.model != "none"
 
 
-ESTIMATORS: Mapping[str, Estimator] = {
+_OWN: Mapping[str, Estimator] = {
     "is": Estimator(importance_sampling, "episode"),
     "truncated_is": Estimator(truncated_is, "truncated"),
     "snis": Estimator(snis, "episode"),
@@ -146,3 +147,4 @@ ESTIMATORS: Mapping[str, Estimator] = {
     "direct": Estimator(model_average, "none", "given", leans=True),
     "behavior": Estimator(behavior_mean, "none"),
 }
+ESTIMATORS: Registry[Estimator] = Registry("poela.estimators", _OWN)

@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 from poela.core.errors import InputError
+from poela.core.registry import Registry
 from poela.evaluation.bootstrap import bca, percentile, refit, studentised
 from poela.evaluation.bounds import Interval, IntervalMethod, Sample
 from poela.evaluation.concentration import empirical_bernstein, hoeffding
 from poela.evaluation.empirical_likelihood import empirical_likelihood, empirical_likelihood_moment
 from poela.evaluation.normal import normal, student
-from poela.evaluation.recombination import recombined
+from poela.evaluation.recombined import recombined
 
-INTERVALS: Mapping[str, IntervalMethod] = {
+_OWN: Mapping[str, IntervalMethod] = {
     "recombined": IntervalMethod(recombined),
     "bca": IntervalMethod(bca),
     "percentile": IntervalMethod(percentile),
@@ -24,6 +25,7 @@ INTERVALS: Mapping[str, IntervalMethod] = {
     "refit": IntervalMethod(refit, frozenset({"behavior"})),
 }
 
+INTERVALS: Registry[IntervalMethod] = Registry("poela.intervals", _OWN)
 DEFAULT_INTERVAL = "recombined"
 
 

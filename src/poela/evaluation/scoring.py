@@ -9,7 +9,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.core.typed import Count, Discount, Level, Positive, Range, Seed, Whole, one_of, refuse_problems
+from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in, refuse_problems
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
@@ -19,6 +19,8 @@ from poela.evaluation.estimators import ESTIMATORS, Estimator
 from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
 from poela.evaluation.gain import gain_over_logging
 from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS, intervals_of
+from poela.evaluation.notes import computing_notes, smoothing_notes
+from poela.evaluation.options import RETURNS, ScoringOptions
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
 from poela.evaluation.value_model import ValueModel, joined
@@ -31,7 +33,7 @@ MOST_NUMBERS = 2e7  # probabilities that are looked at together: 160 MB
 
 
 @dataclass(frozen=True)
-class Scoring:
+class Scoring(ScoringOptions):
     """How policies are evaluated: everything that a number depends on, beside the policy and the logs.
 
     `estimator` and `interval` are names from `ESTIMATORS` and `INTERVALS`. `smoothing` mixes that share of the logging
@@ -45,16 +47,14 @@ class Scoring:
     poela.core.errors.InputError: level is 95: it must be a number, above 0 and below 1
     """
 
-    estimator: Annotated[str, one_of(*ESTIMATORS)] = "sntis"
-    interval: Annotated[str, one_of(*INTERVALS)] | None = DEFAULT_INTERVAL
-    level: Level = 0.95
-    discount: Discount = 1.0
+    estimator: Annotated[str, named_in(ESTIMATORS)] = "sntis"
+    interval: Annotated[str, named_in(INTERVALS)] | None = DEFAULT_INTERVAL
     truncation: Positive = DEFAULT_TRUNCATION
     smoothing: Annotated[float, Range(least=0, below=1)] = 0.0
     regressor: Regressor = "ridge"
     folds: Annotated[int, Range(least=1)] = 5
     history: Whole = 1
-    bounds: Bounds | None = None
+    bounds: Annotated[Bounds, RETURNS] | None = None
     thresholds: TrustThresholds = field(default_factory=TrustThresholds)
     resamples: Count = DEFAULT_RESAMPLES
     seed: Seed = 0
@@ -212,8 +212,8 @@ class Evaluator:
             verdict=verdict.word,
             reasons=verdict.reasons,
             advice=verdict.advice,
-            warnings=_warnings(contributions, diagnostics, interval, scoring.resamples)
-            + _smoothed(evidence.smoothing)
+            warnings=computing_notes(contributions, diagnostics, interval, scoring.resamples)
+            + smoothing_notes(evidence.smoothing)
             + untold
             + verdict.reasons * (verdict.word != "trust"),
         )
@@ -295,29 +295,3 @@ def _truncation(evidence: Evidence, chosen: Estimator) -> float:
 def _used(evidence: Evidence, chosen: Estimator) -> FloatArray:
     """The log weights [n] of whole episodes, truncated where the estimator does so."""
     return evidence.weights.truncated(_truncation(evidence, chosen))
-
-
-def _warnings(
-    contributions: Contributions, diagnostics: Diagnostics, interval: Interval | None, resamples: int
-) -> tuple[str, ...]:
-    """What went wrong in computing; whether to believe the result is the verdict's part."""
-    found = []
-    if diagnostics.ess == 0:
-        found.append("every weight is zero: the policy takes none of the logged actions, so nothing can be estimated")
-    elif np.isnan(contributions.value):
-        found.append("at some step every weight is zero: this estimator has nothing to weight from there on")
-    elif np.isinf(contributions.value):
-        found.append("weights exceed floating point: use a self-normalised or truncated estimator")
-    elif carriers(contributions) == 1:
-        found.append("a single episode has weight: its return is the estimate, and nothing tells how far off that is")
-    if interval is not None and interval.undefined_resamples:
-        found.append(
-            f"{interval.undefined_resamples} of {resamples} resamples drew only zero weights and were left out"
-        )
-    return tuple(found)
-
-
-def _smoothed(share: float) -> tuple[str, ...]:
-    return (f"{share:.0%} of the logging policy is mixed into this greedy policy: the mixture is evaluated",) * (
-        share > 0
-    )

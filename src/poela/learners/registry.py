@@ -1,31 +1,26 @@
 """The table of learners: a new one is one file and one line here, and the contract tests find it."""
 
-from importlib import import_module
+from typing import TYPE_CHECKING
 
-from poela.learners.learner import Learner
+from poela.core.registry import Registry
 
-LEARNERS = {
-    "poela": "poela.learners.policy_gradient:POELA",
-    "pomu": "poela.learners.policy_gradient:POMu",
-    "pocrm": "poela.learners.policy_gradient:POCRM",
-    "bcq": "poela.learners.q_learning:BCQ",
-    "pql": "poela.learners.q_learning:PQL",
-    "cql": "poela.learners.q_learning:CQL",
-    "fittedq": "poela.learners.fitted_q:FittedQ",
-    "clone": "poela.learners.clone:Clone",
-    "consensus": "poela.learners.consensus:Consensus",
-    "spibb": "poela.learners.safe_improvement:SPIBB",
-    "softspibb": "poela.learners.safe_improvement:SoftSPIBB",
-    "dprl": "poela.learners.safe_improvement:DPRL",
-}
+if TYPE_CHECKING:
+    from poela.learners.learner import Learner
 
-
-def learner_class(name: str) -> type[Learner]:
-    """The learner by its name on the command line.
-
-    >>> learner_class("poela").__name__
-    'POELA'
-    """
-    module, attribute = LEARNERS[name].split(":")
-    found: type[Learner] = getattr(import_module(module), attribute)
-    return found
+LEARNERS: "Registry[type[Learner]]" = Registry(
+    "poela.learners",
+    {
+        "poela": "poela.learners.policy_gradient:POELA",
+        "pomu": "poela.learners.policy_gradient:POMu",
+        "pocrm": "poela.learners.policy_gradient:POCRM",
+        "bcq": "poela.learners.q_learning:BCQ",
+        "pql": "poela.learners.q_learning:PQL",
+        "cql": "poela.learners.q_learning:CQL",
+        "fittedq": "poela.learners.fitted_q:FittedQ",
+        "clone": "poela.learners.clone:Clone",
+        "consensus": "poela.learners.consensus:Consensus",
+        "spibb": "poela.learners.safe_improvement:SPIBB",
+        "softspibb": "poela.learners.safe_improvement:SoftSPIBB",
+        "dprl": "poela.learners.safe_improvement:DPRL",
+    },
+)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_type_hints
 
 from poela.core.errors import InputError
 from poela.core.policy import Policy
+from poela.core.registry import Registry
 from poela.core.typed import Range, Share, one_of, parsed
 from poela.data.trajectories import Trajectories
 from poela.simulators.episodes import Simulator, run
@@ -94,7 +95,7 @@ def hidden_branch(horizon: Horizon = 4, decoy: bool = False) -> Source:
 
 
 # A new simulator is one line here: its name, and what builds its source from options.
-SOURCES: dict[str, Callable[..., Source]] = {
+_OWN: dict[str, Callable[..., Source]] = {
     "tumor": tumor,
     "sepsis": sepsis,
     "cartpole": cartpole,
@@ -102,6 +103,7 @@ SOURCES: dict[str, Callable[..., Source]] = {
     "bandit": bandit,
     "hidden-branch": hidden_branch,
 }
+SOURCES: Registry[Callable[..., Source]] = Registry("poela.simulators", _OWN)
 
 
 def source(name: str, **options: Any) -> Source:

@@ -16,9 +16,9 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.policy import Memoryless
 from poela.data.cohorts import FEATURES
+from poela.simulators.draws import RowDraws
 from poela.simulators.episodes import Noise
 from poela.simulators.sepsis_tables import LIVE, SepsisModel, sepsis_model
-from poela.simulators.tabular import RowDraws
 
 STEPS = 20
 SAVED = 100.0  # paid for survival

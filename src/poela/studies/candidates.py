@@ -15,7 +15,7 @@ from poela.core.typed import from_plain, to_plain
 from poela.core.validation import expect_list
 from poela.eligibility.rules import Eligibility
 from poela.learners.learner import Learner
-from poela.learners.registry import LEARNERS, learner_class
+from poela.learners.registry import LEARNERS
 from poela.networks.modules import device_of
 
 MOST = 10_000
@@ -45,7 +45,7 @@ class Candidate:
         """The candidate that describes a learner object."""
         if isinstance(learner, Candidate):
             return learner
-        names = [name for name in LEARNERS if learner_class(name) is type(learner)]
+        names = [name for name in LEARNERS if LEARNERS[name] is type(learner)]
         if not names:
             raise InputError(f"{type(learner).__name__} is not in the table of learners: {', '.join(LEARNERS)}")
         return cls(names[0], _changed(learner))
@@ -70,7 +70,7 @@ class Candidate:
 
     def build(self) -> Learner:
         """The learner itself, or all that is wrong with its settings."""
-        found = learner_class(self.learner)
+        found = LEARNERS[self.learner]
         return from_plain(found, to_plain(self.settings), f"learner {self.learner!r}")
 
 
@@ -100,7 +100,7 @@ def _problems(candidate: Candidate) -> list[str]:
     name: Any = candidate.learner
     if not isinstance(name, str) or name not in LEARNERS:
         return [f"there is no learner {name!r}: choose from {', '.join(LEARNERS)}"]
-    known = [item.name for item in dataclasses.fields(learner_class(candidate.learner))]  # type: ignore[arg-type]
+    known = [item.name for item in dataclasses.fields(LEARNERS[candidate.learner])]  # type: ignore[arg-type]
     unknown = [name for name in candidate.settings if name not in known]
     if unknown:
         return [f"learner {candidate.learner!r} has no setting {unknown[0]!r}: it has {', '.join(sorted(known))}"]

@@ -11,7 +11,7 @@ import numpy as np
 from poela.behavior.annotation import FLOOR, Annotation, annotation
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.memory import memory_of
-from poela.behavior.registry import behavior_class
+from poela.behavior.registry import BEHAVIORS
 from poela.core.paths import is_there
 from poela.core.policy import Policy
 from poela.core.storage import Stored, load_stored, save_stored
@@ -132,7 +132,7 @@ def _fitted(train: Trajectories, behavior: str, seed: int) -> tuple[str, Any]:
 def _settings(name: str, n_steps: int) -> Any:
     if name.endswith(LOOKING_BACK):
         return HistoryBehavior(_settings(name.removesuffix(LOOKING_BACK), n_steps))
-    found: Any = behavior_class(name)
+    found: Any = BEHAVIORS[name]
     return found(k=min(100, max(n_steps // 10, 1))) if name == "knn" else found()
 
 

@@ -1,20 +1,27 @@
 """Choosing a policy by its validation metrics: the protocols of the paper, and safer ones."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Annotated
 
 from poela.core.errors import InputError
-from poela.core.typed import NonNegative, Range, Unknowable, Whole, one_of, refuse_problems
+from poela.core.options import CHOOSING, Option
+from poela.core.registry import Registry
+from poela.core.typed import NonNegative, Range, Unknowable, Whole, named_in, one_of, refuse_problems
 
-SCORES = {
-    "gain": "the gain over the logging policy that importance sampling shows, for all policies together",
-    "sntis": "self-normalised truncated importance sampling",
-    "wdr": "weighted doubly robust",
-    "guarded": "weighted doubly robust, as far as effective episodes support it",
-}
+# What a policy is chosen by: a function of points, `Selection`, number of episodes, the logging policy's value, and
+# whether propensities are estimated, that makes a `Choice`.
+RULES: "Registry[Rule]" = Registry(
+    "poela.selection_rules",
+    {
+        "gain": "poela.studies.selection:by_gain",  # that importance sampling shows, for all policies together
+        "sntis": "poela.studies.selection:by_estimate",
+        "wdr": "poela.studies.selection:by_estimate",
+        "guarded": "poela.studies.selection:by_estimate",  # doubly robust, as far as effective episodes support it
+    },
+)
 NO_RUN = "no run has finished with a policy: the logging policy is kept"
 NO_WEIGHT = math.ulp(0.0)  # an effective sample size below this is zero
 
@@ -27,7 +34,7 @@ class Selection:
     `confidence`, for all policies together; only policies whose estimate can be trusted take part, and where
     propensities are estimated the gain must survive weights that are wrong by a factor of `sensitivity` (Γ).
 
-    Else `by` names the estimate (see `SCORES`), and `confidence` says which lower confidence bound of it counts (0.5:
+    Else `by` names the estimate (see `RULES`), and `confidence` says which lower confidence bound of it counts (0.5:
     the estimate itself); `checkpoints` says whether only each run's final policy takes part or every checkpoint.
     `min_ess` is the least effective sample size: a number of episodes, or below 1 a share of them. The paper's
     protocols are `Selection("sntis", "final")` and `Selection("sntis", "best", min_ess=200)`. With `proof` a policy
@@ -35,12 +42,48 @@ class Selection:
     policies that are tried, that it is better than the logging policy (0: not asked).
     """
 
-    by: Annotated[str, one_of(*SCORES)] = "sntis"
-    checkpoints: Annotated[str, one_of("final", "best")] = "final"
-    confidence: Annotated[float, Range(least=0.5, below=1)] = 0.5
-    min_ess: NonNegative = 0.0
+    by: Annotated[
+        str,
+        named_in(RULES),
+        Option(
+            "gain: what is shown to be better than what is done now; or an estimate: guarded, wdr, sntis (the "
+            "paper's).",
+            CHOOSING,
+            name="choose_by",
+        ),
+    ] = "sntis"
+    checkpoints: Annotated[
+        str,
+        one_of("final", "best"),
+        Option("best: policies on the way take part; final: only finished ones.", CHOOSING),
+    ] = "final"
+    confidence: Annotated[
+        float,
+        Range(least=0.5, below=1),
+        Option(
+            "Of what is shown (0.95), or of lower bounds by which estimates are compared (0.99; 0.5: none).",
+            CHOOSING,
+            open=True,
+        ),
+    ] = 0.5
+    min_ess: Annotated[
+        NonNegative,
+        Option(
+            "How many past episodes must at least speak for the chosen policy (below 1: which share of them). Higher: "
+            "a safer, more modest policy.",
+            CHOOSING,
+        ),
+    ] = 0.0
     proof: Annotated[float, Range(least=0, below=1)] = 0.0
-    sensitivity: Annotated[float, Range(least=1)] = 1.5
+    sensitivity: Annotated[
+        float,
+        Range(least=1),
+        Option(
+            "Where probabilities of decisions are estimated: by what factor weights may be wrong without undoing a "
+            "gain.",
+            CHOOSING,
+        ),
+    ] = 1.5
 
     def __post_init__(self) -> None:
         refuse_problems(self)
@@ -111,6 +154,9 @@ class Choice:
     reason: str
 
 
+Rule = Callable[[Sequence[Point], Selection, int, LoggingValue | None, bool], Choice]
+
+
 def choose(
     checkpoints: Sequence[Point],
     selection: Selection,
@@ -130,8 +176,17 @@ def choose(
     >>> choose([weak], Selection(min_ess=3), n_episodes=100).reason
     'none of 1 policies has an effective sample size of 3 or more on the validation logs: the logging policy is kept'
     """
-    if selection.by == "gain":
-        return _by_gain(checkpoints, selection)
+    return RULES[selection.by](checkpoints, selection, n_episodes, logging, estimated)
+
+
+def by_estimate(
+    checkpoints: Sequence[Point],
+    selection: Selection,
+    n_episodes: int,
+    logging: LoggingValue | None,
+    estimated: bool,
+) -> Choice:
+    """The best by an estimate, or by a lower bound of it."""
     entered = [item for item in checkpoints if item.final or selection.checkpoints == "best"]
     least = selection.least_ess(n_episodes)
     qualified = [item for item in entered if (item.metrics.get("ess") or 0.0) >= max(least, NO_WEIGHT)]
@@ -153,7 +208,8 @@ def choose(
     return Choice(best, score, f"the best of {len(scored)} qualified policies by {selection}; {len(entered)} took part")
 
 
-def _by_gain(points: Sequence[Point], selection: Selection) -> Choice:
+def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> Choice:
+    """The largest gain that is shown."""
     shown = [(score, item) for item in points if (score := selection.score(item.metrics)) is not None]
     if not points:
         return Choice(None, None, NO_RUN)

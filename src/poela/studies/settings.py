@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from poela.behavior.registry import BEHAVIORS
 from poela.core.errors import InputError
-from poela.core.typed import Positive, Range, Seed, one_of, refuse_problems, shown, to_plain
+from poela.core.typed import Range, one_of, refuse_problems, shown, to_plain
 from poela.evaluation.scoring import Scoring
 from poela.learners.learner import Learner
 from poela.studies.candidates import Candidate, checked_candidates
+from poela.studies.options import StudyOptions
 from poela.studies.selection import Selection
 
 # What may differ when a study is resumed: new candidates are added work, and choosing anew needs no fitting.
@@ -19,20 +19,15 @@ MAY_CHANGE = ("candidates", "restarts", "selection")
 
 
 @dataclass(frozen=True)
-class StudySettings:
+class StudySettings(StudyOptions):
     """Candidates, restarts, splitting, scoring, choosing."""
 
     candidates: tuple[Candidate, ...]
-    restarts: Annotated[int, Range(least=1, most=1000)] = 2
-    seed: Seed = 0
-    folds: Annotated[int, Range(least=2, most=100)] | None = 5  # None: one split, by shares
-    shares: tuple[Positive, Positive, Positive] | None = None  # train, validation, test
     test_share: Annotated[float, Range(least=0, below=1)] = 0.0  # of episodes kept from the folds for a last look
     path: Annotated[str, one_of("ambition", "training")] = "ambition"  # which policies of a run are judged
     by_model: bool = True  # whether values of a model are estimated too
     selection: Selection = field(default_factory=Selection)
     scoring: Scoring = field(default_factory=lambda: Scoring(smoothing=0.01))
-    behavior: Annotated[str, one_of("auto", *BEHAVIORS)] = "auto"  # where the logs carry no propensities
 
     def __post_init__(self) -> None:
         refuse_problems(self)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from poela.data.trajectories import Trajectories
-from poela.studies.learning import Execution, learn
+from poela.studies.learning import learn
+from poela.studies.options import Execution
 from poela.studies.study import Study
 from poela_experiments.frame.judging import compared
 from poela_experiments.frame.kept import kept

@@ -1,0 +1,170 @@
+"""Settings that people give by name: each field of a dataclass says once what it is, in words and how text is read.
+
+The same fields are the keywords of a library call, the flags of a command and the settings in a document. Nothing here
+imports more than Python: the command line's help is made of it.
+"""
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from poela.core.errors import InputError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Sections of the help of `poela learn`.
+EPISODES, TRYING, CHOOSING, RUNNING = "Episodes", "What to try", "How the policy is chosen", "How it is run"
+
+
+@dataclass(frozen=True)
+class Option:
+    """What people are told of a setting: a sentence, and the section of the help that it stands in.
+
+    `name` is for those who give it, where the field has another; `read` makes a value of what a command line
+    gives; `kind` is what the
+    command line asks for, where that is not text to be read or the field's own type. An option that is `open` has no
+    default of its own: what stands for it depends on other settings.
+    """
+
+    help: str
+    section: str | None = None
+    name: str | None = None
+    read: Callable[[str], Any] | None = None
+    kind: Any = None
+    open: bool = False
+
+
+@dataclass(frozen=True)
+class Given:
+    """An option as it is offered: its name, the field behind it, what the command line asks for, and its default."""
+
+    name: str
+    field: str
+    option: Option
+    kind: Any
+    default: Any
+
+
+def options_of(settings: Any) -> dict[str, Given]:
+    """The options among the fields of a dataclass, by name; an instance says what their defaults are.
+
+    >>> @dataclass(frozen=True)
+    ... class Settings:
+    ...     steps: Annotated[int, Option("How often.")] = 5
+    ...     secret: int = 0
+    >>> [(given.name, given.kind, given.default) for given in options_of(Settings(steps=9)).values()]
+    [('steps', <class 'int'>, 9)]
+    """
+    owner = settings if isinstance(settings, type) else type(settings)
+    hints = get_type_hints(owner, include_extras=True)
+    found = {}
+    for field in fields(owner):
+        option = next((item for item in _metadata(hints[field.name]) if isinstance(item, Option)), None)
+        if option is not None:
+            default = field.default if settings is owner else getattr(settings, field.name)
+            default = None if option.open or default is MISSING else default
+            kind = option.kind or (str if option.read else _plain(hints[field.name]))
+            name = option.name or field.name
+            found[name] = Given(name, field.name, option, kind if default is not None else kind | None, default)
+    return found
+
+
+def taken(settings: Any, given: dict[str, Any]) -> Any:
+    """The same settings with those that are given by name, which are taken out of `given`.
+
+    >>> @dataclass(frozen=True)
+    ... class Settings:
+    ...     steps: Annotated[int, Option("How often.")] = 5
+    >>> taken(Settings(), {"steps": 9})
+    Settings(steps=9)
+    """
+    offered = options_of(settings)
+    return replace(settings, **{offered[name].field: given.pop(name) for name in offered if name in given})
+
+
+def read_from_text(groups: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a command line gave for the options of these groups; what was not said is left out.
+
+    >>> @dataclass(frozen=True)
+    ... class Settings:
+    ...     sizes: Annotated[tuple[str, ...], Option("Which.", read=names_in)] = ()
+    >>> read_from_text([Settings()], {"sizes": "a,b", "steps": None})
+    {'sizes': ('a', 'b')}
+    """
+    readers = {name: offer.option.read for group in groups for name, offer in options_of(group).items()}
+    said = {name: value for name, value in given.items() if value is not None}
+    return {name: reader(value) if (reader := readers.get(name)) else value for name, value in said.items()}
+
+
+def with_options(
+    *groups: Any, annotate: Callable[[Given], Any] | None = None, only: Collection[str] | None = None
+) -> Callable[[F], F]:
+    """A function that takes `**settings`, with the options of these groups (or some of them) in their place.
+
+    A parameter that the function names itself stays as it is.
+    """
+
+    def decorated(function: F) -> F:
+        named = inspect.signature(function).parameters
+        offered = [given for group in groups for name, given in options_of(group).items() if name not in named]
+        offered = [given for given in offered if only is None or given.name in only]
+        return with_keywords(
+            function, {item.name: (annotate(item) if annotate else item.kind, item.default) for item in offered}
+        )
+
+    return decorated
+
+
+def with_keywords(function: F, keywords: Mapping[str, tuple[Any, Any]]) -> F:
+    """A function that takes `**settings`, with these keywords (annotation, default) in its signature instead."""
+    signature = inspect.signature(function)
+    own = [item for item in signature.parameters.values() if item.kind is not inspect.Parameter.VAR_KEYWORD]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in keywords.items()
+    ]
+    function.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+    return function
+
+
+def refuse_unknown(given: Mapping[str, Any], known: Collection[str]) -> None:
+    """One sentence for names that nothing takes."""
+    if given:
+        raise InputError([f"there is no setting {name!r}: choose from {', '.join(sorted(known))}" for name in given])
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names in a list with commas.
+
+    >>> names_in("age, sofa")
+    ('age', 'sofa')
+    """
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def numbers_in(flag: str, text: str) -> tuple[float, ...]:
+    """The numbers in a list with commas.
+
+    >>> numbers_in("--shares", "0.5, 0.3,0.2")
+    (0.5, 0.3, 0.2)
+    """
+    try:
+        return tuple(map(float, names_in(text)))
+    except ValueError:
+        raise InputError(f"{flag} {text} must be numbers separated by commas") from None
+
+
+def _metadata(kind: Any) -> tuple[Any, ...]:
+    """What is annotated, also within `X | None`."""
+    if get_origin(kind) is Annotated:
+        return get_args(kind)[1:]
+    return tuple(item for option in get_args(kind) for item in _metadata(option))
+
+
+def _plain(kind: Any) -> Any:
+    """The type without what is annotated and without None."""
+    if get_origin(kind) is Annotated:
+        return _plain(get_args(kind)[0])
+    options = [_plain(option) for option in get_args(kind) if option is not type(None)]
+    return options[0] if options else kind

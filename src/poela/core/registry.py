@@ -1,0 +1,69 @@
+"""Tables of things by name: our own, and those that installed packages offer."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
+
+from poela.core.errors import PoelaError
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """Things by name, each imported when it is first asked for.
+
+    Ours are given as they are, or as "module:attribute". A package adds its own by an entry point of this group, in
+    its pyproject.toml; where both have a name, it is ours:
+
+        [project.entry-points."poela.learners"]
+        coin = "my_package.coin:CoinLearner"
+
+    >>> table: Registry[type] = Registry("poela.examples", {"path": "pathlib:Path"})
+    >>> list(table), table["path"].__name__, "other" in table
+    (['path'], 'Path', False)
+    """
+
+    def __init__(self, group: str, own: Mapping[str, T | str]) -> None:
+        self.group, self._own = group, own
+        self._loaded: dict[str, T] = {}
+
+    @cached_property
+    def _places(self) -> dict[str, T | str]:
+        added = {name: place for name, place in offered(self.group).items() if name not in self._own}
+        return {**self._own, **added}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._loaded:
+            place = self._places[name]
+            self._loaded[name] = loaded(EntryPoint(name, place, self.group)) if isinstance(place, str) else place
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places  # without importing anything
+
+
+def offered(group: str) -> dict[str, str]:
+    """What installed packages offer under this name, as "module:attribute".
+
+    >>> offered("poela.nothing")
+    {}
+    """
+    return {point.name: point.value for point in entry_points(group=group)}
+
+
+def loaded(point: EntryPoint) -> Any:
+    """What an entry point leads to, or one sentence where there is nothing."""
+    try:
+        return point.load()
+    except (ImportError, AttributeError) as error:
+        package = point.module.partition(".")[0]
+        raise PoelaError(
+            f"{point.group} {point.name!r} cannot be loaded ({error}): install the package {package} beside poela"
+        ) from None

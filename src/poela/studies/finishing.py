@@ -1,0 +1,112 @@
+"""How a study ends: every policy judged, one chosen, fitted on all episodes, looked at once, and written down."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from poela.core.errors import PoelaError
+from poela.core.files import atomic_file
+from poela.core.interruption import safe_point
+from poela.core.storage import remove_stored
+from poela.data.trajectories import Trajectories
+from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
+from poela.studies.final_gain import GainsShown
+from poela.studies.held_out import Episodes
+from poela.studies.judging import judged_points
+from poela.studies.logging_policy import model_of_logging_policy
+from poela.studies.material import ALL, Material, write_behavior
+from poela.studies.place import TABLE
+from poela.studies.records import ChoiceRecord, LoggingValue, LookRecord
+from poela.studies.roles import logging_value, recorded_look
+from poela.studies.runs import carry_out
+from poela.studies.selection import Point, choose, promising
+from poela.studies.settings import StudySettings
+from poela.studies.splits import Splits
+from poela.studies.study import LOGGING_POLICY, Study
+
+
+def finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> None:
+    """Judge every policy, choose, fit what is chosen on all episodes, look at the test logs, and write it all down."""
+    import pyarrow.parquet as pq
+
+    settings = study.settings
+    episodes = Episodes.of(splits.held_out, settings.scoring.discount)
+    points, _ = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds)
+    estimated, logging = study.record.data.estimated, study.record.logging_policy
+    choice = choose(points, settings.selection, episodes.logs.n_episodes, logging, estimated)
+    hopeful = promising(points) if settings.selection.by == "gain" else None
+    if study.n_folds > 1:
+        if choice.chosen is not None and (problem := _unfitted(study, choice.chosen, materials[ALL])):
+            raise PoelaError(problem)
+        if hopeful is not None and _unfitted(study, hopeful, materials[ALL]):
+            hopeful = None  # what cannot be fitted is no promise
+        study = Study(study.store)
+    wanted = {"policy": choice.chosen, "promising": hopeful}
+    for name, point in wanted.items():
+        if point is None:
+            remove_stored(study.directory / name, POLICY_FORMAT)
+        else:
+            study.policy_of(point).save(study.directory / name, overwrite=True)
+    if choice.chosen is None:
+        # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
+        model = splits.model or model_of_logging_policy(splits.train, settings.seed)
+        write_behavior(study.directory / "behavior", model)
+    gains = GainsShown(study, episodes, settings)
+    name = LOGGING_POLICY if choice.chosen is None else study.name_of(choice.chosen)
+    look = _look(study, choice.chosen, name, splits)
+    study.store.write(
+        ChoiceRecord(
+            study=study.record.fingerprint,
+            policy=name,
+            chosen=None if choice.chosen is None else points.index(choice.chosen),
+            promising=None if hopeful is None else points.index(hopeful),
+            score=choice.score,
+            reason=choice.reason,
+            points=tuple(points),
+            estimate=gains.estimate(choice.chosen),
+            gain=gains.gain(choice.chosen, hopeful),
+            needed=None if choice.chosen is not None or hopeful is None else gains.needed(hopeful),
+            look=None if look is None else look.number,
+            logging_policy_on_test=_logging_value(splits.test, settings),
+            left_out=tuple(task.run_id for task in study.left_out),
+            runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, wanted.values())},
+        )
+    )
+    with atomic_file(study.directory / TABLE) as temporary:
+        pq.write_table(Study(study.store).table(), temporary)
+
+
+def _rests_on(study: Study, points: Iterable[Point | None]) -> list[str]:
+    """The runs behind a result: those that were judged, and those of its policies on all episodes.
+
+    Fits on all episodes that an earlier result asked for are not among them.
+    """
+    fitted = {study.fitted_run(point) for point in points if point is not None}
+    return [*study.runs, *sorted(fitted - set(study.runs))]
+
+
+def _unfitted(study: Study, point: Point, material: Material) -> str | None:
+    """Fit a candidate on every episode, unless an earlier session has; what kept it from being fitted, if anything."""
+    task = replace(study.all_runs[f"{point.path_id}-0"].task, fold=None)
+    if task.run_id in study.store.finished_runs():
+        return None
+    safe_point()
+    result = carry_out(task, material)
+    if result.policies is None or len(result.record.checkpoints) <= point.number:
+        return f"{task.candidate} could not be fitted on all episodes: {result.record.message}"
+    study.store.write_run(result.record, result.policies)
+    return None
+
+
+def _logging_value(test: Trajectories | None, settings: StudySettings) -> LoggingValue | None:
+    return None if test is None else logging_value([test], settings.scoring.discount)
+
+
+def _look(study: Study, chosen: Point | None, name: str, splits: Splits) -> LookRecord | None:
+    """The one look at the test logs, where there are any."""
+    key = study.record.data.hashes["test"]
+    if splits.test is None or key is None:
+        return None
+    scoring = study.settings.scoring
+    if chosen is None:
+        return recorded_look(study.store, None, name, splits.test, key, replace(scoring, estimator="behavior"))
+    return recorded_look(study.store, study.policy_of(chosen), name, splits.test, key, scoring)

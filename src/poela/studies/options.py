@@ -1,0 +1,125 @@
+"""What `poela.learn` takes by name, beside `Selection`: for the library, the command line and the record alike.
+
+Nothing heavy is imported here, since the command line's help is made of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+from poela.behavior.registry import BEHAVIORS
+from poela.core.errors import InputError
+from poela.core.options import EPISODES, RUNNING, TRYING, Option, names_in, numbers_in
+from poela.core.typed import Count, Positive, Range, Seed, named_in, one_of, refuse_problems
+
+
+def _share_or_file(text: str) -> float | str:
+    """A share where it reads as a number, else a file."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _grids_in(file: Path) -> Any:
+    from poela.studies.candidate_files import candidates_in
+
+    return candidates_in(file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """Settings that the record of a study keeps."""
+
+    folds: (
+        Annotated[
+            int,
+            Range(least=2, most=100),
+            Option(
+                "In so many parts: what the others teach is judged by each in turn, so that every case does both.",
+                EPISODES,
+            ),
+        ]
+        | None
+    ) = 5  # None: one split, by shares
+    shares: (
+        Annotated[
+            tuple[Positive, Positive, Positive],
+            Option(
+                "One split instead: shares to learn from, to choose by, to test with: 0.5,0.3,0.2.",
+                EPISODES,
+                read=lambda text: numbers_in("--shares", text),
+            ),
+        ]
+        | None
+    ) = None
+    restarts: Annotated[
+        int, Range(least=1, most=1000), Option("How often each is tried, from different random starts.", TRYING)
+    ] = 1
+    seed: Annotated[Seed, Option("The same logs, settings and seed give the same study.")] = 0
+    behavior: Annotated[
+        str,
+        named_in(BEHAVIORS, "auto"),
+        Option(
+            "Where the log carries no probabilities of decisions, the model that estimates them: auto, multinomial, "
+            "boosted, knn, clone or recurrent. Where it does, a model named here is asked by rules about contexts that "
+            "are not in the log.",
+            TRYING,
+        ),
+    ] = "auto"  # where the logs carry no propensities
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnOptions:
+    """What a study is made from: other logs, and candidates in whatever form they are named."""
+
+    test: Annotated[
+        Any,
+        Option("A share of cases (0.2), or other logs (a file), for one last look.", EPISODES, read=_share_or_file),
+    ] = None
+    validation: Annotated[Any, Option("One split instead: logs to choose the policy by.", EPISODES, kind=Path)] = None
+    learners: Annotated[
+        Sequence[str] | None,
+        Option("Ways of learning, separated by commas. Default: fittedq,consensus,poela,bcq.", TRYING, read=names_in),
+    ] = None
+    candidates: Annotated[
+        Any, Option("TOML file with the settings to try instead.", TRYING, kind=Path, read=_grids_in)
+    ] = None
+    no_rule: Annotated[
+        bool, Option("Let values decide about actions that nobody took in a like case, too.", TRYING)
+    ] = False
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where and for how long: nothing that results depend on, but for what a budget cuts off."""
+
+    backend: Annotated[
+        str,
+        one_of("local", "inline", "ray"),
+        Option("local: processes here; inline: this process; ray: a Ray cluster.", RUNNING),
+    ] = "local"
+    jobs: Annotated[Count, Option("Processes side by side. Default: all cores.", RUNNING)] | None = None
+    budget: Annotated[Positive, Option("Stop trying after this time, e.g. 10m or 2h.", TRYING, kind=str)] | None = (
+        None  # seconds
+    )
+    address: Annotated[str, Option("Of the Ray cluster. Default: one started here.", RUNNING)] | None = None
+    track: (
+        Annotated[
+            str,
+            one_of("mlflow", "tensorboard"),
+            Option("Tell finished runs to mlflow or tensorboard too.", RUNNING),
+        ]
+        | None
+    ) = None
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
+        if self.backend == "ray" and find_spec("ray") is None:
+            raise InputError("the Ray backend needs Ray: pip install 'poela[ray]'")
+        if self.address is not None and self.backend != "ray":
+            raise InputError(f"address is that of a Ray cluster: choose the backend 'ray', not {self.backend!r}")
+        if self.track is not None and find_spec(self.track) is None:
+            raise InputError(f"tracking with {self.track} needs it: pip install 'poela[track]'")

@@ -1,0 +1,87 @@
+"""Settings given by name, sorted out: which belong to the study, to its selection and scoring, and to its execution."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from poela.core.options import options_of, refuse_unknown, taken
+from poela.core.validation import expect_kind, expect_list
+from poela.evaluation.scoring import Scoring
+from poela.learners.learner import Learner
+from poela.studies.budget import seconds_of
+from poela.studies.candidates import Candidate
+from poela.studies.defaults import default_candidates
+from poela.studies.options import Execution, LearnOptions, StudyOptions
+from poela.studies.selection import DEFAULT_SELECTION, Selection
+from poela.studies.settings import StudySettings
+
+STUDY_SCORING = Scoring(smoothing=0.01, folds=2)
+SHARES = (0.5, 0.3, 0.2)  # where one split is asked for in other words
+
+
+def sorted_out(
+    given: dict[str, Any], selection: Selection | None, scoring: Scoring | None
+) -> tuple[LearnOptions, Execution, StudySettings]:
+    """Where the logs come from, how the study is carried out, and its settings; everything is checked.
+
+    >>> asked, execution, settings = sorted_out({"learners": ["clone"], "jobs": 2, "choose_by": "wdr"}, None, None)
+    >>> execution.jobs, settings.selection.by, settings.scoring.level
+    (2, 'wdr', 0.95)
+    """
+    asked = taken(LearnOptions(), given)
+    kept = taken(StudyOptions(), given)
+    if "budget" in given:
+        given["budget"] = seconds_of(given["budget"])
+    execution = taken(Execution(), given)
+    chosen = _selection(selection, given)
+    scored = _scoring(scoring, given)
+    one_split = kept.shares is not None or asked.validation is not None or kept.folds is None
+    shares = SHARES if kept.shares is None else expect_list("shares", kept.shares)
+    share_of_test = float(asked.test) if isinstance(asked.test, int | float) else None
+    settings = StudySettings.checked(
+        _candidates(asked),
+        restarts=kept.restarts,
+        seed=kept.seed,
+        behavior=kept.behavior,
+        folds=None if one_split else kept.folds,
+        shares=shares if one_split else None,
+        test_share=share_of_test or 0.0,
+        path="ambition" if chosen.by == "gain" else "training",
+        by_model=chosen.by != "sntis",
+        selection=chosen,
+        scoring=scored,
+    )
+    return replace(asked, test=asked.test if share_of_test is None else None), execution, settings
+
+
+def _candidates(asked: LearnOptions) -> Sequence[Candidate | Learner]:
+    if asked.candidates is None:
+        return default_candidates(asked.learners, ruled=not asked.no_rule)
+    found: Sequence[Candidate | Learner] = asked.candidates
+    return found
+
+
+def _selection(selection: Selection | None, given: dict[str, Any]) -> Selection:
+    if selection is None:
+        selection = usual_selection(given.get("choose_by", DEFAULT_SELECTION.by))
+    found: Selection = taken(expect_kind("selection", selection, Selection, "a Selection, or None"), given)
+    return found
+
+
+def _scoring(scoring: Scoring | None, given: dict[str, Any]) -> Scoring:
+    """Any setting of `Scoring` may be given by its own name, too."""
+    own: Scoring = taken(scoring or STUDY_SCORING, given)
+    names = [field.name for field in fields(Scoring)]
+    changed = replace(own, **{name: given.pop(name) for name in names if name in given})
+    groups = (LearnOptions(), StudyOptions(), DEFAULT_SELECTION, Execution(), own)
+    refuse_unknown(given, {*names, *(name for group in groups for name in options_of(group))})
+    return changed
+
+
+def usual_selection(by: str = DEFAULT_SELECTION.by) -> Selection:
+    """How a study chooses by this rule when nobody says more.
+
+    >>> usual_selection("wdr").confidence
+    0.99
+    """
+    return DEFAULT_SELECTION if by == DEFAULT_SELECTION.by else Selection(by, "best", 0.99, proof=0.95)

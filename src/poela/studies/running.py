@@ -1,0 +1,60 @@
+"""The runs of a study, carried out where the execution says, and kept as they come."""
+
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from poela.core.errors import PoelaError
+from poela.core.files import unwritable
+from poela.core.progress import progress
+from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
+from poela.studies.material import Material, remove_folds, write_folds
+from poela.studies.options import Execution
+from poela.studies.records import Task
+from poela.studies.stacks import has_gpu, run_stacked
+from poela.studies.store import SCRATCH
+from poela.studies.study import Study
+from poela.studies.tracking import tracker
+
+
+def run(study: Study, materials: Mapping[str, Material], execution: Execution) -> None:
+    """Carry out what is left of a study, and keep each run as it finishes; a budget may end it early."""
+    deadline = None if execution.budget is None else time.monotonic() + execution.budget
+    scratch = study.directory / SCRATCH
+    tasks = study.left_out
+    lost: list[str] = []
+    told = tracker(execution.track, study.directory)
+    try:
+        write_folds(scratch, materials)
+        with (
+            closing(_outcomes(tasks, scratch, execution, deadline)) as outcomes,
+            progress(f"{len(tasks)} runs", len(tasks)) as advance,
+        ):
+            for task, result in outcomes:
+                if isinstance(result, Lost):
+                    lost.append(f"{task.candidate}, restart {task.restart}: {result.reason}")
+                else:
+                    study.store.write_run(result.record, result.policies)
+                    if told is not None:
+                        told.finished(task.run_id, result.record)
+                advance(1, note=str(task.candidate))
+    except OSError as error:
+        raise unwritable(study.directory, error) from None
+    finally:
+        remove_folds(scratch)
+    if lost:
+        raise PoelaError("; ".join(lost))
+
+
+def _outcomes(
+    tasks: Sequence[Task], scratch: Path, execution: Execution, deadline: float | None
+) -> Generator[Outcome, None, None]:
+    if execution.backend == "inline":
+        return run_inline(tasks, scratch, deadline)
+    if execution.backend == "local":
+        jobs = execution.jobs or available_cores()
+        return (run_stacked if has_gpu() else run_local)(tasks, scratch, jobs, deadline)
+    from poela.studies.ray_backend import run_ray
+
+    return run_ray(tasks, scratch, execution.address, deadline)

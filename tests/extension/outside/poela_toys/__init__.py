@@ -1,0 +1,1 @@
+"""Toys from outside: one of each kind of thing that can be added to poela."""
