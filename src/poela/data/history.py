@@ -131,7 +131,7 @@ def with_history(logs: Trajectories, steps: int, initial: bool = False) -> Traje
     if len(set(names)) < len(names):
         raise InputError("these logs seem to carry history features already: start from the plain logs")
     contexts = features.of(logs.contexts, logs.actions, logs.offsets)
-    return replace(logs, contexts=readonly(contexts, np.float32), feature_names=names)
+    return replace(logs, contexts=readonly(contexts, np.float32), feature_names=names, schema=None)
 
 
 @dataclass(frozen=True, eq=False)

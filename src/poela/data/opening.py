@@ -27,10 +27,10 @@ FILE_KINDS = {
 }
 
 
-def open_source(source: Any, layout: LogLayout, labels: Sequence[str], step: str | None = None) -> Source:
+def open_source(source: Any, layout: LogLayout, labels: Sequence[str], others: Sequence[str] | None = None) -> Source:
     """Open a file, a table, a stream or a data frame.
 
-    A CSV file's `labels` columns stay text; if `step` is given, all columns but that one are supposed to be numbers.
+    A CSV file's `labels` columns stay text; if `others` (of any type) are given, all but these are supposed numbers.
     """
     if not isinstance(source, str | os.PathLike):
         return from_table(_table_of_object(source, layout))
@@ -39,7 +39,7 @@ def open_source(source: Any, layout: LogLayout, labels: Sequence[str], step: str
     with readable(source):
         if kind == "Parquet":
             return _parquet(path)
-        return open_csv(path, layout, labels, step) if kind == "CSV" else from_table(_arrow_file(path))
+        return open_csv(path, layout, labels, others) if kind == "CSV" else from_table(_arrow_file(path))
 
 
 @contextmanager
