@@ -244,6 +244,14 @@ def without_constants(logs: "Trajectories", but: Sequence[str] = ()) -> "Traject
     return selected(logs, kept, None if schema is None else schema.without(set(columns)), (*logs.notes, note))
 
 
+def with_features(logs: "Trajectories", first: "Trajectories") -> "Trajectories":
+    """The logs with the features of others, where they have more."""
+    places = {name: column for column, name in enumerate(logs.feature_names)}
+    if logs.feature_names == first.feature_names or not set(first.feature_names) <= places.keys():
+        return logs
+    return selected(logs, [places[name] for name in first.feature_names], None, logs.notes)
+
+
 def selected(
     logs: "Trajectories", features: Sequence[int], schema: TableSchema | None, notes: tuple[str, ...]
 ) -> "Trajectories":
@@ -264,7 +272,7 @@ def irregular(steps: IntArray, offsets: IntArray, name: str) -> list[str]:
     gaps = np.diff(steps)[later[1:]] if len(steps) > 1 else steps[:0]
     if not len(gaps):
         return []
-    values, counts = np.unique(gaps, return_counts=True)
+    counts = np.unique(gaps, return_counts=True)[1]
     odd = len(gaps) - int(counts.max())
     if odd <= OFTEN * len(gaps):
         return []

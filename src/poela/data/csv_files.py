@@ -1,7 +1,7 @@
 """CSV files: read in small batches where the cells are what they are supposed to be, and whole where they are not."""
 
 import codecs
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,7 @@ def open_csv(path: Path, layout: LogLayout, labels: Sequence[str], others: Seque
     """Open a file; `labels` stay text, and if `others` (of any type) are given, all but these are supposed numbers."""
     import pyarrow as pa
 
-    if path.stat().st_size == 0:
-        raise InputError(f"{place(path)} is empty: it needs a header and a row for each decision")
-    problem = misunderstanding(path, layout)
-    if problem:
-        raise InputError(f"{place(path)} {problem}")
+    refuse_misunderstood(path, layout)
     layout, notes = as_written(path, layout)
     text = pa.dictionary(pa.int32(), pa.large_string())
     file = _CsvFile(path, layout, dict.fromkeys(labels, text), notes)
@@ -34,6 +30,33 @@ def open_csv(path: Path, layout: LogLayout, labels: Sequence[str], others: Seque
         except (pa.ArrowException, UnicodeError):
             pass  # what is wrong shows when all of the file is looked at
     return file.inferred()
+
+
+def stream_csv(
+    path: Path,
+    layout: LogLayout,
+    columns: "Callable[[Sequence[str]], Sequence[str]]",
+    types: "Mapping[str, pa.DataType]",
+) -> "tuple[list[str], Iterator[pa.RecordBatch], str]":
+    """The names of all columns, batches of those wanted, of these types, and what stands before decimals."""
+    from pyarrow import csv
+
+    refuse_misunderstood(path, layout)
+    layout, _ = as_written(path, layout)
+    file = _CsvFile(path, layout, {})
+    with csv.open_csv(path, **file.options()) as opened:
+        names = opened.schema.names
+    wanted = [name for name in columns(names) if name in names]
+    return names, csv.open_csv(path, **file.options(include_columns=wanted, column_types=types)), layout.decimal
+
+
+def refuse_misunderstood(path: Path, layout: LogLayout) -> None:
+    """Refuse an empty file, and one whose beginning shows that it is no such text."""
+    if path.stat().st_size == 0:
+        raise InputError(f"{place(path)} is empty: it needs a header and a row for each decision")
+    problem = misunderstanding(path, layout)
+    if problem:
+        raise InputError(f"{place(path)} {problem}")
 
 
 @dataclass(frozen=True)

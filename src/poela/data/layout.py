@@ -210,6 +210,16 @@ class LogLayout:
         keys: dict[str, Any] = {"episode": schema.episode, "step": schema.step}
         return replace(self, **keys, context=schema.columns, actions=logs.action_names, schema=schema)
 
+    def over(self, own: "LogLayout") -> "LogLayout":
+        """Another layout, in which what is said here takes the place of what was said there.
+
+        >>> LogLayout(reward="alive").over(LogLayout(episode="stay")).episode
+        'stay'
+        """
+        usual = LogLayout()
+        said = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(own, **{name: value for name, value in said.items() if value != getattr(usual, name)})
+
     def to_json(self) -> dict[str, Any]:
         """The layout as a JSON object."""
         usual = LogLayout()

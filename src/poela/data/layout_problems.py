@@ -126,14 +126,23 @@ def missing_columns(
                 f"columns propensity_<action> are missing for {share}: add them, or name others with {part}="
             )
         elif missing:
-            near = difflib.get_close_matches(missing[0], candidates, n=1)
-            hint = f" (did you mean {quoted(near)}?)" if near else ""
-            subject = f"column {quoted(missing)} is" if len(missing) == 1 else f"columns {quoted(missing)} are"
             rows = (
                 ", or say step='rows' (--step rows) if rows stand in the order of decisions" if part == "step" else ""
             )
-            problems.append(f"{subject} missing{hint}: add it, or name another with {part}={rows}")
+            problems.append(f"{absent(missing, candidates)}: add it, or name another with {part}={rows}")
     return problems
+
+
+def absent(missing: Sequence[str], columns: Sequence[str]) -> str:
+    """Which columns are missing, and what the first may be called among these columns.
+
+    >>> absent(["age"], ["Age", "ward"])
+    "column 'age' is missing (did you mean 'Age'?)"
+    """
+    near = difflib.get_close_matches(missing[0], columns, n=1)
+    hint = f" (did you mean {quoted(near)}?)" if near else ""
+    subject = f"column {quoted(missing)} is" if len(missing) == 1 else f"columns {quoted(missing)} are"
+    return f"{subject} missing{hint}"
 
 
 def clashes(layout: "LogLayout", columns: Sequence[str]) -> list[str]:

@@ -78,6 +78,21 @@ def read_numbers(
     return Numbers(contexts, rewards, known, tuple(notes))
 
 
+@np.errstate(over="ignore", invalid="ignore")
+def read_contexts(
+    source: Source, names: Sequence[str], strict: Set[str], order: "Order", found: RowProblems
+) -> Float32Array:
+    """Columns of numbers alone, each row to its position."""
+    contexts, start = np.empty((source.n_rows, len(names)), np.float32), 0
+    for batch in source.batches(names) if names else ():
+        safe_point()
+        rows = slice(start, start + len(batch))
+        target = rows if order.positions is None else order.positions[rows]
+        contexts[target] = _block(batch, names, np.float32, start, found, strict)
+        start += len(batch)
+    return contexts
+
+
 def _rewards(
     paid: FloatArray, source: Source, layout: LogLayout, order: "Order | None", found: RowProblems
 ) -> tuple[FloatArray, list[str]]:

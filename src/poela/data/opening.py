@@ -35,7 +35,7 @@ def open_source(source: Any, layout: LogLayout, labels: Sequence[str], others: S
     if not isinstance(source, str | os.PathLike):
         return from_table(_table_of_object(source, layout))
     path = regular_file(source)
-    kind = _kind_of(path)
+    kind = kind_of_file(path)
     with readable(source):
         if kind == "Parquet":
             return _parquet(path)
@@ -64,7 +64,8 @@ def readable(source: Any) -> Iterator[None]:
         ) from None
 
 
-def _kind_of(path: Path) -> str:
+def kind_of_file(path: Path) -> str:
+    """What a file holds, by its name: Parquet, CSV or Arrow."""
     suffix = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
     if suffix.lower() not in FILE_KINDS:
         shown = place(suffix) if suffix else "no suffix"

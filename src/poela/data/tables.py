@@ -1,5 +1,6 @@
 """Tables of logged decisions, read into `Trajectories`."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from poela.core.arrays import IntArray, freeze
-from poela.core.errors import InputError
+from poela.core.errors import InputError, PoelaWarning
 from poela.data.actions import name_actions
 from poela.data.checks import learning_problems
 from poela.data.clusters import cluster_of_episodes
@@ -92,6 +93,19 @@ def read_logs(
         if problems:
             raise bad_log(problems)
     return logs
+
+
+def told(source: str | PathLike[str] | Any, layout: LogLayout | None, for_learning: bool = False) -> Trajectories:
+    """The logs, with what was noted while they were read said as warnings; the command line shows them as notes."""
+    logs = read_logs(source, layout=layout, for_learning=for_learning)
+    tell(logs.notes)
+    return logs
+
+
+def tell(notes: Sequence[str]) -> None:
+    """Say each note as a warning."""
+    for note in notes:
+        warnings.warn(note, PoelaWarning, stacklevel=3)
 
 
 def _opened_and_read(source: Any, layout: LogLayout) -> tuple[Source, Trajectories]:
