@@ -14,6 +14,7 @@ from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.material import ALL, Material, write_behavior
+from poela.studies.outcomes import write_outcomes
 from poela.studies.place import TABLE
 from poela.studies.records import ChoiceRecord, LoggingValue, LookRecord
 from poela.studies.roles import logging_value, recorded_look
@@ -50,6 +51,8 @@ def finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> N
         # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
         model = splits.model or model_of_logging_policy(splits.train, settings.seed)
         write_behavior(study.directory / "behavior", model)
+    else:
+        write_outcomes(study.directory, splits.train, settings.scoring.discount)
     gains = GainsShown(study, episodes, settings)
     name = LOGGING_POLICY if choice.chosen is None else study.name_of(choice.chosen)
     look = _look(study, choice.chosen, name, splits)
