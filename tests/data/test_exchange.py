@@ -120,7 +120,7 @@ def test_one_of_several_positions_is_chosen() -> None:
         ({"context": np.zeros(3)}, "must be a matrix"),
         ({"n_rounds": 7}, "n_rounds and the rows"),
         ({"pscore": [0.5], "pi_b": None}, "pscore has 1 entries for 3 rounds"),
-        ({"pi_b": np.zeros((3, 3, 2))}, "choose a slot"),
+        ({"pi_b": np.zeros((3, 3, 2))}, "third axis of slots"),
         ({"pscore": [0.5, 0.0, 0.6], "pi_b": None}, r"outside \(0, 1\]"),
     ],
 )

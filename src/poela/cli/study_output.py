@@ -4,8 +4,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from poela.cli.output import interval, print_json, print_table, say
-from poela.core.readable import readable
+from poela.cli.output import print_json, print_table, say
+from poela.core.readable import between, effective, readable
 from poela.core.typed import to_plain
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _cells(row: dict[str, Any], error: float, by_gain: bool) -> tuple[str, ...]:
     else:
         judged = (readable(row["sntis"], error), readable(row["score"], error))
     differs = "-" if row["departure"] is None else f"{row['departure']:.0%}"
-    return (*judged, _whole(row["ess"]), differs, row["verdict"] or "-")
+    return (*judged, effective(row["ess"]), differs, row["verdict"] or "-")
 
 
 def _where(row: dict[str, Any]) -> str:
@@ -157,7 +157,7 @@ def _print_places(study: "Study") -> None:
 
 def _print_value(estimate: "Estimate", where: str) -> None:
     error = estimate.standard_error
-    ends = "" if estimate.low is None else f" {interval(estimate.low, estimate.high, error)}"
+    ends = "" if estimate.low is None else f" {between(estimate.low, estimate.high, error)}"
     level = "" if estimate.level is None else f" ({100 * estimate.level:g}%)"
     say(f"{where}: {readable(estimate.value, error)}{ends}{level}", bold=True)
 
@@ -167,7 +167,7 @@ def print_estimate(estimate: "Estimate", where: str) -> None:
     gain, error = estimate.gain, estimate.standard_error
     _print_value(estimate, where)
     if gain is not None:
-        ends = "" if gain.low is None else f" {interval(gain.low, gain.high, error)}"
+        ends = "" if gain.low is None else f" {between(gain.low, gain.high, error)}"
         gone = f"; gone if weights are wrong by a factor of {gain.sensitivity:.1f}" if gain.sensitivity else ""
         say(f"New − current: {readable(gain.value, error, signed=True)}{ends}{gone * (gain.value > 0)}")
     if estimate.verdict and estimate.estimator != "behavior":
@@ -221,15 +221,6 @@ def _best_of_each_learner(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _score(row: dict[str, Any]) -> float:
     return float("-inf") if row["score"] is None else float(row["score"])
-
-
-def _whole(count: float | None) -> str:
-    """A count without needless digits.
-
-    >>> _whole(1263.4), _whole(3.14)
-    ('1,263', '3.1')
-    """
-    return "-" if count is None else f"{count:,.{1 if count < 10 else 0}f}"
 
 
 def _sentence(text: str) -> str:

@@ -21,7 +21,7 @@ def from_bandit(feedback: Mapping[str, Any], *, position: int | None = None) -> 
     [n] names several slots, say which one to read: the rounds of others are left out. Features of actions
     (`action_context`), `expected_reward` and whatever else is there take no part.
 
-    >>> from_bandit({"n_actions": 3, "context": [[0.5], [0.1]], "action": [2, 0], "reward": [1, 0], "pscore": [0.2, 0.7]})
+    >>> from_bandit({"context": [[0.5], [0.1]], "action": [2, 0], "reward": [1, 0], "pscore": [0.2, 0.7]})
     Trajectories(2 episodes, 2 steps, 1 features, 3 actions, logged propensities)
     """
     if not isinstance(feedback, Mapping):
@@ -62,8 +62,8 @@ def to_bandit(logs: Trajectories) -> dict[str, Any]:
     longer = int((logs.lengths > 1).sum())
     if longer:
         raise InputError(
-            f"{counted(longer, 'episode')} of {logs.n_episodes} have more than one step: a bandit decides once, so such "
-            "logs have no form as bandit feedback"
+            f"{counted(longer, 'episode')} of {logs.n_episodes} have more than one step: a bandit decides once, so "
+            "such logs have no form as bandit feedback"
         )
     full = logs.propensities is not None and logs.propensities.ndim == 2
     return {
@@ -100,8 +100,8 @@ def _rounds_of(feedback: Mapping[str, Any], position: int | None, rounds: int) -
     known = np.unique(slots)
     if position is None and len(known) > 1:
         raise InputError(
-            f"the rounds are of {len(known)} positions, {known.min():g} to {known.max():g}, which are different decisions: "
-            "say which one to read with position="
+            f"the rounds are of {len(known)} positions, {known.min():g} to {known.max():g}, which are different "
+            "decisions: say which one to read with position="
         )
     kept = np.arange(rounds) if position is None else np.flatnonzero(slots == position)
     if not len(kept):
@@ -115,9 +115,11 @@ def _propensities(feedback: Mapping[str, Any], position: int | None, rounds: int
         every = _of_rounds("pi_b", _array(feedback, "pi_b"), rounds)
         if every.ndim == 2:
             return every
-        if every.ndim == 3 and (every.shape[2] == 1 or position is not None):
-            return every[:, :, 0 if every.shape[2] == 1 else position]
+        slot = 0 if position is None or every.shape[-1] == 1 else position
+        if every.ndim == 3 and 0 <= slot < every.shape[2] and (every.shape[2] == 1 or position is not None):
+            return every[:, :, slot]
         raise InputError(
-            f"pi_b must be a matrix [rounds, actions] or have a third axis of slots, not of shape {every.shape}: choose a slot with position="
+            f"pi_b is of shape {every.shape}: it must be [rounds, actions], or have a third axis of slots, of which "
+            "position= says which to read"
         )
     return None if feedback.get("pscore") is None else _of_rounds("pscore", _array(feedback, "pscore"), rounds)

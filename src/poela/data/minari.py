@@ -61,7 +61,8 @@ def to_minari(
     in the dataset's metadata, where `from_minari` finds them. Minari wants an observation after each episode's last
     step, which logs do not have: the last context stands there again. `terminated` says whether episodes ended by
     themselves, for all or for each; others count as truncated. `data_format` is "hdf5" (the default where h5py is
-    installed) or "arrow" (slow to write beyond some hundred episodes); `details` are those of `minari.create_dataset_from_buffers`: author, description, ….
+    installed) or "arrow" (slow to write beyond some hundred episodes); `details` are those of
+    `minari.create_dataset_from_buffers`: author, description, ….
     """
     minari = _minari()
     from gymnasium.spaces import Box, Discrete
@@ -111,8 +112,8 @@ def _opened(dataset_id: str) -> Any:
         return minari.load_dataset(dataset_id)
     except (FileNotFoundError, ValueError, TypeError):
         raise InputError(
-            f"there is no Minari dataset {dataset_id!r} on this machine: list those that are with minari list local, and "
-            "fetch others with minari download"
+            f"there is no Minari dataset {dataset_id!r} on this machine: list those that are with minari list local, "
+            "and fetch others with minari download"
         ) from None
     except ImportError as error:
         raise PoelaError(f"the dataset {dataset_id!r} cannot be read: {error}") from None
@@ -201,8 +202,8 @@ def _of_episode(episode: Any) -> FloatArray | None:
         return values
     if len(values) != steps + 1:
         raise InputError(
-            f"infos have {len(values)} entries of {key!r} for an episode of {counted(steps, 'step')}: there must be one "
-            "for each step, or one more for the reset"
+            f"infos have {len(values)} entries of {key!r} for an episode of {counted(steps, 'step')}: there must be "
+            "one for each step, or one more for the reset"
         )
     padded_last = bool(np.isnan(values[-1]).all() and not np.isnan(values[0]).any())
     return values[:-1] if padded_last else values[1:]

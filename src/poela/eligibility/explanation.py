@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.errors import InputError
+from poela.core.readable import plain, readable
 from poela.data.trajectories import ActionName
 from poela.eligibility.rules import Eligibility
 
@@ -24,7 +25,7 @@ class Case:
     distance: float
 
     def __str__(self) -> str:
-        return f"row {self.row} (episode {self.episode}, step {self.step}) at {self.distance:.3g}"
+        return f"row {self.row} (episode {self.episode}, step {self.step}) at {readable(self.distance)}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Explanation:
             (
                 str(action.action),
                 "yes" if action.eligible else "no",
-                "-" if action.distance is None else f"{action.distance:.3g}",
+                "-" if action.distance is None else readable(action.distance),
                 action.why,
                 "; ".join(map(str, action.cases)),
             )
@@ -107,7 +108,7 @@ def _why_barred(rule: Eligibility, distance: float | None, probability: float | 
         if np.isinf(distance):
             reasons.append("never logged at this step" if rule.neighbours == "same_step" else "never logged")
         elif distance > float(rule.radius):
-            reasons.append(f"logged beyond the radius {float(rule.radius):g}")
+            reasons.append(f"logged beyond the radius {plain(float(rule.radius))}")
     if rule.minimum_probability is not None and probability is not None:
         if probability == 0:
             reasons.append("the logging policy never takes it here")
@@ -125,7 +126,7 @@ def _why_allowed(rule: Eligibility, stranded: bool) -> str:
         return "fallback: " + {"nearest": nearest, "behavior": "as the logging policy", "all": "all"}[rule.fallback]
     passed = []
     if rule.radius is not None:
-        passed.append(f"logged within the radius {float(rule.radius):g}")
+        passed.append(f"logged within the radius {plain(float(rule.radius))}")
     if rule.minimum_probability is not None or rule.relative_probability is not None:
         passed.append("probable enough")
     return " and ".join(passed) or "no rule"
