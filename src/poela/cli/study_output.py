@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate
     from poela.studies.study import Study
 
-MOST_RUNGS, MOST_BEYOND = 8, 3
+MOST_RUNGS, MOST_BEYOND, MOST_FAILED = 8, 3, 2
 BY_GAIN, BY_ESTIMATE = ("new −\ncurrent", "at\nleast"), ("value", "score")
 
 
@@ -27,17 +27,16 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False) -> 
     answer = study.answer
     say(answer.headline, bold=True)
     say(answer.why)
+    if study.choice.chosen is not None:
+        say(f"The new policy acts {_rule(study)}.")
     say(f"Next: {answer.next}")
     say("")
     _print_policies(study, every_point)
-    for run in study.runs.values():
-        if run.status != "done":
-            say(f"{run.task.candidate}, restart {run.task.restart}, {run.status}: {run.message}")
+    _print_failed(study, every_point)
     if study.left_out:
         say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
     if study.choice.chosen is not None:
-        say(f"Recommended: {study.chosen_name}", bold=True)
-        say(f"It acts {_rule(study)}.")
+        say(f"Recommended: {_without_rule(study.chosen_name)}", bold=True)
     _print_worth(study)
     say(_sentence(study.record.data.propensities))
     _print_places(study)
@@ -61,6 +60,15 @@ def _print_policies(study: "Study", every_point: bool) -> None:
         "Effective cases: how many past cases speak for the policy."
         + by_gain * "\nAt least: what is shown, for all policies together; -: these cases cannot tell.",
     )
+
+
+def _print_failed(study: "Study", every: bool) -> None:
+    """Runs that have no policy: the first few, unless all are asked for."""
+    failed = [run for run in study.runs.values() if run.status != "done"]
+    for run in failed if every else failed[:MOST_FAILED]:
+        say(f"{_without_rule(str(run.task.candidate))}, restart {run.task.restart}, {run.status}: {run.message}")
+    if len(failed) > MOST_FAILED and not every:
+        say(f"{len(failed) - MOST_FAILED} more runs have no policy: --all shows them.")
 
 
 def _name(row: dict[str, Any], *, whole: bool) -> str:

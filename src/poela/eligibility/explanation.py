@@ -14,6 +14,8 @@ from poela.eligibility.rules import Eligibility
 if TYPE_CHECKING:
     from poela.eligibility.fitted import FittedEligibility
 
+HEADER = ("action", "eligible", "distance", "why", "nearest logged cases")
+
 
 @dataclass(frozen=True)
 class Case:
@@ -51,9 +53,8 @@ class Explanation:
         """Plain lists, dictionaries and numbers, for JSON."""
         return asdict(self)
 
-    def __str__(self) -> str:
-        header = ("action", "eligible", "distance", "why", "nearest logged cases")
-        lines = [
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [
             (
                 str(action.action),
                 "yes" if action.eligible else "no",
@@ -63,11 +64,19 @@ class Explanation:
             )
             for action in self.actions
         ]
-        widths = [max(len(line[column]) for line in (header, *lines)) for column in range(len(header))]
+
+    def __str__(self) -> str:
+        lines = self._cells()
+        widths = [max(len(line[column]) for line in (HEADER, *lines)) for column in range(len(HEADER))]
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in (header, *lines)
+            for line in (HEADER, *lines)
         )
+
+    def _repr_html_(self) -> str:
+        from poela.core.html import table
+
+        return table(HEADER, self._cells())
 
 
 def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int | None) -> Explanation:

@@ -48,6 +48,20 @@ class Estimate:
         ]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from poela.core.html import facts
+
+        error, level = self.standard_error, "" if self.level is None else f" ({100 * self.level:g}%)"
+        known = {
+            "value": f"{readable(self.value, error)} {between(self.low, self.high, error)}{level}",
+            "new − current": "" if self.gain is None else str(self.gain),
+            "verdict": self.verdict,
+            "why": "; ".join(dict.fromkeys((*self.reasons, *self.warnings))),
+            "next": self.advice,
+            "effective cases": f"{effective(self.ess)} of {self.units}",
+        }
+        return facts(f"Estimate by {self.estimator}", known)
+
     @property
     def units(self) -> str:
         """How many independent units there are, in words where these are clusters."""

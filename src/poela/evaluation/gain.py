@@ -44,6 +44,11 @@ class Gain:
         gamma = "" if self.sensitivity is None or self.value <= 0 else f"; vanishes at Γ = {self.sensitivity:,.1f}"
         return f"{readable(self.value, error, signed=True)}{ends}{gamma}"
 
+    def _repr_html_(self) -> str:
+        from poela.core.html import block
+
+        return block("New − current", str(self))
+
 
 def gain_over_logging(
     contributions: Contributions,
