@@ -37,7 +37,7 @@ def logs(full: bool = True, **more: Any) -> poela.Trajectories:
     )
 
 
-NAMED = {
+NAMED: dict[str, Any] = {
     "feature_names": ["age", "sofa"],
     "action_names": ["none", "low", "high"],
     "episode_ids": ["c", "a", "b"],
@@ -110,7 +110,7 @@ def test_minari_finds_what_it_wants() -> None:
 def test_chosen_episodes_keep_their_names() -> None:
     dataset = poela.to_minari(logs(**NAMED), "visits-v0", data_format="arrow")
     chosen = poela.from_minari(dataset.filter_episodes(lambda episode: len(episode) != 1))
-    assert list(chosen.episode_ids) == ["c", "b"]  # type: ignore[call-overload]
+    assert np.array_equal(chosen.episode_ids, ["c", "b"])  # type: ignore[arg-type]
     assert chosen.n_units == 1
 
 

@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from poela.core.arrays import Float32Array, FloatArray, IntArray, T, freeze, readonly
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
-from poela.core.readable import readable
 from poela.data.checks import problems_of
 from poela.data.clusters import numbered
 from poela.data.folds import random_parts
-from poela.data.words import counted, quoted
+from poela.data.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,29 +99,20 @@ class Trajectories:
         clusters = "" if self.clusters is None else f" in {counted(self.n_units, 'cluster')}"
         return (
             f"Trajectories({self.n_episodes} episodes{clusters}, {self.n_steps} steps, "
-            f"{self.n_features} features, {self.n_actions} actions, {self._propensities_in_words})"
+            f"{self.n_features} features, {self.n_actions} actions, {self.propensities_in_words})"
         )
 
     @property
-    def _propensities_in_words(self) -> str:
+    def propensities_in_words(self) -> str:
+        """Whether there are propensities, and of what kind."""
         kinds = {None: "no propensities", 1: "logged propensities", 2: "full propensities"}
         known = kinds[None if self.propensities is None else self.propensities.ndim]
         return "estimated propensities" if self.estimated else known
 
     def _repr_html_(self) -> str:
-        from poela.core.html import facts
+        from poela.data.notebook import html_of
 
-        returns = self.returns()
-        known = {
-            "episodes": f"{self.n_episodes:,}",
-            "clusters": "" if self.clusters is None else f"{self.n_units:,}",
-            "steps": f"{self.n_steps:,}, {self.lengths.min():,} to {self.lengths.max():,} in an episode",
-            "features": f"{self.n_features:,}: {quoted(self.feature_names)}",
-            "actions": f"{self.n_actions:,}: {quoted(self.action_names)}",
-            "mean return": readable(float(returns.mean()), float(returns.std()) / len(returns) ** 0.5),
-            "propensities": self._propensities_in_words,
-        }
-        return facts("Logged decisions", known)
+        return html_of(self)
 
     def __len__(self) -> int:
         return self.n_episodes
