@@ -13,8 +13,12 @@ def evaluate(
     study: Annotated[Path, typer.Argument(help="Directory of a study, or of a saved policy.")],
     *,
     logs: Annotated[Path, typer.Option(help="Logged decisions that took no part in learning.")],
-    estimator: Annotated[str | None, typer.Option(help="How the value is estimated. Default: the study's.")] = None,
-    interval: Annotated[str | None, typer.Option(help="How its interval is made. Default: the study's.")] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="How the value is estimated: sntis, wdr, fqe, …. Default: the study's.")
+    ] = None,
+    interval: Annotated[
+        str | None, typer.Option(help="How its interval is made: recombined, bca, …. Default: the study's.")
+    ] = None,
     level: Annotated[float | None, typer.Option(help="Confidence level of the interval. Default: the study's.")] = None,
     discount: Annotated[
         float | None, typer.Option(help="What a reward one step later is worth. Default: the study's.")

@@ -4,15 +4,15 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from poela.cli.output import interval, print_json, print_table, say
-from poela.core.readable import readable
+from poela.cli.output import print_json, print_table, say
+from poela.core.readable import between, effective, readable
 from poela.core.typed import to_plain
 
 if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate
     from poela.studies.study import Study
 
-MOST_RUNGS, MOST_BEYOND = 8, 3
+MOST_RUNGS, MOST_BEYOND, MOST_FAILED = 8, 3, 2
 BY_GAIN, BY_ESTIMATE = ("new −\ncurrent", "at\nleast"), ("value", "score")
 
 
@@ -27,17 +27,16 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False) -> 
     answer = study.answer
     say(answer.headline, bold=True)
     say(answer.why)
+    if study.choice.chosen is not None:
+        say(f"The new policy acts {_rule(study)}.")
     say(f"Next: {answer.next}")
     say("")
     _print_policies(study, every_point)
-    for run in study.runs.values():
-        if run.status != "done":
-            say(f"{run.task.candidate}, restart {run.task.restart}, {run.status}: {run.message}")
+    _print_failed(study, every_point)
     if study.left_out:
         say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
     if study.choice.chosen is not None:
-        say(f"Recommended: {study.chosen_name}", bold=True)
-        say(f"It acts {_rule(study)}.")
+        say(f"Recommended: {_without_rule(study.chosen_name)}", bold=True)
     _print_worth(study)
     say(_sentence(study.record.data.propensities))
     _print_places(study)
@@ -63,6 +62,15 @@ def _print_policies(study: "Study", every_point: bool) -> None:
     )
 
 
+def _print_failed(study: "Study", every: bool) -> None:
+    """Runs that have no policy: the first few, unless all are asked for."""
+    failed = [run for run in study.runs.values() if run.status != "done"]
+    for run in failed if every else failed[:MOST_FAILED]:
+        say(f"{_without_rule(str(run.task.candidate))}, restart {run.task.restart}, {run.status}: {run.message}")
+    if len(failed) > MOST_FAILED and not every:
+        say(f"{len(failed) - MOST_FAILED} more runs have no policy: --all shows them.")
+
+
 def _name(row: dict[str, Any], *, whole: bool) -> str:
     learned = _without_rule(row["candidate"]) + "," if whole else row["learner"]
     return f"{'* ' if row['chosen'] else ''}{learned} {_where(row)}"
@@ -83,7 +91,7 @@ def _cells(row: dict[str, Any], error: float, by_gain: bool) -> tuple[str, ...]:
     else:
         judged = (readable(row["sntis"], error), readable(row["score"], error))
     differs = "-" if row["departure"] is None else f"{row['departure']:.0%}"
-    return (*judged, _whole(row["ess"]), differs, row["verdict"] or "-")
+    return (*judged, effective(row["ess"]), differs, row["verdict"] or "-")
 
 
 def _where(row: dict[str, Any]) -> str:
@@ -157,7 +165,7 @@ def _print_places(study: "Study") -> None:
 
 def _print_value(estimate: "Estimate", where: str) -> None:
     error = estimate.standard_error
-    ends = "" if estimate.low is None else f" {interval(estimate.low, estimate.high, error)}"
+    ends = "" if estimate.low is None else f" {between(estimate.low, estimate.high, error)}"
     level = "" if estimate.level is None else f" ({100 * estimate.level:g}%)"
     say(f"{where}: {readable(estimate.value, error)}{ends}{level}", bold=True)
 
@@ -167,7 +175,7 @@ def print_estimate(estimate: "Estimate", where: str) -> None:
     gain, error = estimate.gain, estimate.standard_error
     _print_value(estimate, where)
     if gain is not None:
-        ends = "" if gain.low is None else f" {interval(gain.low, gain.high, error)}"
+        ends = "" if gain.low is None else f" {between(gain.low, gain.high, error)}"
         gone = f"; gone if weights are wrong by a factor of {gain.sensitivity:.1f}" if gain.sensitivity else ""
         say(f"New − current: {readable(gain.value, error, signed=True)}{ends}{gone * (gain.value > 0)}")
     if estimate.verdict and estimate.estimator != "behavior":
@@ -221,15 +229,6 @@ def _best_of_each_learner(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _score(row: dict[str, Any]) -> float:
     return float("-inf") if row["score"] is None else float(row["score"])
-
-
-def _whole(count: float | None) -> str:
-    """A count without needless digits.
-
-    >>> _whole(1263.4), _whole(3.14)
-    ('1,263', '3.1')
-    """
-    return "-" if count is None else f"{count:,.{1 if count < 10 else 0}f}"
 
 
 def _sentence(text: str) -> str:

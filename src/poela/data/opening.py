@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from poela.core.errors import InputError
 from poela.core.paths import place, regular_file
 from poela.data.csv_files import open_csv
+from poela.data.frames import with_notes
 from poela.data.layout import LogLayout
 from poela.data.rows import RowProblems
 from poela.data.sources import BATCH_ROWS, Source, expected, from_table
@@ -93,7 +94,7 @@ def _parquet(path: Path) -> Source:
     def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
         return expected(rows, file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)))
 
-    return Source(file.schema_arrow, rows, read, batches)
+    return Source(with_notes(file.schema_arrow), rows, read, batches)
 
 
 def _arrow_file(path: Path) -> "pa.Table":
@@ -116,6 +117,7 @@ def _table_of_object(source: Any, layout: LogLayout) -> "pa.Table":
     name = type(source).__name__
     try:
         table = pa.table(source)
+        table = table.replace_schema_metadata(with_notes(table.schema).metadata)
         table.validate(full=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         problems = _mixed_columns(source, layout) if hasattr(source, "iloc") else []

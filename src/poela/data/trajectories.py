@@ -19,6 +19,8 @@ from poela.data.words import counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from poela.data.mdp_arrays import MDPArrays
+
 ActionName = str | int
 MOST_ACTIONS = 100_000
 
@@ -102,14 +104,26 @@ class Trajectories:
         return self.propensities.shape[1] if full and self.propensities is not None else 0
 
     def __repr__(self) -> str:
-        kinds = {None: "no propensities", 1: "logged propensities", 2: "full propensities"}
-        known = kinds[None if self.propensities is None else self.propensities.ndim]
-        propensities = "estimated propensities" if self.estimated else known
         clusters = "" if self.clusters is None else f" in {counted(self.n_units, 'cluster')}"
         return (
             f"Trajectories({self.n_episodes} episodes{clusters}, {self.n_steps} steps, "
-            f"{self.n_features} features, {self.n_actions} actions, {propensities})"
+            f"{self.n_features} features, {self.n_actions} actions, {self.propensities_in_words})"
         )
+
+    @property
+    def propensities_in_words(self) -> str:
+        """Whether there are propensities, and of what kind."""
+        kinds = {None: "no propensities", 1: "logged propensities", 2: "full propensities"}
+        known = kinds[None if self.propensities is None else self.propensities.ndim]
+        return "estimated propensities" if self.estimated else known
+
+    def _repr_html_(self) -> str:
+        from poela.data.notebook import html_of
+
+        return html_of(self)
+
+    def __len__(self) -> int:
+        return self.n_episodes
 
     @property
     def n_episodes(self) -> int:
@@ -236,6 +250,56 @@ class Trajectories:
         from poela.data.writing import table_of
 
         return table_of(self)
+
+    def to_pandas(self) -> Any:
+        """The table of `to_table` as a pandas frame, whose `attrs` keep what that notes in its schema."""
+        from poela.data.frames import pandas_frame
+
+        return pandas_frame(self.to_table())
+
+    def to_polars(self) -> Any:
+        """The table of `to_table` as a polars frame, which has no place for notes.
+
+        To read it back, say `cluster="cluster"` where there is such a column, and mark estimated propensities again.
+        """
+        from poela.data.frames import polars_frame
+
+        return polars_frame(self.to_table())
+
+    def to_mdp_arrays(self, terminated: ArrayLike = True) -> "MDPArrays":
+        """Flat arrays by the names that d3rlpy's MDPDataset takes: `MDPDataset(**logs.to_mdp_arrays())`.
+
+        `terminated` says whether episodes ended by themselves, for all or for each; others are timeouts. Propensities
+        and names have no place there.
+
+        >>> logs = Trajectories([[0.0], [1.0], [0.5]], [0, 1, 1], [0, 1, 2], offsets=[0, 2, 3])
+        >>> logs.to_mdp_arrays()["terminals"]
+        array([0., 1., 1.], dtype=float32)
+        """
+        from poela.data.mdp_arrays import mdp_arrays_of
+
+        return mdp_arrays_of(self, terminated)
+
+    @classmethod
+    def from_mdp_arrays(
+        cls,
+        observations: ArrayLike,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        terminals: ArrayLike,
+        timeouts: ArrayLike | None = None,
+        action_size: int | None = None,
+        **more: Any,
+    ) -> "Trajectories":
+        """Logs from flat arrays with flags where episodes end; `more` is as for any logs: propensities, names, ….
+
+        >>> logs = Trajectories.from_mdp_arrays([[0.0], [1.0], [0.5]], [0, 1, 1], [0, 1, 2], [0, 1, 1])
+        >>> logs.lengths
+        array([2, 1])
+        """
+        from poela.data.mdp_arrays import from_mdp_arrays
+
+        return from_mdp_arrays(observations, actions, rewards, terminals, timeouts, action_size, **more)
 
 
 def _numbers(name: str, values: ArrayLike, dtype: type[T]) -> NDArray[T]:

@@ -169,9 +169,9 @@ class FittedEligibility:
         >>> from poela.data.trajectories import Trajectories
         >>> logs = Trajectories(contexts=[[0.0], [1.0]], actions=[0, 1], rewards=[0, 0], offsets=[0, 1, 2])
         >>> print(Eligibility(radius=0.5).fit(logs).explain([0.0]))
-        action  eligible  distance  why                            nearest logged cases
-        0       yes       0         logged within the radius 0.5   row 0 (episode 0, step 0) at 0
-        1       no        1         logged beyond the radius 0.5   row 1 (episode 1, step 0) at 1
+        action  eligible  distance  why                           nearest logged cases
+        0       yes       0         logged within the radius 0.5  row 0 (episode 0, step 0) at 0
+        1       no        1.00      logged beyond the radius 0.5  row 1 (episode 1, step 0) at 1.00
         """
         return explain(self, context, k, step)
 

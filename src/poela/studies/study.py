@@ -144,6 +144,11 @@ class Study:
         """What to do, in words."""
         return Answer.of(self._ended, self.settings, self.record)
 
+    def _repr_html_(self) -> str:
+        from poela.studies.notebook import html_of
+
+        return html_of(self)
+
     @property
     def chosen_name(self) -> str:
         """The recommended policy in a few words."""
