@@ -9,10 +9,11 @@ from typing import Any
 import typer
 
 from poela.cli import evaluate, learn, plan, reproduce, simulate, studies
-from poela.cli.streams import escaped, forgiving_streams, silence
+from poela.cli.streams import forgiving_streams, silence
 from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.paths import place
 from poela.core.progress import progress_shown
+from poela.core.readable import escaped
 
 OF_FILES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
