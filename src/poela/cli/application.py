@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from poela.cli import evaluate, learn, plan, reproduce, simulate, studies
+from poela.cli import evaluate, learn, plan, report, reproduce, simulate, studies
 from poela.cli.streams import forgiving_streams, silence
 from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.paths import place
@@ -31,6 +31,7 @@ app.command("simulate")(simulate.simulate)
 app.command("learn")(learn.learn)
 app.command("evaluate")(evaluate.evaluate)
 app.command("plan")(plan.plan)
+app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(studies.app, name="studies")
 
