@@ -18,13 +18,14 @@ def report(
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(help="A column that tells groups of cases apart, whose decisions are shown apart. May be repeated."),
+        typer.Option(help="A feature (or: step) that tells groups of cases apart. May be repeated."),
     ] = None,
     trajectory: Annotated[
         int | None, typer.Option(help="Which episode to follow step by step, from 0. Default: a telling one.")
     ] = None,
     show_values: Annotated[
-        bool, typer.Option("--show-values", help="Show what was known in the cases that change most. They may be personal.")
+        bool,
+        typer.Option("--show-values", help="Show what was known in the cases that change most. They may be personal."),
     ] = False,
     compare: Annotated[bool, typer.Option("--compare", help="One page that sets studies side by side.")] = False,
     watch: Annotated[
@@ -46,14 +47,20 @@ def report(
 
     if not compare and len(studies) > 1:
         raise InputError(f"{len(studies)} studies are named: add --compare to set them side by side, or name one")
-    given = {"--logs": logs, "--by": by, "--trajectory": trajectory, "--watch": watch, "--show-values": show_values or None}
+    given = {
+        "--logs": logs,
+        "--by": by,
+        "--trajectory": trajectory,
+        "--watch": watch,
+        "--show-values": show_values or None,
+    }
     unused = [flag for flag, value in given.items() if value is not None]
     if compare and unused:
         raise InputError(f"{' and '.join(unused)} do not go with --compare: leave them out")
     if watch is not None and watch < 1:
         raise InputError(f"--watch {watch} must be 1 second or more")
     page_place(out, overwrite=overwrite)  # refused before any work
-    asked = Asked(tuple(by or ()), {}, show_values, trajectory, watch)
+    asked = Asked(tuple(by or ()), show_values, trajectory, watch)
     if compare:
         page = _comparison(studies)
     else:

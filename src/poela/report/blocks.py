@@ -90,6 +90,7 @@ class Table:
     marked: frozenset[int] = frozenset()
     folded: bool = False
     note: Words = ""
+    stacked: bool = False  # on a phone, cells stand below each other
     kind: ClassVar[str] = "table"
 
 
@@ -116,4 +117,6 @@ class Section:
 
 def needs_logs(what: str) -> Text:
     """Where a section cannot say more without the logs."""
-    return Text(f"{what} needs the logs, which a study does not keep: add --logs with the file it was learned from.", "note")
+    return Text(
+        f"{what} needs the logs, which a study does not keep: add --logs with the file it was learned from.", "note"
+    )

@@ -2,8 +2,8 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -14,11 +14,11 @@ from typing import Any
 from markupsafe import Markup
 
 import poela
-from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
 from poela.core.paths import folder_at, is_there, new_path, place
 from poela.report.blocks import Section
+from poela.report.pictures.drawing import clean
 from poela.report.sections.answer import answer_section
 from poela.report.sections.changes import changes_section
 from poela.report.sections.checklist import checklist_section
@@ -39,8 +39,7 @@ MARK = "<!-- a page by poela report -->"
 class Asked:
     """What a page shall show beside the usual."""
 
-    by: Sequence[str] = ()  # columns that tell strata
-    columns: Mapping[str, FloatArray] = field(default_factory=dict)  # those of them that are no features
+    by: Sequence[str] = ()  # features that tell strata
     show_values: bool = False  # of features, in the cases that change most
     trajectory: int | None = None  # the episode whose eligible actions are drawn
     refresh: int | None = None  # seconds after which a browser reads the page again
@@ -59,7 +58,7 @@ class Page:
         """The page as one document."""
         style, script = _resource("page.css"), _resource("page.js")
         template = _environment().get_template("page.html.j2")
-        return template.render(
+        found: str = template.render(
             mark=Markup(MARK),
             page=self,
             style=Markup(style),
@@ -69,6 +68,7 @@ class Page:
             made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             version=poela.__version__,
         )
+        return found
 
 
 def study_page(study: Study, logs: Logs | None = None, asked: Asked | None = None) -> Page:
@@ -81,7 +81,7 @@ def study_page(study: Study, logs: Logs | None = None, asked: Asked | None = Non
     sections = (
         answer_section(study, shown),
         ladder_section(study),
-        changes_section(beside, asked.by, asked.columns, asked.show_values),
+        changes_section(beside, asked.by, asked.show_values),
         eligible_section(shown, beside, asked.trajectory),
         overfitting_section(beside),
         data_section(study, beside),
@@ -106,7 +106,9 @@ def page_place(out: str | PathLike[str], *, overwrite: bool = False) -> Path:
     path = new_path(out, "a page")
     folder_at(path.parent, "a page")
     if is_there(path) and not (path.is_file() and (overwrite or _is_page(path))):
-        what = "exists and is no page of ours: choose another file, or add --overwrite" if path.is_file() else "is no file"
+        what = (
+            "exists and is no page of ours: choose another file, or add --overwrite" if path.is_file() else "is no file"
+        )
         raise InputError(f"{place(path)} {what}")
     return path
 
@@ -122,13 +124,15 @@ def _environment() -> Any:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError:
         raise InputError("a page needs Jinja2: pip install 'poela[report]'") from None
-    return Environment(
+    made = Environment(
         loader=PackageLoader("poela.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["clean"] = clean
+    return made
 
 
 def _resource(name: str) -> str:

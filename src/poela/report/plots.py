@@ -48,9 +48,13 @@ class Plots:
         _label(axes, found.episodes, found.current, "what is done now (± standard error)")
         for point in found.points:
             if point.chosen:
-                axes.errorbar([point.ess], [point.value], yerr=[point.value_error or 0.0], fmt="o", ms=8, color=PICK, capsize=2)
+                axes.errorbar(
+                    [point.ess], [point.value], yerr=[point.value_error or 0.0], fmt="o", ms=8, color=PICK, capsize=2
+                )
                 _label(axes, point.ess or 1.0, point.value or 0.0, "recommended (± standard error)", PICK)
-        axes.set(xscale="log", xlabel="effective cases", ylabel="estimated value", title="Value against effective cases")
+        axes.set(
+            xscale="log", xlabel="effective cases", ylabel="estimated value", title="Value against effective cases"
+        )
         axes.legend(fontsize="small", frameon=False)
         return axes
 
@@ -68,7 +72,9 @@ class Plots:
             axes.plot([rung.gain], [place], "o", color=colour, mfc=colour if rung.shown is not None else "white")
             axes.annotate(f" {rung.ess or 0:,.0f} cases", (rung.gain, place), fontsize="x-small", va="bottom")
         axes.axvline(0.0, color=LOG, lw=0.8)
-        axes.set_yticks(places, [f"{'✓ ' if rung.chosen else ''}{clean(rung.name, 50)}" for rung in rungs], fontsize="small")
+        axes.set_yticks(
+            places, [f"{'✓ ' if rung.chosen else ''}{clean(rung.name, 50)}" for rung in rungs], fontsize="small"
+        )
         axes.set(xlabel="gain over what is done now (bar: down to what is shown)", title="From cautious to bold")
         return axes
 
@@ -85,7 +91,9 @@ class Plots:
         image = axes.imshow(matrix, cmap="Blues", vmin=0.0, aspect="auto")
         axes.set_yticks(range(len(rows)), [clean(name, 40) for name, _ in rows], fontsize="small")
         turned = {"rotation": 60, "ha": "right"} if len(found.actions) > 6 else {}
-        axes.set_xticks(range(len(found.actions)), [clean(name, 20) for name in found.actions], fontsize="small", **turned)
+        axes.set_xticks(
+            range(len(found.actions)), [clean(name, 20) for name in found.actions], fontsize="small", **turned
+        )
         if len(found.actions) <= 12:
             for (row, column), share in np.ndenumerate(matrix):
                 colour = "white" if share > 0.6 * matrix.max() else "black"
@@ -104,7 +112,11 @@ class Plots:
         axes.bar(places - 0.2, found.episodes, 0.4, color=LOG, label="share of episodes")
         axes.bar(places + 0.2, found.weight, 0.4, color=NEW, label="share of weight")
         axes.set_xticks(places, [f"{low:.3g}" for low in found.low], fontsize="small")
-        axes.set(xlabel="return of the episode, from", ylabel="share", title=f"Weight by return ({found.ess:,.0f} effective cases)")
+        axes.set(
+            xlabel="return of the episode, from",
+            ylabel="share",
+            title=f"Weight by return ({found.ess:,.0f} effective cases)",
+        )
         axes.legend(fontsize="small", frameon=False)
         return axes
 
@@ -114,7 +126,9 @@ class Plots:
         steps = len(found.logged)
         axes = _axes(axes, (max(4.0, 0.18 * steps + 2.0), 0.22 * len(found.actions) + 1.6))
         axes.imshow(found.mask.T, cmap="Greys", vmin=0, vmax=2, aspect="auto")
-        axes.plot(range(steps), found.policy.argmax(axis=1), "o", mfc="none", mec=PICK, ms=8, label="what the policy favours")
+        axes.plot(
+            range(steps), found.policy.argmax(axis=1), "o", mfc="none", mec=PICK, ms=8, label="what the policy favours"
+        )
         axes.plot(range(steps), found.logged, "k.", label="what was done")
         axes.set_yticks(range(len(found.actions)), [clean(name, 20) for name in found.actions], fontsize="small")
         axes.set(xlabel="step", title=f"Eligible actions (grey) in episode {found.episode}")

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from datetime import UTC, datetime
 
-from poela.core.readable import readable
 from poela.report.blocks import Block, Column, Entry, Fact, Facts, Section, Table, Text, named
 from poela.report.sections.reproduce import reproduce_section
+from poela.report.wording import readable
 from poela.studies.records import RunRecord, Task
 from poela.studies.study import Study
 from poela.studies.words import counted, sentence, without_rule
@@ -26,9 +26,9 @@ def unfinished_sections(study: Study) -> list[Section]:
     blocks: list[Block] = [
         Text(f"There is no answer yet: {done} of {every} runs have finished.", "lead"),
         Text(
-            f"This is how things stood at {now}. Make the page again, and reload it, to see more (or let --watch do so); "
-            "if the study was interrupted, poela learn … --resume continues it. Nothing is judged or chosen before all runs "
-            "that are asked for have finished."
+            f"This is how things stood at {now}. Make the page again, and reload it, to see more (or let --watch do "
+            "so); if the study was interrupted, poela learn … --resume continues it. Nothing is judged or chosen "
+            "before all runs that are asked for have finished."
         ),
         Facts(facts),
         _progress(study),
@@ -41,7 +41,13 @@ def _progress(study: Study) -> Table:
     of_path: dict[str, list[Task]] = defaultdict(list)
     for task in study.tasks:
         of_path[task.path_id].append(task)
-    columns = (Column("what is tried"), Column("folds", True), Column("value so far", True), Column("effective cases", True), Column("state"))
+    columns = (
+        Column("what is tried"),
+        Column("folds", True),
+        Column("value so far", True),
+        Column("effective cases", True),
+        Column("state"),
+    )
     rows = [_row([study.runs.get(task.run_id) for task in tasks], tasks[0]) for tasks in of_path.values()]
     note = "Value and effective cases: of the boldest policy, averaged over the finished folds; no promise of anything."
     return Table("Runs", columns, rows, note=note)

@@ -35,7 +35,9 @@ class Study:
     `learn` returns one, and `Study.open(directory)` opens one that is on disk, finished or not.
     """
 
-    def __init__(self, store: Store, parts: "tuple[Trajectories, Trajectories | None, Trajectories | None] | None" = None):
+    def __init__(
+        self, store: Store, parts: "tuple[Trajectories, Trajectories | None, Trajectories | None] | None" = None
+    ):
         self.store = store
         self.parts = parts  # its logs (to teach, to judge, to test with), in the process that learned from them
         self.record = store.record()
@@ -238,7 +240,7 @@ class Study:
     ) -> Path:
         """Write one self-contained page about the study; `asked` are the fields of `poela.report.page.Asked`.
 
-        `logs` are those that it was made of, which a study on disk does not keep: without them, some sections are empty.
+        `logs` are those that it was made of, which a study on disk does not keep: some sections need them.
         """
         from poela.report.page import Asked, study_page, write_page
 

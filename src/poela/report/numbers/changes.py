@@ -1,15 +1,16 @@
 """What would change for whom: the policy beside the logging policy, for everybody, for strata, and where most."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.readable import readable
 from poela.data.trajectories import ActionName, Trajectories
 from poela.report.study_logs import StudyLogs
+from poela.report.wording import readable
 
 STEP = "step"
 MOST_VALUES, BINS = 6, 4  # a column of more values is cut into so many quantiles
@@ -37,11 +38,8 @@ class ActionShares:
     strata: tuple[Stratum, ...]
 
 
-def action_shares(logs: StudyLogs, by: Sequence[str] = (), columns: Mapping[str, FloatArray] | None = None) -> ActionShares:
-    """Shares of actions for all decisions, and for the strata of each column in `by`.
-
-    `columns` are further columns [N] of the followed steps that are no features.
-    """
+def action_shares(logs: StudyLogs, by: Sequence[str] = ()) -> ActionShares:
+    """Shares of actions for all decisions, and for the strata of each feature in `by` (or of the step number)."""
     acting = _acting(logs)
     followed = logs.followed
     taken = np.zeros(acting.shape)
@@ -50,7 +48,7 @@ def action_shares(logs: StudyLogs, by: Sequence[str] = (), columns: Mapping[str,
     change = departures(logs)
     strata = [("everybody", np.ones(len(taken), bool))]
     for column in by:
-        strata += strata_of(column, _column(followed, column, columns or {}))
+        strata += strata_of(column, _column(followed, column))
     found = tuple(
         Stratum(
             name,
@@ -100,19 +98,23 @@ def strata_of(column: str, values: FloatArray) -> list[tuple[str, BoolArray]]:
     edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
     place = np.searchsorted(edges, values)
     shown = [readable(float(edge)) for edge in edges]
-    names = [f"up to {shown[0]}", *(f"{a} to {b}" for a, b in zip(shown, shown[1:], strict=False)), f"above {shown[-1]}"]
+    names = [
+        f"up to {shown[0]}",
+        *(f"{a} to {b}" for a, b in pairwise(shown)),
+        f"above {shown[-1]}",
+    ]
     found = [(f"{column} {name}", np.asarray(place == number)) for number, name in enumerate(names)]
     return [(name, inside) for name, inside in found if inside.any()]
 
 
-def _column(logs: Trajectories, name: str, columns: Mapping[str, FloatArray]) -> FloatArray:
-    if name in columns:
-        return columns[name]
+def _column(logs: Trajectories, name: str) -> FloatArray:
     if name in logs.feature_names:
         return np.asarray(logs.contexts[:, logs.feature_names.index(name)], np.float64)
     if name == STEP:
         return logs.step_numbers.astype(np.float64)
-    raise InputError(f"there is no feature {name!r} to tell strata by: choose from {', '.join(logs.feature_names)}, step")
+    raise InputError(
+        f"there is no feature {name!r} to tell strata by: choose from {', '.join(logs.feature_names)}, step"
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,12 +74,15 @@ def eligible_along(logs: StudyLogs, episode: int | None = None) -> EligibleAlong
 
 
 def _telling_episode(logs: StudyLogs) -> int:
-    """Of the episodes of about the median length, the one whose eligible sets vary most."""
+    """Of the episodes of usual length, the one whose eligible sets vary most; of equals, the one that changes most."""
     assert logs.eligible is not None
+    assert logs.acting is not None
     followed = logs.followed
     sizes = logs.eligible.mask.sum(axis=1).astype(np.float64)
     starts, lengths = followed.offsets[:-1], followed.lengths
     mean = np.add.reduceat(sizes, starts) / lengths
     spread = np.add.reduceat(np.square(sizes), starts) / lengths - np.square(mean)
+    kept = logs.acting[np.arange(followed.n_steps), followed.actions]
     usual = np.abs(lengths - np.median(lengths)) <= max(np.median(lengths) * 0.25, 1)
-    return int(np.where(usual, spread, -1.0).argmax())
+    order = np.lexsort((np.add.reduceat(kept, starts) / lengths, -spread.round(9), ~usual))
+    return int(order[0])

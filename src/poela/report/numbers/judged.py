@@ -67,7 +67,7 @@ def frontier_of(study: Study) -> Frontier:
 
 
 def ladder_of(study: Study) -> tuple[Judged, ...]:
-    """A few rungs from cautious to bold, with the chosen one; where policies are chosen by an estimate, the frontier."""
+    """A few rungs from cautious to bold, with the chosen one; where an estimate decides, those of the frontier."""
     by_gain = study.settings.selection.by == "gain"
     rows = (study.ladder() if by_gain else study.frontier()).to_pylist()
     return tuple(map(_judged, thinned(rows)))

@@ -47,7 +47,7 @@ def weights_by_return(logs: StudyLogs) -> WeightsByReturn | None:
         np.array([values.min() for values in inside]),
         np.array([values.max() for values in inside]),
         np.bincount(group, minlength=k) / len(returns),
-        np.bincount(group, shares, k),
+        np.asarray(np.bincount(group, shares, k), np.float64),
         low_return_weight(used, returns, float(np.median(returns))),
         float(1 / np.square(shares).sum()),
         float(shares.max()),
@@ -68,7 +68,7 @@ def avoided(logs: StudyLogs) -> tuple[AvoidedContext, ...]:
     rule = None if logs.shown is None else getattr(logs.shown.policy, "eligibility", None)
     if logs.judged is None or rule is None or rule.radius is None or rule.logged is None:
         return ()
-    evidence, returns = logs.judged
+    evidence, _ = logs.judged
     if not (evidence.used > -np.inf).any():
         return ()
     firsts = np.concatenate([part.initial_contexts for part in logs.held_out])

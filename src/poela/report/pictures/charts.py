@@ -21,6 +21,7 @@ class Dot:
     tip: str
     label: str = ""
     radius: float = 3.5
+    below: bool = False  # where the label stands
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Plane:
     log_x: bool = False
     square: bool = False  # both axes from 0 to 1
     from_zero: bool = False
+    whole_x: bool = False  # whether only whole numbers stand below
     height: float = 270.0
     also: Sequence[float] = field(default_factory=tuple)  # values that the upright axis must hold
 
@@ -71,8 +73,8 @@ class Plane:
         drawing = Drawing(self.height)
         top = TOP + 16 * len(self.keys and [0]) + 12
         x, y = self._scales(top)
-        _axes(drawing, x, y, self.x, self.y)
-        _keys(drawing, self.keys)
+        _axes(drawing, x, y, self.x, self.y, whole=self.whole_x)
+        draw_keys(drawing, self.keys)
         for level in self.levels:
             _level(drawing, level, x, y)
         for line in self.lines:
@@ -84,7 +86,7 @@ class Plane:
             drawing.dot(x(dot.x), y(dot.y), dot.radius, dot.css, dot.tip)
         for dot in self.dots:
             if dot.label:
-                _beside(drawing, x(dot.x), y(dot.y) - dot.radius, dot.label)
+                _beside(drawing, x(dot.x), y(dot.y) + (dot.radius + 18 if dot.below else -dot.radius), dot.label)
         return drawing.svg(self.label)
 
     def _scales(self, top: float) -> tuple[Scale, Scale]:
@@ -101,12 +103,12 @@ class Plane:
         return Scale.over(xs, LEFT, WIDTH - RIGHT, log=self.log_x), y
 
 
-def _axes(drawing: Drawing, x: Scale, y: Scale, x_label: str, y_label: str) -> None:
+def _axes(drawing: Drawing, x: Scale, y: Scale, x_label: str, y_label: str, *, whole: bool) -> None:
     bottom = y.first
     for value in y.ticks():
         drawing.line(x.first, y(value), x.last, y(value), "grid")
         drawing.text(x.first - 5, y(value) + 4, short(value), "tick", "end")
-    for value in x.ticks():
+    for value in (tick for tick in x.ticks() if not whole or tick == round(tick)):
         drawing.line(x(value), bottom, x(value), bottom + 4, "axis")
         drawing.text(x(value), bottom + 16, short(value), "tick", "middle")
     drawing.line(x.first, bottom, x.last, bottom, "axis")
@@ -114,7 +116,7 @@ def _axes(drawing: Drawing, x: Scale, y: Scale, x_label: str, y_label: str) -> N
     drawing.text(2, y.last - 8, y_label, "name")
 
 
-def _keys(drawing: Drawing, keys: Sequence[Key]) -> None:
+def draw_keys(drawing: Drawing, keys: Sequence[Key]) -> None:
     """A line above the picture that says what marks mean."""
     x = 4.0
     for key in keys:
@@ -197,65 +199,19 @@ def pairs(rows: Sequence[Pair], label: str, x_label: str, keys: Sequence[Key]) -
     most = max([0.01, *(max(item.first, item.second) for item in rows)])
     x = Scale(0.0, most * 1.05, left, WIDTH - right)
     bottom = top + row * len(rows)
-    _keys(drawing, keys)
+    draw_keys(drawing, keys)
     for value in x.ticks(4):
         drawing.line(x(value), top, x(value), bottom, "grid")
         drawing.text(x(value), bottom + 14, f"{value:.0%}" if most > 0.05 else f"{value:.1%}", "tick", "middle")
     drawing.text(WIDTH - right, bottom + 30, x_label, "name", "end")
     for place, item in enumerate(rows):
         y = top + row * (place + 0.5)
-        drawing.text(left - 8, y + 4, clean(item.name, 18), "row", "end", tip=item.name)
+        drawing.text(left - 8, y + 4, clean(item.name, 17), "row", "end", tip=item.name)
         drawing.line(x(item.first), y, x(item.second), y, "join")
         drawing.dot(x(item.first), y, 4.5, "log", item.tip)
         drawing.dot(x(item.second), y, 4.5, "new", item.tip)
         drawing.text(WIDTH - right + 8, y + 4, item.note, "tick")
     return drawing.svg(label)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a heat map: how strong, what it says, and what it tells."""
-
-    strength: float  # 0 to 1; NaN: nothing to show
-    words: str
-    tip: str
-
-
-def heat_map(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[Cell]], label: str, **axes: str) -> Markup:
-    """Rows and columns of cells, the stronger the darker; words stand in the cells where there is room."""
-    left, tall = 128.0, max((len(clean(name, 16)) for name in columns), default=1)
-    width = (WIDTH - left - 4) / max(len(columns), 1)
-    upright = width < 12 + 5.6 * tall
-    top = 18.0 + (5.2 * tall + 6 if upright else 14)
-    row = 20.0 if len(rows) <= 16 else 15.0
-    drawing = Drawing(top + row * len(rows) + 8)
-    if axes.get("x"):
-        drawing.text(WIDTH - 4, 11, axes["x"], "name", "end")
-    if axes.get("y"):
-        drawing.text(2, 11, axes["y"], "name")
-    for place, name in enumerate(columns):
-        middle = left + width * (place + 0.5)
-        _column_name(drawing, middle, top - 6, name, upright)
-    for at, (name, line) in enumerate(zip(rows, cells, strict=True)):
-        y = top + row * at
-        drawing.text(left - 6, y + row / 2 + 4, clean(name, 21), "row", "end", tip=name)
-        for place, cell in enumerate(line):
-            x = left + width * place
-            strength = 0.0 if math.isnan(cell.strength) else min(max(cell.strength, 0.0), 1.0)
-            drawing.rect(x + 0.5, y + 0.5, width - 1, row - 1, "empty", cell.tip)
-            if strength >= 0.005:
-                drawing.rect(x + 0.5, y + 0.5, width - 1, row - 1, "heat", cell.tip, fill_opacity=f"{0.75 * strength:.2f}")
-            if cell.words and width >= 7.2 * len(cell.words) and row >= 18:
-                drawing.text(x + width / 2, y + row / 2 + 4, cell.words, "cell", "middle")
-    return drawing.svg(label)
-
-
-def _column_name(drawing: Drawing, x: float, y: float, name: str, upright: bool) -> None:
-    if not upright:
-        drawing.text(x, y, clean(name, 16), "row", "middle", tip=name)
-        return
-    turned = f"rotate(-90 {x + 4:.1f} {y:.1f})"
-    drawing.element("text", clean(name, 16), x=x + 4, y=y, css="row", transform=turned, data_tip=clean(name, 400))
 
 
 @dataclass(frozen=True)
@@ -268,77 +224,31 @@ class Bar:
     second: float | None = None
 
 
-def bars(items: Sequence[Bar], label: str, x_label: str, y_label: str, keys: Sequence[Key] = (), *, percent: bool = False) -> Markup:
+def bars(
+    items: Sequence[Bar], label: str, x_label: str, y_label: str, keys: Sequence[Key] = (), *, percent: bool = False
+) -> Markup:
     """Upright bars."""
     top, bottom = (40.0 if keys else 26.0), 178.0
     drawing = Drawing(bottom + 40)
-    _keys(drawing, keys)
+    draw_keys(drawing, keys)
     most = max([max(item.value, item.second or 0.0) for item in items] or [1.0]) or 1.0
     y = Scale(0.0, most * 1.06, bottom, top)
     for value in y.ticks(4):
         drawing.line(LEFT, y(value), WIDTH - RIGHT, y(value), "grid")
-        drawing.text(LEFT - 5, y(value) + 4, f"{value:.3g}".rstrip() if not percent else f"{100 * value:.3g}%", "tick", "end")
+        drawing.text(LEFT - 5, y(value) + 4, f"{100 * value:.3g}%" if percent else short(value), "tick", "end")
     drawing.text(2, top - 10, y_label, "name")
     width = (WIDTH - RIGHT - LEFT) / max(len(items), 1)
-    every = max(math.ceil(max((len(item.name) for item in items), default=1) * 6.6 / width), 1)
+    every = max(math.ceil((max((len(item.name) for item in items), default=1) * 6.6 + 6) / width), 1)
     for place, item in enumerate(items):
         x = LEFT + width * place
         parts = [(item.value, "bar log" if keys else "bar new")]
         parts += [] if item.second is None else [(item.second, "bar new")]
-        each = width * 0.8 / len(parts)
+        each = min(width * 0.8, 60.0) / len(parts)
+        first = x + (width - each * len(parts)) / 2
         for number, (value, css) in enumerate(parts):
-            drawing.rect(x + width * 0.1 + each * number, y(value), each - 0.6, bottom - y(value), css, item.tip)
+            drawing.rect(first + each * number, y(value), each - 0.6, bottom - y(value), css, item.tip)
         if place % every == 0:
             drawing.text(x + width / 2, bottom + 15, item.name, "tick", "middle")
     drawing.line(LEFT, bottom, WIDTH - RIGHT, bottom, "axis")
     drawing.text(WIDTH - RIGHT, bottom + 33, x_label, "name", "end")
-    return drawing.svg(label)
-
-
-@dataclass(frozen=True)
-class GridPanel:
-    """One grid of actions (rows) by steps (columns) of an episode."""
-
-    name: str
-    filled: Sequence[Sequence[bool]]  # [T][A]
-
-
-def action_grid(
-    actions: Sequence[str],
-    panels: Sequence[GridPanel],
-    logged: Sequence[int],
-    favoured: Sequence[int],
-    label: str,
-    keys: Sequence[Key],
-) -> Markup:
-    """Which actions may be taken at each step; a dot for what was done, a ring for what the policy favours."""
-    steps = len(logged)
-    left = 96.0
-    width = min((WIDTH - left - 4) / max(steps, 1), 26.0)
-    row = 16.0 if len(actions) <= 10 else 9.0
-    height = 40 + sum(22 + row * len(actions) for _ in panels) + 22
-    drawing = Drawing(height)
-    _keys(drawing, keys)
-    y = 22.0
-    for panel in panels:
-        drawing.text(2, y + 13, panel.name, "strong")
-        y += 20
-        for action, name in enumerate(actions):
-            top = y + row * action
-            if row > 10 or action % 2 == 0:
-                drawing.text(left - 6, top + row / 2 + 4, clean(name, 14), "row" if row > 10 else "small", "end", tip=name)
-            for step in range(steps):
-                open_ = panel.filled[step][action]
-                tip = f"step {step}, {clean(name)}: {'eligible' if open_ else 'barred'}"
-                x = left + width * step
-                drawing.rect(x + 0.5, top + 0.5, width - 1, row - 1, "open" if open_ else "empty", tip)
-        for step in range(steps):
-            x = left + width * (step + 0.5)
-            size = min(row, width) * 0.24
-            drawing.dot(x, y + row * (favoured[step] + 0.5), size + 2, "ring")
-            drawing.dot(x, y + row * (logged[step] + 0.5), size, "did")
-        y += row * len(actions) + 4
-    for step in range(0, steps, max(steps // 8, 1)):
-        drawing.text(left + width * (step + 0.5), y + 12, str(step), "tick", "middle")
-    drawing.text(2, y + 12, "step", "name")
     return drawing.svg(label)

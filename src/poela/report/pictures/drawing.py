@@ -10,16 +10,22 @@ from poela.core.readable import escaped
 
 WIDTH = 420.0  # of every picture, in its own units: text of 12 units can be read on a phone and on a screen
 MOST_LETTERS = 400  # of a tooltip
+JOINERS = "\u200c\u200d\u200e\u200f"  # which some scripts need, and which turn nothing around that stands beside them
 
 
 def clean(text: object, most: int | None = None) -> str:
-    """Names as they may be shown: control characters and marks that turn text around as their numbers; cut if long.
+    """Names as they may be shown: control characters and marks that turn text around as their numbers.
 
-    >>> clean("a\\u202eb"), clean("a long name", 6)
-    ('a\\\\u202eb', 'a lon…')
+    Long ones lose their middle, since names that belong together often begin alike.
+
+    >>> clean("a\\u202eb"), clean("fluid 0 vasopressor 3", 12)
+    ('a\\\\u202eb', 'fluid 0…or 3')
     """
-    shown = escaped(str(text))
-    return shown if most is None or len(shown) <= most else shown[: most - 1] + "…"
+    shown = "".join(letter if letter in JOINERS else escaped(letter) for letter in str(text))
+    if most is None or len(shown) <= most:
+        return shown
+    last = most // 3
+    return f"{shown[: most - 1 - last]}…{shown[-last:]}"
 
 
 def number(value: float) -> str:
@@ -38,29 +44,40 @@ class Drawing:
         self.width, self.height = width, height
         self._parts: list[Markup] = []
 
-    def element(self, tag: str, content: str | Markup = "", **attributes: object) -> None:
+    def element(self, tag: str, content: str | Markup = "", /, **attributes: object) -> None:
         """Add an element; underscores in names stand for hyphens, `css` for the class."""
         self._parts.append(_element(tag, content, attributes))
 
     def text(self, x: float, y: float, words: object, css: str = "", anchor: str = "start", tip: object = None) -> None:
         """A line of text, of whatever direction its letters have."""
-        more = {} if tip is None else {"data_tip": clean(tip, MOST_LETTERS)}
-        self.element("text", clean(words), x=x, y=y, text_anchor=anchor, css=css or None, **more)
+        if words == "":
+            return
+        told = None if tip is None else clean(tip, MOST_LETTERS)
+        self.element("text", clean(words), x=x, y=y, text_anchor=anchor, css=css or None, data_tip=told)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, css: str) -> None:
         """A line."""
         self.element("line", x1=x1, y1=y1, x2=x2, y2=y2, css=css)
 
-    def rect(self, x: float, y: float, width: float, height: float, css: str, tip: object = None, **more: object) -> None:
+    def rect(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        css: str,
+        tip: object = None,
+        opacity: float | None = None,
+    ) -> None:
         """A rectangle; `tip` is what it tells when it is pointed at."""
-        if tip is not None:
-            more["data_tip"] = clean(tip, MOST_LETTERS)
-        self.element("rect", x=x, y=y, width=max(width, 0.0), height=max(height, 0.0), css=css, **more)
+        told = None if tip is None else clean(tip, MOST_LETTERS)
+        more = {"fill_opacity": None if opacity is None else f"{opacity:.2f}", "data_tip": told}
+        self.element("rect", "", x=x, y=y, width=max(width, 0.0), height=max(height, 0.0), css=css, **more)
 
     def dot(self, x: float, y: float, radius: float, css: str, tip: object = None) -> None:
         """A dot."""
-        more = {} if tip is None else {"data_tip": clean(tip, MOST_LETTERS)}
-        self.element("circle", cx=x, cy=y, r=radius, css=css, **more)
+        told = None if tip is None else clean(tip, MOST_LETTERS)
+        self.element("circle", cx=x, cy=y, r=radius, css=css, data_tip=told)
 
     def path(self, points: Sequence[tuple[float, float]], css: str) -> None:
         """A line through points."""
@@ -98,7 +115,9 @@ class Scale:
     log: bool = False
 
     @classmethod
-    def over(cls, values: Sequence[float], first: float, last: float, *, log: bool = False, margin: float = 0.05) -> "Scale":
+    def over(
+        cls, values: Sequence[float], first: float, last: float, *, log: bool = False, margin: float = 0.05
+    ) -> "Scale":
         """A scale over these values with a margin on both sides."""
         finite = [value for value in values if math.isfinite(value) and (value > 0 or not log)] or [1.0]
         low, high = min(finite), max(finite)
@@ -109,6 +128,7 @@ class Scale:
         return cls(low - room, high + room, first, last)
 
     def __call__(self, value: float) -> float:
+        """The place of a value; what lies beyond the scale stands at its end."""
         if self.log:
             share = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
         else:

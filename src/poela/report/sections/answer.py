@@ -1,8 +1,10 @@
 """The answer in words: change or keep, by how much, under which rule, and what could undo it."""
 
-from poela.core.readable import readable
+from markupsafe import Markup
+
 from poela.report.blocks import Block, Fact, Facts, Section, Text, named
 from poela.report.study_logs import Shown
+from poela.report.wording import readable
 from poela.studies.study import Study
 from poela.studies.words import counted, rule_in_words, sentence
 
@@ -16,7 +18,11 @@ def answer_section(study: Study, shown: Shown | None) -> Section:
     elif shown is not None:
         words = named(shown.name)
         blocks.append(
-            Text("Nothing is recommended. Where this page looks at a policy, it is the most promising one: " + words + ".")
+            Text(
+                "Nothing is recommended. Where this page looks at a policy, it is the most promising one: "
+                + words
+                + "."
+            )
         )
     blocks += _test(study)
     if study.left_out:
@@ -24,10 +30,10 @@ def answer_section(study: Study, shown: Shown | None) -> Section:
     return Section("answer", "The answer", (*blocks, Text(f"Next: {answer.next}", "next")))
 
 
-def _recommended(shown: Shown) -> object:
+def _recommended(shown: Shown) -> Markup:
     rule = getattr(shown.policy, "eligibility", None)
     acts = "" if rule is None else f" It acts {rule_in_words(rule.settings)}."
-    return "Recommended: " + named(shown.name) + f".{acts}"
+    return Markup("Recommended: ") + named(shown.name) + f".{acts}"
 
 
 def _facts(study: Study, shown: Shown | None) -> list[Fact]:
@@ -42,15 +48,25 @@ def _facts(study: Study, shown: Shown | None) -> list[Fact]:
         level = f"{100 * study.settings.selection.confidence:g}%"
         note = f"{ends}; the lower end holds for all policies together ({level})" if ends else "no interval"
         whose = "New − current" if study.choice.chosen is not None else "Most promising − current"
-        facts.append(Fact(whose, readable(gain.value, error, signed=True), note if study.choice.chosen else ends or note))
+        facts.append(
+            Fact(whose, readable(gain.value, error, signed=True), note if study.choice.chosen else ends or note)
+        )
     facts.append(
-        Fact("What is done now", readable(logging.value, error), f"± {readable(error, error)} (standard error of the mean return)")
+        Fact(
+            "What is done now",
+            readable(logging.value, error),
+            f"± {readable(error, error)} (standard error of the mean return)",
+        )
     )
     if shown is not None:
         facts += _of_policy(study, shown)
     if gain is not None and gain.sensitivity is not None and gain.value > 0:
         facts.append(
-            Fact("Γ", f"{gain.sensitivity:.1f}", "weights would have to be wrong by this factor to undo the estimated gain")
+            Fact(
+                "Γ",
+                f"{gain.sensitivity:.1f}",
+                "weights would have to be wrong by this factor to undo the estimated gain",
+            )
         )
     return facts
 
@@ -60,7 +76,11 @@ def _of_policy(study: Study, shown: Shown) -> list[Fact]:
     verdict = study.estimate.verdict if shown.recommended else shown.point.verdict
     reason = study.estimate.reasons[0] if shown.recommended and study.estimate.reasons else ""
     facts = [
-        Fact("Effective cases", counted(metrics.get("ess")), f"of {study.record.data.validation_episodes:,} episodes that judge")
+        Fact(
+            "Effective cases",
+            counted(metrics.get("ess")),
+            f"of {study.record.data.validation_episodes:,} episodes that judge",
+        )
     ]
     departure = metrics.get("departure")
     if departure is not None:
@@ -78,5 +98,6 @@ def _test(study: Study) -> list[Block]:
     ends = ""
     if estimate.low is not None and estimate.high is not None and estimate.level is not None:
         ends = f" [{readable(estimate.low, error)}, {readable(estimate.high, error)}] ({100 * estimate.level:g}%)"
-    words = f"on {estimate.n_episodes:,} test episodes, used for nothing else, it is worth {readable(estimate.value, error)}{ends}"
+    where = f"on {estimate.n_episodes:,} test episodes, used for nothing else"
+    words = f"{where}, it is worth {readable(estimate.value, error)}{ends}"
     return [Text(sentence(words)), *([Text(sentence(look.caveat), "note")] if look.caveat else [])]

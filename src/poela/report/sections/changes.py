@@ -1,11 +1,9 @@
 """What would change, and for whom."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from poela.core.arrays import FloatArray
-from poela.core.readable import readable
 from poela.report.blocks import Block, Column, Entry, Picture, Pictures, Section, Table, Text, named, needs_logs
 from poela.report.numbers.changes import (
     ActionShares,
@@ -17,22 +15,23 @@ from poela.report.numbers.changes import (
     flows_of,
     largest_changes,
 )
-from poela.report.pictures.charts import Cell, Key, Line, Pair, Plane, heat_map, pairs
+from poela.report.pictures.charts import Key, Line, Pair, Plane, pairs
+from poela.report.pictures.grids import Cell, heat_map
 from poela.report.study_logs import StudyLogs
+from poela.report.wording import readable
 
 TITLE = "What would change, and for whom"
+LONG = 60  # letters of a name in a table; the whole of it is in the section on the data
 KEYS = (Key("log", "log"), Key("new", "policy"))
 
 
-def changes_section(
-    logs: StudyLogs | None, by: Sequence[str], columns: Mapping[str, FloatArray], show_values: bool
-) -> Section:
+def changes_section(logs: StudyLogs | None, by: Sequence[str], show_values: bool) -> Section:
     """How often and where the policy departs from current practice."""
     if logs is None:
         return Section("changes", TITLE, (needs_logs("What the policy does differently"),))
     if logs.acting is None:
         return Section("changes", TITLE, (Text("There is no policy to look at: nothing would change.", "note"),))
-    shares = action_shares(logs, by, columns)
+    shares = action_shares(logs, by)
     blocks: list[Block] = [Text(_in_words(logs))]
     pictures = [_actions_picture(shares)]
     stepwise = _steps_picture(logs)
@@ -44,7 +43,9 @@ def changes_section(
     if len(shares.strata) > 1:
         blocks.append(_strata_table(shares))
     else:
-        blocks.append(Text("To see groups of cases apart, name a column: --by COLUMN (numbers are cut at quantiles).", "note"))
+        blocks.append(
+            Text("To see groups of cases apart, name a column: --by COLUMN (numbers are cut at quantiles).", "note")
+        )
     blocks += _largest(logs, show_values)
     if logs.followed is not logs.train:
         words = f"{logs.followed.n_episodes:,} of {logs.train.n_episodes:,} episodes, spread evenly over the log"
@@ -54,16 +55,15 @@ def changes_section(
 
 def _in_words(logs: StudyLogs) -> str:
     change, acting = departures(logs), logs.acting
-    assert acting is not None and logs.shown is not None
+    assert acting is not None
+    assert logs.shown is not None
     whose = "The recommended policy" if logs.shown.recommended else "The most promising policy (not recommended)"
     if change is None or logs.logging is None:
         return f"{whose} is set beside the logged actions; how probable other actions were is not known."
     other = float((acting.argmax(axis=1) != logs.logging.argmax(axis=1)).mean())
-    touched = float(np.maximum.reduceat(change, logs.followed.offsets[:-1]).__gt__(0.5).mean())
     return (
-        f"{whose} would decide otherwise in {change.mean():.1%} of {logs.followed.n_steps:,} logged decisions. In "
-        f"{other:.1%} of them its favourite action is not the usual one, and {touched:.0%} of the episodes have at "
-        "least one decision where it would more likely than not do something else."
+        f"{whose} would decide otherwise in {change.mean():.1%} of {logs.followed.n_steps:,} logged decisions. The "
+        f"action that it favours is another than the usual one in {other:.1%} of them."
     )
 
 
@@ -93,7 +93,7 @@ def _steps_picture(logs: StudyLogs) -> Picture | None:
         "share of decisions that change",
         lines=[Line(list(zip(steps, means, strict=True)), "newline")],
         from_zero=True,
-        height=270,
+        whole_x=True,
     )
     return Picture("When decisions change", plane.svg(), f"Steps that at least {counts[-1]:,} episodes reach.")
 
@@ -103,22 +103,32 @@ def _strata_picture(shares: ActionShares) -> Picture:
     most = max(float(max(part.logged.max(), part.policy.max())) for part in shares.strata)
     for stratum in shares.strata:
         for whose, values in (("log", stratum.logged), ("policy", stratum.policy)):
-            rows.append(f"{stratum.name}, {whose}" if whose == "log" else whose)
+            rows.append(whose)
             cells.append(
                 [
                     Cell(value / most, f"{100 * value:.0f}", f"{stratum.name}, {whose}: {name} {value:.1%}")
                     for name, value in zip(shares.actions, values.tolist(), strict=True)
                 ]
             )
-    label = f"Shares of actions in {len(shares.strata)} groups of decisions, in the log and under the policy, in percent"
-    svg = heat_map(rows, shares.actions, cells, label, x="percent of decisions")
-    return Picture("Groups of decisions", svg, "For each group: what the log did, and below it what the policy would do.")
+    headings = {2 * place: stratum.name for place, stratum in enumerate(shares.strata)}
+    label = (
+        f"Shares of actions in {len(shares.strata)} groups of decisions, in the log and under the policy, in percent"
+    )
+    svg = heat_map(rows, shares.actions, cells, label, x="percent of decisions", headings=headings)
+    return Picture(
+        "Groups of decisions", svg, "For each group: what the log did, and below it what the policy would do."
+    )
 
 
 def _flows_picture(flows: Flows) -> Picture:
+    most = float(np.nanmax(flows.shares))
     cells = [
         [
-            Cell(share, "" if np.isnan(share) else f"{100 * share:.0f}", f"{old} → {new}: {share:.1%} of {count:,} decisions")
+            Cell(
+                share / most,
+                "" if np.isnan(share) else f"{100 * share:.0f}",
+                f"{old} → {new}: {share:.1%} of {count:,} decisions",
+            )
             for new, share in zip(flows.actions, line, strict=True)
         ]
         for old, line, count in zip(flows.actions, flows.shares.tolist(), flows.decisions.tolist(), strict=True)
@@ -128,19 +138,29 @@ def _flows_picture(flows: Flows) -> Picture:
     return Picture("What becomes of each action", svg, "Percent of each row. A dark diagonal: little changes.")
 
 
+def _points(change: float) -> str:
+    return f"{100 * change:+.1f} points".replace("-", "−")
+
+
 def _strata_table(shares: ActionShares) -> Table:
-    columns = (Column("group"), Column("decisions", True), Column("changed", True), Column("rises most"), Column("falls most"))
+    columns = (
+        Column("group"),
+        Column("decisions", True),
+        Column("changed", True),
+        Column("rises most"),
+        Column("falls most"),
+    )
     rows = []
     for stratum in shares.strata:
         change = stratum.policy - stratum.logged
         up, down = int(change.argmax()), int(change.argmin())
         rows.append(
             (
-                Entry(named(stratum.name), stratum.name),
+                Entry(named(stratum.name, LONG), stratum.name),
                 Entry(f"{stratum.decisions:,}", stratum.decisions),
-                Entry("-" if stratum.departure is None else f"{stratum.departure:.1%}", stratum.departure),
-                Entry(named(shares.actions[up]) + f" {100 * change[up]:+.1f} points", float(change[up])),
-                Entry(named(shares.actions[down]) + f" {100 * change[down]:+.1f} points", float(change[down])),
+                Entry("–" if stratum.departure is None else f"{stratum.departure:.1%}", stratum.departure),
+                Entry(named(shares.actions[up], LONG) + f" {_points(change[up])}", float(change[up])),
+                Entry(named(shares.actions[down], LONG) + f" {_points(change[down])}", float(change[down])),
             )
         )
     return Table("Groups in numbers", columns, rows)
@@ -160,7 +180,10 @@ def _largest(logs: StudyLogs, show_values: bool) -> list[Block]:
         Column("nearest of these", True),
     ]
     rows = [_change_row(change) for change in changes]
-    note = "One decision in an episode. Like cases: logged contexts within the radius of the rule, and the distance to the nearest where the action that gains was taken."
+    note = (
+        "One decision in an episode. Like cases: logged contexts within the radius of the rule, and the distance to "
+        "the nearest where the action that gains was taken."
+    )
     table = Table(f"The {len(rows)} largest changes", columns, rows, note=note)
     return [table, _values(logs, changes)] if show_values else [table]
 
@@ -169,10 +192,10 @@ def _change_row(change: Change) -> tuple[Entry, ...]:
     return (
         Entry(str(change.step), change.step),
         Entry(f"{change.departure:.0%}", change.departure),
-        Entry(named(change.less) + f" {change.less_from:.0%} → {change.less_to:.0%}", change.less),
-        Entry(named(change.more) + f" {change.more_from:.0%} → {change.more_to:.0%}", change.more),
-        Entry("-" if change.near is None else f"{change.near:,}", change.near),
-        Entry("-" if change.near_more is None else f"{change.near_more:,}", change.near_more),
+        Entry(named(change.less, LONG) + f" {change.less_from:.0%} → {change.less_to:.0%}", change.less),
+        Entry(named(change.more, LONG) + f" {change.more_from:.0%} → {change.more_to:.0%}", change.more),
+        Entry("–" if change.near is None else f"{change.near:,}", change.near),
+        Entry("–" if change.near_more is None else f"{change.near_more:,}", change.near_more),
         Entry(readable(change.distance), change.distance),
     )
 
@@ -180,7 +203,11 @@ def _change_row(change: Change) -> tuple[Entry, ...]:
 def _values(logs: StudyLogs, changes: Sequence[Change]) -> Table:
     followed = logs.followed
     ids = followed.episode_ids
-    columns = [Column("episode"), Column("step", True), *(Column(clean_name, True) for clean_name in followed.feature_names)]
+    columns = [
+        Column("episode"),
+        Column("step", True),
+        *(Column(clean_name, True) for clean_name in followed.feature_names),
+    ]
     rows = [
         (
             Entry(named(change.episode if ids is None else ids[change.episode]), str(change.episode)),
@@ -189,4 +216,9 @@ def _values(logs: StudyLogs, changes: Sequence[Change]) -> Table:
         )
         for change in changes
     ]
-    return Table("What was known in these cases", columns, rows, note="These are values of the log: keep this page as you keep the log.")
+    return Table(
+        "What was known in these cases",
+        columns,
+        rows,
+        note="These are values of the log: keep this page as you keep the log.",
+    )

@@ -6,9 +6,9 @@ reinforcement learning in healthcare of Gottesman et al. (2019), in our own word
 
 from dataclasses import dataclass
 
-from poela.core.readable import readable
 from poela.report.blocks import Column, Entry, Section, Table, Text, Words
 from poela.report.study_logs import Shown, StudyLogs
+from poela.report.wording import readable
 from poela.studies.study import Study
 from poela.studies.words import counted, rule_in_words, sentence
 
@@ -30,37 +30,83 @@ def checklist_section(study: Study, shown: Shown | None, logs: StudyLogs | None)
     items = [*target_items(study, shown, logs), *healthcare_items(study, shown, logs)]
     open_ones = sum(item.answer == YOURS for item in items)
     rows = [(Entry(item.source), Entry(item.asks), Entry(item.answer)) for item in items]
-    words = f"{len(items) - open_ones} of {len(items)} items are answered from the study; {open_ones} are for you to say."
+    words = (
+        f"{len(items) - open_ones} of {len(items)} items are answered from the study; {open_ones} are for you to say."
+    )
     yours = frozenset(place for place, item in enumerate(items) if item.answer == YOURS)
-    table = Table("Items of TARGET and of Gottesman et al.", (Column("from"), Column("item"), Column("answer")), rows, yours)
+    table = Table(
+        "Items of TARGET and of Gottesman et al.",
+        (Column("from"), Column("item"), Column("answer")),
+        rows,
+        yours,
+        stacked=True,
+    )
     return Section("checklist", TITLE, (Text(words), table))
 
 
 def target_items(study: Study, shown: Shown | None, logs: StudyLogs | None) -> list[Item]:
     """TARGET: the trial that one would have liked to run, and how the logs stand in for it."""
-    data, settings = study.record.data, study.settings
+    data = study.record.data
     kind = "Estimated from logged decisions, not from a trial, by importance sampling"
     return [
-        Item("TARGET, abstract", "Say that logs stand in for a trial, which logs, and what was found", f"{kind}. {study.answer.headline}"),
+        Item(
+            "TARGET, abstract",
+            "Say that logs stand in for a trial, which logs, and what was found",
+            f"{kind}. {study.answer.headline}",
+        ),
         Item("TARGET, introduction", "The question, and why a trial is not at hand"),
         Item("TARGET, methods", "Where and when the data were recorded, and for what purpose"),
         Item("TARGET, methods", "Who is eligible for the trial and for the emulation"),
         Item("TARGET, methods", "The strategies that are compared", _strategies(study, shown)),
-        Item("TARGET, methods", "How strategies are assigned, and what stands in for randomisation", sentence(data.propensities)),
+        Item(
+            "TARGET, methods",
+            "How strategies are assigned, and what stands in for randomisation",
+            sentence(data.propensities),
+        ),
         Item("TARGET, methods", "When follow-up begins and ends", _follow_up(logs)),
         Item("TARGET, methods", "The outcome", _outcome(study)),
-        Item("TARGET, methods", "The contrast that is estimated", "The mean return of the policy minus that of what is done now, among episodes like those of the log."),
+        Item(
+            "TARGET, methods",
+            "The contrast that is estimated",
+            "The mean return of the policy minus that of what is done now, among episodes like those of the log.",
+        ),
         Item("TARGET, methods", "Assumptions by which the contrast is identified", _assumptions(study)),
-        Item("TARGET, methods", "What was measured to adjust for confounding", f"{len(data.layout.context or ())} features (section “The data”). Whether they are all that decisions rested on is {YOURS}."),
+        Item(
+            "TARGET, methods",
+            "What was measured to adjust for confounding",
+            f"{len(data.layout.context or ())} features. Whether they are all that decisions rested on is {YOURS}.",
+        ),
         Item("TARGET, methods", "The analysis", _analysis(study)),
-        Item("TARGET, results", "How many were selected, and why others were left out", f"{data.train_episodes:,} episodes were given. Who was left out before is {YOURS}."),
-        Item("TARGET, results", "What those included are like", "Section “The data”: lengths, actions and returns. A table of patients’ characteristics is " + YOURS + "."),
-        Item("TARGET, results", "Missing data", f"None at this stage: logs with empty cells are refused. How they were filled in is {YOURS}."),
+        Item(
+            "TARGET, results",
+            "How many were selected, and why others were left out",
+            f"{data.train_episodes:,} episodes were given. Who was left out before is {YOURS}.",
+        ),
+        Item(
+            "TARGET, results",
+            "What those included are like",
+            "Section “The data”: lengths, actions and returns. A table of patients’ characteristics is " + YOURS + ".",
+        ),
+        Item(
+            "TARGET, results",
+            "Missing data",
+            f"None at this stage: logs with empty cells are refused. How they were filled in is {YOURS}.",
+        ),
         Item("TARGET, results", "The estimate with its precision", _estimate(study)),
-        Item("TARGET, results", "Further analyses", "Sensitivity to hidden confounding (Γ), weights by return, gap between training and held-out episodes."),
+        Item(
+            "TARGET, results",
+            "Further analyses",
+            "Sensitivity to hidden confounding (Γ), weights by return, gap between training and held-out episodes.",
+        ),
         Item("TARGET, discussion", "Interpretation, limits, and to whom the result applies"),
         Item("TARGET, other", "Ethics, registration, funding, interests, patients’ involvement"),
-        Item("TARGET, other", "Code and data", "Section “How to reproduce”: command, settings, versions and hashes. Where data can be had is " + YOURS + "."),
+        Item(
+            "TARGET, other",
+            "Code and data",
+            "Section “How to reproduce”: command, settings, versions and hashes. Where data can be had is "
+            + YOURS
+            + ".",
+        ),
     ]
 
 
@@ -70,17 +116,33 @@ def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) 
     data = study.record.data
     enough = f"{counted(metrics.get('ess'))} effective cases of {data.validation_episodes:,} speak for the policy."
     departure = metrics.get("departure")
-    changed = "" if departure is None else f" {departure:.0%} of decisions change; section “What would change” shows where."
+    changed = (
+        "" if departure is None else f" {departure:.0%} of decisions change; section “What would change” shows where."
+    )
     look = study.test_look
     return [
         Item("Gottesman, variables", "Does the policy see all that decisions depended on?"),
-        Item("Gottesman, variables", "Did the logging policy remember more than the contexts show?", "Section “The data” says what the logs tell of this." if logs else "Needs the logs (--logs)."),
+        Item(
+            "Gottesman, variables",
+            "Did the logging policy remember more than the contexts show?",
+            "Section “The data” says what the logs tell of this." if logs else "Needs the logs (--logs).",
+        ),
         Item("Gottesman, variables", "How much hidden confounding would undo the result?", _gamma(study)),
         Item("Gottesman, data", "How many past cases really speak for the policy?", YOURS if shown is None else enough),
         Item("Gottesman, data", "Does the policy stay where there are data?", _rule(shown)),
         Item("Gottesman, data", "Was it judged on episodes that it has not seen?", _judged(study)),
-        Item("Gottesman, data", "Was there a last look at fresh data?", "No: add --test, or evaluate on later logs." if look is None else f"Yes, on {look.estimate.n_episodes:,} episodes (look {look.number})."),
-        Item("Gottesman, behaviour", "What would the policy do differently, and does that make sense to those who decide?", f"{changed.strip()} Whether it makes sense is {YOURS}." if changed else YOURS),
+        Item(
+            "Gottesman, data",
+            "Was there a last look at fresh data?",
+            "No: add --test, or evaluate on later logs."
+            if look is None
+            else f"Yes, on {look.estimate.n_episodes:,} episodes (look {look.number}).",
+        ),
+        Item(
+            "Gottesman, behaviour",
+            "What would the policy do differently, and does that make sense to those who decide?",
+            f"{changed.strip()} Whether it makes sense is {YOURS}." if changed else YOURS,
+        ),
         Item("Gottesman, behaviour", "Is the reward what one wants?"),
         Item("Gottesman, behaviour", "Will those who act by it be like those in the log, and who watches over it?"),
     ]
@@ -97,7 +159,8 @@ def _follow_up(logs: StudyLogs | None) -> str:
     if logs is None:
         return YOURS
     lengths = logs.train.lengths
-    return f"From the first to the last decision of an episode, {lengths.min()} to {lengths.max()} steps. What a step is, is {YOURS}."
+    steps = f"{lengths.min()} to {lengths.max()} steps"
+    return f"From the first to the last decision of an episode, {steps}. What a step is, is {YOURS}."
 
 
 def _outcome(study: Study) -> str:
@@ -109,7 +172,8 @@ def _outcome(study: Study) -> str:
 def _assumptions(study: Study) -> str:
     ratio = "Positivity is kept by the rule and shown by effective cases."
     if study.record.data.estimated:
-        return f"That contexts hold everything that decisions rested on (no hidden confounding), which estimated propensities cannot check; see Γ. {ratio}"
+        hidden = "That contexts hold everything that decisions rested on, which nothing here can check; see Γ"
+        return f"{hidden}. {ratio}"
     return f"That the logged propensities are those by which decisions were made. {ratio}"
 
 
@@ -147,4 +211,5 @@ def _rule(shown: Shown | None) -> str:
 
 def _judged(study: Study) -> str:
     data = study.record.data
-    return f"Yes: {data.validation_episodes:,} held-out episodes, {f'in {data.folds} folds' if data.folds > 1 else 'in one split'}."
+    how = f"in {data.folds} folds" if data.folds > 1 else "in one split"
+    return f"Yes: {data.validation_episodes:,} held-out episodes, {how}."

@@ -1,14 +1,30 @@
 """The data: how long episodes are, what was done, what came of it, and who decided."""
 
+import numpy as np
+
 from poela.behavior.calibration import Calibration
 from poela.behavior.memory import memory_of
 from poela.core.arrays import FloatArray
-from poela.core.readable import readable
 from poela.data.trajectories import Trajectories
-from poela.report.blocks import Block, Column, Entry, Fact, Facts, Picture, Pictures, Section, Table, Text, named, needs_logs
+from poela.report.blocks import (
+    Block,
+    Column,
+    Entry,
+    Fact,
+    Facts,
+    Picture,
+    Pictures,
+    Section,
+    Table,
+    Text,
+    named,
+    needs_logs,
+)
 from poela.report.numbers.logged import histogram, propensity_calibration
 from poela.report.pictures.charts import Bar, Dot, Line, Plane, bars
+from poela.report.pictures.drawing import short
 from poela.report.study_logs import StudyLogs
+from poela.report.wording import readable
 from poela.studies.study import Study
 from poela.studies.words import sentence
 
@@ -36,7 +52,9 @@ def data_section(study: Study, logs: StudyLogs | None) -> Section:
         blocks += [_names(features, actions, None), needs_logs("How episodes, actions and returns are distributed")]
         return Section("data", TITLE, blocks)
     blocks.append(Text(f"Who made the logs: {memory_of(logs.train, study.settings.seed)}."))
-    blocks.append(Text("Missing values: none. Logs with empty or infinite cells are refused, so what was missing was filled in before."))
+    blocks.append(
+        Text("Missing values: none. Logs with empty cells are refused, so what was missing was filled in before.")
+    )
     discount = study.settings.scoring.discount
     pictures = [
         _bars_picture("Length of episodes", logs.train.lengths.astype(float), "steps"),
@@ -51,7 +69,11 @@ def data_section(study: Study, logs: StudyLogs | None) -> Section:
 
 def _roles(study: Study) -> str:
     data = study.record.data
-    roles = f"teach, in {data.folds} folds that judge in turn" if data.folds > 1 else f"teach; {data.validation_episodes:,} judge"
+    roles = (
+        f"teach, in {data.folds} folds that judge in turn"
+        if data.folds > 1
+        else f"teach; {data.validation_episodes:,} judge"
+    )
     return roles + (f"; {data.test_episodes:,} are kept for a last look" if data.test_episodes else "")
 
 
@@ -60,11 +82,15 @@ def _bars_picture(title: str, values: FloatArray, x: str) -> Picture:
     items = []
     for place, count in enumerate(found.counts.tolist()):
         low = float(found.edges[place])
-        name = readable(low)
+        name = short(low) if found.single else readable(low)
         span = name if found.single else f"{name} to {readable(float(found.edges[place + 1]))}"
         items.append(Bar(name, count, f"{span}: {count:,} episodes"))
     svg = bars(items, f"{title}: how many episodes have each", x if found.single else f"{x}, from", "episodes")
-    return Picture(title, svg, f"Median {readable(float(sorted(values)[len(values) // 2]))}.")
+    return Picture(
+        title,
+        svg,
+        f"Median {short(round(float(np.median(values)), 6)) if found.single else readable(float(np.median(values)))}.",
+    )
 
 
 def _calibration_picture(fit: Calibration, *, estimated: bool) -> Picture:
@@ -82,20 +108,25 @@ def _calibration_picture(fit: Calibration, *, estimated: bool) -> Picture:
         [Line([(0.0, 0.0), (1.0, 1.0)], "edge", ""), Line(points, "newline")],
         square=True,
     )
-    words = f"On the line, propensities are what they say. Mean error {fit.expected_calibration_error:.3f} (likeliest action)."
+    error = f"Mean error of the likeliest action {fit.expected_calibration_error:.3f}"
+    words = f"On the line, propensities are what they say. {error}."
     return Picture("Are propensities right?", plane.svg(), words)
 
 
 def _names(features: tuple[str, ...], actions: tuple[object, ...], logs: Trajectories | None) -> Table:
     """The names of actions and features in full, which pictures cut short."""
-    counts = None if logs is None else [int((logs.actions == place).sum()) for place in range(min(len(actions), MOST_ACTIONS))]
+    counts = (
+        None
+        if logs is None
+        else [int((logs.actions == place).sum()) for place in range(min(len(actions), MOST_ACTIONS))]
+    )
     rows = [
         (
             Entry("action", 0),
             Entry(named(action), str(action)),
-            Entry("-" if counts is None else f"{counts[place]:,}", None if counts is None else counts[place]),
+            Entry("–" if counts is None else f"{counts[place]:,}", None if counts is None else counts[place]),
         )
         for place, action in enumerate(actions[:MOST_ACTIONS])
     ]
-    rows += [(Entry("feature", 1), Entry(named(name), name), Entry("-", None)) for name in features]
+    rows += [(Entry("feature", 1), Entry(named(name), name), Entry("–", None)) for name in features]
     return Table("Actions and features", (Column("part"), Column("name"), Column("decisions", True)), rows, folded=True)

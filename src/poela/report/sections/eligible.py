@@ -2,7 +2,8 @@
 
 from poela.report.blocks import Block, Fact, Facts, Picture, Pictures, Section, Text, needs_logs
 from poela.report.numbers.eligible import LEAST_PROBABILITY, EligibleAlong, EligibleSets, eligible_along, eligible_sets
-from poela.report.pictures.charts import Bar, GridPanel, Key, action_grid, bars
+from poela.report.pictures.charts import Bar, Key, bars
+from poela.report.pictures.grids import GridPanel, action_grid
 from poela.report.study_logs import Shown, StudyLogs
 from poela.studies.words import rule_in_words, sentence
 
@@ -35,7 +36,11 @@ def _facts(sets: EligibleSets) -> list[Fact]:
     return [
         Fact("Eligible actions", f"{sets.mean:.1f}", f"on average, of {len(sets.sizes) - 1}"),
         Fact("No choice", f"{sets.sizes[1] / sets.contexts:.1%}", "of logged contexts leave a single action"),
-        Fact("Fallback", f"{sets.stranded / sets.contexts:.1%}", f"of logged contexts have none: there {FALLBACKS[sets.fallback]}"),
+        Fact(
+            "Fallback",
+            f"{sets.stranded / sets.contexts:.1%}",
+            f"of logged contexts have none: there {FALLBACKS[sets.fallback]}",
+        ),
     ]
 
 
@@ -54,8 +59,14 @@ def _along_picture(along: EligibleAlong, by_radius: bool) -> Picture:
     steps = min(len(along.logged), MOST_STEPS)
     panels = [GridPanel("by this policy’s rule", along.mask[:steps].tolist())]
     if along.probable is not None and by_radius:
-        panels.insert(0, GridPanel(f"if a probability of {LEAST_PROBABILITY:g} were enough", along.probable[:steps].tolist()))
+        panels.insert(
+            0, GridPanel(f"if a probability of {LEAST_PROBABILITY:g} were enough", along.probable[:steps].tolist())
+        )
     favoured = along.policy[:steps].argmax(axis=1).tolist()
     label = f"Which of {len(along.actions)} actions are eligible at each of {steps} steps of one episode"
     svg = action_grid(along.actions, panels, along.logged[:steps].tolist(), favoured, label, KEYS)
-    return Picture("One episode, step by step", svg, f"Episode number {along.episode} of the log. Filled: may be taken. Another: --trajectory N.")
+    return Picture(
+        "One episode, step by step",
+        svg,
+        f"Episode number {along.episode} of the log. Filled: may be taken. Another: --trajectory N.",
+    )

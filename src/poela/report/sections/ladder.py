@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from poela.core.readable import readable
 from poela.report.blocks import Block, Column, Entry, Picture, Pictures, Section, Table, Text, named
 from poela.report.numbers.judged import Frontier, Judged, all_judged, frontier_of, ladder_of
 from poela.report.pictures.charts import Dot, Key, Level, Line, Plane, Rung
 from poela.report.pictures.charts import ladder as draw_ladder
+from poela.report.wording import readable
 from poela.studies.study import Study
 from poela.studies.words import counted
 
@@ -51,7 +51,9 @@ def _ladder_picture(rungs: Sequence[Judged], error: float, study: Study) -> Pict
         )
         for rung in rungs
     ]
-    label = f"The ladder: {len(rows)} policies from cautious to bold, each with its estimated gain and what is shown of it"
+    label = (
+        f"The ladder: {len(rows)} policies from cautious to bold, each with its estimated gain and what is shown of it"
+    )
     words = "The dot is the estimated gain; the bar reaches down to what is shown, for all policies together. "
     caption = words + "Without a bar, these cases cannot tell." if by_gain else "The dot is the estimated gain."
     return Picture("The ladder", draw_ladder(rows, label, "gain over what is done now"), caption)
@@ -71,7 +73,7 @@ def frontier_picture(frontier: Frontier, title: str = "Value against effective c
         for point in kept
         if not point.chosen
     ]
-    now = Dot(float(frontier.episodes), frontier.current, "log", "what is done now", "what is done now", 5)
+    now = Dot(float(frontier.episodes), frontier.current, "log", "what is done now", "what is done now", 5, below=True)
     chosen = [
         Dot(point.ess or 1.0, point.value or 0.0, "pick", _tip(point, error), "recommended", 6.5)
         for point in kept
@@ -90,7 +92,9 @@ def frontier_picture(frontier: Frontier, title: str = "Value against effective c
         height=330,
     )
     kept_words = "" if chosen else " Nothing is recommended: no gain is shown."
-    return Picture(title, plane.svg(), f"To the left, values rest on few cases: luck looks like skill there.{kept_words}")
+    return Picture(
+        title, plane.svg(), f"To the left, values rest on few cases: luck looks like skill there.{kept_words}"
+    )
 
 
 def _tip(point: Judged, error: float) -> str:
@@ -119,13 +123,13 @@ def judged_table(title: str, rows: Sequence[Judged], error: float, *, folded: bo
             Entry(readable(row.shown, error, signed=True), row.shown),
             Entry(readable(row.value, error), row.value),
             Entry(counted(row.ess), row.ess),
-            Entry("-" if row.departure is None else f"{row.departure:.0%}", row.departure),
-            Entry(row.verdict or "-", row.verdict),
+            Entry("–" if row.departure is None else f"{row.departure:.0%}", row.departure),
+            Entry(row.verdict or "–", row.verdict),
         )
         for row in rows
     ]
     marked = frozenset(place for place, row in enumerate(rows) if row.chosen)
-    note = "At least: what is shown, for all policies together; -: these cases cannot tell."
+    note = "At least: what is shown, for all policies together; –: these cases cannot tell."
     return Table(title, columns, entries, marked, folded, note)
 
 

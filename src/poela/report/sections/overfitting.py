@@ -1,11 +1,11 @@
 """Is it propensity overfitting: does the policy look good by avoiding cases, or by luck with its training episodes?"""
 
-from poela.core.readable import readable
 from poela.evaluation.overfitting import AvoidedContext, Gap
 from poela.report.blocks import Block, Column, Entry, Fact, Facts, Picture, Pictures, Section, Table, Text, needs_logs
 from poela.report.numbers.weights import WeightsByReturn, avoided, training_gap, weights_by_return
 from poela.report.pictures.charts import Bar, Key, bars
 from poela.report.study_logs import StudyLogs
+from poela.report.wording import readable
 
 TITLE = "Is it propensity overfitting?"
 KEYS = (Key("log", "share of episodes"), Key("new", "share of weight"))
@@ -15,8 +15,8 @@ SUSPECT = 2.0  # standard errors
 def overfitting_section(logs: StudyLogs | None) -> Section:
     """Weights by return, avoided contexts, and the gap between training and held-out episodes."""
     first = Text(
-        "A policy can look good by giving no weight to cases that end badly, whatever it does there. Then weights pile up "
-        "on good returns, some kinds of cases lose their weight, and held-out episodes disappoint."
+        "A policy can look good by giving no weight to cases that end badly, whatever it does there. Then weights pile "
+        "up on good returns, some kinds of cases lose their weight, and held-out episodes disappoint."
     )
     if logs is None:
         return Section("overfitting", TITLE, (first, needs_logs("Telling this")))
@@ -33,7 +33,11 @@ def overfitting_section(logs: StudyLogs | None) -> Section:
 def _facts(weights: WeightsByReturn, gap: Gap | None) -> list[Fact]:
     low = weights.below_median
     facts = [
-        Fact("Weight on low returns", f"{low.weight:.0%}", f"held by the {low.share_of_episodes:.0%} of episodes below the median return"),
+        Fact(
+            "Weight on low returns",
+            f"{low.weight:.0%}",
+            f"is on the {low.share_of_episodes:.0%} of episodes below the median return",
+        ),
         Fact("Heaviest episode", f"{weights.largest_share:.1%}", f"of all weight; {weights.ess:,.0f} effective cases"),
     ]
     if gap is not None:
@@ -71,8 +75,15 @@ def weights_picture(weights: WeightsByReturn) -> Picture:
 
 def _avoided_block(found: tuple[AvoidedContext, ...]) -> Block:
     if not found:
-        return Text("No first context was found whose neighbourhood has lost weight, as far as the rule’s radius tells.")
-    columns = (Column("like first contexts", True), Column("weight they hold", True), Column("missing", True), Column("their mean return", True))
+        return Text(
+            "No first context was found whose neighbourhood has lost weight, as far as the rule’s radius tells."
+        )
+    columns = (
+        Column("like first contexts", True),
+        Column("weight they hold", True),
+        Column("missing", True),
+        Column("their mean return", True),
+    )
     rows = [
         (
             Entry(f"{item.neighbours:,}", item.neighbours),
@@ -82,5 +93,8 @@ def _avoided_block(found: tuple[AvoidedContext, ...]) -> Block:
         )
         for item in found
     ]
-    note = "A fair policy leaves each neighbourhood about as much weight as it has episodes. What is missing beyond chance, where returns are low, is avoidance."
+    note = (
+        "A fair policy leaves each neighbourhood about as much weight as it has episodes. What is missing beyond "
+        "chance, where returns are low, is avoidance."
+    )
     return Table("Kinds of cases that have lost weight", columns, rows, note=note)

@@ -23,8 +23,8 @@ def reproduce_section(study: Study, logs: StudyLogs | None) -> Section:
     same = "" if logs is None else " The logs behind this page are those, by their hash."
     blocks: list[Block] = [
         Text(
-            f"The same logs, settings, versions and kind of machine give the same study.{same} LOGS stands for the file of "
-            "logged decisions; layout.toml (below) says what its columns are."
+            f"The same logs, settings, versions and kind of machine give the same study.{same} LOGS stands for the "
+            "file of logged decisions; layout.toml (below) says what its columns are."
         ),
         Code("Command", command_of(settings)),
         Code("layout.toml", toml_of(data.layout.to_json())),
@@ -60,7 +60,9 @@ def command_of(settings: StudySettings) -> str:
             None,
         ),
     }
-    flags = [f"--{name} {shlex.quote(_flag(now))}" for name, (now, then) in usual.items() if now != then and now is not None]
+    flags = [
+        f"--{name} {shlex.quote(_flag(now))}" for name, (now, then) in usual.items() if now != then and now is not None
+    ]
     tried = _learner_flags(settings)
     flags += ["--candidates candidates.toml"] if tried is None else tried
     return " ".join(["poela learn LOGS --out study/ --layout layout.toml", *flags])
@@ -82,11 +84,11 @@ def _learner_flags(settings: StudySettings) -> list[str] | None:
 
 
 def candidates_toml(candidates: tuple[Candidate, ...]) -> str:
-    """The candidates as the file that `--candidates` reads."""
+    """The candidates as the file that `--candidates` reads, where a list holds alternatives: here, one."""
     found = []
     for candidate in candidates:
         settings = to_plain(candidate.settings)
-        lines = [f"{name} = [{_toml(value, alternatives=True)}]" for name, value in settings.items() if value is not None]
+        lines = [f"{name} = [{_toml(value)}]" for name, value in settings.items() if value is not None]
         found.append("\n".join(["[[grid]]", f"learner = {json.dumps(candidate.learner)}", *lines]))
     return "\n\n".join(found)
 
@@ -101,21 +103,16 @@ def toml_of(document: Mapping[str, Any]) -> str:
     return "\n".join(f"{name} = {_toml(value)}" for name, value in document.items() if value is not None)
 
 
-def _toml(value: Any, *, alternatives: bool = False) -> str:
-    """A value; within a mapping, a list would be alternatives, so that each value is a list of one."""
+def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
-        inner = (f"{name} = [{_toml(item, alternatives=True)}]" for name, item in value.items() if item is not None)
-        return "{ " + ", ".join(inner) + " }"
+        return "{ " + ", ".join(f"{name} = {_toml(item)}" for name, item in value.items() if item is not None) + " }"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(item, alternatives=alternatives) for item in value) + "]"
+        return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value)
 
 
 def _hashes(study: Study) -> Table:
-    rows = [
-        (Entry(f"{role} logs"), Entry(value or "none"))
-        for role, value in study.record.data.hashes.items()
-    ]
+    rows = [(Entry(f"{role} logs"), Entry(value or "none")) for role, value in study.record.data.hashes.items()]
     rows.append((Entry("study"), Entry(study.record.fingerprint)))
     return Table("Hashes (SHA-256)", (Column("of"), Column("hash")), rows)
 
@@ -124,7 +121,5 @@ def _versions(study: Study) -> Table:
     sessions = study.record.sessions
     names = [*dict.fromkeys(name for session in sessions for name in session.versions)]
     columns = (Column("package"), *(Column(session.when[:16].replace("T", " ")) for session in sessions[-3:]))
-    rows = [
-        (Entry(name), *(Entry(session.versions.get(name, "-")) for session in sessions[-3:])) for name in names
-    ]
+    rows = [(Entry(name), *(Entry(session.versions.get(name, "-")) for session in sessions[-3:])) for name in names]
     return Table("Versions", columns, rows, folded=True)

@@ -1,10 +1,10 @@
 """Sensitivity: how wrong weights may be, by something that was not recorded, before the gain is gone."""
 
-from poela.core.readable import readable
 from poela.report.blocks import Block, Picture, Pictures, Section, Text, needs_logs
 from poela.report.numbers.weights import GammaCurve, gamma_curve
 from poela.report.pictures.charts import Level, Line, Plane
 from poela.report.study_logs import StudyLogs
+from poela.report.wording import readable
 from poela.studies.study import Study
 
 TITLE = "Sensitivity to what was not recorded"
@@ -15,8 +15,8 @@ def sensitivity_section(study: Study, logs: StudyLogs | None) -> Section:
     data, gain = study.record.data, study.gain
     blocks: list[Block] = [
         Text(
-            "If something that was not recorded moved both decisions and outcomes, weights are wrong. Γ says by how much: "
-            "every weight may be up to Γ times too large or too small, in the worst way for the policy."
+            "If something that was not recorded moved both decisions and outcomes, weights are wrong. Γ says by how "
+            "much: every weight may be up to Γ times too large or too small, in the worst way for the policy."
         )
     ]
     if gain is not None and gain.sensitivity is not None:
@@ -54,4 +54,8 @@ def gamma_picture(curve: GammaCurve, asked: float | None) -> Picture:
         levels=levels,
         log_x=True,
     )
-    return Picture("The gain in the worst case", plane.svg(), "At Γ = 1 weights are right, and the gain is as estimated; chance is not in this picture.")
+    return Picture(
+        "The gain in the worst case",
+        plane.svg(),
+        "At Γ = 1 weights are right, and the gain is as estimated; chance is not in this picture.",
+    )
