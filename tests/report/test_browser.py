@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.report.conftest import HOSTILE_ACTIONS
+from tests.report.test_page import TITLES
 
 from poela.report.compare import comparison_page
 from poela.report.page import Asked, study_page, write_page
 from poela.studies.study import Study
-from tests.report.conftest import HOSTILE_ACTIONS
-from tests.report.test_page import TITLES
 
 WIDTHS = (1280, 390)
 SCHEMES = ("light", "dark")
@@ -178,6 +178,19 @@ def test_text_in_pictures_stands_out(pages: dict[str, Path], opened: Any) -> Non
         )
         assert inks
         assert min(contrast(ink, paper) for ink in inks) >= 4.5
+        heat, ink = (
+            page.evaluate(f"getComputedStyle(document.querySelector('svg {css}')).fill") for css in (".heat", ".cell")
+        )
+        assert contrast(mixed(heat, paper, 0.75), ink) >= 4.5  # the strongest cell of a heat map
+
+
+def mixed(one: str, other: str, share: float) -> str:
+    parts = share * np.array(channels_of(one)) + (1 - share) * np.array(channels_of(other))
+    return f"rgb({', '.join(str(round(part)) for part in parts.tolist())})"
+
+
+def channels_of(colour: str) -> list[int]:
+    return [int(part) for part in colour.split("(")[1].rstrip(")").split(",")[:3]]
 
 
 def contrast(one: str, other: str) -> float:
@@ -186,7 +199,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def luminance(colour: str) -> float:
-    channels = np.array([int(part) for part in colour.split("(")[1].rstrip(")").split(",")[:3]]) / 255
+    channels = np.array(channels_of(colour)) / 255
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     return float(linear @ [0.2126, 0.7152, 0.0722])
 

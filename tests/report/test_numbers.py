@@ -23,7 +23,7 @@ def beside(study: Study, logs: Trajectories) -> StudyLogs:
 def test_the_policy_is_the_recommended_one(study: Study, beside: StudyLogs, logs: Trajectories) -> None:
     assert beside.shown is not None
     assert beside.shown.recommended
-    np.testing.assert_allclose(beside.acting, study.policy.along(logs))
+    np.testing.assert_allclose(np.asarray(beside.acting), study.policy.along(logs))
 
 
 def test_departure_is_the_share_of_decisions_that_change(study: Study, beside: StudyLogs, logs: Trajectories) -> None:
@@ -32,7 +32,7 @@ def test_departure_is_the_share_of_decisions_that_change(study: Study, beside: S
         sum(max(new - old, 0.0) for new, old in zip(*rows, strict=True))
         for rows in zip(acting, logs.propensities, strict=True)  # type: ignore[arg-type]
     ]
-    np.testing.assert_allclose(departures(beside), by_hand, atol=1e-12)
+    np.testing.assert_allclose(np.asarray(departures(beside)), by_hand, atol=1e-12)
     steps, means, counts = by_step(beside)  # type: ignore[misc]
     assert steps.tolist() == [0, 1, 2]
     assert counts.tolist() == [200, 200, 200]

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.report.conftest import HOSTILE_ACTIONS, HOSTILE_FEATURES, SCRIPT
 
 from poela.cli import main
 from poela.core.errors import InputError
@@ -19,7 +20,6 @@ from poela.studies.candidate_files import grids_in
 from poela.studies.candidates import Candidate
 from poela.studies.settings import StudySettings
 from poela.studies.study import Study
-from tests.report.conftest import HOSTILE_ACTIONS, HOSTILE_FEATURES, SCRIPT
 
 TITLES = [
     "The answer",

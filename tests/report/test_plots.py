@@ -29,7 +29,7 @@ def test_the_frontier_shows_every_policy_and_labels_the_choice(study: Study) -> 
         [np.asarray(dots.get_offsets()) for dots in axes.collections if isinstance(dots, PathCollection)]
     )
     points = [point for point in frontier_of(study).points if not point.chosen]
-    expected = sorted((point.ess, point.value) for point in points)
+    expected = sorted((point.ess or 0.0, point.value or 0.0) for point in points)
     np.testing.assert_allclose(sorted(map(tuple, shown)), expected)
     assert any("recommended" in text.get_text() for text in axes.texts)
 

@@ -86,7 +86,8 @@ class Plane:
             drawing.dot(x(dot.x), y(dot.y), dot.radius, dot.css, dot.tip)
         for dot in self.dots:
             if dot.label:
-                _beside(drawing, x(dot.x), y(dot.y) + (dot.radius + 18 if dot.below else -dot.radius), dot.label)
+                below = dot.below and y(dot.y) + dot.radius + 14 < y.first  # else the axis is in the way
+                _beside(drawing, x(dot.x), y(dot.y) + (dot.radius + 18 if below else -dot.radius), dot.label)
         return drawing.svg(self.label)
 
     def _scales(self, top: float) -> tuple[Scale, Scale]:

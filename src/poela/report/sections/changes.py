@@ -135,7 +135,7 @@ def _flows_picture(flows: Flows) -> Picture:
     ]
     label = "Of the decisions for each logged action, the share in which the policy would take each action, in percent"
     svg = heat_map(flows.actions, flows.actions, cells, label, x="the policy would", y="the log did")
-    return Picture("What becomes of each action", svg, "Percent of each row. A dark diagonal: little changes.")
+    return Picture("What becomes of each action", svg, "Percent of each row. A strong diagonal: little changes.")
 
 
 def _points(change: float) -> str:
