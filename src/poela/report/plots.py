@@ -72,6 +72,7 @@ class Plots:
             axes.plot([rung.gain], [place], "o", color=colour, mfc=colour if rung.shown is not None else "white")
             axes.annotate(f" {rung.ess or 0:,.0f} cases", (rung.gain, place), fontsize="x-small", va="bottom")
         axes.axvline(0.0, color=LOG, lw=0.8)
+        axes.margins(x=0.14)
         axes.set_yticks(
             places, [f"{'✓ ' if rung.chosen else ''}{clean(rung.name, 50)}" for rung in rungs], fontsize="small"
         )
@@ -125,14 +126,12 @@ class Plots:
         found = eligible_along(self._logs(logs), episode)
         steps = len(found.logged)
         axes = _axes(axes, (max(4.0, 0.18 * steps + 2.0), 0.22 * len(found.actions) + 1.6))
-        axes.imshow(found.mask.T, cmap="Greys", vmin=0, vmax=2, aspect="auto")
-        axes.plot(
-            range(steps), found.policy.argmax(axis=1), "o", mfc="none", mec=PICK, ms=8, label="what the policy favours"
-        )
-        axes.plot(range(steps), found.logged, "k.", label="what was done")
+        axes.imshow(found.mask.T, cmap="Greys", vmin=0, vmax=4, aspect="auto")
+        axes.plot(range(steps), found.policy.argmax(axis=1), "o", mfc="none", mec=PICK, ms=9)
+        axes.plot(range(steps), found.logged, "k.", ms=7)
         axes.set_yticks(range(len(found.actions)), [clean(name, 20) for name in found.actions], fontsize="small")
-        axes.set(xlabel="step", title=f"Eligible actions (grey) in episode {found.episode}")
-        axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(0, -0.25), frameon=False, ncols=2)
+        axes.set_xlabel("step (grey: eligible; dot: done; ring: favoured by the policy)", fontsize="small")
+        axes.set(title=f"Eligible actions in episode {found.episode}")
         return axes
 
     def _logs(self, logs: Logs | None) -> StudyLogs:
