@@ -10,12 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from poela import __version__
-from poela.cli import decide, evaluate, learn, plan, reproduce, simulate, studies
-from poela.cli.streams import escaped, forgiving_streams, silence
+from poela.cli import decide, evaluate, learn, plan, report, reproduce, simulate, studies
+from poela.cli.streams import forgiving_streams, silence
 from poela.cli.wording import flags_of, in_flags
 from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.paths import place
 from poela.core.progress import progress_shown
+from poela.core.readable import escaped
 
 OF_FILES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
@@ -32,6 +33,7 @@ app.command("learn")(learn.learn)
 app.command("evaluate")(evaluate.evaluate)
 app.command("plan")(plan.plan)
 app.command("decide")(decide.decide)
+app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(studies.app, name="studies")
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from poela.cli.streams import escaped
+from poela.core.readable import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -63,3 +63,12 @@ def about(count: float) -> str:
     """
     digits = max(len(f"{count:.0f}") - 2, 0)
     return f"{round(count, -digits):,.0f}"
+
+
+def escaped(text: str) -> str:
+    r"""A line as a terminal or a page may be given it: control characters and halves of letters as their numbers.
+
+    >>> print(escaped("nope\x1b[31m"))
+    nope\x1b[31m
+    """
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

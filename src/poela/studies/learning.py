@@ -125,7 +125,7 @@ def _carry_out(
         study = Study(store)
     finish(study, splits, materials)
     remove_folds(scratch)
-    return Study(store)
+    return Study(store, parts)
 
 
 def _read(

@@ -20,7 +20,12 @@ from poela.studies.settings import StudySettings
 from poela.studies.store import Store
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     import pyarrow as pa
+
+    from poela.data.trajectories import Trajectories
+    from poela.report.plots import Plots
 
 LOGGING_POLICY = "logging policy"
 
@@ -31,8 +36,11 @@ class Study:
     `learn` returns one, and `Study.open(directory)` opens one that is on disk, finished or not.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(
+        self, store: Store, parts: "tuple[Trajectories, Trajectories | None, Trajectories | None] | None" = None
+    ):
         self.store = store
+        self.parts = parts  # its logs (to teach, to judge, to test with), in the process that learned from them
         self.record = store.record()
 
     @classmethod
@@ -248,6 +256,24 @@ class Study:
         """The value of the recommended policy: on the test logs where there are any, else on held-out episodes."""
         look = self.test_look
         return self._ended.estimate if look is None else look.estimate
+
+    def report(
+        self, out: "str | PathLike[str]", logs: "Trajectories | str | PathLike[str] | None" = None, **asked: Any
+    ) -> Path:
+        """Write one self-contained page about the study; `asked` are the fields of `poela.report.page.Asked`.
+
+        `logs` are those that it was made of, which a study on disk does not keep: some sections need them.
+        """
+        from poela.report.page import Asked, study_page, write_page
+
+        return write_page(study_page(self, logs, Asked(**asked)), out)
+
+    @property
+    def plot(self) -> "Plots":
+        """Figures for papers, as Matplotlib axes: `study.plot.frontier()`, `.ladder()`, `.actions(by=…)`, …"""
+        from poela.report.plots import Plots
+
+        return Plots(self)
 
     def table(self) -> "pa.Table":
         """Every policy that was judged with its settings and metrics, in the order of the study."""
