@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+WALKS = sorted((ROOT / "docs" / "walks").glob("*.md"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -36,7 +37,23 @@ def test_bash_blocks_run(page: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("page", WALKS, ids=lambda p: p.name)
+def test_walks_go_from_a_raw_file_to_decisions(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks of a walk in their order, in one folder, beside the examples."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if language == "python":
+            exec(compile(code, page.name, "exec"), names)
+        else:
+            env = {**os.environ, "PATH": path}
+            done = subprocess.run(["bash", "-e", "-c", code], env=env, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+
+
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in PAGES:
+    for page in [*PAGES, *WALKS]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
