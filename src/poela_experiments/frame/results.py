@@ -90,7 +90,7 @@ class Report:
         }
 
     def write(self, directory: Path) -> "Report":
-        """Write `NAME.md`, and for each table `NAME/KEY.parquet`, with a picture where it is a comparison; returns itself."""
+        """Write `NAME.md`, and `NAME/KEY.parquet` for each table, with a picture of each comparison; returns itself."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
