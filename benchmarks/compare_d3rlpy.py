@@ -26,7 +26,7 @@ from poela.simulators.episodes import run
 from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
 from poela_experiments.frame.results import Cell, Report, ResultTable, with_error
 
-PEER = ("d3rlpy==2.8.1", "scipy")
+PEER = ("d3rlpy==2.8.1", "scipy", "pyarrow")
 SEEDS = 5
 EPISODES = 1000
 # The same for both; where d3rlpy copies the target network every so many steps, ours follows it at the inverse rate.

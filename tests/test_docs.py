@@ -20,6 +20,7 @@ def blocks(page: Path, language: str) -> list[str]:
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     names: dict[str, object] = {}
     for number, code in enumerate(blocks(page, "python")):
         exec(compile(code, f"{page.name} block {number}", "exec"), names)

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from poela.core.errors import PoelaWarning as PoelaWarning
     from poela.core.errors import TrainingError as TrainingError
     from poela.core.policy import Policy as Policy
+    from poela.data.bandits import from_bandit as from_bandit
+    from poela.data.bandits import to_bandit as to_bandit
     from poela.data.cohorts import read_mimic_sepsis as read_mimic_sepsis
     from poela.data.layout import LogLayout as LogLayout
+    from poela.data.minari import from_minari as from_minari
+    from poela.data.minari import to_minari as to_minari
     from poela.data.tables import read_logs as read_logs
     from poela.data.trajectories import Trajectories as Trajectories
     from poela.eligibility.rules import AnyAction as AnyAction
@@ -73,6 +77,10 @@ _HOME = {
     "RecurrentCloneBehavior": "poela.behavior.clone",
     "TrainingError": "poela.core.errors",
     "Trajectories": "poela.data.trajectories",
+    "from_bandit": "poela.data.bandits",
+    "from_minari": "poela.data.minari",
+    "to_bandit": "poela.data.bandits",
+    "to_minari": "poela.data.minari",
     "evaluate": "poela.evaluation.evaluate",
     "memory_of": "poela.behavior.memory",
     "read_logs": "poela.data.tables",

@@ -183,8 +183,9 @@ def test_models_alone_need_no_propensities() -> None:
 def test_the_text_says_value_interval_and_effective_sample_size() -> None:
     estimate = evaluate(Chooser(0.6), ragged_logs(), interval="bca", resamples=100)
     text = str(estimate)
-    assert f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}] (95% bca)" in text
-    assert f"ESS {estimate.ess:.4g} of 60" in text
+    assert 0.1 <= estimate.standard_error < 1  # so that two decimals are its first two digits
+    assert f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}] (95% bca)" in text
+    assert f"ESS {estimate.ess:.0f} of 60" in text
     assert "[" not in str(evaluate(Chooser(0.6), ragged_logs(), interval=None)).splitlines()[0]
 
 

@@ -29,20 +29,24 @@ GOOD = Diagnostics(
 
 
 def test_nothing_wrong_is_trusted_and_says_why() -> None:
-    reasons = ("ESS 512 of 1000: one episode carries 1.0% of the weight",)
+    reasons = ("ESS 512 of 1,000: one episode carries 1.0% of the weight",)
     assert verdict_on(GOOD) == Verdict("trust", reasons, "Act on it within its interval.")
 
 
 @pytest.mark.parametrize(
     ("change", "word", "reason"),
     [
-        ({"ess": 30.0}, "caution", "ESS 30 of 1000: one episode carries 1.0% of the weight"),
-        ({"ess": 3.1, "largest_share": 0.58}, "do not trust", "ESS 3.1 of 1000: one episode carries 58% of the weight"),
+        ({"ess": 30.0}, "caution", "ESS 30 of 1,000: one episode carries 1.0% of the weight"),
+        (
+            {"ess": 3.1, "largest_share": 0.58},
+            "do not trust",
+            "ESS 3.1 of 1,000: one episode carries 58% of the weight",
+        ),
         ({"largest_share": 0.2}, "caution", "one episode carries 20% of the weight"),
-        ({"ess": 14.0}, "do not trust", "ESS 14 of 1000"),
+        ({"ess": 14.0}, "do not trust", "ESS 14 of 1,000"),
         ({"ess": 30.0, "n_clusters": 80}, "caution", "ESS 30 of 80 clusters: one cluster carries 1.0% of the weight"),
         ({"ess": 150.0, "expected_ess": 55.0}, "caution", "let one expect 55: the heaviest weights have not been seen"),
-        ({"ess": 150.0, "expected_ess": 55.0, "redrawn": True}, "trust", "ESS 150 of 1000"),
+        ({"ess": 150.0, "expected_ess": 55.0, "redrawn": True}, "trust", "ESS 150 of 1,000"),
         ({"ess": 50.0, "expected_ess": 20.0, "redrawn": True}, "caution", "where actions drawn anew let one expect 20"),
         ({"expected_ess": 90.0}, "caution", "let one expect 90"),  # a fifth of the log's own
         ({"expected_ess": 5.0}, "do not trust", "the same steps in other combinations let one expect 5.0"),

@@ -40,7 +40,14 @@ def test_change(study: Study) -> None:
         "80 held-out episodes show it, by importance sampling, for all 10 policies that were tried together. Something "
         "that was not recorded would have to make weights wrong by a factor of 1.8 to undo it."
     )
-    assert "The propensities are estimates" in told(study, estimated=True, chosen=0, gain=Gain(7.25, 6.5, 8.0)).why
+
+
+def test_a_change_that_rests_on_estimated_propensities_says_so_at_once(study: Study) -> None:
+    answer = told(study, estimated=True, chosen=0, gain=Gain(7.25, 6.5, 8.0, sensitivity=1.84))
+    assert answer.headline.startswith("Change, if the log tells what decisions were based on: at least +6.5")
+    assert "(95%, and weights wrong by a factor of 1.5)" in answer.headline
+    assert "Propensities are estimated" in answer.why
+    assert answer.next.startswith("ask those who decided what else they looked at")
 
 
 def test_keep(study: Study) -> None:
@@ -56,6 +63,16 @@ def test_keep(study: Study) -> None:
 def test_worse(study: Study) -> None:
     answer = told(study, chosen=None, promising=0, gain=Gain(-1.2, -3.0, 0.6), needed=None)
     assert "Even the most promising policy looks worse: -1.2" in answer.why
+
+
+def test_no_better(study: Study) -> None:
+    answer = told(study, chosen=None, promising=0, gain=Gain(1e-9, -3.0, 0.6), needed=None)
+    assert "Even the most promising policy looks no better: +0.0" in answer.why
+
+
+def test_what_needs_a_thousand_times_as_many_episodes_is_not_counted(study: Study) -> None:
+    answer = told(study, chosen=None, promising=0, gain=Gain(1.2, -0.6, 3.0), needed=6.9e7)
+    assert answer.why.endswith("even 1,000 times as many episodes would hardly show it.")
 
 
 def test_nothing_to_believe(study: Study) -> None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from poela.data.trajectories import Trajectories
+from poela.evaluation.verdict import TrustThresholds
 from poela.studies.candidates import Candidate
-from poela.studies.final_gain import LEAST_ESS, episodes_needed
+from poela.studies.final_gain import episodes_needed
 from poela.studies.planning import Asked, Rung, plan, planned
 
 
@@ -31,7 +32,7 @@ def test_half_the_gain_needs_four_times_the_episodes() -> None:
 
 def test_no_plan_is_below_what_a_verdict_asks_for() -> None:
     found = planned([Rung("sure", 5.0, 1e-6, 10.0, True)], Asked(1.0), n=1000, estimated=False)
-    assert {need.episodes for need in found.needs} == {1000 * LEAST_ESS / 10}
+    assert {need.episodes for need in found.needs} == {1000 * TrustThresholds().ess[0] / 10}
 
 
 def test_which_policy_is_planned_with() -> None:

@@ -4,22 +4,24 @@ import errno
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
-from poela.cli import evaluate, learn, plan, reproduce, simulate, studies
-from poela.cli.streams import escaped, forgiving_streams, silence
+from poela import __version__
+from poela.cli import decide, evaluate, learn, plan, report, reproduce, simulate, studies
+from poela.cli.streams import forgiving_streams, silence
+from poela.cli.wording import flags_of, in_flags
 from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.paths import place
 from poela.core.progress import progress_shown
+from poela.core.readable import escaped
 
 OF_FILES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 app = typer.Typer(
     name="poela",
-    help="Better decision policies from logged decisions, with an honest estimate of their value.\n\n"
-    "Example: poela learn logs.csv --out study/",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -30,8 +32,28 @@ app.command("simulate")(simulate.simulate)
 app.command("learn")(learn.learn)
 app.command("evaluate")(evaluate.evaluate)
 app.command("plan")(plan.plan)
+app.command("decide")(decide.decide)
+app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(studies.app, name="studies")
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        print(f"poela {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def poela(
+    version: Annotated[
+        bool, typer.Option("--version", help="Tell the version.", is_eager=True, callback=_tell_version)
+    ] = False,
+) -> None:
+    """Better decision policies from logged decisions, with an honest estimate of their value.
+
+    Example: poela learn logs.csv --out study/
+    """
 
 
 def run(arguments: Sequence[str] | None) -> int:
@@ -50,16 +72,24 @@ def run(arguments: Sequence[str] | None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     command = typer.main.get_command(app)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    worded = partial(
+        in_flags, flags=flags_of(command, given), by_file=any(word.split("=")[0] == "--layout" for word in given)
+    )
+
+    def show_warning(message: Warning | str, *details: Any, **more: Any) -> None:
+        _tell(f"note: {worded(str(message))}")
+
     try:
         with warnings.catch_warnings(), progress_shown():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = show_warning
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", PoelaWarning)
-            outcome = command.main(list(arguments) if arguments is not None else None, standalone_mode=False)
+            outcome = command.main(given, standalone_mode=False)
     except InputError as error:
-        return _failed(2, *error.problems)
+        return _failed(2, *map(worded, error.problems))
     except PoelaError as error:
-        return _failed(1, str(error))
+        return _failed(1, worded(str(error)))
     except KeyboardInterrupt:
         return _failed(1, "interrupted")
     except OSError as error:
@@ -97,7 +127,3 @@ def _tell(line: str) -> None:
         print(escaped(line), file=sys.stderr, flush=True)
     except OSError:  # then there is nobody left to tell
         silence(sys.stderr)
-
-
-def _show_warning(message: Warning | str, *details: Any, **more: Any) -> None:
-    _tell(f"note: {message}")

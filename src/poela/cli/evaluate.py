@@ -1,6 +1,5 @@
 """`poela evaluate`: a study's policy (or a saved policy) on other logs."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +13,12 @@ def evaluate(
     study: Annotated[Path, typer.Argument(help="Directory of a study, or of a saved policy.")],
     *,
     logs: Annotated[Path, typer.Option(help="Logged decisions that took no part in learning.")],
-    estimator: Annotated[str | None, typer.Option(help="How the value is estimated. Default: the study's.")] = None,
-    interval: Annotated[str | None, typer.Option(help="How its interval is made. Default: the study's.")] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="How the value is estimated: sntis, wdr, fqe, …. Default: the study's.")
+    ] = None,
+    interval: Annotated[
+        str | None, typer.Option(help="How its interval is made: recombined, bca, …. Default: the study's.")
+    ] = None,
     level: Annotated[float | None, typer.Option(help="Confidence level of the interval. Default: the study's.")] = None,
     discount: Annotated[
         float | None, typer.Option(help="What a reward one step later is worth. Default: the study's.")
@@ -66,10 +69,11 @@ def _of_study(directory: Path, path: Path, layout: Any, settings: dict[str, Any]
 
 def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any]) -> tuple[str, Any, str]:
     from poela.data.layout import LogLayout
-    from poela.data.tables import read_logs
+    from poela.data.tables import told
     from poela.evaluation.evaluate import evaluate as estimate
     from poela.policies.storage import load_policy
 
     policy = load_policy(directory)
-    described = replace(layout or LogLayout(), context=policy.feature_names, actions=policy.action_names)
-    return str(directory), estimate(policy, read_logs(path, layout=described), **settings), ""
+    own = LogLayout().fixed_by(policy.table_schema, policy.action_names)
+    described = own if layout is None else layout.over(own)
+    return str(directory), estimate(policy, told(path, described), **settings), ""

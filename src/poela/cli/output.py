@@ -5,8 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from poela.cli.streams import escaped
-from poela.core.readable import readable
+from poela.core.readable import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,12 +49,3 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for row in rows:
         table.add_row(*(Text(escaped(cell)) for cell in row), style="bold" if row[0].startswith("*") else None)
     _console().print(table)
-
-
-def interval(low: float | None, high: float | None, error: float | None = None) -> str:
-    """An interval as tables show it, to two digits of the error.
-
-    >>> interval(1.0, 2.5, error=0.4), interval(None, None)
-    ('[1.00, 2.50]', '-')
-    """
-    return "-" if low is None or high is None else f"[{readable(low, error)}, {readable(high, error)}]"

@@ -33,12 +33,12 @@ def plan(
     """
     from poela.cli.output import print_json
     from poela.core.typed import to_plain
-    from poela.data.tables import read_logs
+    from poela.data.tables import told
     from poela.studies.planning import Asked
     from poela.studies.planning import plan as carry_out
 
     Asked(gain, confidence)  # refused before any work
-    read = read_logs(logs, layout=layout_in(settings), for_learning=True)
+    read = told(logs, layout_in(settings), for_learning=True)
     found = carry_out(
         read, gain, confidence=confidence, seed=seed, backend=backend, **read_from_text(SETTINGS, settings)
     )

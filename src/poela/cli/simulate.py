@@ -6,6 +6,7 @@ import typer
 
 from poela.cli.output import print_json, say
 from poela.core.errors import InputError
+from poela.core.readable import readable
 from poela.core.typed import Count, Seed, parsed
 
 
@@ -47,7 +48,7 @@ def simulate(
             }
         )
         return
-    say(f"{file}: {logs.n_episodes} episodes, {logs.n_steps} steps, mean return {returns.mean():.4g}")
+    say(f"{file}: {logs.n_episodes} episodes, {logs.n_steps} steps, mean return {readable(returns.mean())}")
 
 
 def _options(texts: list[str]) -> dict[str, object]:

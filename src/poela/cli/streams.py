@@ -32,12 +32,3 @@ def silence(stream: Any) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
-
-
-def escaped(text: str) -> str:
-    r"""A line as a terminal may be given it: control characters and halves of letters as their numbers.
-
-    >>> print(escaped("nope\x1b[31m"))
-    nope\x1b[31m
-    """
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from poela.core.readable import readable
+from poela.core.readable import between, effective, readable
 from poela.core.typed import to_plain
 
 app = typer.Typer(help="List, show and compare studies.", no_args_is_help=True)
@@ -135,14 +135,12 @@ def _summary(study: Any) -> dict[str, Any]:
 
 
 def _numbers(row: dict[str, Any]) -> tuple[str, ...]:
-    from poela.cli.output import interval
-
     error = row["standard_error"]
     return (
         readable(row["value"], error),
-        interval(row["low"], row["high"], error),
+        between(row["low"], row["high"], error),
         readable(row["gain"], error, signed=True),
         readable(row["shown"], error, signed=True),
-        "-" if row["ess"] is None else f"{row['ess']:,.0f}",
+        effective(row["ess"]),
         row["verdict"] or "-",
     )

@@ -1,18 +1,18 @@
 """A study in words and tables, or as JSON: the answer first, then the ladder, then the evidence."""
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from poela.cli.output import interval, print_json, print_table, say
-from poela.core.readable import readable
+from poela.cli.output import print_json, print_table, say
+from poela.core.readable import between, effective, readable
 from poela.core.typed import to_plain
+from poela.studies.words import rule_in_words, sentence, thinned, where_on_path, without_rule
 
 if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate
     from poela.studies.study import Study
 
-MOST_RUNGS, MOST_BEYOND = 8, 3
+MOST_FAILED = 2
 BY_GAIN, BY_ESTIMATE = ("new −\ncurrent", "at\nleast"), ("value", "score")
 
 
@@ -27,26 +27,25 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False) -> 
     answer = study.answer
     say(answer.headline, bold=True)
     say(answer.why)
+    if study.choice.chosen is not None:
+        say(f"The new policy acts {rule_in_words(study.policy.eligibility.settings)}.")
     say(f"Next: {answer.next}")
     say("")
     _print_policies(study, every_point)
-    for run in study.runs.values():
-        if run.status != "done":
-            say(f"{run.task.candidate}, restart {run.task.restart}, {run.status}: {run.message}")
+    _print_failed(study, every_point)
     if study.left_out:
         say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
     if study.choice.chosen is not None:
-        say(f"Recommended: {study.chosen_name}", bold=True)
-        say(f"It acts {_rule(study)}.")
+        say(f"Recommended: {without_rule(study.chosen_name)}", bold=True)
     _print_worth(study)
-    say(_sentence(study.record.data.propensities))
+    say(sentence(study.record.data.propensities))
     _print_places(study)
 
 
 def _print_policies(study: "Study", every_point: bool) -> None:
     rows, by_gain = study.table().to_pylist(), study.settings.selection.by == "gain"
     if not every_point:
-        rows = _thinned(study.ladder().to_pylist()) if by_gain else _best_of_each_learner(rows)
+        rows = thinned(study.ladder().to_pylist()) if by_gain else _best_of_each_learner(rows)
     logging, data = study.record.logging_policy, study.record.data
     error, mark = logging.standard_error, "* " if study.choice.chosen is None else ""
     of = {"ess": data.validation_episodes, "sntis": logging.value}
@@ -63,18 +62,18 @@ def _print_policies(study: "Study", every_point: bool) -> None:
     )
 
 
+def _print_failed(study: "Study", every: bool) -> None:
+    """Runs that have no policy: the first few, unless all are asked for."""
+    failed = [run for run in study.runs.values() if run.status != "done"]
+    for run in failed if every else failed[:MOST_FAILED]:
+        say(f"{without_rule(str(run.task.candidate))}, restart {run.task.restart}, {run.status}: {run.message}")
+    if len(failed) > MOST_FAILED and not every:
+        say(f"{len(failed) - MOST_FAILED} more runs have no policy: --all shows them.")
+
+
 def _name(row: dict[str, Any], *, whole: bool) -> str:
-    learned = _without_rule(row["candidate"]) + "," if whole else row["learner"]
-    return f"{'* ' if row['chosen'] else ''}{learned} {_where(row)}"
-
-
-def _without_rule(candidate: str) -> str:
-    """The rule is told apart.
-
-    >>> _without_rule("fittedq history=2 rule=(radius=q100 scale=standard) backup=soft")
-    'fittedq history=2 backup=soft'
-    """
-    return re.sub(r" rule=\([^)]*\)", "", candidate)
+    learned = without_rule(row["candidate"]) + "," if whole else row["learner"]
+    return f"{'* ' if row['chosen'] else ''}{learned} {where_on_path(row)}"
 
 
 def _cells(row: dict[str, Any], error: float, by_gain: bool) -> tuple[str, ...]:
@@ -83,41 +82,7 @@ def _cells(row: dict[str, Any], error: float, by_gain: bool) -> tuple[str, ...]:
     else:
         judged = (readable(row["sntis"], error), readable(row["score"], error))
     differs = "-" if row["departure"] is None else f"{row['departure']:.0%}"
-    return (*judged, _whole(row["ess"]), differs, row["verdict"] or "-")
-
-
-def _where(row: dict[str, Any]) -> str:
-    """Where on its path a policy is, with numbers cut short.
-
-    >>> _where({"note": "temperature 8.4933", "step": 3})
-    'temperature 8.49'
-    """
-    note = row["note"] or f"step {row['step']}"
-    return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.3g}", note)
-
-
-def _thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A few of those that can be verified and of those that cannot, with the ends of both and the chosen one."""
-    shown, beyond = ([row for row in rows if (row["shown"] is None) == unknown] for unknown in (False, True))
-    return [*_spread(shown, MOST_RUNGS), *_spread(beyond, MOST_BEYOND)]
-
-
-def _spread(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    step = max((len(rows) - 1) / (most - 1), 1.0)
-    kept = {round(place * step) for place in range(most)}
-    return [row for place, row in enumerate(rows) if place in kept or row["chosen"]]
-
-
-def _rule(study: "Study") -> str:
-    rule = study.policy.eligibility.settings
-    words = []
-    if rule.radius is not None:
-        words.append(f"only as somebody did in a like case (radius {readable(float(rule.radius))})")
-    if rule.minimum_probability is not None:
-        words.append(f"only as is done with probability {rule.minimum_probability:g} or more")
-    if rule.relative_probability is not None:
-        words.append(f"only as is done at least {rule.relative_probability:g} times as often as what is done most")
-    return " and ".join(words) or "under no rule: also as nobody did in a like case"
+    return (*judged, effective(row["ess"]), differs, row["verdict"] or "-")
 
 
 def _print_worth(study: "Study") -> None:
@@ -157,7 +122,7 @@ def _print_places(study: "Study") -> None:
 
 def _print_value(estimate: "Estimate", where: str) -> None:
     error = estimate.standard_error
-    ends = "" if estimate.low is None else f" {interval(estimate.low, estimate.high, error)}"
+    ends = "" if estimate.low is None else f" {between(estimate.low, estimate.high, error)}"
     level = "" if estimate.level is None else f" ({100 * estimate.level:g}%)"
     say(f"{where}: {readable(estimate.value, error)}{ends}{level}", bold=True)
 
@@ -167,7 +132,7 @@ def print_estimate(estimate: "Estimate", where: str) -> None:
     gain, error = estimate.gain, estimate.standard_error
     _print_value(estimate, where)
     if gain is not None:
-        ends = "" if gain.low is None else f" {interval(gain.low, gain.high, error)}"
+        ends = "" if gain.low is None else f" {between(gain.low, gain.high, error)}"
         gone = f"; gone if weights are wrong by a factor of {gain.sensitivity:.1f}" if gain.sensitivity else ""
         say(f"New − current: {readable(gain.value, error, signed=True)}{ends}{gone * (gain.value > 0)}")
     if estimate.verdict and estimate.estimator != "behavior":
@@ -221,16 +186,3 @@ def _best_of_each_learner(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _score(row: dict[str, Any]) -> float:
     return float("-inf") if row["score"] is None else float(row["score"])
-
-
-def _whole(count: float | None) -> str:
-    """A count without needless digits.
-
-    >>> _whole(1263.4), _whole(3.14)
-    ('1,263', '3.1')
-    """
-    return "-" if count is None else f"{count:,.{1 if count < 10 else 0}f}"
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."

@@ -37,7 +37,11 @@ class Range:
 
     def __str__(self) -> str:
         words = {"at least": self.least, "above": self.above, "at most": self.most, "below": self.below}
-        return " and ".join(f"{word} {limit:g}" for word, limit in words.items() if limit is not None)
+        return " and ".join(f"{word} {_limit(limit)}" for word, limit in words.items() if limit is not None)
+
+
+def _limit(limit: float) -> str:
+    return "2^63" if limit == 2**63 else f"{limit:g}"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from math import floor, isfinite, log10
 
+MOST_DIGITS = 6  # of a number whose error is as good as nothing
+
 
 def readable(value: float | None, error: float | None = None, *, signed: bool = False) -> str:
     """A number to two digits of its error; without an error, to three digits of its own.
@@ -10,13 +12,47 @@ def readable(value: float | None, error: float | None = None, *, signed: bool = 
     ('1,263', '-0.0123', '2.96', '+5.00')
     >>> readable(1234567.0, error=3000.0), readable(0.0), readable(None), readable(float("nan"))
     ('1,234,567', '0', '-', '-')
+    >>> readable(0.5, error=1e-15)
+    '0.500000'
     """
     if value is None or not isfinite(value):
         return "-"
     digits, scale = (2, error) if error is not None and isfinite(error) and error > 0 else (3, abs(value))
-    decimals = min(max(digits - 1 - floor(log10(scale)), 0), 12) if scale else 0
+    decimals = max(digits - 1 - floor(log10(scale)), 0) if scale else 0
+    largest = max(abs(value), scale)
+    decimals = min(decimals, max(MOST_DIGITS - 1 - floor(log10(largest)), 0), 12) if largest else 0
     rounded = round(value, decimals) + 0.0  # no minus before a zero
     return f"{rounded:{'+' if signed else ''},.{decimals}f}"
+
+
+def between(low: float | None, high: float | None, error: float | None = None) -> str:
+    """An interval, to two digits of the error.
+
+    >>> between(1.0, 2.5, error=0.4), between(None, None)
+    ('[1.00, 2.50]', '-')
+    """
+    return "-" if low is None or high is None else f"[{readable(low, error)}, {readable(high, error)}]"
+
+
+def effective(count: float | None) -> str:
+    """An effective number of cases, without needless digits.
+
+    >>> effective(1263.4), effective(3.14), effective(float("nan"))
+    ('1,263', '3.1', '-')
+    """
+    return "-" if count is None or not isfinite(count) else f"{count:,.{1 if count < 10 else 0}f}"
+
+
+def plain(number: float) -> str:
+    """A setting to four digits, without needless zeros.
+
+    >>> plain(2.5), plain(8.49331), plain(12345.6), plain(0.0000123456)
+    ('2.5', '8.493', '12,350', '0.00001235')
+    """
+    rounded = float(f"{number:.4g}")
+    if not isfinite(rounded) or "e" not in f"{rounded:.4g}":
+        return f"{rounded:.4g}"
+    return f"{rounded:,.0f}" if abs(rounded) > 1 else f"{rounded:.20f}".rstrip("0")
 
 
 def about(count: float) -> str:
@@ -27,3 +63,12 @@ def about(count: float) -> str:
     """
     digits = max(len(f"{count:.0f}") - 2, 0)
     return f"{round(count, -digits):,.0f}"
+
+
+def escaped(text: str) -> str:
+    r"""A line as a terminal or a page may be given it: control characters and halves of letters as their numbers.
+
+    >>> print(escaped("nope\x1b[31m"))
+    nope\x1b[31m
+    """
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

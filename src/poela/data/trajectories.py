@@ -13,10 +13,13 @@ from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of
 from poela.data.checks import problems_of
 from poela.data.clusters import numbered
 from poela.data.folds import random_parts
+from poela.data.schema import TableSchema
 from poela.data.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from poela.data.mdp_arrays import MDPArrays
 
 ActionName = str | int
 MOST_ACTIONS = 100_000
@@ -34,6 +37,7 @@ class Trajectories:
 
     `clusters` names the independent unit of each episode, such as the patient of several stays; whatever splits or
     resamples episodes keeps those of one cluster together. `estimated` says that propensities come from a model.
+    `schema` says how the columns of the table that was read became features, `notes` what was done on the way.
     """
 
     contexts: Float32Array  # [N, d]
@@ -47,6 +51,8 @@ class Trajectories:
     episode_ids: NDArray[Any] | None = None  # [n]
     clusters: IntArray | None = None  # [n], numbered from 0 in order of first appearance; None: each episode is its own
     estimated: bool = False  # whether propensities are estimates of a model
+    schema: TableSchema | None = None  # None: these were arrays
+    notes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -61,6 +67,8 @@ class Trajectories:
         episode_ids: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         estimated: bool = False,
+        schema: TableSchema | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -85,6 +93,8 @@ class Trajectories:
         keep("episode_ids", freeze(np.arange(n) if episode_ids is None else np.array(episode_ids)))
         keep("clusters", None if clusters is None else numbered(clusters))
         keep("estimated", bool(estimated) and self.propensities is not None)
+        keep("schema", schema)
+        keep("notes", tuple(notes))
         problems = problems_of(self)
         if problems:
             raise InputError(problems)
@@ -94,14 +104,26 @@ class Trajectories:
         return self.propensities.shape[1] if full and self.propensities is not None else 0
 
     def __repr__(self) -> str:
-        kinds = {None: "no propensities", 1: "logged propensities", 2: "full propensities"}
-        known = kinds[None if self.propensities is None else self.propensities.ndim]
-        propensities = "estimated propensities" if self.estimated else known
         clusters = "" if self.clusters is None else f" in {counted(self.n_units, 'cluster')}"
         return (
             f"Trajectories({self.n_episodes} episodes{clusters}, {self.n_steps} steps, "
-            f"{self.n_features} features, {self.n_actions} actions, {propensities})"
+            f"{self.n_features} features, {self.n_actions} actions, {self.propensities_in_words})"
         )
+
+    @property
+    def propensities_in_words(self) -> str:
+        """Whether there are propensities, and of what kind."""
+        kinds = {None: "no propensities", 1: "logged propensities", 2: "full propensities"}
+        known = kinds[None if self.propensities is None else self.propensities.ndim]
+        return "estimated propensities" if self.estimated else known
+
+    def _repr_html_(self) -> str:
+        from poela.data.notebook import html_of
+
+        return html_of(self)
+
+    def __len__(self) -> int:
+        return self.n_episodes
 
     @property
     def n_episodes(self) -> int:
@@ -184,6 +206,8 @@ class Trajectories:
             episode_ids=None if self.episode_ids is None else self.episode_ids[chosen],
             clusters=None if self.clusters is None else self.clusters[chosen],
             estimated=self.estimated,
+            schema=self.schema,
+            notes=self.notes,
         )
 
     def split(self, shares: Sequence[float], seed: int) -> tuple["Trajectories", ...]:
@@ -223,9 +247,59 @@ class Trajectories:
         Clusters become a column `cluster`. That this is what it is, and whether propensities are estimated, is noted
         in the schema: Parquet and Arrow files keep it, while CSV files lose it (then say `cluster="cluster"`).
         """
-        from poela.data.tables import table_of
+        from poela.data.writing import table_of
 
         return table_of(self)
+
+    def to_pandas(self) -> Any:
+        """The table of `to_table` as a pandas frame, whose `attrs` keep what that notes in its schema."""
+        from poela.data.frames import pandas_frame
+
+        return pandas_frame(self.to_table())
+
+    def to_polars(self) -> Any:
+        """The table of `to_table` as a polars frame, which has no place for notes.
+
+        To read it back, say `cluster="cluster"` where there is such a column, and mark estimated propensities again.
+        """
+        from poela.data.frames import polars_frame
+
+        return polars_frame(self.to_table())
+
+    def to_mdp_arrays(self, terminated: ArrayLike = True) -> "MDPArrays":
+        """Flat arrays by the names that d3rlpy's MDPDataset takes: `MDPDataset(**logs.to_mdp_arrays())`.
+
+        `terminated` says whether episodes ended by themselves, for all or for each; others are timeouts. Propensities
+        and names have no place there.
+
+        >>> logs = Trajectories([[0.0], [1.0], [0.5]], [0, 1, 1], [0, 1, 2], offsets=[0, 2, 3])
+        >>> logs.to_mdp_arrays()["terminals"]
+        array([0., 1., 1.], dtype=float32)
+        """
+        from poela.data.mdp_arrays import mdp_arrays_of
+
+        return mdp_arrays_of(self, terminated)
+
+    @classmethod
+    def from_mdp_arrays(
+        cls,
+        observations: ArrayLike,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        terminals: ArrayLike,
+        timeouts: ArrayLike | None = None,
+        action_size: int | None = None,
+        **more: Any,
+    ) -> "Trajectories":
+        """Logs from flat arrays with flags where episodes end; `more` is as for any logs: propensities, names, ….
+
+        >>> logs = Trajectories.from_mdp_arrays([[0.0], [1.0], [0.5]], [0, 1, 1], [0, 1, 2], [0, 1, 1])
+        >>> logs.lengths
+        array([2, 1])
+        """
+        from poela.data.mdp_arrays import from_mdp_arrays
+
+        return from_mdp_arrays(observations, actions, rewards, terminals, timeouts, action_size, **more)
 
 
 def _numbers(name: str, values: ArrayLike, dtype: type[T]) -> NDArray[T]:

@@ -7,11 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.errors import InputError
+from poela.core.readable import plain, readable
 from poela.data.trajectories import ActionName
 from poela.eligibility.rules import Eligibility
 
 if TYPE_CHECKING:
     from poela.eligibility.fitted import FittedEligibility
+
+HEADER = ("action", "eligible", "distance", "why", "nearest logged cases")
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Case:
     distance: float
 
     def __str__(self) -> str:
-        return f"row {self.row} (episode {self.episode}, step {self.step}) at {self.distance:.3g}"
+        return f"row {self.row} (episode {self.episode}, step {self.step}) at {readable(self.distance)}"
 
 
 @dataclass(frozen=True)
@@ -50,23 +53,30 @@ class Explanation:
         """Plain lists, dictionaries and numbers, for JSON."""
         return asdict(self)
 
-    def __str__(self) -> str:
-        header = ("action", "eligible", "distance", "why", "nearest logged cases")
-        lines = [
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [
             (
                 str(action.action),
                 "yes" if action.eligible else "no",
-                "-" if action.distance is None else f"{action.distance:.3g}",
+                "-" if action.distance is None else readable(action.distance),
                 action.why,
                 "; ".join(map(str, action.cases)),
             )
             for action in self.actions
         ]
-        widths = [max(len(line[column]) for line in (header, *lines)) for column in range(len(header))]
+
+    def __str__(self) -> str:
+        lines = self._cells()
+        widths = [max(len(line[column]) for line in (HEADER, *lines)) for column in range(len(HEADER))]
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in (header, *lines)
+            for line in (HEADER, *lines)
         )
+
+    def _repr_html_(self) -> str:
+        from poela.core.html import table
+
+        return table(HEADER, self._cells())
 
 
 def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int | None) -> Explanation:
@@ -107,7 +117,7 @@ def _why_barred(rule: Eligibility, distance: float | None, probability: float | 
         if np.isinf(distance):
             reasons.append("never logged at this step" if rule.neighbours == "same_step" else "never logged")
         elif distance > float(rule.radius):
-            reasons.append(f"logged beyond the radius {float(rule.radius):g}")
+            reasons.append(f"logged beyond the radius {plain(float(rule.radius))}")
     if rule.minimum_probability is not None and probability is not None:
         if probability == 0:
             reasons.append("the logging policy never takes it here")
@@ -125,7 +135,7 @@ def _why_allowed(rule: Eligibility, stranded: bool) -> str:
         return "fallback: " + {"nearest": nearest, "behavior": "as the logging policy", "all": "all"}[rule.fallback]
     passed = []
     if rule.radius is not None:
-        passed.append(f"logged within the radius {float(rule.radius):g}")
+        passed.append(f"logged within the radius {plain(float(rule.radius))}")
     if rule.minimum_probability is not None or rule.relative_probability is not None:
         passed.append("probable enough")
     return " and ".join(passed) or "no rule"

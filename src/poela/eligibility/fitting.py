@@ -37,6 +37,7 @@ def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -
         logged=LoggedContexts.of(train, factors, settings.neighbours == "same_step"),
         episode_ids=ids,
         behavior=behavior if settings.asks_behavior else None,
+        schema=train.schema,
     )
 
 

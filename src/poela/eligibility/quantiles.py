@@ -29,6 +29,8 @@ def with_numeric_radius(rule: Eligibility, train: Trajectories) -> Eligibility:
     share = None if rule.radius is None else quantile_of(rule.radius)
     if share is None:
         return rule
+    if train.n_units < 2:  # nothing can be said about distances to others: only equal contexts count
+        return replace(rule, radius=0.0)
     # All that distances depend on.
     measure = replace(rule, radius=0.0, minimum_probability=None, relative_probability=None, fallback="nearest")
     distances = remembered(train, ("action distances", measure), None, lambda: action_distances(train, measure))
@@ -39,8 +41,6 @@ def action_distances(train: Trajectories, rule: Eligibility) -> FloatArray:
     """Distances from training contexts to the nearest context with each logged action in other episodes, sorted."""
     rng = np.random.default_rng(0)
     folds = min(FOLDS, train.n_units)
-    if folds < 2:
-        raise InputError("a radius as a quantile needs at least 2 training episodes: give it as a number")
     fold_of = fold_numbers(train, folds, rng)
     found = []
     for fold in range(folds):

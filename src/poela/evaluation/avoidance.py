@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from poela.core.readable import readable
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import DEFAULT_TRUNCATION
 from poela.evaluation.overfitting import (
@@ -33,8 +34,9 @@ class PropensityOverfitting:
     def __str__(self) -> str:
         terms, low, balls = self.decomposition, self.low_returns, self.balls
         return (
-            f"estimate {terms.estimate:.4g} = {terms.empirical:.4g} on the logged contexts "
-            f"{terms.context_shift:+.4g} by shifting weight between contexts {terms.within_contexts:+.4g} within them; "
+            f"estimate {readable(terms.estimate)} = {readable(terms.empirical)} on the logged contexts "
+            f"{readable(terms.context_shift, signed=True)} by shifting weight between contexts "
+            f"{readable(terms.within_contexts, signed=True)} within them; "
             f"{low.weight:.1%} of the weight on the {low.share_of_episodes:.1%} of episodes with low returns; "
             f"{balls.empty} of {len(balls.rows)} contexts without any weight near them"
         )

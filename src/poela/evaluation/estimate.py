@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from poela.core.readable import between, effective, readable
 from poela.core.typed import Count, Unknowable, from_plain, to_plain
 from poela.evaluation.diagnostics import Diagnostics
 from poela.evaluation.gain import Gain
@@ -34,18 +35,38 @@ class Estimate:
     warnings: tuple[str, ...] = ()  # what went wrong, and the reasons unless the verdict is trust
 
     def __str__(self) -> str:
+        error = self.standard_error
         interval = ""
         if self.low is not None and self.high is not None and self.level is not None:
-            interval = f" [{_short(self.low)}, {_short(self.high)}] ({100 * self.level:g}% {self.interval})"
-        of = self.n_episodes if self.diagnostics.n_clusters is None else f"{self.diagnostics.n_clusters} clusters"
+            interval = f" {between(self.low, self.high, error)} ({100 * self.level:g}% {self.interval})"
         lines = [
-            f"{_short(self.value)}{interval}, {self.estimator}, ESS {_short(self.ess)} of {of}",
+            f"{readable(self.value, error)}{interval}, {self.estimator}, ESS {effective(self.ess)} of {self.units}",
             *([f"new - current = {self.gain}"] if self.gain is not None else []),
             *([f"verdict: {self.verdict}"] if self.verdict else []),
             *(f"- {sentence}" for sentence in dict.fromkeys((*self.reasons, *self.warnings))),
             *([f"next: {self.advice}"] if self.advice else []),
         ]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from poela.core.html import facts
+
+        error, level = self.standard_error, "" if self.level is None else f" ({100 * self.level:g}%)"
+        known = {
+            "value": f"{readable(self.value, error)} {between(self.low, self.high, error)}{level}",
+            "new − current": "" if self.gain is None else str(self.gain),
+            "verdict": self.verdict,
+            "why": "; ".join(dict.fromkeys((*self.reasons, *self.warnings))),
+            "next": self.advice,
+            "effective cases": f"{effective(self.ess)} of {self.units}",
+        }
+        return facts(f"Estimate by {self.estimator}", known)
+
+    @property
+    def units(self) -> str:
+        """How many independent units there are, in words where these are clusters."""
+        clusters = self.diagnostics.n_clusters
+        return f"{self.n_episodes:,}" if clusters is None else f"{clusters:,} clusters"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what is not a finite number becomes null."""
@@ -56,7 +77,3 @@ class Estimate:
     def from_dict(cls, document: Mapping[str, Any]) -> "Estimate":
         """The estimate that `to_dict` described; numbers that were not finite come back as NaN."""
         return from_plain(cls, document, "the estimate")
-
-
-def _short(number: float) -> str:
-    return f"{number:.4g}"

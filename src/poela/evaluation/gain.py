@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from poela.core.arrays import FloatArray, IntArray
+from poela.core.readable import between, readable
 from poela.core.typed import Range, refuse_problems
 from poela.evaluation.bounded import bounded_ends
 from poela.evaluation.bounds import Bounds, Interval, in_clusters
@@ -24,7 +25,9 @@ class Gain:
     factor of up to Γ, in the worst way (1 where there is no gain; 1000 where more than that would be needed).
 
     >>> print(Gain(2.1, 0.8, 3.3, sensitivity=1.4))
-    +2.1 [0.8, 3.3]; vanishes at Γ = 1.4
+    +2.10 [0.80, 3.30]; vanishes at Γ = 1.4
+    >>> print(Gain(1260.0, None, None, sensitivity=1000.0))
+    +1,260; vanishes at Γ = 1,000.0
     """
 
     value: float
@@ -36,9 +39,15 @@ class Gain:
         refuse_problems(self)
 
     def __str__(self) -> str:
-        ends = "" if self.low is None or self.high is None else f" [{self.low:.4g}, {self.high:.4g}]"
-        gamma = "" if self.sensitivity is None or self.value <= 0 else f"; vanishes at Γ = {self.sensitivity:.3g}"
-        return f"{self.value:+.4g}{ends}{gamma}"
+        error = None if self.low is None or self.high is None else (self.high - self.low) / 4
+        ends = "" if error is None else f" {between(self.low, self.high, error)}"
+        gamma = "" if self.sensitivity is None or self.value <= 0 else f"; vanishes at Γ = {self.sensitivity:,.1f}"
+        return f"{readable(self.value, error, signed=True)}{ends}{gamma}"
+
+    def _repr_html_(self) -> str:
+        from poela.core.html import block
+
+        return block("New − current", str(self))
 
 
 def gain_over_logging(

@@ -9,6 +9,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
+from poela.core.readable import plain
 from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in, refuse_problems
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
@@ -104,8 +105,8 @@ class Evaluator:
         outside = (self.returns < bounds.lowest_return) | (self.returns > bounds.highest_return)
         if outside.any():
             raise InputError(
-                f"{int(outside.sum())} episodes have returns outside of {bounds.lowest_return:g} to "
-                f"{bounds.highest_return:g}: give a wider range, or correct the rewards"
+                f"{int(outside.sum())} episodes have returns outside of {plain(bounds.lowest_return)} to "
+                f"{plain(bounds.highest_return)}: give a wider range, or correct the rewards"
             )
 
     @cached_property

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from poela.core.readable import effective, plain
 from poela.evaluation.diagnostics import Diagnostics
 
 Word = Literal["trust", "caution", "do not trust"]
@@ -111,7 +112,7 @@ def _findings(d: Diagnostics, t: TrustThresholds) -> Iterator[Finding]:
     if grade := _grade(abs(d.mean_weight_z), t.mean_weight_z):
         yield (
             grade,
-            f"the mean weight is {d.mean_weight:.3g}, {abs(d.mean_weight_z):.1f} standard errors from 1: "
+            f"the mean weight is {plain(d.mean_weight)}, {abs(d.mean_weight_z):,.1f} standard errors from 1: "
             "the propensities are wrong, or the weights' tail is missing",
             "Check the propensities: whether they are those of the moment of action, and of everything it depended on.",
         )
@@ -131,7 +132,7 @@ def _of_returns(d: Diagnostics, t: TrustThresholds) -> Iterator[Finding]:
     if grade := _grade(-d.events, _negative(t.events)):
         yield (
             grade,
-            f"only {d.events:.2g} effective episodes have the rarer outcome: too few to tell its rate",
+            f"only {plain(round(d.events, 1))} effective episodes have the rarer outcome: too few to tell its rate",
             "Gather more episodes, or choose an outcome that is less rare.",
         )
     if grade := _grade(d.return_skew, t.return_skew):
@@ -160,15 +161,11 @@ def _grade(value: float, limits: tuple[float, float]) -> int:
 
 def _size(d: Diagnostics) -> str:
     share = f"{d.largest_share:.{0 if d.largest_share > 0.01 else 1}%}"
-    of, one = (d.n_episodes, "episode") if d.n_clusters is None else (f"{d.n_clusters} clusters", "cluster")
-    return f"ESS {d.ess:.{_digits(d.ess)}f} of {of}: one {one} carries {share} of the weight"
+    of, one = (f"{d.n_episodes:,}", "episode") if d.n_clusters is None else (f"{d.n_clusters:,} clusters", "cluster")
+    return f"ESS {effective(d.ess)} of {of}: one {one} carries {share} of the weight"
 
 
 def _expected(d: Diagnostics) -> str:
-    expected = f"{d.expected_ess:.{_digits(d.expected_ess)}f}"
     how = "actions drawn anew" if d.redrawn else "the same steps in other combinations"
-    return f"ESS {d.ess:.0f} of {d.n_clusters or d.n_episodes}, where {how} let one expect {expected}"
-
-
-def _digits(ess: float) -> int:
-    return 1 if ess < 10 else 0
+    of = f"{d.n_clusters or d.n_episodes:,}"
+    return f"ESS {effective(d.ess)} of {of}, where {how} let one expect {effective(d.expected_ess)}"

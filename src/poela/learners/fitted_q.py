@@ -10,6 +10,7 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import Policy
 from poela.core.ragged import episode_sums
+from poela.core.readable import plain
 from poela.core.typed import NonNegative, one_of, shown
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
@@ -72,7 +73,7 @@ class FittedQ(ValueLearner):
                 self.refuse_divergence(train, q[mask])
             fields = {"eligibility": eligibility, **self.fields(train)}
             policy = TiltedPolicy(values=own, behavior=base, temperature=temperature, **fields)
-            yield Checkpoint(place, policy, f"temperature {temperature:.4g}")
+            yield Checkpoint(place, policy, f"temperature {plain(temperature)}")
 
     def _path(self, train: Trajectories, q: FloatArray, chances: FloatArray) -> list[float]:
         path = self.temperatures

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import chain
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -14,10 +15,10 @@ from poela.core.arrays import BoolArray
 from poela.core.errors import PoelaError, PoelaWarning, TrainingError
 from poela.core.policy import Policy
 from poela.core.progress import progress
-from poela.core.typed import Count, Discount, NonNegative, Positive, Share, Whole
+from poela.core.typed import Count, Discount, NonNegative, Positive, Share, Whole, one_of
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.rules import Eligibility, Fallback, Metric, Neighbourhood, RadiusSetting, Scale
+from poela.eligibility.rules import Eligibility, Fallback, Metric, Neighbourhood, RadiusSetting, quantile_of
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.objective import crm_objective, shortfall
@@ -160,6 +161,12 @@ class PolicyGradient(StackedLearner):
 class POELA(PolicyGradient):
     """Policy optimisation with eligible actions: only actions logged within `radius` of a context may be taken there.
 
+    By default the radius is a quantile of the training log's own distances between standardised features (see
+    `Eligibility`), so that units do not matter: of all pairs of context and action, the twentieth that is farthest from
+    any precedent in another episode is barred. A number is a distance between features as they stand, as
+    in the paper (`POELA(radius=0.6)`). `scale` says it differently: `"standard"` (a number then counts standard
+    deviations), one number for each feature, or None (as they stand, for a quantile too).
+
     >>> from poela.data.trajectories import Trajectories
     >>> logs = Trajectories([[0.0], [0.0], [9.0]], [0, 1, 1], [0, 1, 0], [0, 1, 2, 3], propensities=[0.5, 0.5, 1.0])
     >>> policy = POELA(radius=0.1, steps=50, warm_start_steps=10).fit(logs, seed=0)
@@ -167,9 +174,9 @@ class POELA(PolicyGradient):
     array([[0., 1.]])
     """
 
-    radius: RadiusSetting = 0.1  # δ
+    radius: RadiusSetting = "q95"  # δ
     metric: Metric = "mean_squared"
-    scale: Scale = None
+    scale: Annotated[str, one_of("auto", "standard")] | tuple[Positive, ...] | None = "auto"
     feature_weights: tuple[NonNegative, ...] | None = None
     neighbours: Neighbourhood = "pooled"
     minimum_probability: Share | None = None
@@ -178,10 +185,11 @@ class POELA(PolicyGradient):
     @property
     def rule(self) -> Eligibility:
         """The radius rule."""
+        by_radius = None if quantile_of(self.radius) is None else "standard"
         return Eligibility(
             radius=self.radius,
             metric=self.metric,
-            scale=self.scale,
+            scale=by_radius if self.scale == "auto" else self.scale,
             weights=self.feature_weights,
             neighbours=self.neighbours,
             minimum_probability=self.minimum_probability,
@@ -213,7 +221,7 @@ class POCRM(PolicyGradient):
 
 
 def as_published(learner: PolicyGradient) -> PolicyGradient:
-    """The same learner in the form of the authors' code: raw inputs, ReLU logits, every action where none is near.
+    """The same learner as the authors' code has it: raw features, ReLU logits, every action where none is near.
 
     >>> as_published(POELA(radius=0.1)).relu_logits
     True
@@ -225,4 +233,6 @@ def as_published(learner: PolicyGradient) -> PolicyGradient:
     }
     if not isinstance(learner, POCRM):
         changes["fallback"] = "all"
+    if isinstance(learner, POELA) and learner.scale == "auto":
+        changes["scale"] = None
     return replace(learner, **changes)  # type: ignore[arg-type]

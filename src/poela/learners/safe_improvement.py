@@ -16,7 +16,7 @@ from poela.core.policy import Policy
 from poela.core.typed import Count, Discount, NonNegative, Whole, shown
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.rules import Eligibility, RadiusSetting, Scale, quantile_of
+from poela.eligibility.rules import Eligibility, RadiusSetting, Scale
 from poela.learners.backward_induction import departing
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
@@ -56,10 +56,7 @@ class SafeImprovement(ValueLearner):
             yield Checkpoint(place, policy, note)
 
     def _nearby(self, train: Trajectories) -> FittedEligibility:
-        # Of one episode alone nothing can be said about distances to others: only equal contexts count.
-        lone = quantile_of(self.reach) is not None and train.n_units < 2
-        found = Eligibility(radius=0.0 if lone else self.reach, scale=self.scale).fit(train)
-        return replace(found, episode_ids=None)
+        return replace(Eligibility(radius=self.reach, scale=self.scale).fit(train), episode_ids=None)
 
 
 @dataclass(frozen=True, kw_only=True)

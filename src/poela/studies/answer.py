@@ -7,6 +7,8 @@ from poela.core.readable import about, readable
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.settings import StudySettings
 
+MOST_EPISODES = 1000  # times those of the log: what would need more is not worth a number
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -26,26 +28,38 @@ class Answer:
         if settings.selection.by != "gain":
             return _of_estimate(result)
         confidence = f"{100 * settings.selection.confidence:g}%"
-        return _change(result, record, confidence) if result.chosen is not None else _keep(result, record, confidence)
+        if result.chosen is None:
+            return _keep(result, record, confidence)
+        return _change(result, record, confidence, settings.selection.sensitivity)
 
 
-def _change(result: ChoiceRecord, record: StudyRecord, confidence: str) -> Answer:
+def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:
     gain, error = result.gain, record.logging_policy.standard_error
     if gain is None or gain.low is None:
         raise InputError("choice.json names a policy but no gain that is shown: it was changed")
-    survives = ""
-    if gain.sensitivity is not None:
-        factor = f"a factor of {gain.sensitivity:.1f}"
-        survives = f" Something that was not recorded would have to make weights wrong by {factor} to undo it."
-    estimated = " The propensities are estimates, which the bound allows for." * record.data.estimated
+    least, best = readable(gain.low, error, signed=True), readable(gain.value, error, signed=True)
+    cases = f"{record.data.validation_episodes:,} held-out episodes"
+    shown = f"{cases} show it, by importance sampling, for all {len(result.points)} policies that were tried together."
+    if not record.data.estimated:
+        headline = f"Change: at least {least} better than what is done now ({confidence}); best estimate {best}."
+        return Answer(True, headline, f"{shown}{_undone_by(gain.sensitivity)}", TRY_IT)
     return Answer(
         True,
-        f"Change: at least {readable(gain.low, error, signed=True)} better than what is done now ({confidence}); "
-        f"best estimate {readable(gain.value, error, signed=True)}.",
-        f"{record.data.validation_episodes:,} held-out episodes show it, by importance sampling, for all "
-        f"{len(result.points)} policies that were tried together.{survives}{estimated}",
-        "look at where the policy departs from current practice, try it on a few, and keep logging propensities.",
+        f"Change, if the log tells what decisions were based on: at least {least} better than what is done now "
+        f"({confidence}, and weights wrong by a factor of {allowed:g}); best estimate {best}.",
+        f"{shown}{_undone_by(gain.sensitivity)} Propensities are estimated: where those who decided knew more than the "
+        "log, what they knew may be why some fared better, and no number here can rule that out.",
+        f"ask those who decided what else they looked at; then {TRY_IT}",
     )
+
+
+TRY_IT = "look at where the policy departs from current practice, try it on a few, and keep logging propensities."
+
+
+def _undone_by(factor: float | None) -> str:
+    if factor is None:
+        return ""
+    return f" Something that was not recorded would have to make weights wrong by a factor of {factor:.1f} to undo it."
 
 
 def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str) -> Answer:
@@ -66,16 +80,21 @@ def _hope(result: ChoiceRecord, record: StudyRecord) -> str:
     if gain is None or gain.low is None or gain.high is None or result.promising is None:
         return "No policy has an estimate that could be believed"
     ends = f"{readable(gain.low, error, signed=True)} to {readable(gain.high, error, signed=True)}"
-    estimate = f"{readable(gain.value, error, signed=True)} ({ends})"
-    if gain.value <= 0:
+    best = readable(gain.value, error, signed=True)
+    estimate = f"{best} ({ends})"
+    if best == readable(0.0, error, signed=True):
+        return f"Even the most promising policy looks no better: {estimate}"
+    if gain.value < 0:
         return f"Even the most promising policy looks worse: {estimate}"
     cases = result.points[result.promising].metrics.get("ess") or 0.0
     hope = (
         f"The most promising policy looks better by {estimate}, but no more than {cases:,.0f} past cases speak for it"
     )
-    if result.needed is not None:
-        hope += f"; if that is right, about {about(result.needed)} episodes would show it"
-    return hope
+    if result.needed is None:
+        return hope
+    if result.needed > MOST_EPISODES * record.data.validation_episodes:
+        return f"{hope}; even {MOST_EPISODES:,} times as many episodes would hardly show it"
+    return f"{hope}; if that is right, about {about(result.needed)} episodes would show it"
 
 
 def _of_estimate(result: ChoiceRecord) -> Answer:

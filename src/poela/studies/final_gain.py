@@ -7,6 +7,7 @@ from scipy.special import ndtri
 
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain
+from poela.evaluation.verdict import TrustThresholds
 from poela.studies.held_out import Episodes
 from poela.studies.judging import evidence_of
 from poela.studies.selection import Point
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from poela.studies.study import Study
 
 POWER = 0.8  # the chance with which the needed episodes show the gain
-LEAST_ESS = 40.0  # below it, no estimate is trusted
 
 
 class GainsShown:
@@ -74,4 +74,4 @@ def episodes_needed(gain: float, error: float, ess: float, n: int, confidence: f
     196
     """
     reach = float(ndtri((1 + confidence) / 2) + ndtri(POWER)) * error
-    return float(max(n * (reach / gain) ** 2, n * LEAST_ESS / ess))
+    return float(max(n * (reach / gain) ** 2, n * TrustThresholds().ess[0] / ess))

@@ -1,6 +1,6 @@
 """How a study ends: every policy judged, one chosen, fitted on all episodes, looked at once, and written down."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from poela.core.errors import PoelaError
@@ -14,6 +14,7 @@ from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.material import ALL, Material, write_behavior
+from poela.studies.outcomes import write_outcomes
 from poela.studies.place import TABLE
 from poela.studies.records import ChoiceRecord, LoggingValue, LookRecord
 from poela.studies.roles import logging_value, recorded_look
@@ -34,10 +35,13 @@ def finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> N
     estimated, logging = study.record.data.estimated, study.record.logging_policy
     choice = choose(points, settings.selection, episodes.logs.n_episodes, logging, estimated)
     hopeful = promising(points) if settings.selection.by == "gain" else None
-    wanted = {"policy": choice.chosen, "promising": hopeful}
     if study.n_folds > 1:
-        _fit_on_all(study, [point for point in wanted.values() if point is not None], materials[ALL])
+        if choice.chosen is not None and (problem := _unfitted(study, choice.chosen, materials[ALL])):
+            raise PoelaError(problem)
+        if hopeful is not None and _unfitted(study, hopeful, materials[ALL]):
+            hopeful = None  # what cannot be fitted is no promise
         study = Study(study.store)
+    wanted = {"policy": choice.chosen, "promising": hopeful}
     for name, point in wanted.items():
         if point is None:
             remove_stored(study.directory / name, POLICY_FORMAT)
@@ -47,6 +51,8 @@ def finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> N
         # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
         model = splits.model or model_of_logging_policy(splits.train, settings.seed)
         write_behavior(study.directory / "behavior", model)
+    else:
+        write_outcomes(study.directory, splits.train, settings.scoring.discount)
     gains = GainsShown(study, episodes, settings)
     name = LOGGING_POLICY if choice.chosen is None else study.name_of(choice.chosen)
     look = _look(study, choice.chosen, name, splits)
@@ -81,16 +87,17 @@ def _rests_on(study: Study, points: Iterable[Point | None]) -> list[str]:
     return [*study.runs, *sorted(fitted - set(study.runs))]
 
 
-def _fit_on_all(study: Study, points: Sequence[Point], material: Material) -> None:
-    """Fit the chosen candidates on every episode; those that an earlier session has fitted are there."""
-    for point in points:
-        task = replace(study.all_runs[f"{point.path_id}-0"].task, fold=None)
-        if task.run_id not in study.store.finished_runs():
-            safe_point()
-            result = carry_out(task, material)
-            if result.policies is None or len(result.record.checkpoints) <= point.number:
-                raise PoelaError(f"{task.candidate} could not be fitted on all episodes: {result.record.message}")
-            study.store.write_run(result.record, result.policies)
+def _unfitted(study: Study, point: Point, material: Material) -> str | None:
+    """Fit a candidate on every episode, unless an earlier session has; what kept it from being fitted, if anything."""
+    task = replace(study.all_runs[f"{point.path_id}-0"].task, fold=None)
+    if task.run_id in study.store.finished_runs():
+        return None
+    safe_point()
+    result = carry_out(task, material)
+    if result.policies is None or len(result.record.checkpoints) <= point.number:
+        return f"{task.candidate} could not be fitted on all episodes: {result.record.message}"
+    study.store.write_run(result.record, result.policies)
+    return None
 
 
 def _logging_value(test: Trajectories | None, settings: StudySettings) -> LoggingValue | None:

@@ -16,8 +16,9 @@ from poela.core.options import with_options
 from poela.core.temporary import own_folder, remove_own_folder
 from poela.core.validation import expect_kind
 from poela.data.checks import learning_problems
+from poela.data.context_columns import with_features, without_constants
 from poela.data.layout import LogLayout
-from poela.data.tables import read_logs
+from poela.data.tables import tell, told
 from poela.data.trajectories import Trajectories
 from poela.evaluation.scoring import Scoring
 from poela.studies.finishing import finish
@@ -124,20 +125,24 @@ def _carry_out(
         study = Study(store)
     finish(study, splits, materials)
     remove_folds(scratch)
-    return Study(store)
+    return Study(store, parts)
 
 
 def _read(
     logs: Logs, validation: Logs | None, test: Logs | None, layout: LogLayout | None
 ) -> tuple[Trajectories, Trajectories | None, Trajectories | None]:
     """The logs as they were given."""
-    first = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=layout, for_learning=True)
-    if isinstance(logs, Trajectories) and (problems := learning_problems(logs)):
-        raise InputError(problems)
+    first = without_constants(logs) if isinstance(logs, Trajectories) else told(logs, layout, for_learning=True)
+    if isinstance(logs, Trajectories):
+        tell(first.notes[len(logs.notes) :])
+        if problems := learning_problems(first):
+            raise InputError(problems)
     fixed = (layout or LogLayout()).fixed(first)
 
     def read(other: Logs | None) -> Trajectories | None:
-        return other if other is None or isinstance(other, Trajectories) else read_logs(other, layout=fixed)
+        if other is None or isinstance(other, Trajectories):
+            return None if other is None else with_features(other, first)
+        return told(other, fixed)
 
     others = {"validation": read(validation), "test": read(test)}
     refuse_unlike(first, others)

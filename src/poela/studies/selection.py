@@ -8,6 +8,7 @@ from typing import Annotated
 
 from poela.core.errors import InputError
 from poela.core.options import CHOOSING, Option
+from poela.core.readable import plain
 from poela.core.registry import Registry
 from poela.core.typed import NonNegative, Range, Unknowable, Whole, named_in, one_of, refuse_problems
 
@@ -284,8 +285,8 @@ def _why_none(entered: int, qualified: int, least: float) -> str:
         return NO_RUN
     if not qualified:
         return (
-            f"none of {entered} policies has an effective sample size of {least:g} or more on the validation logs: "
-            "the logging policy is kept"
+            f"none of {entered} policies has an effective sample size of {plain(least)} or more on the validation "
+            "logs: the logging policy is kept"
         )
     return f"none of {qualified} policies has a finite score: the logging policy is kept"
 

@@ -12,6 +12,7 @@ from poela.studies.answer import Answer
 from poela.studies.defaults import is_random
 from poela.studies.judging import METRICS
 from poela.studies.material import read_behavior
+from poela.studies.outcomes import read_outcomes
 from poela.studies.records import CheckpointRecord, ChoiceRecord, LookRecord, RunRecord, Task
 from poela.studies.roles import looks
 from poela.studies.selection import Choice, Point
@@ -19,7 +20,12 @@ from poela.studies.settings import StudySettings
 from poela.studies.store import Store
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     import pyarrow as pa
+
+    from poela.data.trajectories import Trajectories
+    from poela.report.plots import Plots
 
 LOGGING_POLICY = "logging policy"
 
@@ -30,8 +36,11 @@ class Study:
     `learn` returns one, and `Study.open(directory)` opens one that is on disk, finished or not.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(
+        self, store: Store, parts: "tuple[Trajectories, Trajectories | None, Trajectories | None] | None" = None
+    ):
         self.store = store
+        self.parts = parts  # its logs (to teach, to judge, to test with), in the process that learned from them
         self.record = store.record()
 
     @classmethod
@@ -143,6 +152,11 @@ class Study:
         """What to do, in words."""
         return Answer.of(self._ended, self.settings, self.record)
 
+    def _repr_html_(self) -> str:
+        from poela.studies.notebook import html_of
+
+        return html_of(self)
+
     @property
     def chosen_name(self) -> str:
         """The recommended policy in a few words."""
@@ -172,6 +186,22 @@ class Study:
         if model is None:
             raise PoelaError(f"{self.directory} has no policy yet: {self.choice.reason}")
         return model
+
+    def decide(self, rows: Any, **how: Any) -> "pa.Table":
+        """The recommended policy's decisions for the rows of a table, with what happened to similar logged cases.
+
+        As `study.policy.decide(rows)`, and a column `outcome`: the mean of what came of the nearest similar cases.
+        """
+        return self.acting_policy.decide(rows, outcomes=read_outcomes(self.directory), **how)
+
+    @property
+    def acting_policy(self) -> Any:
+        """The recommended policy; an error where the study recommends to carry on as before."""
+        if self.choice.chosen is None:
+            raise InputError(
+                f"{self.directory} recommends no new policy, so there is nothing to decide by: carry on as before"
+            )
+        return self.policy
 
     @cached_property
     def promising(self) -> Any:
@@ -226,6 +256,24 @@ class Study:
         """The value of the recommended policy: on the test logs where there are any, else on held-out episodes."""
         look = self.test_look
         return self._ended.estimate if look is None else look.estimate
+
+    def report(
+        self, out: "str | PathLike[str]", logs: "Trajectories | str | PathLike[str] | None" = None, **asked: Any
+    ) -> Path:
+        """Write one self-contained page about the study; `asked` are the fields of `poela.report.page.Asked`.
+
+        `logs` are those that it was made of, which a study on disk does not keep: some sections need them.
+        """
+        from poela.report.page import Asked, study_page, write_page
+
+        return write_page(study_page(self, logs, Asked(**asked)), out)
+
+    @property
+    def plot(self) -> "Plots":
+        """Figures for papers, as Matplotlib axes: `study.plot.frontier()`, `.ladder()`, `.actions(by=…)`, …"""
+        from poela.report.plots import Plots
+
+        return Plots(self)
 
     def table(self) -> "pa.Table":
         """Every policy that was judged with its settings and metrics, in the order of the study."""

@@ -1,0 +1,125 @@
+"""One-step logs as dictionaries in the way of the Open Bandit Pipeline (OBP)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poela.core.errors import InputError
+from poela.data.trajectories import Trajectories
+from poela.data.words import counted, quoted
+
+NEEDED = ("context", "action", "reward")
+
+
+def from_bandit(feedback: Mapping[str, Any], *, position: int | None = None) -> Trajectories:
+    """Logs from a dictionary of bandit feedback: each round is an episode of one step.
+
+    Read are `context` [n, d], `action` [n], `reward` [n] and, where they are there, `n_actions`, `n_rounds`, `pscore`
+    [n] (the probability of the logged action) and `pi_b` [n, A] or [n, A, slots] (of every action). Where `position`
+    [n] names several slots, say which one to read: the rounds of others are left out. Features of actions
+    (`action_context`), `expected_reward` and whatever else is there take no part.
+
+    >>> from_bandit({"context": [[0.5], [0.1]], "action": [2, 0], "reward": [1, 0], "pscore": [0.2, 0.7]})
+    Trajectories(2 episodes, 2 steps, 1 features, 3 actions, logged propensities)
+    """
+    if not isinstance(feedback, Mapping):
+        raise InputError("bandit feedback must be a dictionary with the keys context, action and reward")
+    missing = [key for key in NEEDED if feedback.get(key) is None]
+    if missing:
+        raise InputError(f"the feedback has no {quoted(missing)}: it needs context, action and reward of each round")
+    contexts, actions = _array(feedback, "context"), _array(feedback, "action")
+    if contexts.ndim != 2 or actions.ndim != 1:
+        raise InputError(
+            f"context must be a matrix [rounds, features] and action a list of whole numbers, not of shapes "
+            f"{contexts.shape} and {actions.shape}"
+        )
+    rounds = len(contexts)
+    if feedback.get("n_rounds") not in (None, rounds):
+        raise InputError(f"n_rounds and the rows of context differ: there are {counted(rounds, 'row')}")
+    kept = _rounds_of(feedback, position, rounds)
+    propensities = _propensities(feedback, position, rounds)
+    return Trajectories(
+        contexts[kept],
+        _of_rounds("action", actions, rounds)[kept],
+        _of_rounds("reward", _array(feedback, "reward"), rounds)[kept],
+        np.arange(len(kept) + 1),
+        propensities=None if propensities is None else propensities[kept],
+        n_actions=feedback.get("n_actions"),
+        episode_ids=kept,
+    )
+
+
+def to_bandit(logs: Trajectories) -> dict[str, Any]:
+    """The logs of one-step episodes as a dictionary of bandit feedback, with the keys that OBP's estimators take.
+
+    >>> logs = Trajectories([[0.5], [0.1]], [1, 0], [1, 0], [0, 1, 2], propensities=[0.2, 0.7])
+    >>> feedback = to_bandit(logs)
+    >>> feedback["n_rounds"], feedback["n_actions"], feedback["pscore"]
+    (2, 2, array([0.2, 0.7]))
+    """
+    longer = int((logs.lengths > 1).sum())
+    if longer:
+        raise InputError(
+            f"{counted(longer, 'episode')} of {logs.n_episodes} have more than one step: a bandit decides once, so "
+            "such logs have no form as bandit feedback"
+        )
+    full = logs.propensities is not None and logs.propensities.ndim == 2
+    return {
+        "n_rounds": logs.n_episodes,
+        "n_actions": logs.n_actions,
+        "context": logs.contexts,
+        "action_context": None,
+        "action": logs.actions,
+        "position": None,
+        "reward": logs.rewards,
+        "pscore": None if logs.propensities is None else logs.logged_propensities,
+        "pi_b": logs.propensities[:, :, None] if full and logs.propensities is not None else None,
+    }
+
+
+def _array(feedback: Mapping[str, Any], key: str) -> NDArray[Any]:
+    try:
+        return np.asarray(feedback[key])
+    except ValueError:
+        raise InputError(f"{key} must be numbers, in rows of one length: these are not") from None
+
+
+def _of_rounds(key: str, values: NDArray[Any], rounds: int) -> NDArray[Any]:
+    if len(values) != rounds:
+        raise InputError(f"{key} has {len(values)} entries for {counted(rounds, 'round')}: give one for each")
+    return values
+
+
+def _rounds_of(feedback: Mapping[str, Any], position: int | None, rounds: int) -> NDArray[Any]:
+    """The rounds of the slot that is read, all where there is only one."""
+    if feedback.get("position") is None:
+        return np.arange(rounds)
+    slots = _of_rounds("position", _array(feedback, "position"), rounds)
+    known = np.unique(slots)
+    if position is None and len(known) > 1:
+        raise InputError(
+            f"the rounds are of {len(known)} positions, {known.min():g} to {known.max():g}, which are different "
+            "decisions: say which one to read with position="
+        )
+    kept = np.arange(rounds) if position is None else np.flatnonzero(slots == position)
+    if not len(kept):
+        raise InputError(f"no round has position {position}: there are positions {known.min():g} to {known.max():g}")
+    return kept
+
+
+def _propensities(feedback: Mapping[str, Any], position: int | None, rounds: int) -> NDArray[Any] | None:
+    """Of every action where they are told, else of the logged one."""
+    if feedback.get("pi_b") is not None:
+        every = _of_rounds("pi_b", _array(feedback, "pi_b"), rounds)
+        if every.ndim == 2:
+            return every
+        slot = 0 if position is None or every.shape[-1] == 1 else position
+        if every.ndim == 3 and 0 <= slot < every.shape[2] and (every.shape[2] == 1 or position is not None):
+            return every[:, :, slot]
+        raise InputError(
+            f"pi_b is of shape {every.shape}: it must be [rounds, actions], or have a third axis of slots, of which "
+            "position= says which to read"
+        )
+    return None if feedback.get("pscore") is None else _of_rounds("pscore", _array(feedback, "pscore"), rounds)

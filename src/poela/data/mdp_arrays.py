@@ -1,0 +1,91 @@
+"""Flat arrays with flags at the ends of episodes, as d3rlpy's MDPDataset and many other libraries take them."""
+
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from poela.core.arrays import BoolArray, Float32Array, IntArray
+from poela.core.errors import InputError
+from poela.data.trajectories import Trajectories
+
+
+class MDPArrays(TypedDict):
+    """The arguments of `d3rlpy.dataset.MDPDataset`, by name."""
+
+    observations: Float32Array  # [N, d]
+    actions: IntArray  # [N]
+    rewards: Float32Array  # [N]
+    terminals: Float32Array  # [N], 1 where an episode ended by itself
+    timeouts: Float32Array  # [N], 1 where it was cut
+    action_size: int
+
+
+def mdp_arrays_of(logs: Trajectories, terminated: ArrayLike = True) -> MDPArrays:
+    """The logs as flat arrays; see `Trajectories.to_mdp_arrays`."""
+    ended = ended_of(terminated, logs.n_episodes)
+    flags = np.zeros((2, logs.n_steps), np.float32)
+    last = logs.offsets[1:] - 1
+    flags[0, last], flags[1, last] = ended, ~ended
+    return MDPArrays(
+        observations=logs.contexts,
+        actions=logs.actions,
+        rewards=logs.rewards.astype(np.float32),
+        terminals=flags[0],
+        timeouts=flags[1],
+        action_size=logs.n_actions,
+    )
+
+
+def from_mdp_arrays(
+    observations: ArrayLike,
+    actions: ArrayLike,
+    rewards: ArrayLike,
+    terminals: ArrayLike,
+    timeouts: ArrayLike | None = None,
+    action_size: int | None = None,
+    **more: Any,
+) -> Trajectories:
+    """Logs from flat arrays; see `Trajectories.from_mdp_arrays`."""
+    contexts = np.asarray(observations)
+    if contexts.ndim == 1:
+        contexts = contexts[:, None]
+    ends = _flags("terminals", terminals, len(contexts))
+    if timeouts is not None:
+        ends = ends | _flags("timeouts", timeouts, len(contexts))
+    if len(ends) and not ends[-1]:
+        raise InputError("the last step ends no episode: set its flag in terminals or in timeouts, or drop the rest")
+    offsets = np.append(0, np.flatnonzero(ends) + 1)
+    flat = contexts.reshape(len(contexts), -1)
+    return Trajectories(
+        flat, _column("actions", actions), _column("rewards", rewards), offsets, n_actions=action_size, **more
+    )
+
+
+def ended_of(terminated: ArrayLike, n_episodes: int) -> BoolArray:
+    """Whether each episode [n] ended by itself, from one answer for all or one for each.
+
+    >>> ended_of(True, 2)
+    array([ True,  True])
+    """
+    ended = np.asarray(terminated)
+    if ended.dtype != np.bool_ or ended.shape not in {(), (n_episodes,)}:
+        raise InputError(f"terminated must be True, False or {n_episodes} of them, one for each episode")
+    return np.broadcast_to(ended, (n_episodes,)).copy()
+
+
+def _flags(name: str, values: ArrayLike, steps: int) -> BoolArray:
+    flags = _column(name, values)
+    if flags.shape != (steps,) or not np.isin(flags, (0, 1)).all():
+        raise InputError(f"{name} must be {steps} flags, 0 or 1, one for each observation")
+    return flags.astype(np.bool_)
+
+
+def _column(name: str, values: ArrayLike) -> NDArray[Any]:
+    """One value for each step, also where they come as a matrix of one column."""
+    array = np.asarray(values)
+    if name == "actions" and array.ndim == 2 and array.shape[1] != 1:
+        raise InputError(
+            f"actions are vectors of {array.shape[1]} numbers: only actions out of a finite set can be read"
+        )
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array

@@ -1,0 +1,258 @@
+"""Minari datasets: read into `Trajectories`, and written from them, with propensities in the infos of steps."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from poela.core.arrays import FloatArray
+from poela.core.errors import InputError, PoelaError, PoelaWarning
+from poela.core.typed import from_plain, to_plain
+from poela.data.mdp_arrays import ended_of
+from poela.data.trajectories import Trajectories
+from poela.data.words import counted
+
+ONE, EVERY = "propensity", "propensities"  # of the logged action; of every action
+NOTES = "poela"  # what Minari has no place for: names, clusters, whether propensities are estimates
+MOST_FEATURES = 10_000  # more is an image, from which features should be made first
+
+
+def from_minari(dataset: Any) -> Trajectories:
+    """Logs from a Minari dataset, or from the id of one that is on this machine.
+
+    Actions must be discrete; observations are flattened, discrete ones become one feature for each value. Each
+    episode's last observation, after which nothing was decided, is left out. Where the infos have `propensity` (of the
+    logged action) or `propensities` (of every action), these are read: one for each step, or one more, the first of
+    which belongs to the reset. How many episodes were cut (truncated) before their end is told by a warning.
+    """
+    found = _opened(dataset) if isinstance(dataset, str) else dataset
+    spaces = (getattr(found, "observation_space", None), getattr(found, "action_space", None))
+    if None in spaces or not hasattr(found, "iterate_episodes"):
+        raise InputError("from_minari takes a Minari dataset or the id of one")
+    start, n_actions = _actions_of(spaces[1])
+    width = _width_of(spaces[0])
+    episodes = list(found.iterate_episodes())
+    empty = sum(len(episode) == 0 for episode in episodes)
+    if empty or not episodes:
+        what = f"{counted(empty, 'episode')} of {len(episodes)} have no steps" if episodes else "the dataset is empty"
+        raise InputError(f"{what}: keep others with dataset.filter_episodes(lambda episode: len(episode) > 0)")
+    _tell_cut(episodes)
+    lengths = np.array([len(episode) for episode in episodes])
+    return Trajectories(
+        np.concatenate([_contexts(spaces[0], width, episode) for episode in episodes]),
+        np.concatenate([np.asarray(episode.actions).reshape(-1) for episode in episodes]) - start,
+        np.concatenate([np.asarray(episode.rewards, np.float64) for episode in episodes]),
+        np.append(0, np.cumsum(lengths)),
+        propensities=_propensities(episodes),
+        **_names(found, episodes, range(start, start + n_actions)),
+    )
+
+
+def to_minari(
+    logs: Trajectories, dataset_id: str, *, terminated: ArrayLike = True, data_format: str | None = None, **details: Any
+) -> Any:
+    """Write the logs as a new local Minari dataset, and return it.
+
+    Propensities are kept in the infos of steps, as `propensity` or `propensities`; names, clusters and episode ids
+    in the dataset's metadata, where `from_minari` finds them. Minari wants an observation after each episode's last
+    step, which logs do not have: the last context stands there again. `terminated` says whether episodes ended by
+    themselves, for all or for each; others count as truncated. `data_format` is "hdf5" (the default where h5py is
+    installed) or "arrow" (slow to write beyond some hundred episodes); `details` are those of
+    `minari.create_dataset_from_buffers`: author, description, ….
+    """
+    minari = _minari()
+    from gymnasium.spaces import Box, Discrete
+    from minari.data_collector.episode_buffer import EpisodeBuffer
+
+    _refuse_id(dataset_id)
+    ended = ended_of(terminated, logs.n_episodes)
+    buffers = []
+    for number, (start, stop) in enumerate(zip(logs.offsets[:-1], logs.offsets[1:], strict=True)):
+        last = np.arange(start, stop) == stop - 1
+        buffers.append(
+            EpisodeBuffer(
+                id=number,
+                observations=np.concatenate([logs.contexts[start:stop], logs.contexts[stop - 1 : stop]]),
+                actions=logs.actions[start:stop],
+                rewards=logs.rewards[start:stop].tolist(),
+                terminations=(last & ended[number]).tolist(),
+                truncations=(last & ~ended[number]).tolist(),
+                infos=_infos(logs, start, stop),
+            )
+        )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UserWarning)  # that nobody said who made the logs, and how
+        written = minari.create_dataset_from_buffers(
+            dataset_id,
+            buffers,
+            observation_space=Box(-np.inf, np.inf, (logs.n_features,), np.float32),
+            action_space=Discrete(logs.n_actions),
+            data_format=data_format or ("arrow" if find_spec("h5py") is None else "hdf5"),
+            **details,
+        )
+    written.storage.update_metadata({NOTES: to_plain(_notes(logs))})
+    return written
+
+
+def _minari() -> Any:
+    try:
+        import minari
+    except ImportError:
+        raise PoelaError("Minari is not installed: pip install 'poela[minari]'") from None
+    return minari
+
+
+def _opened(dataset_id: str) -> Any:
+    minari = _minari()
+    try:
+        return minari.load_dataset(dataset_id)
+    except (FileNotFoundError, ValueError, TypeError):
+        raise InputError(
+            f"there is no Minari dataset {dataset_id!r} on this machine: list those that are with minari list local, "
+            "and fetch others with minari download"
+        ) from None
+    except ImportError as error:
+        raise PoelaError(f"the dataset {dataset_id!r} cannot be read: {error}") from None
+
+
+def _refuse_id(dataset_id: str) -> None:
+    from minari.dataset.minari_dataset import parse_dataset_id
+    from minari.storage.datasets_root_dir import get_dataset_path
+
+    try:
+        parse_dataset_id(dataset_id)
+    except (ValueError, TypeError):
+        raise InputError(f"{dataset_id!r} is no id of a Minari dataset: write it as group/name-v0") from None
+    if get_dataset_path(dataset_id).exists():
+        raise InputError(f"there is a Minari dataset {dataset_id!r} already: choose another name or version")
+
+
+def _actions_of(space: Any) -> tuple[int, int]:
+    """The first of the discrete actions, and how many there are."""
+    kind = type(space).__name__
+    if kind != "Discrete":
+        what = "continuous (Box)" if kind == "Box" else f"of the kind {kind}"
+        raise InputError(
+            f"the actions are {what}: only one discrete choice at each step can be read; divide or number them first"
+        )
+    return int(space.start), int(space.n)
+
+
+def _width_of(space: Any) -> int:
+    kind = type(space).__name__
+    if kind not in ("Box", "MultiBinary", "Discrete"):
+        raise InputError(
+            f"the observations are of the kind {kind}: only flat numbers (Box, MultiBinary or Discrete) can be read; "
+            "flatten them first, as gymnasium.wrappers.FlattenObservation does"
+        )
+    width = int(space.n) if kind == "Discrete" else int(np.prod(space.shape))
+    if width > MOST_FEATURES:
+        raise InputError(
+            f"an observation is {width:,} numbers: at most {MOST_FEATURES:,} features can be read; make features first"
+        )
+    return width
+
+
+def _contexts(space: Any, width: int, episode: Any) -> NDArray[Any]:
+    """[T, d], without the observation after the last step."""
+    seen = np.asarray(episode.observations)[: len(episode)]
+    if type(space).__name__ == "Discrete":
+        return np.eye(width, dtype=np.float32)[seen.astype(np.int64).reshape(-1) - int(space.start)]
+    return seen.reshape(len(seen), width)
+
+
+def _tell_cut(episodes: list[Any]) -> None:
+    cut = sum(not bool(np.asarray(episode.terminations)[-1]) for episode in episodes)
+    if cut:
+        warnings.warn(
+            f"{cut} of {counted(len(episodes), 'episode')} were cut before their end (truncated): what would have come "
+            "after is not in their returns",
+            PoelaWarning,
+            stacklevel=3,
+        )
+
+
+def _propensities(episodes: list[Any]) -> FloatArray | None:
+    found = [_of_episode(episode) for episode in episodes]
+    having = [values for values in found if values is not None]
+    if not having:
+        return None
+    if len(having) < len(found) or len({values.shape[1:] for values in having}) > 1:
+        raise InputError(
+            f"{len(having)} of {counted(len(found), 'episode')} have propensities in their infos, or these differ in "
+            "shape: record them for every step in the same way"
+        )
+    return np.concatenate(having)
+
+
+def _of_episode(episode: Any) -> FloatArray | None:
+    """The propensities of an episode's steps: [T, A] of every action, or [T] of the logged one."""
+    infos = episode.infos if isinstance(episode.infos, Mapping) else {}
+    key = EVERY if EVERY in infos else ONE
+    if key not in infos:
+        return None
+    values = np.asarray(infos[key], np.float64)
+    values = values.reshape(len(values), -1) if key == EVERY else values.reshape(-1)
+    steps = len(episode)
+    if len(values) == steps:
+        return values
+    if len(values) != steps + 1:
+        raise InputError(
+            f"infos have {len(values)} entries of {key!r} for an episode of {counted(steps, 'step')}: there must be "
+            "one for each step, or one more for the reset"
+        )
+    padded_last = bool(np.isnan(values[-1]).all() and not np.isnan(values[0]).any())
+    return values[:-1] if padded_last else values[1:]
+
+
+def _infos(logs: Trajectories, start: int, stop: int) -> dict[str, Any] | None:
+    """Propensities after a NaN that belongs to the reset."""
+    if logs.propensities is None:
+        return None
+    rows = logs.propensities[start:stop]
+    values = np.concatenate([np.full((1, *rows.shape[1:]), np.nan), rows])
+    # Minari cannot read flat arrays in the infos of its Arrow files, but lists of numbers.
+    return {ONE: values.tolist()} if values.ndim == 1 else {EVERY: values}
+
+
+@dataclass(frozen=True)
+class _Notes:
+    """What Minari has no place for."""
+
+    features: tuple[str, ...]
+    actions: tuple[str, ...] | tuple[int, ...] | tuple[bool, ...]
+    episodes: tuple[str, ...] | tuple[int, ...]
+    clusters: tuple[int, ...] | None
+    estimated: bool
+
+
+def _notes(logs: Trajectories) -> _Notes:
+    ids = np.asarray(logs.episode_ids)
+    return _Notes(
+        features=logs.feature_names,
+        actions=logs.action_names,  # type: ignore[arg-type]
+        episodes=tuple(ids.tolist() if ids.dtype.kind in "iu" else map(str, ids)),
+        clusters=None if logs.clusters is None else tuple(logs.clusters.tolist()),
+        estimated=logs.estimated,
+    )
+
+
+def _names(dataset: Any, episodes: list[Any], actions: range) -> dict[str, Any]:
+    """What `to_minari` noted or, where there is nothing or episodes were added since, names of our own."""
+    numbers = [int(episode.id) for episode in episodes]
+    document = dataset.storage.metadata.get(NOTES)
+    notes = None if document is None else from_plain(_Notes, document, f"{NOTES!r} in the metadata of the dataset")
+    total = dataset.storage.total_episodes
+    if notes is None or {len(notes.episodes), len(notes.clusters or notes.episodes)} != {total}:
+        return {"action_names": actions, "episode_ids": numbers}
+    return {
+        "feature_names": notes.features,
+        "action_names": notes.actions,
+        "episode_ids": [notes.episodes[number] for number in numbers],
+        "clusters": None if notes.clusters is None else [notes.clusters[number] for number in numbers],
+        "estimated": notes.estimated,
+    }

@@ -1,0 +1,122 @@
+"""What a page is made of: sections of words, numbers, pictures and tables. The template knows how each looks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from markupsafe import Markup, escape
+
+from poela.report.pictures.drawing import clean
+
+Words = str | Markup
+
+
+def named(name: object, most: int | None = None) -> Markup:
+    """A name that somebody else chose, within a sentence: cleaned, escaped, and with a direction of its own."""
+    return Markup("<bdi>{}</bdi>").format(clean(name, most))
+
+
+def joined(parts: Sequence[Words], between: str = ", ") -> Markup:
+    """Parts of a sentence, each escaped unless it is markup already."""
+    return Markup(escape(between)).join(map(escape, parts))
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; `look` is lead, note or empty."""
+
+    words: Words
+    look: str = ""
+    kind: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number with its name, and a word on it."""
+
+    name: str
+    value: Words
+    note: Words = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Numbers side by side."""
+
+    facts: Sequence[Fact]
+    kind: ClassVar[str] = "facts"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture, what it is, and how to read it."""
+
+    title: str
+    svg: Markup
+    caption: Words = ""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures side by side, where there is room."""
+
+    pictures: Sequence[Picture]
+    kind: ClassVar[str] = "pictures"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cell of a table: what it says, and what it is sorted by."""
+
+    words: Words
+    sort: float | str | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    number: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that can be sorted; `marked` are rows that stand out, `folded` hides it behind its title."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Entry]]
+    marked: frozenset[int] = frozenset()
+    folded: bool = False
+    note: Words = ""
+    stacked: bool = False  # on a phone, cells stand below each other
+    kind: ClassVar[str] = "table"
+
+
+@dataclass(frozen=True)
+class Code:
+    """Lines to be copied as they are."""
+
+    title: str
+    lines: str
+    kind: ClassVar[str] = "code"
+
+
+Block = Text | Facts | Pictures | Table | Code
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page."""
+
+    key: str  # its anchor
+    title: str
+    blocks: Sequence[Block] = field(default_factory=tuple)
+
+
+def needs_logs(what: str) -> Text:
+    """Where a section cannot say more without the logs."""
+    return Text(
+        f"{what} needs the logs, which a study does not keep: add --logs with the file it was learned from.", "note"
+    )

@@ -1,0 +1,219 @@
+"""What would change for whom: the policy beside the logging policy, for everybody, for strata, and where most."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.data.trajectories import ActionName, Trajectories
+from poela.report.study_logs import StudyLogs
+from poela.report.wording import readable
+
+STEP = "step"
+MOST_VALUES, BINS = 6, 4  # a column of more values is cut into so many quantiles
+MOST_ACTIONS = 30
+OTHERS = "all others"
+CHANGES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Stratum:
+    """Some of the decisions: how often each action was taken, and how often the policy would take it."""
+
+    name: str
+    decisions: int
+    logged: FloatArray  # [A], shares
+    policy: FloatArray  # [A]
+    departure: float | None  # share of decisions that change, where the logging policy's probabilities are known
+
+
+@dataclass(frozen=True, eq=False)
+class ActionShares:
+    """Strata (the first one is everybody) over the same actions."""
+
+    actions: tuple[str, ...]
+    strata: tuple[Stratum, ...]
+
+
+def action_shares(logs: StudyLogs, by: Sequence[str] = ()) -> ActionShares:
+    """Shares of actions for all decisions, and for the strata of each feature in `by` (or of the step number)."""
+    acting = _acting(logs)
+    followed = logs.followed
+    taken = np.zeros(acting.shape)
+    taken[np.arange(len(taken)), followed.actions] = 1.0
+    names, merge = _merged(followed.action_names, taken.mean(axis=0) + acting.mean(axis=0))
+    change = departures(logs)
+    strata = [("everybody", np.ones(len(taken), bool))]
+    for column in by:
+        strata += strata_of(column, _column(followed, column))
+    found = tuple(
+        Stratum(
+            name,
+            int(inside.sum()),
+            merge @ taken[inside].mean(axis=0),
+            merge @ acting[inside].mean(axis=0),
+            None if change is None else float(change[inside].mean()),
+        )
+        for name, inside in strata
+    )
+    return ActionShares(names, found)
+
+
+def _acting(logs: StudyLogs) -> FloatArray:
+    if logs.acting is None:
+        raise InputError("this study has no policy to show: nothing that was tried has an estimate to be believed")
+    return logs.acting
+
+
+def _merged(names: Sequence[ActionName], used: FloatArray) -> tuple[tuple[str, ...], FloatArray]:
+    """The actions that are used most, in their order, with the rest as one; and the matrix [shown, A] that adds up."""
+    if len(names) <= MOST_ACTIONS:
+        return tuple(map(str, names)), np.eye(len(names))
+    kept = np.sort(np.argsort(-used, kind="stable")[: MOST_ACTIONS - 1])
+    matrix = np.zeros((MOST_ACTIONS, len(names)))
+    matrix[np.arange(len(kept)), kept] = 1.0
+    matrix[-1] = 1.0 - matrix[:-1].sum(axis=0)
+    return (*(str(names[place]) for place in kept), OTHERS), matrix
+
+
+def departures(logs: StudyLogs) -> FloatArray | None:
+    """The share [N] of each decision that changes: half the sum of |π − μ|; None where μ is not known."""
+    if logs.logging is None:
+        return None
+    return np.asarray(np.abs(_acting(logs) - logs.logging).sum(axis=1) / 2)
+
+
+def strata_of(column: str, values: FloatArray) -> list[tuple[str, BoolArray]]:
+    """Names and members of a column's strata: one for each value, or quantiles of many values.
+
+    >>> [(name, int(inside.sum())) for name, inside in strata_of("age", np.arange(8.0))]
+    [('age up to 1.75', 2), ('age 1.75 to 3.50', 2), ('age 3.50 to 5.25', 2), ('age above 5.25', 2)]
+    """
+    distinct = np.unique(values)
+    if len(distinct) <= MOST_VALUES:
+        return [(f"{column} = {value:.6g}", np.asarray(values == value)) for value in distinct]
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
+    place = np.searchsorted(edges, values)
+    shown = [readable(float(edge)) for edge in edges]
+    names = [
+        f"up to {shown[0]}",
+        *(f"{a} to {b}" for a, b in pairwise(shown)),
+        f"above {shown[-1]}",
+    ]
+    found = [(f"{column} {name}", np.asarray(place == number)) for number, name in enumerate(names)]
+    return [(name, inside) for name, inside in found if inside.any()]
+
+
+def _column(logs: Trajectories, name: str) -> FloatArray:
+    if name in logs.feature_names:
+        return np.asarray(logs.contexts[:, logs.feature_names.index(name)], np.float64)
+    if name == STEP:
+        return logs.step_numbers.astype(np.float64)
+    raise InputError(
+        f"there is no feature {name!r} to tell strata by: choose from {', '.join(logs.feature_names)}, step"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """Of the decisions for each logged action (rows), what the policy would do (columns); rows sum to 1."""
+
+    actions: tuple[str, ...]
+    shares: FloatArray  # [A, A]; NaN in rows of actions that were never taken
+    decisions: IntArray  # [A]
+
+
+def flows_of(logs: StudyLogs) -> Flows:
+    """What becomes of each logged action."""
+    acting, followed = _acting(logs), logs.followed
+    counts = np.bincount(followed.actions, minlength=followed.n_actions)
+    names, merge = _merged(followed.action_names, counts / len(acting) + acting.mean(axis=0))
+    sums = np.zeros((followed.n_actions, followed.n_actions))
+    np.add.at(sums, followed.actions, acting)
+    merged = merge @ counts
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = (merge @ sums @ merge.T) / merged[:, None]
+    return Flows(names, np.where(merged[:, None] > 0, shares, np.nan), merged.astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Change:
+    """A decision where policy and logging policy differ much, without anything that was known of the case."""
+
+    row: int  # of the followed steps
+    episode: int  # by position
+    step: int
+    departure: float
+    less: str  # the action that loses most, and its two probabilities
+    less_from: float
+    less_to: float
+    more: str  # the action that gains most
+    more_from: float
+    more_to: float
+    near: int | None  # logged cases within the radius, where the rule has one
+    near_more: int | None  # of these, with the action that gains
+    distance: float | None  # to the nearest of these
+
+
+def largest_changes(logs: StudyLogs, most: int = CHANGES) -> tuple[Change, ...]:
+    """The largest changes, one in an episode, the largest first."""
+    change, logging = departures(logs), logs.logging
+    if change is None or logging is None:
+        return ()
+    followed = logs.followed
+    order = np.argsort(-change, kind="stable")
+    _, first = np.unique(followed.episode_of_step[order], return_index=True)
+    rows = order[np.sort(first)[:most]]
+    near, distances = _near(logs, rows)
+    return tuple(
+        _change(logs, int(row), float(change[row]), None if near is None else near[place], distances[place])
+        for place, row in enumerate(rows)
+    )
+
+
+def _change(logs: StudyLogs, row: int, departure: float, near: FloatArray | None, distances: FloatArray) -> Change:
+    followed, acting = logs.followed, _acting(logs)[row]
+    assert logs.logging is not None
+    logging = logs.logging[row]
+    less, more = int((acting - logging).argmin()), int((acting - logging).argmax())
+    names = followed.action_names
+    distance = float(distances[more])
+    return Change(
+        row,
+        int(followed.episode_of_step[row]),
+        int(followed.step_numbers[row]),
+        departure,
+        str(names[less]),
+        float(logging[less]),
+        float(acting[less]),
+        str(names[more]),
+        float(logging[more]),
+        float(acting[more]),
+        None if near is None else int(near.sum()),
+        None if near is None else int(near[more]),
+        distance if np.isfinite(distance) else None,
+    )
+
+
+def _near(logs: StudyLogs, rows: IntArray) -> tuple[FloatArray | None, FloatArray]:
+    """How many logged cases with each action are within the radius [rows, A], and how far the nearest is."""
+    followed = logs.followed
+    rule = None if logs.shown is None else getattr(logs.shown.policy, "eligibility", None)
+    if rule is None or rule.radius is None or rule.logged is None:
+        return None, np.full((len(rows), followed.n_actions), np.nan)
+    contexts, steps = followed.contexts[rows], followed.step_numbers[rows]
+    return rule.counts(contexts, steps), rule.distances(contexts, steps)
+
+
+def by_step(logs: StudyLogs) -> tuple[IntArray, FloatArray, IntArray] | None:
+    """The mean departure at each step number that a twentieth of the episodes reach: numbers, means, counts."""
+    change = departures(logs)
+    if change is None:
+        return None
+    steps = logs.followed.step_numbers
+    counts = np.bincount(steps)
+    kept = np.flatnonzero(counts >= max(logs.followed.n_episodes / 20, 1))
+    return kept, np.bincount(steps, change)[kept] / counts[kept], counts[kept]

@@ -1,0 +1,136 @@
+"""Held-out weights: by return, avoided contexts, the gap to training episodes, and the gain under worse weights."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from poela.core.arrays import FloatArray, IntArray
+from poela.data.folds import fold_numbers
+from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.gain import MOST_SENSITIVITY, least_value, vanishing_sensitivity
+from poela.evaluation.overfitting import AvoidedContext, Gap, LowReturnWeight, avoided_contexts, low_return_weight
+from poela.evaluation.weights import weights_of
+from poela.report.study_logs import StudyLogs
+
+BINS = 10
+MOST_EPISODES = 4000  # whose neighbourhoods are looked at
+GAMMAS = 41
+
+
+@dataclass(frozen=True, eq=False)
+class WeightsByReturn:
+    """Episodes in groups of like return: the share of episodes and the share of weight that each holds."""
+
+    low: FloatArray  # [k], the least return of each group
+    high: FloatArray
+    episodes: FloatArray  # [k], shares
+    weight: FloatArray  # [k], shares
+    below_median: LowReturnWeight
+    ess: float
+    largest_share: float
+
+
+def weights_by_return(logs: StudyLogs) -> WeightsByReturn | None:
+    """What episodes of low and of high return weigh, held out."""
+    if logs.judged is None:
+        return None
+    evidence, returns = logs.judged
+    used = evidence.used
+    if not (used > -np.inf).any():
+        return None
+    shares = np.exp(used - used.max())
+    shares /= shares.sum()
+    group = _groups(returns)
+    k = int(group.max()) + 1
+    inside = [returns[group == number] for number in range(k)]
+    return WeightsByReturn(
+        np.array([values.min() for values in inside]),
+        np.array([values.max() for values in inside]),
+        np.bincount(group, minlength=k) / len(returns),
+        np.asarray(np.bincount(group, shares, k), np.float64),
+        low_return_weight(used, returns, float(np.median(returns))),
+        float(1 / np.square(shares).sum()),
+        float(shares.max()),
+    )
+
+
+def _groups(returns: FloatArray) -> IntArray:
+    """The group of each return: one for each value where there are few, else tenths of the episodes."""
+    distinct, group = np.unique(returns, return_inverse=True)
+    if len(distinct) <= BINS:
+        return np.asarray(group, np.int64)
+    edges = np.unique(np.quantile(returns, np.linspace(0, 1, BINS + 1)[1:-1]))
+    return np.unique(np.searchsorted(edges, returns), return_inverse=True)[1].astype(np.int64)
+
+
+def avoided(logs: StudyLogs) -> tuple[AvoidedContext, ...]:
+    """First contexts that have lost weight on held-out episodes, measured as the policy's own rule measures."""
+    rule = None if logs.shown is None else getattr(logs.shown.policy, "eligibility", None)
+    if logs.judged is None or rule is None or rule.radius is None or rule.logged is None:
+        return ()
+    evidence, _ = logs.judged
+    if not (evidence.used > -np.inf).any():
+        return ()
+    firsts = np.concatenate([part.initial_contexts for part in logs.held_out])
+    kept = np.unique(np.linspace(0, len(firsts) - 1, min(MOST_EPISODES, len(firsts))).round().astype(np.int64))
+    if not (evidence.used[kept] > -np.inf).any():
+        return ()
+    scaled = np.asarray(rule.logged.features(firsts[kept]), np.float32)
+    single = replace(
+        evidence.logs.take(kept), contexts=scaled, feature_names=tuple(logs.train.feature_names), clusters=None
+    )
+    return avoided_contexts(evidence.used[kept], single, rule.radius, rule.settings.metric, most=5)
+
+
+def training_gap(logs: StudyLogs) -> Gap | None:
+    """How much better the policy looks on the episodes that it learned from than on held-out ones.
+
+    In folds both are the same episodes: seen by the policy that was fitted on all of them, and held out.
+    """
+    if logs.judged is None or logs.acting is None or logs.followed.propensities is None:
+        return None
+    evidence, returns = logs.judged
+    scoring = logs.study.settings.scoring
+    used = weights_of(logs.acting, logs.followed).truncated(scoring.truncation)
+    if not (used > -np.inf).any() or not (evidence.used > -np.inf).any():
+        return None
+    train = _ratio(used, logs.followed.returns(scoring.discount))
+    held_out = _ratio(evidence.used, returns)
+    return Gap(train.value, held_out.value, train.value - held_out.value, _gap_error(logs, train, held_out))
+
+
+def _gap_error(logs: StudyLogs, train: Contributions, held_out: Contributions) -> float:
+    """The standard error of the difference: paired, where both are of the same episodes."""
+    if logs.study.n_folds == 1 or logs.followed is not logs.train:
+        return float(np.hypot(standard_error(train), standard_error(held_out)))
+    fold_of = fold_numbers(logs.train, logs.study.n_folds, logs.study.settings.seed)
+    order = np.argsort(fold_of, kind="stable")  # held-out episodes come fold by fold
+    return float(np.sqrt(np.square(train.influence[order] - held_out.influence).sum()) / len(order))
+
+
+def _ratio(log_weights: FloatArray, returns: FloatArray) -> Contributions:
+    weights = np.exp(log_weights - log_weights.max())
+    return Contributions.ratio(weights * returns, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class GammaCurve:
+    """The least gain that weights can have which are wrong by a factor of up to Γ."""
+
+    gammas: FloatArray
+    gains: FloatArray
+    vanishes: float  # Γ
+
+
+def gamma_curve(logs: StudyLogs) -> GammaCurve | None:
+    """From Γ = 1, where the gain is as estimated, to beyond where it vanishes."""
+    if logs.judged is None:
+        return None
+    evidence, returns = logs.judged
+    if not (evidence.used > -np.inf).any():
+        return None
+    vanishes = vanishing_sensitivity(evidence.used, returns)
+    last = min(max(vanishes * 1.5, 2.0), MOST_SENSITIVITY)
+    gammas = np.geomspace(1.0, last, GAMMAS)
+    least = np.array([least_value(evidence.used, returns, float(gamma)) for gamma in gammas])
+    return GammaCurve(gammas, least - float(returns.mean()), vanishes)

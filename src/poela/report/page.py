@@ -1,0 +1,144 @@
+"""From a study to one self-contained page: no network, no values of features unless asked for."""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+import poela
+from poela.core.errors import InputError
+from poela.core.files import atomic_file
+from poela.core.paths import folder_at, is_there, new_path, place
+from poela.report.blocks import Section
+from poela.report.pictures.drawing import clean
+from poela.report.sections.answer import answer_section
+from poela.report.sections.changes import changes_section
+from poela.report.sections.checklist import checklist_section
+from poela.report.sections.data import data_section
+from poela.report.sections.eligible import eligible_section
+from poela.report.sections.ladder import ladder_section
+from poela.report.sections.overfitting import overfitting_section
+from poela.report.sections.reproduce import reproduce_section
+from poela.report.sections.sensitivity import sensitivity_section
+from poela.report.study_logs import Logs, shown_policy, study_logs
+from poela.report.unfinished import unfinished_sections
+from poela.studies.study import Study
+
+MARK = "<!-- a page by poela report -->"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a page shall show beside the usual."""
+
+    by: Sequence[str] = ()  # features that tell strata
+    show_values: bool = False  # of features, in the cases that change most
+    trajectory: int | None = None  # the episode whose eligible actions are drawn
+    refresh: int | None = None  # seconds after which a browser reads the page again
+
+
+@dataclass(frozen=True)
+class Page:
+    """A title, a word on it, and sections."""
+
+    title: str
+    subtitle: str
+    sections: Sequence[Section]
+    refresh: int | None = None
+
+    def html(self) -> str:
+        """The page as one document."""
+        style, script = _resource("page.css"), _resource("page.js")
+        template = _environment().get_template("page.html.j2")
+        found: str = template.render(
+            mark=Markup(MARK),
+            page=self,
+            style=Markup(style),
+            script=Markup(script),
+            style_hash=_hash(style),
+            script_hash=_hash(script),
+            made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            version=poela.__version__,
+        )
+        return found
+
+
+def study_page(study: Study, logs: Logs | None = None, asked: Asked | None = None) -> Page:
+    """The page of a study, finished or not."""
+    asked = asked or Asked()
+    title = f"Study {study.directory.resolve().name}"
+    if study.result is None:
+        return Page(title, "This study has not come to its end.", unfinished_sections(study), asked.refresh)
+    shown, beside = shown_policy(study), study_logs(study, logs)
+    sections = (
+        answer_section(study, shown),
+        ladder_section(study),
+        changes_section(beside, asked.by, asked.show_values),
+        eligible_section(shown, beside, asked.trajectory),
+        overfitting_section(beside),
+        data_section(study, beside),
+        sensitivity_section(study, beside),
+        checklist_section(study, shown, beside),
+        reproduce_section(study, beside),
+    )
+    return Page(title, "What logged decisions show about a better way to decide", sections)
+
+
+def write_page(page: Page, out: str | PathLike[str], *, overwrite: bool = False) -> Path:
+    """Write the page; a file that is there is replaced if it is such a page, or if asked for."""
+    path = page_place(out, overwrite=overwrite)
+    content = page.html().encode("utf-8", "backslashreplace")
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(content)
+    return path
+
+
+def page_place(out: str | PathLike[str], *, overwrite: bool = False) -> Path:
+    """Where a page may be written; refused before any work."""
+    path = new_path(out, "a page")
+    folder_at(path.parent, "a page")
+    if is_there(path) and not (path.is_file() and (overwrite or _is_page(path))):
+        what = (
+            "exists and is no page of ours: choose another file, or add --overwrite" if path.is_file() else "is no file"
+        )
+        raise InputError(f"{place(path)} {what}")
+    return path
+
+
+def _is_page(path: Path) -> bool:
+    with path.open("rb") as file:
+        return MARK.encode() in file.read(200)
+
+
+@cache
+def _environment() -> Any:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError:
+        raise InputError("a page needs Jinja2: pip install 'poela[report]'") from None
+    made = Environment(
+        loader=PackageLoader("poela.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["clean"] = clean
+    return made
+
+
+def _resource(name: str) -> str:
+    return (files("poela.report") / "templates" / name).read_text(encoding="utf-8").strip()
+
+
+def _hash(content: str) -> str:
+    """For the page's own rules of what may run in it: this script and this style, and nothing else."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

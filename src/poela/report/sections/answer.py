@@ -1,0 +1,104 @@
+"""The answer in words: change or keep, by how much, under which rule, and what could undo it."""
+
+from markupsafe import Markup
+
+from poela.core.readable import effective
+from poela.report.blocks import Block, Fact, Facts, Section, Text, named
+from poela.report.study_logs import Shown
+from poela.report.wording import readable
+from poela.studies.study import Study
+from poela.studies.words import rule_in_words, sentence
+
+
+def answer_section(study: Study, shown: Shown | None) -> Section:
+    """What to do, why, and what next."""
+    answer = study.answer
+    blocks: list[Block] = [Text(answer.headline, "lead"), Text(answer.why), Facts(_facts(study, shown))]
+    if shown is not None and shown.recommended:
+        blocks.append(Text(_recommended(shown)))
+    elif shown is not None:
+        words = named(shown.name)
+        blocks.append(
+            Text(
+                "Nothing is recommended. Where this page looks at a policy, it is the most promising one: "
+                + words
+                + "."
+            )
+        )
+    blocks += _test(study)
+    if study.left_out:
+        blocks.append(Text(f"{len(study.left_out)} of {len(study.tasks)} runs were left out.", "note"))
+    return Section("answer", "The answer", (*blocks, Text(f"Next: {answer.next}", "next")))
+
+
+def _recommended(shown: Shown) -> Markup:
+    rule = getattr(shown.policy, "eligibility", None)
+    acts = "" if rule is None else f" It acts {rule_in_words(rule.settings)}."
+    return Markup("Recommended: ") + named(shown.name) + f".{acts}"
+
+
+def _facts(study: Study, shown: Shown | None) -> list[Fact]:
+    assert study.result is not None
+    logging, gain = study.record.logging_policy, study.gain
+    error = logging.standard_error
+    facts = []
+    if gain is not None:
+        ends = None
+        if gain.low is not None and gain.high is not None:
+            ends = f"{readable(gain.low, error, signed=True)} to {readable(gain.high, error, signed=True)}"
+        level = f"{100 * study.settings.selection.confidence:g}%"
+        note = f"{ends}; the lower end holds for all policies together ({level})" if ends else "no interval"
+        whose = "New − current" if study.choice.chosen is not None else "Most promising − current"
+        facts.append(
+            Fact(whose, readable(gain.value, error, signed=True), note if study.choice.chosen else ends or note)
+        )
+    facts.append(
+        Fact(
+            "What is done now",
+            readable(logging.value, error),
+            f"± {readable(error, error)} (standard error of the mean return)",
+        )
+    )
+    if shown is not None:
+        facts += _of_policy(study, shown)
+    if gain is not None and gain.sensitivity is not None and gain.value > 0:
+        facts.append(
+            Fact(
+                "Γ",
+                f"{gain.sensitivity:.1f}",
+                "weights would have to be wrong by this factor to undo the estimated gain",
+            )
+        )
+    return facts
+
+
+def _of_policy(study: Study, shown: Shown) -> list[Fact]:
+    metrics = shown.point.metrics
+    verdict = study.estimate.verdict if shown.recommended else shown.point.verdict
+    reason = study.estimate.reasons[0] if shown.recommended and study.estimate.reasons else ""
+    facts = [
+        Fact(
+            "Effective cases",
+            effective(metrics.get("ess")),
+            f"of {study.record.data.validation_episodes:,} episodes that judge",
+        )
+    ]
+    departure = metrics.get("departure")
+    if departure is not None:
+        facts.append(Fact("Decisions changed", f"{departure:.0%}", "of all logged decisions"))
+    if verdict:
+        facts.append(Fact("Verdict", verdict, reason))
+    return facts
+
+
+def _test(study: Study) -> list[Block]:
+    look = study.test_look
+    if look is None:
+        return []
+    estimate, error = look.estimate, look.estimate.standard_error
+    ends = ""
+    if estimate.low is not None and estimate.high is not None and estimate.level is not None:
+        ends = f" [{readable(estimate.low, error)}, {readable(estimate.high, error)}] ({100 * estimate.level:g}%)"
+    where = f"on {estimate.n_episodes:,} test episodes, used for nothing else"
+    words = f"{where}, it is worth {readable(estimate.value, error)}{ends}"
+    return [Text(sentence(words)), *([Text(sentence(look.caveat), "note")] if look.caveat else [])]

@@ -1,0 +1,216 @@
+"""A filled reporting checklist: what a study can answer, and what its authors have to say.
+
+The items follow TARGET (observational studies that emulate a target trial; Cashin et al. 2025) and the guidelines for
+reinforcement learning in healthcare of Gottesman et al. (2019), in our own words, as far as they apply.
+"""
+
+from dataclasses import dataclass
+
+from poela.core.readable import effective
+from poela.report.blocks import Column, Entry, Section, Table, Text, Words
+from poela.report.study_logs import Shown, StudyLogs
+from poela.report.wording import readable
+from poela.studies.study import Study
+from poela.studies.words import rule_in_words, sentence
+
+TITLE = "Reporting checklist"
+YOURS = "for you to say"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item: where it is from, what it asks, and the answer."""
+
+    source: str
+    asks: str
+    answer: Words = YOURS
+
+
+def checklist_section(study: Study, shown: Shown | None, logs: StudyLogs | None) -> Section:
+    """All items, answered from the study where it can."""
+    items = [*target_items(study, shown, logs), *healthcare_items(study, shown, logs)]
+    open_ones = sum(item.answer == YOURS for item in items)
+    rows = [(Entry(item.source), Entry(item.asks), Entry(item.answer)) for item in items]
+    words = (
+        f"{len(items) - open_ones} of {len(items)} items are answered from the study; {open_ones} are for you to say."
+    )
+    yours = frozenset(place for place, item in enumerate(items) if item.answer == YOURS)
+    table = Table(
+        "Items of TARGET and of Gottesman et al.",
+        (Column("from"), Column("item"), Column("answer")),
+        rows,
+        yours,
+        stacked=True,
+    )
+    return Section("checklist", TITLE, (Text(words), table))
+
+
+def target_items(study: Study, shown: Shown | None, logs: StudyLogs | None) -> list[Item]:
+    """TARGET: the trial that one would have liked to run, and how the logs stand in for it."""
+    data = study.record.data
+    kind = "Estimated from logged decisions, not from a trial, by importance sampling"
+    return [
+        Item(
+            "TARGET, abstract",
+            "Say that logs stand in for a trial, which logs, and what was found",
+            f"{kind}. {study.answer.headline}",
+        ),
+        Item("TARGET, introduction", "The question, and why a trial is not at hand"),
+        Item("TARGET, methods", "Where and when the data were recorded, and for what purpose"),
+        Item("TARGET, methods", "Who is eligible for the trial and for the emulation"),
+        Item("TARGET, methods", "The strategies that are compared", _strategies(study, shown)),
+        Item(
+            "TARGET, methods",
+            "How strategies are assigned, and what stands in for randomisation",
+            sentence(data.propensities),
+        ),
+        Item("TARGET, methods", "When follow-up begins and ends", _follow_up(logs)),
+        Item("TARGET, methods", "The outcome", _outcome(study)),
+        Item(
+            "TARGET, methods",
+            "The contrast that is estimated",
+            "The mean return of the policy minus that of what is done now, among episodes like those of the log.",
+        ),
+        Item("TARGET, methods", "Assumptions by which the contrast is identified", _assumptions(study)),
+        Item(
+            "TARGET, methods",
+            "What was measured to adjust for confounding",
+            f"{len(data.layout.context or ())} features. Whether they are all that decisions rested on is {YOURS}.",
+        ),
+        Item("TARGET, methods", "The analysis", _analysis(study)),
+        Item(
+            "TARGET, results",
+            "How many were selected, and why others were left out",
+            f"{data.train_episodes:,} episodes were given. Who was left out before is {YOURS}.",
+        ),
+        Item(
+            "TARGET, results",
+            "What those included are like",
+            "Section “The data”: lengths, actions and returns. A table of patients’ characteristics is " + YOURS + ".",
+        ),
+        Item(
+            "TARGET, results",
+            "Missing data",
+            f"None at this stage: logs with empty cells are refused. How they were filled in is {YOURS}.",
+        ),
+        Item("TARGET, results", "The estimate with its precision", _estimate(study)),
+        Item(
+            "TARGET, results",
+            "Further analyses",
+            "Sensitivity to hidden confounding (Γ), weights by return, gap between training and held-out episodes.",
+        ),
+        Item("TARGET, discussion", "Interpretation, limits, and to whom the result applies"),
+        Item("TARGET, other", "Ethics, registration, funding, interests, patients’ involvement"),
+        Item(
+            "TARGET, other",
+            "Code and data",
+            "Section “How to reproduce”: command, settings, versions and hashes. Where data can be had is "
+            + YOURS
+            + ".",
+        ),
+    ]
+
+
+def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) -> list[Item]:
+    """Gottesman et al.: does it see enough, is there enough, and would it behave?"""
+    metrics = {} if shown is None else shown.point.metrics
+    data = study.record.data
+    enough = f"{effective(metrics.get('ess'))} effective cases of {data.validation_episodes:,} speak for the policy."
+    departure = metrics.get("departure")
+    changed = (
+        "" if departure is None else f" {departure:.0%} of decisions change; section “What would change” shows where."
+    )
+    look = study.test_look
+    return [
+        Item("Gottesman, variables", "Does the policy see all that decisions depended on?"),
+        Item(
+            "Gottesman, variables",
+            "Did the logging policy remember more than the contexts show?",
+            "Section “The data” says what the logs tell of this." if logs else "Needs the logs (--logs).",
+        ),
+        Item("Gottesman, variables", "How much hidden confounding would undo the result?", _gamma(study)),
+        Item("Gottesman, data", "How many past cases really speak for the policy?", YOURS if shown is None else enough),
+        Item("Gottesman, data", "Does the policy stay where there are data?", _rule(shown)),
+        Item("Gottesman, data", "Was it judged on episodes that it has not seen?", _judged(study)),
+        Item(
+            "Gottesman, data",
+            "Was there a last look at fresh data?",
+            "No: add --test, or evaluate on later logs."
+            if look is None
+            else f"Yes, on {look.estimate.n_episodes:,} episodes (look {look.number}).",
+        ),
+        Item(
+            "Gottesman, behaviour",
+            "What would the policy do differently, and does that make sense to those who decide?",
+            f"{changed.strip()} Whether it makes sense is {YOURS}." if changed else YOURS,
+        ),
+        Item("Gottesman, behaviour", "Is the reward what one wants?"),
+        Item("Gottesman, behaviour", "Will those who act by it be like those in the log, and who watches over it?"),
+    ]
+
+
+def _strategies(study: Study, shown: Shown | None) -> str:
+    tried = f"What is done now, against the best of {len(study.points)} policies"
+    if shown is None or not shown.recommended:
+        return f"{tried}; none is recommended."
+    return f"{tried}; recommended: {shown.name}."
+
+
+def _follow_up(logs: StudyLogs | None) -> str:
+    if logs is None:
+        return YOURS
+    lengths = logs.train.lengths
+    steps = f"{lengths.min()} to {lengths.max()} steps"
+    return f"From the first to the last decision of an episode, {steps}. What a step is, is {YOURS}."
+
+
+def _outcome(study: Study) -> str:
+    discount = study.settings.scoring.discount
+    worth = "" if discount == 1 else f", each step later counting {discount:g} times as much"
+    return f"The sum of rewards over an episode{worth}. What a reward stands for is {YOURS}."
+
+
+def _assumptions(study: Study) -> str:
+    ratio = "Positivity is kept by the rule and shown by effective cases."
+    if study.record.data.estimated:
+        hidden = "That contexts hold everything that decisions rested on, which nothing here can check; see Γ"
+        return f"{hidden}. {ratio}"
+    return f"That the logged propensities are those by which decisions were made. {ratio}"
+
+
+def _analysis(study: Study) -> str:
+    data, settings = study.record.data, study.settings
+    how = f"{data.folds} folds" if data.folds > 1 else "one split"
+    return (
+        f"{len(study.points)} policies judged in {how} by self-normalised truncated importance sampling; chosen by "
+        f"{settings.selection}."
+    )
+
+
+def _estimate(study: Study) -> str:
+    gain, error = study.gain, study.record.logging_policy.standard_error
+    if gain is None:
+        return "There is none to be believed."
+    ends = ""
+    if gain.low is not None and gain.high is not None:
+        ends = f" [{readable(gain.low, error, signed=True)}, {readable(gain.high, error, signed=True)}]"
+    whose = "" if study.choice.chosen is not None else " (of the most promising policy, which is not recommended)"
+    return f"New − current {readable(gain.value, error, signed=True)}{ends}{whose}."
+
+
+def _gamma(study: Study) -> str:
+    gain = study.gain
+    if gain is None or gain.sensitivity is None or gain.value <= 0:
+        return "There is no gain to undo."
+    return f"Weights wrong by a factor of Γ = {gain.sensitivity:.1f}, in the worst way."
+
+
+def _rule(shown: Shown | None) -> str:
+    rule = None if shown is None else getattr(shown.policy, "eligibility", None)
+    return YOURS if rule is None else sentence(f"it acts {rule_in_words(rule.settings)}")
+
+
+def _judged(study: Study) -> str:
+    data = study.record.data
+    how = f"in {data.folds} folds" if data.folds > 1 else "in one split"
+    return f"Yes: {data.validation_episodes:,} held-out episodes, {how}."

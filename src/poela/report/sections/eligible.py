@@ -1,0 +1,72 @@
+"""What is eligible: how many actions, how often the fallback acts, and which along one episode."""
+
+from poela.report.blocks import Block, Fact, Facts, Picture, Pictures, Section, Text, needs_logs
+from poela.report.numbers.eligible import LEAST_PROBABILITY, EligibleAlong, EligibleSets, eligible_along, eligible_sets
+from poela.report.pictures.charts import Bar, Key, bars
+from poela.report.pictures.grids import GridPanel, action_grid
+from poela.report.study_logs import Shown, StudyLogs
+from poela.studies.words import rule_in_words, sentence
+
+TITLE = "What is eligible"
+FALLBACKS = {
+    "nearest": "the action of the nearest logged case is taken",
+    "behavior": "the policy does as the logging policy does",
+    "all": "every action is allowed",
+}
+MOST_STEPS = 60  # of the episode that is drawn
+KEYS = (Key("open", "eligible"), Key("did", "what was done"), Key("ring", "what the policy favours"))
+
+
+def eligible_section(shown: Shown | None, logs: StudyLogs | None, episode: int | None) -> Section:
+    """What the policy may do at all."""
+    rule = None if shown is None else getattr(shown.policy, "eligibility", None)
+    if rule is None:
+        return Section("eligible", TITLE, (Text("There is no policy, and hence no rule to look at.", "note"),))
+    blocks: list[Block] = [Text(sentence(f"the policy acts {rule_in_words(rule.settings)}"))]
+    sets = None if logs is None else eligible_sets(logs)
+    if logs is None or sets is None:
+        return Section("eligible", TITLE, (*blocks, needs_logs("How many actions are eligible in logged cases")))
+    blocks.append(Facts(_facts(sets)))
+    along = eligible_along(logs, episode)
+    blocks.append(Pictures((_sizes_picture(sets), _along_picture(along, rule.settings.radius is not None))))
+    return Section("eligible", TITLE, blocks)
+
+
+def _facts(sets: EligibleSets) -> list[Fact]:
+    return [
+        Fact("Eligible actions", f"{sets.mean:.1f}", f"on average, of {len(sets.sizes) - 1}"),
+        Fact("No choice", f"{sets.sizes[1] / sets.contexts:.1%}", "of logged contexts leave a single action"),
+        Fact(
+            "Fallback",
+            f"{sets.stranded / sets.contexts:.1%}",
+            f"of logged contexts have none: there {FALLBACKS[sets.fallback]}",
+        ),
+    ]
+
+
+def _sizes_picture(sets: EligibleSets) -> Picture:
+    last = max((size for size, count in enumerate(sets.sizes) if count), default=1)
+    items = [
+        Bar(str(size), count / sets.contexts, f"{size} eligible: {count:,} contexts ({count / sets.contexts:.1%})")
+        for size, count in enumerate(sets.sizes.tolist()[: last + 1])
+    ]
+    label = "How many actions are eligible at the logged contexts"
+    svg = bars(items, label, "eligible actions", "share of logged contexts", percent=True)
+    return Picture("How many actions are eligible", svg, "0: nothing passes the rule, and the fallback acts.")
+
+
+def _along_picture(along: EligibleAlong, by_radius: bool) -> Picture:
+    steps = min(len(along.logged), MOST_STEPS)
+    panels = [GridPanel("by this policy’s rule", along.mask[:steps].tolist())]
+    if along.probable is not None and by_radius:
+        panels.insert(
+            0, GridPanel(f"if a probability of {LEAST_PROBABILITY:g} were enough", along.probable[:steps].tolist())
+        )
+    favoured = along.policy[:steps].argmax(axis=1).tolist()
+    label = f"Which of {len(along.actions)} actions are eligible at each of {steps} steps of one episode"
+    svg = action_grid(along.actions, panels, along.logged[:steps].tolist(), favoured, label, KEYS)
+    return Picture(
+        "One episode, step by step",
+        svg,
+        f"Episode number {along.episode} of the log. Filled: may be taken. Another: --trajectory N.",
+    )

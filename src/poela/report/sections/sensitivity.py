@@ -1,0 +1,61 @@
+"""Sensitivity: how wrong weights may be, by something that was not recorded, before the gain is gone."""
+
+from poela.report.blocks import Block, Picture, Pictures, Section, Text, needs_logs
+from poela.report.numbers.weights import GammaCurve, gamma_curve
+from poela.report.pictures.charts import Level, Line, Plane
+from poela.report.study_logs import StudyLogs
+from poela.report.wording import readable
+from poela.studies.study import Study
+
+TITLE = "Sensitivity to what was not recorded"
+
+
+def sensitivity_section(study: Study, logs: StudyLogs | None) -> Section:
+    """The curve of the gain over Γ."""
+    data, gain = study.record.data, study.gain
+    blocks: list[Block] = [
+        Text(
+            "If something that was not recorded moved both decisions and outcomes, weights are wrong. Γ says by how "
+            "much: every weight may be up to Γ times too large or too small, in the worst way for the policy."
+        )
+    ]
+    if gain is not None and gain.sensitivity is not None:
+        blocks.append(Text(_vanishes(gain.value, gain.sensitivity)))
+    gamma = study.settings.selection.sensitivity
+    if data.estimated:
+        words = f"Propensities are estimates here, so what is shown as a gain has to survive Γ = {gamma:g}."
+        blocks.append(Text(words))
+    curve = None if logs is None else gamma_curve(logs)
+    if curve is None:
+        blocks.append(needs_logs("The curve of the gain over Γ"))
+    else:
+        blocks.append(Pictures((gamma_picture(curve, gamma if data.estimated else None),)))
+    return Section("sensitivity", TITLE, blocks)
+
+
+def _vanishes(value: float, gamma: float) -> str:
+    if value <= 0:
+        return "There is no estimated gain that could vanish."
+    return f"The estimated gain of {readable(value, signed=True)} vanishes at Γ = {gamma:.2f}."
+
+
+def gamma_picture(curve: GammaCurve, asked: float | None) -> Picture:
+    """The least gain over Γ, with where it vanishes and what was asked for."""
+    levels = [Level(0.0, "no gain")]
+    if curve.gains[0] > 0 and curve.vanishes <= curve.gammas[-1]:
+        levels.append(Level(curve.vanishes, f"gone at Γ = {curve.vanishes:.2f}", upright=True))
+    if asked is not None and asked <= curve.gammas[-1]:
+        levels.append(Level(asked, f"asked: {asked:g}", upright=True))
+    plane = Plane(
+        "The least gain that weights wrong by a factor of up to gamma can leave",
+        "Γ (log scale)",
+        "gain in the worst case",
+        lines=[Line(list(zip(curve.gammas.tolist(), curve.gains.tolist(), strict=True)), "newline")],
+        levels=levels,
+        log_x=True,
+    )
+    return Picture(
+        "The gain in the worst case",
+        plane.svg(),
+        "At Γ = 1 weights are right, and the gain is as estimated; chance is not in this picture.",
+    )

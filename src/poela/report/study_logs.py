@@ -1,0 +1,154 @@
+"""A study beside the logs that it was made of: what its policy does there, and what held-out episodes weigh."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from poela.core.arrays import FloatArray
+from poela.core.errors import InputError
+from poela.core.policy import as_policy
+from poela.data.folds import fold_numbers
+from poela.data.tables import read_logs
+from poela.data.trajectories import Trajectories
+from poela.eligibility.fitted import Eligible
+from poela.evaluation.evidence import Evidence
+from poela.evaluation.weights import probabilities_along
+from poela.studies.held_out import Episodes
+from poela.studies.judging import evidence_of
+from poela.studies.logging_policy import kept_logging_policy
+from poela.studies.material import data_hash, read_behavior
+from poela.studies.selection import Point
+from poela.studies.splits import parts_of, splits_of
+from poela.studies.study import Study
+
+MOST_STEPS = 30_000  # that a policy is followed along: more change no picture, and take minutes
+Logs = Trajectories | str | PathLike[str]
+Parts = tuple[Trajectories, Trajectories | None, Trajectories | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The policy that a page is about: the recommended one or, where there is none, the most promising one."""
+
+    point: Point
+    name: str
+    policy: Any
+    recommended: bool
+
+
+def shown_policy(study: Study) -> Shown | None:
+    """The policy that a page is about; None where there is none yet, or none that could be believed."""
+    if study.result is None:
+        return None
+    chosen = study.choice.chosen
+    hopeful = study.result.promising
+    point = chosen if chosen is not None else None if hopeful is None else study.points[hopeful]
+    if point is None:
+        return None
+    return Shown(point, study.name_of(point), study.policy_of(point), chosen is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class StudyLogs:
+    """The episodes that taught, those that judged (fold by fold; none where they are not at hand), and the policy."""
+
+    study: Study
+    train: Trajectories
+    held_out: tuple[Trajectories, ...]
+    shown: Shown | None
+
+    @cached_property
+    def followed(self) -> Trajectories:
+        """The teaching episodes that the policy is followed along: all, or some that are spread evenly over the log."""
+        steps = self.train.n_steps
+        if steps <= MOST_STEPS:
+            return self.train
+        kept = max(int(self.train.n_episodes * MOST_STEPS / steps), 1)
+        return self.train.take(np.unique(np.linspace(0, self.train.n_episodes - 1, kept).round().astype(np.int64)))
+
+    @cached_property
+    def logging(self) -> FloatArray | None:
+        """What the logging policy does [N, A] along `followed`: as logged, or by a model; None: not known."""
+        given = self.followed.propensities
+        if given is not None and given.ndim == 2:
+            return given
+        model = read_behavior(self.study.directory / "behavior")
+        return None if model is None else np.asarray(as_policy(model).along(self.followed), np.float64)
+
+    @cached_property
+    def acting(self) -> FloatArray | None:
+        """What the policy does [N, A] along `followed`."""
+        return None if self.shown is None else probabilities_along(self.shown.policy, self.followed)
+
+    @cached_property
+    def eligible(self) -> Eligible | None:
+        """What its rule allows along `followed`."""
+        rule = None if self.shown is None else getattr(self.shown.policy, "eligibility", None)
+        return None if rule is None else rule.along(self.followed)
+
+    @cached_property
+    def judged(self) -> tuple[Evidence, FloatArray] | None:
+        """The evidence on the policy from held-out episodes, and their (discounted) returns [n]."""
+        if self.shown is None or not self.held_out:
+            return None
+        settings = self.study.settings
+        episodes = Episodes.of(self.held_out, settings.scoring.discount)
+        evidence, _ = evidence_of(self.study.store, self.shown.point, episodes, settings, self.study.n_folds)
+        return evidence, episodes.logs.rewards
+
+
+def study_logs(study: Study, logs: Logs | None) -> StudyLogs | None:
+    """The study beside its logs, or beside those that it still holds; None where there are none.
+
+    Logs that the study was not made of are refused.
+    """
+    parts = study.parts if logs is None else _checked_parts(study, logs)
+    if parts is None:
+        return None
+    train, held_out = _with_propensities(study, parts)
+    return StudyLogs(study, train, held_out, shown_policy(study))
+
+
+def _checked_parts(study: Study, given: Logs) -> Parts:
+    logs = given if isinstance(given, Trajectories) else read_logs(given, layout=study.record.data.layout)
+    hashes = study.record.data.hashes
+    for parts in _ways(logs, study):
+        if data_hash(parts[0]) == hashes["train"]:
+            train, validation, test = parts
+            known = validation is not None and data_hash(validation) == hashes.get("validation")
+            return train, validation if known else None, test
+    raise InputError(
+        f"these are not the logs that {study.directory} was made of: give those that it was learned from, as they were"
+    )
+
+
+def _ways(logs: Trajectories, study: Study) -> list[Parts]:
+    """How a study may have split its logs: alone, beside test logs from another file, or not at all."""
+    found: list[Parts] = []
+    with suppress(InputError):  # too few episodes for its shares
+        found.append(parts_of(logs, None, None, study.settings))
+        found.append((*parts_of(logs, None, logs, study.settings)[:2], None))
+    return [*found, (logs, None, None)]
+
+
+def _with_propensities(study: Study, parts: Parts) -> tuple[Trajectories, tuple[Trajectories, ...]]:
+    """The teaching episodes and the judging ones, with propensities as the study has them."""
+    train, validation, _ = parts
+    settings, folds = study.settings, study.n_folds
+    judged = folds > 1 or validation is not None
+    if train.propensities is None and judged:
+        splits = splits_of(*parts, settings, study.directory)
+        return splits.train, tuple(splits.held_out)
+    if train.propensities is None:
+        given = kept_logging_policy(study.directory, parts, settings.behavior, settings.seed)
+        return given.parts[0] or train, ()
+    if validation is not None:
+        return train, (validation,)
+    if folds == 1:
+        return train, ()
+    fold_of = fold_numbers(train, folds, settings.seed)
+    return train, tuple(train.take(fold_of == fold) for fold in range(folds))

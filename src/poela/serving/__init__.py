@@ -1,0 +1,1 @@
+"""What uses a learned policy: decisions for tables, exports, servers."""

@@ -1,0 +1,66 @@
+"""What a study says of its policies, in words that the command line and the page share."""
+
+import re
+from typing import Any
+
+from poela.core.readable import readable
+
+MOST_RUNGS, MOST_BEYOND = 8, 3
+Row = dict[str, Any]  # of a study's table
+
+
+def where_on_path(row: Row) -> str:
+    """Where on its path a policy is, with numbers cut short.
+
+    >>> where_on_path({"note": "temperature 8.4933", "step": 3})
+    'temperature 8.49'
+    """
+    note = row["note"] or f"step {row['step']}"
+    return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.3g}", note)
+
+
+def without_rule(candidate: str) -> str:
+    """The rule is told apart.
+
+    >>> without_rule("fittedq history=2 rule=(radius=q100 scale=standard) backup=soft")
+    'fittedq history=2 backup=soft'
+    """
+    return re.sub(r" rule=\([^)]*\)", "", candidate)
+
+
+def thinned(rows: list[Row]) -> list[Row]:
+    """A few of those that can be verified and of those that cannot, with the ends of both and the chosen one."""
+    shown, beyond = ([row for row in rows if (row["shown"] is None) == unknown] for unknown in (False, True))
+    return [*_spread(shown, MOST_RUNGS), *_spread(beyond, MOST_BEYOND)]
+
+
+def _spread(rows: list[Row], most: int) -> list[Row]:
+    step = max((len(rows) - 1) / (most - 1), 1.0)
+    kept = {round(place * step) for place in range(most)}
+    return [row for place, row in enumerate(rows) if place in kept or row["chosen"]]
+
+
+def rule_in_words(rule: Any) -> str:
+    """How a policy under this `Eligibility` acts.
+
+    >>> from poela.eligibility.rules import Eligibility
+    >>> rule_in_words(Eligibility(radius=0.5)), rule_in_words(Eligibility())
+    ('only as somebody did in a like case (radius 0.500)', 'under no rule: also as nobody did in a like case')
+    """
+    words = []
+    if rule.radius is not None:
+        words.append(f"only as somebody did in a like case (radius {readable(float(rule.radius))})")
+    if rule.minimum_probability is not None:
+        words.append(f"only as is done with probability {rule.minimum_probability:g} or more")
+    if rule.relative_probability is not None:
+        words.append(f"only as is done at least {rule.relative_probability:g} times as often as what is done most")
+    return " and ".join(words) or "under no rule: also as nobody did in a like case"
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop.
+
+    >>> sentence("as logged")
+    'As logged.'
+    """
+    return f"{text[:1].upper()}{text[1:]}."
