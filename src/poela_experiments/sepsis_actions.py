@@ -57,7 +57,7 @@ def action_table(source: Source) -> ResultTable:
         for (severity, name), own in shares.items()
         for fluid in range(DOSES)
     ]
-    panel_figure(source.run.out / "sepsis-actions", shares, x="vasopressor", y="fluid")
+    panel_figure(source.run.place("actions"), shares, x="vasopressor", y="fluid")
     counts = ", ".join(f"{name} {int(steps.sum())}" for name, steps in severities(test).items())
     notes = (
         f"final policies, behavior by kNN; test contexts: {counts} (high: SOFA above {HIGH:g}, low: below {MID:g})",
@@ -90,7 +90,7 @@ def eligibility_table(source: Source) -> ResultTable:
         for rule, mask in masks.items()
         for step in range(min(patient.n_steps, DRAWN_STEPS))
     }
-    panel_figure(source.run.out / "sepsis-eligible", panels, x="vasopressor", y="fluid")
+    panel_figure(source.run.place("eligible"), panels, x="vasopressor", y="fluid")
     notes = (
         f"the first test patient with {LEAST_STEPS} steps or more; δ: logged within this distance in the training logs",
         "μ: the kNN model gives the action at least this probability; x: eligible, by vasopressor dose 0 to 4",

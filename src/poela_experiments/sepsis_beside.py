@@ -30,9 +30,9 @@ def beside_table(run: Run, variant: str, number: int) -> ResultTable:
         "mean return on the same test logs; caught: the verdict is not 'trust'",
         f"{source.study.record.data.propensities}",
     )
-    which = ", another data set" if number else ""
+    which, key = (", another data set", "-another") if number else ("", "")
     title = f"Sepsis, {variant}{which}: every learner beside the clinicians"
-    return run.table(f"beside-{variant}-{number}", title, [_row(logging, logging), *rows], notes)
+    return run.table(f"beside-{variant}{key}", title, [_row(logging, logging), *rows], notes)
 
 
 def _row(item: Examined, logging: Examined) -> dict[str, Cell]:

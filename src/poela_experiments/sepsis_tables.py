@@ -143,7 +143,7 @@ def _radius_figures(source: Source, numbers: Sequence[Number]) -> None:
             for whose, given in (("paper", RADIUS.numbers), ("ours", numbers))
         }
         lines = {line: ([x for x, _ in own], [value for _, value in own]) for line, own in found.items() if own}
-        line_figure(source.run.out / f"sepsis-radius-{name}", lines, x="δ", y=y)
+        line_figure(source.run.place(f"radius-{name}"), lines, x="δ", y=y)
 
 
 def trade_off_table(source: Source) -> ResultTable:
@@ -167,7 +167,7 @@ def trade_off_table(source: Source) -> ResultTable:
     ]
     mean = source.study.record.logging_policy.value
     clouds = {str(name): _column(rows, name, "ESS", "SNTIS") for name in dict.fromkeys(row["learner"] for row in rows)}
-    path = source.run.out / "sepsis-trade-off"
+    path = source.run.place("trade-off")
     cloud_figure(path, clouds, x="effective sample size", y="validation SNTIS", line=mean)
     notes = (f"validation logs; the mean logged return there is {mean:.2f}", *NOTES[:1])
     title = "Sepsis, behavior by kNN: effective sample size and value of every run"

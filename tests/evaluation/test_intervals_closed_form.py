@@ -8,7 +8,7 @@ from scipy.optimize import brentq, minimize
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.evaluation.bounds import Bounds, Sample
-from poela.evaluation.concentration import empirical_bernstein, gain_lower_bound, hoeffding, lower_bound_of_mean
+from poela.evaluation.concentration import empirical_bernstein, hoeffding
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.empirical_likelihood import (
     empirical_likelihood,
@@ -161,40 +161,6 @@ def test_bounds_that_the_log_breaks_are_refused() -> None:
         hoeffding(Sample(ratio(np.full(60, 5.0) + weights, np.full(60, 0.5)), bounds=UNIT), [0.95])
     with pytest.raises(InputError, match="needs bounds"):
         intervals_of("empirical_bernstein", Sample(ratio(weights, returns)), [0.95])
-
-
-def test_a_gain_is_hardly_ever_claimed_where_there_is_none() -> None:
-    rng = np.random.default_rng(0)
-    claims = 0
-    for _ in range(200):
-        weights = rng.lognormal(-0.5, 1.0, size=300)  # mean 1, unrelated to the returns
-        claims += gain_lower_bound(weights, rng.random(300), Bounds(0.0, 1.0), level=0.9) > 0
-    assert claims <= 20
-
-
-def test_more_episodes_find_the_gain_and_any_time_may_be_looked_at() -> None:
-    rng = np.random.default_rng(1)
-    good = rng.random(4000) < 0.5
-    bounds = Bounds(-1.0, 1.0, 2.0)
-    weights = np.where(good, 2.0, 0.0)
-    returns = np.where(good, 1.0, -1.0)  # logging policy 0, target 1
-    found = [gain_lower_bound(weights[:n], returns[:n], bounds) for n in (10, 100, 1000, 4000)]
-    assert found == sorted(found)
-    assert 0.85 < found[-1] <= 1.0
-
-
-def test_the_betting_bound_is_below_the_mean_and_tightens_with_doubt() -> None:
-    outcomes = np.random.default_rng(2).exponential(size=500)
-    bounds = [lower_bound_of_mean(outcomes, level) for level in (0.5, 0.9, 0.99)]
-    assert outcomes.mean() > bounds[0] > bounds[1] > bounds[2] > 0
-
-
-def test_returns_outside_the_range_spoil_the_gain() -> None:
-    with pytest.raises(InputError, match="outside the bounds"):
-        gain_lower_bound(np.ones(2), np.array([0.0, 2.0]), UNIT)
-    with pytest.raises(InputError, match="level"):
-        gain_lower_bound(np.ones(2), np.zeros(2), UNIT, level=1.0)
-    assert gain_lower_bound(np.ones(2), np.zeros(2), Bounds(0.0, 0.0, 1.0)) == 0.0
 
 
 def test_unknown_names_are_refused() -> None:

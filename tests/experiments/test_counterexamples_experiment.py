@@ -159,7 +159,7 @@ def test_bandit_with_endless_logs_finds_the_best_policy() -> None:
 def test_report_is_written(tmp_path: Path) -> None:
     report = counterexamples(tiny("counterexamples", tmp_path))
     assert len(report.tables) == 4
-    assert {path.name for path in tmp_path.iterdir()} >= {"counterexamples.md", "counterexamples-needed.parquet"}
+    assert {path.name for path in tmp_path.rglob("*.*")} >= {"counterexamples.md", "needed.parquet"}
     needed, decoy, shares, _ = report.tables
     assert {row[AGREES] for row in needed.rows if row["learner"] == ELIGIBLE} == {"yes"}
     assert {row[AGREES] for row in needed.rows if row["learner"] == IS} == {"no"}

@@ -66,7 +66,7 @@ def test_experiments_of_others_are_run(
     assert "counterexamples" in listed
     assert main(["reproduce", "theirs", "--out", str(tmp_path / "new")]) == 0
     assert "Theirs" in capsys.readouterr().out
-    assert (tmp_path / "new" / "theirs-only.parquet").exists()
+    assert (tmp_path / "new" / "theirs" / "only.parquet").exists()
 
 
 @pytest.mark.parametrize("place", ["gone_experiments.registry:EXPERIMENTS", "poela_experiments.registry:GONE"])

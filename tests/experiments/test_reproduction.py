@@ -14,6 +14,7 @@ from poela_experiments.frame.published import Number, PublishedTable
 from poela_experiments.frame.results import Cell, Report, ResultTable
 from poela_experiments.pages import coverage
 from poela_experiments.pages.reproduction import FINDINGS, HEAD, reproduction_page, stored_comparisons
+from poela_experiments.pages.stored import stored_table
 from poela_experiments.sepsis_tables import SEPSIS
 from poela_experiments.tumor import EXCESS, TUMOR, VALUE
 from poela_experiments.weights import WEIGHT, WEIGHTS
@@ -162,18 +163,18 @@ def test_a_number_in_two_stored_tables_counts_once(tmp_path: Path) -> None:
 def test_a_stored_table_knows_its_experiment(tmp_path: Path) -> None:
     page = stored(tmp_path, "tumor-weights", WEIGHTS["markov"], Number("POELA", "Markov", WEIGHT, 0.1, 0.01))
     (comparison,) = stored_comparisons(tmp_path)
-    assert (comparison.name, comparison.experiment) == ("tumor-weights-markov", "tumor-weights")
+    assert (comparison.name, comparison.experiment) == ("tumor-weights/markov", "tumor-weights")
     assert "[tumor-weights](results/tumor-weights.md)" in page
     assert "[findings](deviations.md#tumor)" in page
 
 
 def test_every_comparison_has_a_picture_that_the_page_shows(results: Path) -> None:
     pytest.importorskip("matplotlib")
-    assert "(results/tumor-main.svg)" in reproduction_page(results)
-    assert not (results / "tumor-data-sets.svg").exists()  # no comparison
+    assert "(results/tumor/main.svg)" in reproduction_page(results)
+    assert not (results / "tumor" / "data-sets.svg").exists()  # no comparison
     again = results / "again"
-    assert comparison_figure(again, pq.read_table(results / "tumor-main.parquet").to_pylist())
-    assert (results / "again.svg").read_bytes() == (results / "tumor-main.svg").read_bytes()
+    assert comparison_figure(again, pq.read_table(results / "tumor" / "main.parquet").to_pylist())
+    assert (results / "again.svg").read_bytes() == (results / "tumor" / "main.svg").read_bytes()
     assert (results / "again.png").read_bytes()[1:4] == b"PNG"
 
 
@@ -181,7 +182,7 @@ def test_pictures_are_left_out_without_matplotlib(tmp_path: Path, monkeypatch: p
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     rows = compared(TUMOR["main"], [Number("POELA", "non-Markov", VALUE, 95.0, 1.0)])
     Report("tumor", (ResultTable("main", "Tumor", rows, "poela reproduce tumor"),)).write(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"tumor.md", "tumor-main.parquet"}
+    assert {path.name for path in tmp_path.rglob("*.*")} == {"tumor.md", "main.parquet"}
 
 
 def test_places_that_the_page_points_to_exist() -> None:
@@ -202,10 +203,21 @@ def test_committed_page_on_intervals_is_that_of_the_stored_results() -> None:
     assert coverage.filled(page, coverage.coverage_summary(DOCS / "results")) == page
 
 
+def test_every_stored_result_loads_and_is_named_by_its_key() -> None:
+    files = sorted((DOCS / "results").rglob("*.parquet"))
+    assert len(files) > 50
+    for path in files:
+        table = stored_table(path)
+        assert table.rows, path
+        assert table.name == f"{table.experiment}/{path.stem}"
+        assert path.parent.parent == DOCS / "results"
+        assert not re.search(r"-\d+$", path.stem), path
+
+
 def test_another_table_renames_none(results: Path) -> None:
     """A report with one table more, in front, writes the others to the same files."""
-    before = {path.name for path in results.glob("tumor-*")}
+    before = {path.name for path in results.glob("tumor/*")}
     rows: list[dict[str, Cell]] = [{"a": 1}]
     tables = [ResultTable(key, "title", rows, "poela") for key in ("first", "main", "data-sets")]
     Report("tumor", tuple(tables)).write(results)
-    assert {path.name for path in results.glob("tumor-*")} == before | {"tumor-first.parquet"}
+    assert {path.name for path in results.glob("tumor/*")} == before | {"first.parquet"}

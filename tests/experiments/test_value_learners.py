@@ -14,7 +14,9 @@ def test_every_learner_and_every_temperature_has_a_row(tmp_path: Path, monkeypat
     monkeypatch.setattr(experiment, "GRIDS", {name: experiment.GRIDS[name] for name in ("BCQ", "CQL")})
     run = tiny("values", tmp_path, data_sets=1, episodes=20, steps=20, density_steps=20)
     report = experiment.value_learners(run)
-    learners, path = (pq.read_table(tmp_path / f"values-{key}.parquet").to_pylist() for key in ("markov", "path-max"))
+    learners, path = (
+        pq.read_table(tmp_path / "values" / f"{key}.parquet").to_pylist() for key in ("markov", "path-max")
+    )
     assert [row["learner"] for row in learners] == ["BCQ", "CQL"]
     assert [row["policy"] for row in path] == [f"temperature {tau:.4g}" for tau in experiment.TEMPERATURES]
     # No log follows the greedy policy for 30 months, and the table says what that means.

@@ -1,7 +1,7 @@
 """The rules that make an action eligible, as settings: near logged contexts, probable enough, or anything."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -42,7 +42,7 @@ def _radius_problem(radius: Any) -> str | None:
 RadiusSetting = Annotated[float | str, Check(_radius_problem)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Eligibility:
     """When an action may be taken at a context; an action must pass every rule that is set.
 
@@ -72,6 +72,12 @@ class Eligibility:
 
     def __post_init__(self) -> None:
         refuse_problems(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Eligibility) and astuple(self) == astuple(other)
+
+    def __hash__(self) -> int:
+        return hash(astuple(self))
 
     def fit(self, train: Trajectories, behavior: Any = None) -> "FittedEligibility":
         """The rule over these training logs; `behavior` is any object with `probabilities(contexts)`."""
@@ -112,28 +118,31 @@ class Eligibility:
             raise InputError(problems)
 
 
-def Radius(radius: float | str, **settings: Any) -> Eligibility:
+class Radius(Eligibility):
     """Actions logged within this distance (POELA).
 
-    >>> Radius(0.1).radius
-    0.1
+    >>> Radius(0.1).radius, Radius(0.1) == Eligibility(radius=0.1)
+    (0.1, True)
     """
-    return Eligibility(radius=radius, **settings)
+
+    def __init__(self, radius: float | str, **settings: Any) -> None:
+        super().__init__(radius=radius, **settings)
 
 
-def MinimumProbability(threshold: float, **settings: Any) -> Eligibility:
+class MinimumProbability(Eligibility):
     """Actions that the logging policy takes with at least this probability (PO-μ); 0 asks for more than 0.
 
     >>> MinimumProbability(0.05).minimum_probability
     0.05
     """
-    return Eligibility(minimum_probability=threshold, **settings)
+
+    def __init__(self, minimum_probability: float, **settings: Any) -> None:
+        super().__init__(minimum_probability=minimum_probability, **settings)
 
 
-def AnyAction() -> Eligibility:
+class AnyAction(Eligibility):
     """Every action, even those never logged (PO-CRM).
 
     >>> AnyAction() == Eligibility()
     True
     """
-    return Eligibility()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.optimize import brentq
 
-from poela.core.arrays import BoolArray, FloatArray
+from poela.core.arrays import BoolArray
 from poela.core.errors import InputError
 from poela.evaluation.bounds import Bounds, Interval, Sample
 from poela.evaluation.contributions import Contributions
@@ -92,55 +92,3 @@ def _inverted(units: Contributions, bounds: Bounds, deviation: Callable[[float],
 
     center = min(max(numerator / denominator, bounds.lowest_return), bounds.highest_return)
     return Interval(end(bounds.lowest_return), end(bounds.highest_return), method)
-
-
-def gain_lower_bound(weights: FloatArray, returns: FloatArray, bounds: Bounds, level: float = 0.95) -> float:
-    """By how much the policy is at least better than the logging policy, at this level, at any time of looking.
-
-    A betting confidence sequence (Waudby-Smith & Ramdas 2024) on (w − 1)·(return − lowest return), episode by episode
-    in the order of the log. It assumes independent episodes, right propensities and returns within the bounds; the
-    weights may be of any size, and truncating them keeps the promise. It may be computed after every new episode: the
-    chance that it is ever too high is at most 1 − level. Above zero it says that the policy is better.
-
-    >>> rng = np.random.default_rng(0)
-    >>> actions = rng.random(2000) < 0.5  # the logging policy tosses a coin; only heads pays, and the policy takes it
-    >>> gain_lower_bound(2.0 * actions, 1.0 * actions, Bounds(0.0, 1.0, largest_weight=2.0)) > 0.4
-    True
-    """
-    if not 0 < level < 1:
-        raise InputError(f"level {level} must lie between 0 and 1, for example 0.95")
-    if (returns < bounds.lowest_return).any() or (returns > bounds.highest_return).any():
-        raise InputError("some returns lie outside the bounds: give wider ones")
-    if bounds.return_range == 0:
-        return 0.0
-    # In units of the range, shifted so that zero is the least possible value and 1 means no gain.
-    outcomes = 1 + (weights - 1) * (returns - bounds.lowest_return) / bounds.return_range
-    return (lower_bound_of_mean(outcomes, level) - 1) * bounds.return_range
-
-
-def lower_bound_of_mean(outcomes: FloatArray, level: float = 0.95) -> float:
-    """A lower confidence sequence, at its end, for the mean of independent outcomes that are never negative.
-
-    For each candidate mean a gambler stakes a share of his wealth on outcomes above it, by what he has seen so far; a
-    mean at which he ever multiplies his wealth by 1/(1 − level) is refuted (Ville's inequality).
-
-    >>> 0.4 < lower_bound_of_mean(np.array([0.0, 1.0] * 500)) < 0.5
-    True
-    """
-    count = np.arange(1, len(outcomes) + 1)
-    # Plug-in moments before each outcome, started with one pseudo-outcome of 1/2 and variance 1/4.
-    mean = (0.5 + np.concatenate([[0.0], np.cumsum(outcomes)[:-1]])) / count
-    square = (0.5 + np.concatenate([[0.0], np.cumsum(np.square(outcomes))[:-1]])) / count
-    variance = square - np.square(mean)
-
-    def refuted(candidate: float) -> bool:
-        edge = mean - candidate
-        stakes = np.clip(edge / (variance + np.square(edge)), 0.0, 0.5 / candidate)
-        wealth = np.cumsum(np.log1p(stakes * (outcomes - candidate)))
-        return bool(wealth.max() >= -np.log(1 - level))
-
-    low, high = 0.0, max(float(outcomes.mean()), 1e-300)
-    while high - low > 1e-9 * max(high, 1.0):
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low

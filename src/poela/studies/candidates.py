@@ -64,10 +64,6 @@ class Candidate:
     def __str__(self) -> str:
         return " ".join([self.learner, *(f"{name}={shown(value)}" for name, value in self.settings.items())])
 
-    def with_settings(self, **settings: Any) -> "Candidate":
-        """The same learner with other settings."""
-        return Candidate(self.learner, {**self.settings, **settings})
-
     def build(self) -> Learner:
         """The learner itself, or all that is wrong with its settings."""
         found = LEARNERS[self.learner]

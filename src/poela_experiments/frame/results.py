@@ -90,27 +90,32 @@ class Report:
         }
 
     def write(self, directory: Path) -> "Report":
-        """Write `NAME.md`, `NAME-KEY.parquet` for each table, and a picture of each comparison; returns itself."""
+        """Write `NAME.md`, and `NAME/KEY.parquet` for each table, with a picture of each comparison; returns itself."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         with atomic_file(directory / f"{self.name}.md") as temporary:
             temporary.write_text("\n".join([*map(ResultTable.markdown, self.tables), *self._end()]), encoding="utf-8")
         for place, table in enumerate(self.tables):
-            name = f"{self.name}-{table.key}"
+            files = place_of(directory, self.name, table.key)
             rows = pa.Table.from_pylist([dict(row) for row in table.rows])
             about = {"experiment": self.name, "place": str(place), "title": table.title}
             about |= {"command": table.command, "notes": "\n".join(table.notes)}
-            with atomic_file(directory / f"{name}.parquet") as temporary:
+            with atomic_file(files.with_name(f"{files.name}.parquet")) as temporary:
                 pq.write_table(rows.replace_schema_metadata(about), temporary)
             if {"paper", "ours"} <= set(table.columns):
-                comparison_figure(directory / name, table.rows)
+                comparison_figure(files, table.rows)
         return self
 
     def _end(self) -> Iterator[str]:
         """What is said in closing, as Markdown: after a rule, line by line."""
         if self.closing:
             yield "\n".join(["---", "", *(f"{line}  " for line in self.closing.splitlines()), ""])
+
+
+def place_of(results: Path, experiment: str, key: str) -> Path:
+    """The files of a table and its picture, without an ending: by their key, so that another table renames none."""
+    return results / experiment / key
 
 
 def markdown_rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from poela.studies.study import Study
 from poela_experiments.frame.judging import compared
 from poela_experiments.frame.kept import kept
 from poela_experiments.frame.published import Number, PublishedTable
-from poela_experiments.frame.results import Cell, Report, ResultTable
+from poela_experiments.frame.results import Cell, Report, ResultTable, place_of
 from poela_experiments.frame.settings import Size
 
 Arguments = ParamSpec("Arguments")
@@ -52,6 +52,10 @@ class Run:
         how = self.execution
         place = self.out / directory
         return learn(logs, out=place, resume=True, jobs=how.jobs, backend=how.backend, address=how.address, **settings)
+
+    def place(self, key: str) -> Path:
+        """Of a table or a picture with this key: its files, without an ending."""
+        return place_of(self.out, self.experiment, key)
 
     def table(self, key: str, title: str, rows: Sequence[Mapping[str, Cell]], notes: Iterable[str] = ()) -> ResultTable:
         """A table of this run."""

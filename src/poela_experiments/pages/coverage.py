@@ -18,7 +18,7 @@ BEGIN, END = "<!-- measured coverage: generated -->", "<!-- end of the generated
 def coverage_summary(results: Path) -> str:
     """Markdown tables from the Parquet files in a directory of results; the set that had no part in anything first."""
     words, trusted, intervals = (
-        stored_table(results / f"coverage-{key}.parquet").rows for key in ("words", "trusted", "intervals")
+        stored_table(results / "coverage" / f"{key}.parquet").rows for key in ("words", "trusted", "intervals")
     )
     return "\n\n".join([_words(words), _trusted(trusted), _intervals(intervals)])
 

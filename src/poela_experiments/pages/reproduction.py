@@ -152,14 +152,13 @@ def _section(comparison: Stored, results: Path) -> str:
             for row in comparison.rows
         ),
     )
-    name, picture = comparison.experiment, comparison.name
+    name, picture = comparison.experiment, f"{comparison.name}.svg"
     lines += ["", *(f"{note}.  " for note in comparison.notes)]
     lines += [
         f"Command: `{comparison.command}`. All tables of this experiment: [{name}](results/{name}.md).{_why(name)}"
     ]
-    pictures = dict.fromkeys(file for file in (picture, name) if (results / f"{file}.svg").exists())
-    for file in pictures:
-        lines += ["", f"![{comparison.title}](results/{file}.svg)"]
+    if (results / picture).exists():
+        lines += ["", f"![{comparison.title}](results/{picture})"]
     return "\n".join([*lines, ""])
 
 

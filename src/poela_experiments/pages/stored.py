@@ -12,7 +12,7 @@ Row = dict[str, Any]
 class Stored:
     """The rows of one table, and where they come from."""
 
-    name: str  # of its files, without an ending
+    name: str  # of its files in the directory of results, without an ending
     experiment: str
     title: str
     command: str
@@ -33,7 +33,8 @@ def stored_table(path: Path) -> Stored:
     about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
     notes = tuple(about["notes"].splitlines())
     rows = tuple(table.to_pylist())
-    return Stored(path.stem, about["experiment"], about["title"], about["command"], notes, rows)
+    name = f"{path.parent.name}/{path.stem}"
+    return Stored(name, about["experiment"], about["title"], about["command"], notes, rows)
 
 
 def stored_tables(results: Path, columns: Set[str]) -> list[Stored]:
@@ -41,7 +42,7 @@ def stored_tables(results: Path, columns: Set[str]) -> list[Stored]:
     import pyarrow.parquet as pq
 
     places: dict[tuple[str, int], Path] = {}
-    for path in results.glob("*.parquet"):
+    for path in results.glob("*/*.parquet"):
         schema = pq.read_schema(path)
         about = schema.metadata or {}
         if columns <= set(schema.names) and b"experiment" in about:
