@@ -5,7 +5,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from poela.cli.output import print_json, print_table, say
-from poela.core.readable import between, effective, readable
+from poela.core.readable import between, effective, plain, readable
 from poela.core.typed import to_plain
 
 if TYPE_CHECKING:
@@ -99,9 +99,11 @@ def _where(row: dict[str, Any]) -> str:
 
     >>> _where({"note": "temperature 8.4933", "step": 3})
     'temperature 8.49'
+    >>> _where({"note": "temperature 999.7", "step": 3})
+    'temperature 1000'
     """
     note = row["note"] or f"step {row['step']}"
-    return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.3g}", note)
+    return re.sub(r"\d+\.\d+", lambda found: plain(float(f"{float(found[0]):.3g}")), note)
 
 
 def _thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
