@@ -207,13 +207,13 @@ FILES: dict[str, Case] = {
     "not ASCII": rewritten(lambda text: text.replace("wait", "é"), "not text in ASCII", flags=("--encoding", "ascii")),
     "binary rubbish": text(bytes(range(256)) * 20, "CSV"),
     # Flags and layouts that say nothing
-    "separator of two": rewritten(str, "separator= must be one character", flags=("--separator", ";;")),
-    "no separator": rewritten(str, "separator= must be one character", flags=("--separator", "")),
-    "a letter as separator": rewritten(str, "separator= must be one character", flags=("--separator", "e")),
-    "decimal of another kind": rewritten(str, "decimal= must be", flags=("--decimal", "'")),
-    "unknown encoding": rewritten(str, "encoding= must name", flags=("--encoding", "klingon")),
+    "separator of two": rewritten(str, "--separator must be one character", flags=("--separator", ";;")),
+    "no separator": rewritten(str, "--separator must be one character", flags=("--separator", "")),
+    "a letter as separator": rewritten(str, "--separator must be one character", flags=("--separator", "e")),
+    "decimal of another kind": rewritten(str, "--decimal must be", flags=("--decimal", "'")),
+    "unknown encoding": rewritten(str, "--encoding must name", flags=("--encoding", "klingon")),
     **{
-        f"encoding of no file: {name}": rewritten(str, "encoding= must name", flags=("--encoding", name))
+        f"encoding of no file: {name}": rewritten(str, "--encoding must name", flags=("--encoding", name))
         for name in ("rot13", "punycode", "idna", "unicode_escape", "undefined")
     },
     "flags beside a layout": Case(
@@ -223,10 +223,12 @@ FILES: dict[str, Case] = {
     "a log as a layout": Case(log_as_layout, ("cannot be read as TOML",), LAYOUT_FLAGS),
     "no layout": Case(lambda folder: folder / "logs.csv", ("does not exist",), LAYOUT_FLAGS),
     "a layout of other fields": with_layout("colour = 1\n", "no field 'colour'"),
-    "a layout of wrong types": with_layout("episode = 1\ncontext = [2]\n", "episode= must", "context= must"),
-    "nested actions in a layout": with_layout("actions = [[1]]\n", "actions= must"),
+    "a layout of wrong types": with_layout(
+        "episode = 1\ncontext = [2]\n", "episode in the --layout file must", "context in the --layout file must"
+    ),
+    "nested actions in a layout": with_layout("actions = [[1]]\n", "actions in the --layout file must"),
     "a wrong separator in a layout": with_layout(
-        "separator = 3\ndecimal = 0\nencoding = []\n", "separator=", "decimal="
+        "separator = 3\ndecimal = 0\nencoding = []\n", "separator in the --layout file", "decimal in the --layout file"
     ),
     "a layout of missing columns": with_layout('episode = "stay"\n', "column 'stay' is missing"),
     # Pages of problems
