@@ -15,10 +15,10 @@ import poela
 from poela import InputError, LogLayout, load_policy, read_logs
 from poela.data.schema import TableSchema
 
-WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=6).filter(
-    lambda word: not any(map(str.isdigit, word)) and word.lower() not in NULLS
-)
 NULLS = {"nan", "null", "na", "n/a", "#n/a", "-nan", "none", "true", "false", "inf", "-inf", "infinity", "-infinity"}
+WORDS: st.SearchStrategy[str] = st.text(
+    st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=6
+).filter(lambda word: not any(map(str.isdigit, word)) and word.lower() not in NULLS)
 NUMBERS = st.floats(-1e6, 1e6, width=32)
 QUICK = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
