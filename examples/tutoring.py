@@ -2,8 +2,8 @@
 
     python examples/tutoring.py tutoring.tsv --sessions 1500 --seed 0
 
-At each of five exercises the program gives a hint, shows a worked example or lets the student try alone. Beginners learn
-most from worked examples, the advanced from trying; the program drew at random, and noted how.
+At each of five exercises the program gives a hint, shows a worked example or lets the student try alone. Beginners
+learn most from worked examples, the advanced from trying; the program drew at random, and noted how.
 """
 
 import argparse
@@ -22,15 +22,17 @@ def session(rng: Random, student: int, number: int, skill: float) -> list[list[o
     rows: list[list[object]] = []
     answer, streak, topic = "none yet", 0, rng.choice(TOPICS)
     learned = 0.0
-    for exercise in range(EXERCISES):
+    for _ in range(EXERCISES):
         shares = (0.5, 0.25, 0.25) if answer == "wrong" else (0.3, 0.3, 0.4)
         choice = rng.choices(range(3), shares)[0]
         now = skill + learned
         learned += (0.10, 0.30 - 0.25 * now, 0.05 + 0.25 * now)[choice]
         seconds = rng.gauss(60 - 25 * now, 8)
         rows.append(
-            [f"U{student:04d}", f"T{number:05d}", topic, answer, streak, f"{seconds:.0f}", HELPS[choice]]
-            + [f"{shares[choice]:.2f}", ""]
+            [
+                *(f"U{student:04d}", f"T{number:05d}", topic, answer, streak, f"{seconds:.0f}", HELPS[choice]),
+                *(f"{shares[choice]:.2f}", ""),
+            ]
         )
         right = rng.random() < 0.25 + 0.55 * min(skill + learned, 1.2)
         answer, streak = ("right", streak + 1) if right else ("wrong", 0)

@@ -232,14 +232,15 @@ FILES: dict[str, Case] = {
     ),
     "a layout of missing columns": with_layout('episode = "stay"\n', "column 'stay' is missing"),
     # Pages of problems
-    "ten thousand columns of text": text(wide("SECRET"), "columns 'x0', 'x1'", "and 9992 more"),
-    "ten thousand columns that are missing": text(wide(""), "columns 'x0', 'x1'", "without a value"),
-    "ten thousand constant columns": text(wide("8675309"), "columns 'x0', 'x1'", "and 9992 more"),
+    "three thousand columns of text": text(wide("SECRET" * 17, 3000), "column 'x0' holds free text", "more problems"),
+    "ten thousand columns that are missing": text(
+        wide(""), "column 'x0' is null", "more problems", flags=("--missing", "refuse")
+    ),
     "ten thousand columns of the same name": text(
         re.sub(r"x\d+", "x", wide("0"), count=10_000), "column 'x' occurs 10000 times"
     ),
     "a name of a hundred thousand letters": text(
-        wide("SECRET", 3).replace("x1", "x" * 100_000), "'xxxxxx", "are the same in every row"
+        wide("SECRET" * 20, 3).replace("x1", "x" * 100_000), "'xxxxxx", "in 12 rows, first row 1"
     ),
-    "names of control characters": text(wide("SECRET", 3).replace("x1", "\x1b[31m\x07"), r"'\x1b[31m\x07'"),
+    "names of control characters": text(wide("SECRET" * 20, 3).replace("x1", "\x1b[31m\x07"), r"'\x1b[31m\x07'"),
 }
