@@ -94,7 +94,7 @@ class StudyLogs:
 
     @cached_property
     def nearness(self) -> FittedEligibility | None:
-        """What tells which logged cases are alike: the policy's own rule or, where that has no radius, the usual one."""
+        """What tells which logged cases are alike: the policy's rule or, where that has no radius, the usual one."""
         rule = None if self.shown is None else getattr(self.shown.policy, "eligibility", None)
         if rule is not None and rule.radius is not None and rule.logged is not None:
             own: FittedEligibility = rule
