@@ -195,10 +195,12 @@ class FittedEligibility:
     def _counts(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         if self.logged is None or self.radius is None:
             raise InputError("neighbours cannot be counted: this rule has no radius")
-        return self.logged.counts(contexts, steps, self._squared_radius(self.radius))
+        return self.logged.counts(contexts, steps, self.squared_radius)
 
-    def _squared_radius(self, radius: float) -> float:
+    @property
+    def squared_radius(self) -> float:
         """The largest squared Euclidean distance that is within the radius on the metric's scale, to the last bit."""
+        radius = np.inf if self.radius is None else self.radius
         squared = (
             radius * max(len(self.feature_names), 1) if self.settings.metric == "mean_squared" else radius * radius
         )
