@@ -79,11 +79,6 @@ FILES: dict[str, tuple[str, bytes, str]] = {
         b"episode,step\n1,0\n1",
         "cannot be read as CSV: 1 row has more or fewer cells than the header, first row 2; write it again",
     ),
-    "semicolons": (
-        "logs.csv",
-        b"episode;step\n1;0\n",
-        "seems to be separated by ';': say so with separator=';' (--separator ';')",
-    ),
     "damaged gzip": ("logs.csv.gz", b"\x1f\x8b\x08\x00rubbish", DAMAGED),
     "unknown kind": ("logs.txt", b"1", "is of an unknown kind (.txt): give a .parquet, .csv, .arrow or .feather file"),
 }

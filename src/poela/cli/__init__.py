@@ -1,4 +1,4 @@
-"""The command line: `poela simulate · learn · evaluate · studies · reproduce`."""
+"""The command line: `poela simulate · learn · evaluate · plan · decide · studies · reproduce`."""
 
 from collections.abc import Sequence
 

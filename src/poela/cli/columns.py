@@ -16,12 +16,17 @@ PANEL = "Columns of the log (needed only where they have other names)"
 Episode = Annotated[
     str | None,
     typer.Option(
-        rich_help_panel=PANEL, help="Column that tells episodes (patients, users, …) apart. Default: episode."
+        rich_help_panel=PANEL,
+        help="Column that tells episodes (patients, users, …) apart. Default: episode, or every row where neither that "
+        "nor step is there.",
     ),
 ]
 Step = Annotated[
     str | None,
-    typer.Option(rich_help_panel=PANEL, help="Column with the order of decisions within an episode. Default: step."),
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Column with the order of decisions within an episode; rows: as they stand. Default: step.",
+    ),
 ]
 Action = Annotated[
     str | None, typer.Option(rich_help_panel=PANEL, help="Column with the decision that was taken. Default: action.")
@@ -29,7 +34,9 @@ Action = Annotated[
 Reward = Annotated[
     str | None,
     typer.Option(
-        rich_help_panel=PANEL, help="Column with what came of it: a number, higher is better. Default: reward."
+        rich_help_panel=PANEL,
+        help='Column with what came of it: a number, higher is better; or a formula: "survived - 0.01*cost". It may be '
+        "blank before the last row of an episode. Default: reward.",
     ),
 ]
 Context = Annotated[
@@ -55,9 +62,37 @@ Cluster = Annotated[
         "together. Default: each episode stands for itself.",
     ),
 ]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="What becomes of gaps in the context: indicator (the median, and a feature that says so), carry-forward "
+        "(the last value of the episode; else the same) or refuse. Default: indicator.",
+    ),
+]
+Category = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL, help="Columns of numbers that are codes, separated by commas: each a category."
+    ),
+]
+Ordinal = Annotated[
+    list[str] | None,
+    typer.Option(
+        rich_help_panel=PANEL, help="A column of text with an order, the lowest first: severity=low<mid<high."
+    ),
+]
+Origin = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL, help="The date that times count from, in days. Default: the first of their episode."
+    ),
+]
 Separator = Annotated[
     str | None,
-    typer.Option(rich_help_panel=PANEL, help="What stands between the cells of a CSV file, or tab. Default: a comma."),
+    typer.Option(
+        rich_help_panel=PANEL, help="What stands between the cells of a CSV file, or tab. Default: as its header shows."
+    ),
 ]
 Decimal = Annotated[
     str | None, typer.Option(rich_help_panel=PANEL, help="What stands before the decimals in a CSV file. Default: .")
@@ -81,12 +116,14 @@ def layout_of(
     context: str | None = None,
     propensity: str | None = None,
     separator: str | None = None,
+    category: str | None = None,
+    ordinal: list[str] | None = None,
     **named: str | None,
 ) -> "LogLayout | None":
     """The layout that the flags (called as its fields) or the file describe; None where nothing was said.
 
     >>> layout_of(None, episode="stay", context="age, sofa", separator="tab", decimal=None)
-    LogLayout(episode='stay', ... context=('age', 'sofa'), ... separator='\\t', decimal='.', encoding='utf-8')
+    LogLayout(episode='stay', ... context=('age', 'sofa'), ... separator='\\t', decimal='.', ...)
     """
     from poela.data.layout import LogLayout
 
@@ -98,11 +135,28 @@ def layout_of(
         flags["propensity"] = columns[0] if len(columns) == 1 else columns
     if separator is not None:
         flags["separator"] = "\t" if separator in ("tab", "\\t") else separator
+    if category is not None:
+        flags["category"] = names_in(category)
+    if ordinal:
+        flags["ordinal"] = orders_in(ordinal)
     if layout is not None:
         if flags:
             raise InputError(f"--layout and {', '.join(f'--{name}' for name in flags)} both describe the log: use one")
         return LogLayout.from_toml(layout)
     return LogLayout(**flags) if flags else None  # type: ignore[arg-type]
+
+
+def orders_in(texts: list[str]) -> dict[str, tuple[str, ...]]:
+    """Columns and the orders of their values.
+
+    >>> orders_in(["severity=low < mid<high"])
+    {'severity': ('low', 'mid', 'high')}
+    """
+    wrong = [text for text in texts if "=" not in text or "<" not in text]
+    if wrong:
+        raise InputError("--ordinal must name a column and its values, the lowest first: severity=low<mid<high")
+    pairs = (text.split("=", 1) for text in texts)
+    return {name.strip(): tuple(value.strip() for value in order.split("<")) for name, order in pairs}
 
 
 def names_in(text: str) -> tuple[str, ...]:

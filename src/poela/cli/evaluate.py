@@ -1,6 +1,5 @@
 """`poela evaluate`: a study's policy (or a saved policy) on other logs."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,10 +84,11 @@ def _of_study(directory: Path, path: Path, layout: Any, settings: dict[str, Any]
 
 def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any]) -> tuple[str, Any, str]:
     from poela.data.layout import LogLayout
-    from poela.data.tables import read_logs
+    from poela.data.tables import told
     from poela.evaluation.evaluate import evaluate as estimate
     from poela.policies.storage import load_policy
 
     policy = load_policy(directory)
-    described = replace(layout or LogLayout(), context=policy.feature_names, actions=policy.action_names)
-    return str(directory), estimate(policy, read_logs(path, layout=described), **settings), ""
+    own = LogLayout().fixed(policy)
+    described = own if layout is None else layout.over(own)
+    return str(directory), estimate(policy, told(path, described), **settings), ""

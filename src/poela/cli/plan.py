@@ -25,6 +25,10 @@ def plan(
     context: columns.Context = None,
     propensity: columns.Propensity = None,
     cluster: columns.Cluster = None,
+    missing: columns.Missing = None,
+    category: columns.Category = None,
+    ordinal: columns.Ordinal = None,
+    origin: columns.Origin = None,
     separator: columns.Separator = None,
     decimal: columns.Decimal = None,
     encoding: columns.Encoding = None,
@@ -39,7 +43,7 @@ def plan(
     from poela.cli.columns import bounds_in, layout_of
     from poela.cli.output import print_json
     from poela.core.typed import to_plain
-    from poela.data.tables import read_logs
+    from poela.data.tables import told
     from poela.studies.planning import Asked
     from poela.studies.planning import plan as carry_out
 
@@ -52,13 +56,17 @@ def plan(
         context=context,
         propensity=propensity,
         cluster=cluster,
+        missing=missing,
+        category=category,
+        ordinal=ordinal,
+        origin=origin,
         separator=separator,
         decimal=decimal,
         encoding=encoding,
     )
     Asked(gain, confidence)  # refused before any work
     found = carry_out(
-        read_logs(logs, layout=described, for_learning=True),
+        told(logs, described, for_learning=True),
         gain,
         confidence=confidence,
         seed=seed,

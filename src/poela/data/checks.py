@@ -50,6 +50,8 @@ def _shape_problems(logs: "Trajectories") -> list[str]:
         problems.append(
             f"feature_names must be {logs.contexts.shape[1]} different names, not {len(logs.feature_names)}"
         )
+    elif logs.schema is not None and logs.schema.feature_names != logs.feature_names:
+        problems.append("the schema gives other features than feature_names: leave one of them out")
     if len(logs.action_names) != logs.n_actions or len(set(logs.action_names)) != len(logs.action_names):
         problems.append(f"action_names must be {logs.n_actions} different names, not {len(logs.action_names)}")
     elif len({type(name) for name in logs.action_names}) != 1:

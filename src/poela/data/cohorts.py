@@ -165,6 +165,7 @@ class _Reader:
                 action="action taken",
                 context=features,
                 actions=range(N_ACTIONS),
+                missing="refuse",
             )
         except InputError as error:
             problems += error.problems

@@ -1,14 +1,14 @@
 """CSV files: read in small batches where the cells are what they are supposed to be, and whole where they are not."""
 
 import codecs
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
 from poela.core.paths import place
-from poela.data.csv_problems import damage, misunderstanding
+from poela.data.csv_problems import as_written, damage, misunderstanding
 from poela.data.layout import LogLayout
 from poela.data.sources import Source, expected, from_table
 
@@ -16,23 +16,47 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def open_csv(path: Path, layout: LogLayout, labels: Sequence[str], step: str | None) -> Source:
-    """Open a file; `labels` columns stay text, and if `step` is given, all others but that are supposed numbers."""
+def open_csv(path: Path, layout: LogLayout, labels: Sequence[str], others: Sequence[str] | None) -> Source:
+    """Open a file; `labels` stay text, and if `others` (of any type) are given, all but these are supposed numbers."""
     import pyarrow as pa
 
+    refuse_misunderstood(path, layout)
+    layout, notes = as_written(path, layout)
+    text = pa.dictionary(pa.int32(), pa.large_string())
+    file = _CsvFile(path, layout, dict.fromkeys(labels, text), notes)
+    if others is not None:
+        try:
+            return file.streamed(others)
+        except (pa.ArrowException, UnicodeError):
+            pass  # what is wrong shows when all of the file is looked at
+    return file.inferred()
+
+
+def stream_csv(
+    path: Path,
+    layout: LogLayout,
+    columns: "Callable[[Sequence[str]], Sequence[str]]",
+    types: "Mapping[str, pa.DataType]",
+) -> "tuple[list[str], Iterator[pa.RecordBatch], str]":
+    """The names of all columns, batches of those wanted, of these types, and what stands before decimals."""
+    from pyarrow import csv
+
+    refuse_misunderstood(path, layout)
+    layout, _ = as_written(path, layout)
+    file = _CsvFile(path, layout, {})
+    with csv.open_csv(path, **file.options()) as opened:
+        names = opened.schema.names
+    wanted = [name for name in columns(names) if name in names]
+    return names, csv.open_csv(path, **file.options(include_columns=wanted, column_types=types)), layout.decimal
+
+
+def refuse_misunderstood(path: Path, layout: LogLayout) -> None:
+    """Refuse an empty file, and one whose beginning shows that it is no such text."""
     if path.stat().st_size == 0:
         raise InputError(f"{place(path)} is empty: it needs a header and a row for each decision")
     problem = misunderstanding(path, layout)
     if problem:
         raise InputError(f"{place(path)} {problem}")
-    text = pa.dictionary(pa.int32(), pa.large_string())
-    file = _CsvFile(path, layout, dict.fromkeys(labels, text))
-    if step is not None:
-        try:
-            return file.streamed(step)
-        except (pa.ArrowException, UnicodeError):
-            pass  # what is wrong shows when all of the file is looked at
-    return file.inferred()
 
 
 @dataclass(frozen=True)
@@ -40,6 +64,7 @@ class _CsvFile:
     path: Path
     layout: LogLayout
     as_text: "Mapping[str, pa.DataType]"
+    notes: tuple[str, ...] = ()
 
     def options(self, **convert: Any) -> dict[str, Any]:
         """How the file is written, as Arrow's readers want it said."""
@@ -54,8 +79,8 @@ class _CsvFile:
             ),
         }
 
-    def streamed(self, step: str) -> Source:
-        """Only labels and steps are held; the rest, supposed to be numbers, is parsed again in small batches."""
+    def streamed(self, others: Sequence[str]) -> Source:
+        """Only labels and others are held; the rest, supposed to be numbers, is parsed again in small batches."""
         import pyarrow as pa
         from pyarrow import csv
 
@@ -67,12 +92,11 @@ class _CsvFile:
 
         with csv.open_csv(self.path, **self.options()) as file:
             names = file.schema.names
-        keys = stream([*self.as_text, step], self.as_text).read_all()
+        keys = stream([name for name in (*self.as_text, *others) if name in names], self.as_text).read_all()
         kept = set(keys.column_names)
         fields = [keys.schema.field(name) if name in kept else pa.field(name, pa.float64()) for name in names]
-        return Source(
-            pa.schema(fields), keys.num_rows, keys.column, batches, self.layout.decimal, reopened=self.inferred
-        )
+        how = {"decimal": self.layout.decimal, "notes": self.notes}
+        return Source(pa.schema(fields), keys.num_rows, keys.column, batches, **how, reopened=self.inferred)
 
     def inferred(self) -> Source:
         """The whole table, each column of the type that all its cells fit."""
@@ -87,4 +111,4 @@ class _CsvFile:
         except (pa.ArrowInvalid, UnicodeError):
             what = damage(self.path, self.layout)
             raise InputError(f"{place(self.path)} cannot be read as CSV: {what}") from None
-        return from_table(table, self.layout.decimal)
+        return from_table(table, self.layout.decimal, self.notes)

@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ MARKS = {
     codecs.BOM_UTF16_LE: ("utf-16", "utf-16-le"),
     codecs.BOM_UTF16_BE: ("utf-16", "utf-16-be"),
 }
-SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}  # and how they are typed on a command line
+SEPARATORS = (",", ";", "\t", "|")
+FRACTION = re.compile(r"[+-]?[0-9]+[.,][0-9]+")
 
 
 def misunderstanding(path: Path, layout: LogLayout) -> str | None:
@@ -35,7 +37,7 @@ def misunderstanding(path: Path, layout: LogLayout) -> str | None:
     for mark, sentence in OTHER_KINDS.items():
         if head.startswith(mark):
             return sentence
-    return _other_encoding(head, layout) or _other_separator(head, layout)
+    return _other_encoding(head, layout) or _spreadsheet_line(head, layout)
 
 
 def _other_encoding(head: bytes, layout: LogLayout) -> str | None:
@@ -52,24 +54,48 @@ def _other_encoding(head: bytes, layout: LogLayout) -> str | None:
     return None
 
 
-def _other_separator(head: bytes, layout: LogLayout) -> str | None:
-    line = re.split(r"[\r\n]", head.decode(layout.encoding, "replace"), maxsplit=1)[0]
-    if re.fullmatch(r"sep=.?", line):
-        return "begins with a line for spreadsheets (sep=…): remove that line"
-    cells = {cell.strip().strip('"') for cell in line.split(layout.separator)}
-    if not cells.isdisjoint((layout.episode, layout.step, layout.action, layout.reward)):
-        return None
-    if "\0" in line:  # no text, whatever it holds
-        return None
-    unquoted = re.sub(r'"[^"]*"', "", line)
+def as_written(path: Path, layout: LogLayout) -> tuple[LogLayout, tuple[str, ...]]:
+    """The layout with the separator and the decimals that the beginning of the file shows, and words about that.
+
+    Only where it cannot be as the layout says: no part of the log is named in the header, or (where commas do not
+    separate cells) there are decimal commas and no decimal points.
+    """
+    import pyarrow as pa
+
+    with pa.input_stream(path) as stream:
+        lines = re.split(r"[\r\n]+", stream.read(HEAD_BYTES).decode(layout.encoding, "replace"))
+    notes = []
+    separator = _separator(lines[0], layout)
+    if separator != layout.separator:
+        shown = "tabs" if separator == "\t" else repr(separator)
+        layout = replace(layout, separator=separator)
+        notes.append(f"the cells of the file are separated by {shown}")
+    cells = [cell.strip().strip('"') for line in lines[1:-1] or lines[1:] for cell in line.split(separator)]
+    fractions = [cell for cell in cells if FRACTION.fullmatch(cell)]
+    if layout.decimal == "." and separator != "," and fractions and not any("." in cell for cell in fractions):
+        layout = replace(layout, decimal=",")
+        notes.append("the decimals of the file follow a comma")
+    return layout, tuple(notes)
+
+
+def _separator(header: str, layout: LogLayout) -> str:
+    given = layout.separator
+    cells = {cell.strip().strip('"') for cell in header.split(given)}
+    parts = (*layout.key_columns, layout.action, *layout.reward_columns(list(cells)))
+    if "\0" in header or not cells.isdisjoint(parts):  # no text at all, or as said
+        return given
+    unquoted = re.sub(r'"[^"]*"', "", header)
     best = max(SEPARATORS, key=unquoted.count)
-    if unquoted.count(best) <= unquoted.count(layout.separator):
-        return None
-    return _say("seems to be separated by", "tabs" if best == "\t" else repr(best), "separator", best)
+    return best if unquoted.count(best) > unquoted.count(given) else given
+
+
+def _spreadsheet_line(head: bytes, layout: LogLayout) -> str | None:
+    line = re.split(r"[\r\n]", head.decode(layout.encoding, "replace"), maxsplit=1)[0]
+    return "begins with a line for spreadsheets (sep=…): remove that line" if re.fullmatch(r"sep=.?", line) else None
 
 
 def _say(what: str, shown: str, field: str, value: str) -> str:
-    return f"{what} {shown}: say so with {field}={value!r} (--{field} {SEPARATORS.get(value, value)})"
+    return f"{what} {shown}: say so with {field}={value!r} (--{field} {value})"
 
 
 def damage(path: Path, layout: LogLayout) -> str:

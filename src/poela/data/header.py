@@ -19,8 +19,8 @@ def is_header(columns: Sequence[str], parts: Sequence[str]) -> bool:
     there = set(columns)
     if there.issuperset(parts):
         return True
-    spelled = {_spelling(name) for name in columns}
-    found = sum(_spelling(part) in spelled for part in parts)
+    spelled = {spelling(name) for name in columns}
+    found = sum(spelling(part) in spelled for part in parts)
     return found >= len(parts) - 1 and len(there) == len(columns) and not any(map(_is_value, columns))
 
 
@@ -28,6 +28,6 @@ def _is_value(name: str) -> bool:
     return VALUE.fullmatch(name) is not None and any(map(str.isdigit, name))
 
 
-def _spelling(name: str) -> str:
+def spelling(name: str) -> str:
     """A name in small letters, without spaces, underscores and the like."""
     return re.sub(r"[\W_]+", "", name).lower() or name

@@ -131,7 +131,7 @@ def with_history(logs: Trajectories, steps: int, initial: bool = False) -> Traje
     if len(set(names)) < len(names):
         raise InputError("these logs seem to carry history features already: start from the plain logs")
     contexts = features.of(logs.contexts, logs.actions, logs.offsets)
-    return replace(logs, contexts=readonly(contexts, np.float32), feature_names=names)
+    return replace(logs, contexts=readonly(contexts, np.float32), feature_names=names, schema=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +183,7 @@ class WithHistory:
         # The names as given, so that an inner policy that looks at the order of features can refuse another one.
         given = getattr(trajectories, "feature_names", self.feature_names)
         names = self.features.names(given, self.action_names)
-        return self.policy.along(_Steps(contexts, trajectories.actions, trajectories.offsets, names))
+        return self.policy.along(Steps(contexts, trajectories.actions, trajectories.offsets, names))
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once, with a record of their last steps."""
@@ -217,7 +217,9 @@ class WithHistory:
 
 
 @dataclass(frozen=True, eq=False)
-class _Steps:
+class Steps:
+    """Episodes without rewards: all that a policy needs to follow them."""
+
     contexts: Float32Array
     actions: IntArray
     offsets: IntArray

@@ -1,27 +1,37 @@
 """Which column of a log plays which part."""
 
-import codecs
-import difflib
 import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
 from poela.core.paths import place, regular_file
-from poela.data.header import is_header
-from poela.data.words import counted, quoted
+from poela.data.header import is_header, spelling
+from poela.data.layout_problems import (
+    clashes,
+    format_problems,
+    missing_columns,
+    parts_of,
+    schema_problems,
+    type_problems,
+    unrecognised,
+)
+from poela.data.rewards import RewardFormula, reward_formula
+from poela.data.schema import TableSchema
+from poela.data.words import quoted
 
 if TYPE_CHECKING:
     from poela.data.trajectories import ActionName, Trajectories
 
 PREFIX = "propensity_"
-# Encodings of single names or of Python's source, which no file of text is written in.
-NO_FILES = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
-MANY_COLUMNS, LONG_COLUMN = 1000, 100  # beyond these, a search for similar names takes too long
+EPISODE, STEP, ROWS = "episode", "step", "rows"
+# Fields that files of earlier versions do not have; they are written only where something is said.
+LATER = ("missing", "category", "ordinal", "origin", "schema")
 
 
 @dataclass(frozen=True)
@@ -33,12 +43,18 @@ class LogLayout:
     `cluster` is the column of what episodes belong to, such as a patient with several stays; None: no clusters.
     `separator`, `decimal` and `encoding` say how a CSV file is written; other files know it themselves.
 
+    Without an `episode` every row is an episode; the step "rows" takes rows as they stand. `reward` is a column, or a
+    formula such as "survived - 0.01*cost". `missing` says what becomes of gaps in the context: "indicator" (the median,
+    and a feature that says so), "carry-forward" (the last value of the episode; else the same) or "refuse". `category`
+    names number columns that are codes, `ordinal` gives the order of text: {"severity": ["low", "high"]}. Times count
+    from the first of their episode, or from `origin` (a date). `schema` holds what a log has taught about its columns.
+
     >>> LogLayout(episode="stay").resolve(["stay", "step", "age", "action", "reward", "propensity"]).context
     ('age',)
     """
 
-    episode: str = "episode"
-    step: str = "step"
+    episode: str | None = EPISODE
+    step: str | None = STEP
     action: str = "action"
     reward: str = "reward"
     context: tuple[str, ...] | None = None
@@ -48,6 +64,11 @@ class LogLayout:
     separator: str = ","
     decimal: str = "."
     encoding: str = "utf-8"
+    missing: str = "indicator"
+    category: tuple[str, ...] = ()
+    ordinal: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    origin: str | None = None
+    schema: TableSchema | None = None
 
     def __post_init__(self) -> None:
         propensity: Any = self.propensity
@@ -61,15 +82,66 @@ class LogLayout:
             "context": _plain(self.context),
             "propensity": propensity if isinstance(propensity, str) else _plain(propensity),
             "actions": actions,
+            "category": _plain(self.category) or (),
+            "ordinal": _pairs(self.ordinal),
         }
         for name, value in kept.items():
             object.__setattr__(self, name, value)
-        problems = _type_problems(self) + _format_problems(self)
+        if isinstance(self.schema, Mapping):
+            object.__setattr__(self, "schema", TableSchema.from_json(self.schema))
+        problems = type_problems(self) + format_problems(self) + schema_problems(self)
         if problems:
             raise InputError(problems)
 
+    @cached_property
+    def formula(self) -> RewardFormula | None:
+        """The formula that the reward is, unless it is the name of a column."""
+        return reward_formula(self.reward)
+
+    def reward_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The columns that the reward is made of, in a table with these columns."""
+        return (self.reward,) if self.formula is None or self.reward in columns else self.formula.columns
+
+    @property
+    def keeps_row_order(self) -> bool:
+        """Whether rows of an episode stand in its order."""
+        return self.step is None or self.step == ROWS
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the episode and the step, where there are such."""
+        step = None if self.keeps_row_order else self.step
+        return tuple(name for name in (self.episode, step) if name is not None)
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns whose values are names, however they look."""
+        of_schema = [] if self.schema is None else [v.name for v in self.schema.variables if v.categories]
+        named = (self.episode, self.action, self.cluster, *self.category, *(name for name, _ in self.ordinal))
+        return tuple(dict.fromkeys(name for name in (*named, *of_schema) if name is not None))
+
+    def for_table(self, columns: Sequence[str]) -> "LogLayout":
+        """The layout with episode and step as a table with these columns has them.
+
+        Where neither is named or there, nor any column that is called almost so, every row is an episode.
+
+        >>> LogLayout().for_table(["age", "action", "reward"]).key_columns
+        ()
+        """
+        there = set(columns)
+        if self.step == ROWS and ROWS in there:
+            return self  # a column that is called so
+        rest = {self.action, *self.reward_columns(columns)}
+        unnamed = (self.episode, self.step) == (EPISODE, STEP) and rest <= there
+        alike = {EPISODE, "episodes", STEP, "steps"} & {spelling(name) for name in columns}
+        one_step = self.episode is None or (unnamed and not alike)
+        return replace(self, episode=None, step=None) if one_step and self.step is not None else self
+
     def resolve(self, columns: Sequence[str]) -> "LogLayout":
         """The layout with its context and propensity columns named, found in a table with these columns."""
+        found = self.for_table(columns)
+        if found is not self:
+            return found.resolve(columns)
         propensity = self.propensity
         if propensity is None:
             features = set(self.context or ())
@@ -77,14 +149,14 @@ class LogLayout:
             if every and self.actions is not None:
                 every = tuple(f"{PREFIX}{name}" for name in self.actions)
             propensity = every or ("propensity" if "propensity" in columns else None)
-        taken = {self.episode, self.step, self.action, self.reward, self.cluster, "propensity"}
+        taken = {*self.key_columns, self.action, *self.reward_columns(columns), self.cluster, "propensity"}
         taken |= set((propensity,) if isinstance(propensity, str) else propensity or ())
         rest = tuple(name for name in dict.fromkeys(columns) if name not in taken and not name.startswith(PREFIX))
         return replace(self, propensity=propensity, context=rest if self.context is None else self.context)
 
     def names(self, column: str) -> bool:
         """Whether this column is given a part by name."""
-        return any(column in names for _, names in _parts(self))
+        return any(column in names for _, names in parts_of(self))
 
     def propensity_columns(self) -> tuple[str, ...]:
         """The propensity columns, none, one or many."""
@@ -99,18 +171,19 @@ class LogLayout:
 
     def recognises(self, columns: Sequence[str]) -> bool:
         """Whether these are names of columns, and not the first row of a file without a header."""
-        return is_header(columns, (self.episode, self.step, self.action, self.reward))
+        found = self.for_table(columns)
+        return is_header(columns, (*found.key_columns, found.action, *found.reward_columns(columns)))
 
     def problems(self, columns: Sequence[str]) -> list[str]:
         """What keeps a table with these columns from being read, each as one sentence."""
         if not self.recognises(columns):
-            return _unrecognised(self, columns)
+            return unrecognised(self, columns)
         repeated = [
             f"column {quoted(name)} occurs {n} times: rename it" for name, n in Counter(columns).items() if n > 1
         ]
         resolved = self.resolve(columns)
         by_action = self.propensity is None and self.actions is not None
-        problems = repeated + _missing(resolved, columns, by_action=by_action) + _clashes(resolved)
+        problems = repeated + missing_columns(resolved, columns, by_action=by_action) + clashes(resolved, columns)
         there, used = set(columns), resolved.propensity_columns()
         unused = there - set(used) - set(self.context or ())
         extra = [name for name in columns if name in unused and (name.startswith(PREFIX) or name == "propensity")]
@@ -132,11 +205,31 @@ class LogLayout:
         >>> LogLayout().fixed(Trajectories([[0.5]], [1], [0], [0, 1], action_names=["a", "b"])).actions
         ('a', 'b')
         """
-        return replace(self, context=logs.feature_names, actions=logs.action_names)
+        plain = replace(TableSchema.plain(logs.feature_names), episode=self.episode, step=self.step)
+        schema = logs.schema or plain
+        keys: dict[str, Any] = {"episode": schema.episode, "step": schema.step}
+        return replace(self, **keys, context=schema.columns, actions=logs.action_names, schema=schema)
+
+    def over(self, own: "LogLayout") -> "LogLayout":
+        """Another layout, in which what is said here takes the place of what was said there.
+
+        >>> LogLayout(reward="alive").over(LogLayout(episode="stay")).episode
+        'stay'
+        """
+        usual = LogLayout()
+        said = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(own, **{name: value for name, value in said.items() if value != getattr(usual, name)})
 
     def to_json(self) -> dict[str, Any]:
         """The layout as a JSON object."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        usual = LogLayout()
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        said = {name: value for name, value in plain.items() if name not in LATER or value != getattr(usual, name)}
+        if self.schema is not None:
+            said["schema"] = self.schema.to_json()
+        if self.ordinal:
+            said["ordinal"] = {name: list(order) for name, order in self.ordinal}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
 
     @classmethod
     def from_json(cls, document: Any) -> "LogLayout":
@@ -178,94 +271,8 @@ def _plain(values: Any) -> tuple[Any, ...] | None:
     return tuple(value.item() if hasattr(value, "item") else value for value in several)
 
 
-def _type_problems(layout: LogLayout) -> list[str]:
-    single: tuple[str, ...] = ("episode", "step", "action", "reward")
-    single += () if layout.cluster is None else ("cluster",)
-    problems = [f"{name}= must name a column" for name in single if not isinstance(getattr(layout, name), str)]
-    for name in ("context", "propensity"):
-        value = getattr(layout, name)
-        if isinstance(value, tuple) and not all(isinstance(item, str) for item in value):
-            problems.append(f"{name}= must name columns")
-    actions = layout.actions or ()
-    if not all(isinstance(item, str | int) for item in actions):
-        problems.append("actions= must hold text, whole numbers or booleans")
-    elif len(set(actions)) != len(actions):
-        problems.append("actions= names an action twice: name each once")
-    if layout.actions is not None and isinstance(layout.propensity, tuple) and len(layout.propensity) != len(actions):
-        problems.append(
-            f"{len(layout.propensity)} propensity columns stand for {len(actions)} actions: give one for each"
-        )
-    return problems
-
-
-def _format_problems(layout: LogLayout) -> list[str]:
-    problems = []
-    separator: Any = layout.separator
-    if not isinstance(separator, str) or not re.fullmatch(r"[ -~\t]", separator) or re.match(r'[\w".+-]', separator):
-        problems.append("separator= must be one character between cells, such as ';' or a tab")
-    if layout.decimal not in (".", ","):
-        problems.append("decimal= must be '.' or ','")
-    try:
-        "episode,1\n".encode(layout.encoding)
-        codecs.getincrementaldecoder(layout.encoding)
-        if codecs.lookup(layout.encoding).name in NO_FILES:
-            raise LookupError
-    except (LookupError, TypeError, ValueError):
-        problems.append("encoding= must name an encoding of text, such as 'utf-8', 'latin-1' or 'utf-16'")
-    return problems
-
-
-def _parts(layout: LogLayout) -> list[tuple[str, tuple[str, ...]]]:
-    return [
-        ("episode", (layout.episode,)),
-        ("step", (layout.step,)),
-        ("action", (layout.action,)),
-        ("reward", (layout.reward,)),
-        ("cluster", () if layout.cluster is None else (layout.cluster,)),
-        ("propensity", layout.propensity_columns()),
-        ("context", layout.context or ()),
-    ]
-
-
-def _unrecognised(layout: LogLayout, columns: Sequence[str]) -> list[str]:
-    """What is missing where the columns may be data, so that none of them is quoted."""
-    parts = (layout.episode, layout.step, layout.action, layout.reward)
-    if set(columns).isdisjoint(parts):
-        return [
-            f"none of the columns {quoted(parts)} is there: name the columns that play these parts with episode=, "
-            "step=, action= and reward=, or add a header row if there is none"
-        ]
-    return _missing(layout, columns, similar=False)
-
-
-def _missing(layout: LogLayout, columns: Sequence[str], similar: bool = True, by_action: bool = False) -> list[str]:
-    """A sentence for each part whose columns are not there; `by_action`: propensity columns are called by actions."""
-    there = set(columns)
-    candidates = [name for name in columns if len(name) < LONG_COLUMN][:MANY_COLUMNS] if similar else []
-    problems = []
-    for part, names in _parts(layout):
-        missing = [name for name in names if name not in there]
-        if missing and part == "propensity" and by_action:  # the actions may be cells of another log
-            share = f"{len(missing)} of {counted(len(names), 'action')}"
-            problems.append(
-                f"columns propensity_<action> are missing for {share}: add them, or name others with {part}="
-            )
-        elif missing:
-            near = difflib.get_close_matches(missing[0], candidates, n=1)
-            hint = f" (did you mean {quoted(near)}?)" if near else ""
-            subject = f"column {quoted(missing)} is" if len(missing) == 1 else f"columns {quoted(missing)} are"
-            problems.append(f"{subject} missing{hint}: add it, or name another with {part}=")
-    return problems
-
-
-def _clashes(layout: LogLayout) -> list[str]:
-    """Columns with two parts; only the step may also be a feature, since it is known before the action."""
-    parts: dict[str, list[str]] = {}
-    for part, names in _parts(layout):
-        for name in names:
-            parts.setdefault(name, []).append(part)
-    return [
-        f"column {quoted(name)} is named as {' and as '.join(named[:3])}: name it once"
-        for name, named in parts.items()
-        if len(named) > 1 and named != ["step", "context"]
-    ]
+def _pairs(orders: Any) -> Any:
+    """A mapping from names to orders as pairs, which can be compared and hashed."""
+    if not isinstance(orders, Mapping):
+        return orders
+    return tuple((name, _plain(order)) for name, order in orders.items())

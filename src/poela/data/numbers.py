@@ -1,23 +1,26 @@
 """Columns of numbers, read batch by batch into flat arrays that are checked on the way."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.interruption import safe_point
 from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.layout import LogLayout
+from poela.data.rewards import only_at_the_end
 from poela.data.rows import RowProblems
 from poela.data.sources import Source
-from poela.data.words import kind_in_words, quoted
+from poela.data.words import counted, kind_in_words, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from poela.data.order import Order
 
 NUMBER = r"^\s*[+-]?([0-9]+{0}?[0-9]*|{0}[0-9]+)([eE][+-]?[0-9]+)?\s*$"  # {0}: what stands before decimals
 LARGEST_REWARD = 1e100  # estimates sum squares and cubes of rewards, which must stay finite
@@ -28,54 +31,104 @@ MERGED_SHARE = 0.01  # so many of a feature's different numbers may become the s
 class Numbers:
     """The numbers of a log, its rows in their final order."""
 
-    contexts: Float32Array
+    contexts: Float32Array  # NaN where there is a gap that is not refused
     rewards: FloatArray
     propensities: FloatArray | None
+    notes: tuple[str, ...] = ()
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what is not finite, or not in single precision, is noted
 def read_numbers(
-    source: Source, layout: LogLayout, codes: IntArray | None, positions: IntArray | None, found: RowProblems
+    source: Source,
+    layout: LogLayout,
+    context: Sequence[str],
+    strict: Set[str],
+    codes: IntArray | None,
+    order: "Order | None",
+    found: RowProblems,
 ) -> Numbers:
-    """Read contexts, rewards and propensities in one pass, each row to its position.
+    """Read contexts, rewards and propensities in one pass, each row to its position; `strict` columns have no gaps.
 
     Columns that are missing or of a wrong type are noted and left out, so that the others are still checked.
     """
-    remedy = "turn it into numbers, or name the context columns without it"
-    context = _usable(source, layout.context or (), remedy, found)
-    reward = _usable(source, [layout.reward], "give the rewards as numbers", found)
+    paid_in = layout.reward_columns(source.names)
+    reward = _usable(source, paid_in, "give the rewards as numbers", found)
     propensity = _usable(source, layout.propensity_columns(), "give the probabilities as numbers", found)
     complete = len(propensity) == len(layout.propensity_columns()) > 0 and codes is not None
     contexts = np.empty((source.n_rows, len(context)), np.float32)
-    rewards = np.zeros((source.n_rows, len(reward)))
+    paid = np.zeros((source.n_rows, len(reward)))
     propensities = np.empty((source.n_rows, len(propensity)))
     start = 0
     columns = list(dict.fromkeys([*context, *reward, *propensity]))
     for batch in source.batches(columns) if columns else ():
         safe_point()
         rows = slice(start, start + len(batch))
-        target = rows if positions is None else positions[rows]
-        contexts[target] = _block(batch, context, np.float32, start, found)
-        rewards[target] = paid = _block(batch, reward, np.float64, start, found)
-        large = ((np.abs(paid) > LARGEST_REWARD) & np.isfinite(paid)).any(axis=1)
-        what = f"column {quoted(layout.reward)} is beyond {LARGEST_REWARD:g}"
-        found.note(large, what, "scale it down, since squares of rewards are summed", start)
-        probabilities = _block(batch, propensity, np.float64, start, found)
+        target = rows if order is None or order.positions is None else order.positions[rows]
+        contexts[target] = _block(batch, context, np.float32, start, found, strict)
+        paid[target] = _block(batch, reward, np.float64, start, found, ())
+        probabilities = _block(batch, propensity, np.float64, start, found, propensity)
         if complete and codes is not None:
             _check_propensities(probabilities, codes[rows], layout, start, found)
         propensities[target] = probabilities
         start += len(batch)
+    rewards, notes = (paid.ravel(), []) if len(reward) < len(paid_in) else _rewards(paid, source, layout, order, found)
     if not complete:
-        return Numbers(contexts, rewards.ravel(), None)
-    return Numbers(
-        contexts, rewards.ravel(), propensities.ravel() if isinstance(layout.propensity, str) else propensities
-    )
+        return Numbers(contexts, rewards, None, tuple(notes))
+    known = propensities.ravel() if isinstance(layout.propensity, str) else propensities
+    return Numbers(contexts, rewards, known, tuple(notes))
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def read_contexts(
+    source: Source, names: Sequence[str], strict: Set[str], order: "Order", found: RowProblems
+) -> Float32Array:
+    """Columns of numbers alone, each row to its position."""
+    contexts, start = np.empty((source.n_rows, len(names)), np.float32), 0
+    for batch in source.batches(names) if names else ():
+        safe_point()
+        rows = slice(start, start + len(batch))
+        target = rows if order.positions is None else order.positions[rows]
+        contexts[target] = _block(batch, names, np.float32, start, found, strict)
+        start += len(batch)
+    return contexts
+
+
+def _rewards(
+    paid: FloatArray, source: Source, layout: LogLayout, order: "Order | None", found: RowProblems
+) -> tuple[FloatArray, list[str]]:
+    """The rewards from their columns [N, k]; blanks before the only value of an episode, at its end, are 0."""
+    names, notes = layout.reward_columns(source.names), []
+
+    def note(bad: BoolArray, what: str, remedy: str) -> None:
+        found.note(bad if order is None else order.in_file(bad), what, remedy)
+
+    for column, name in enumerate(names):
+        values = paid[:, column]
+        late = only_at_the_end(values, order.offsets) if order is not None and np.isnan(values).any() else None
+        if late is not None and late.any():
+            values[late] = 0.0
+            blank = counted(int(late.sum()), "row")
+            notes.append(f"column {quoted(name)} is blank in {blank} before the end of their episodes: counted as 0")
+        what = f"column {quoted(name)} is null, NaN or infinite"
+        note(~np.isfinite(values), what, "fill it in, or drop those episodes")
+    formula = None if names == (layout.reward,) else layout.formula
+    subject = f"column {quoted(names)}" if formula is None else "the formula of the reward"
+    rewards = paid[:, 0] if formula is None else formula.value(dict(zip(names, paid.T, strict=True)))
+    note(np.isfinite(paid).all(axis=1) & ~np.isfinite(rewards), f"{subject} is no number", "it must not divide by 0")
+    large = (np.abs(rewards) > LARGEST_REWARD) & np.isfinite(rewards)
+    note(large, f"{subject} is beyond {LARGEST_REWARD:g}", "scale it down, since squares of rewards are summed")
+    return np.ascontiguousarray(rewards), notes
 
 
 def _block(
-    batch: "pa.RecordBatch", names: Sequence[str], dtype: type[Any], start: int, found: RowProblems
+    batch: "pa.RecordBatch",
+    names: Sequence[str],
+    dtype: type[Any],
+    start: int,
+    found: RowProblems,
+    strict: Container[str],
 ) -> NDArray[Any]:
-    """Some columns of a batch as a matrix, after noting what is not finite."""
+    """Some columns of a batch as a matrix, after noting what is not finite (in columns not `strict`: infinite)."""
     block = np.empty((len(batch), len(names)), dtype)
     for column, name in enumerate(names):
         block[:, column] = numbers_of(batch.column(name))
@@ -83,14 +136,14 @@ def _block(
     if finite.all():
         return block
     for column, name in enumerate(names):
-        large = ~finite[:, column] & np.isfinite(np.asarray(numbers_of(batch.column(name)), np.float64))
-        found.note(
-            ~finite[:, column] & ~large,
-            f"column {quoted(name)} is null, NaN or infinite",
-            "fill it in, or drop those episodes",
-            start,
-        )
+        given = np.asarray(numbers_of(batch.column(name)), np.float64)
+        large = ~finite[:, column] & np.isfinite(given)
         found.note(large, f"column {quoted(name)} is too large for single precision (3.4e38)", "scale it down", start)
+        if name in strict:
+            what, bad = "null, NaN or infinite", ~finite[:, column] & ~large
+        else:
+            what, bad = "infinite", np.isinf(given) & (dtype is np.float32)
+        found.note(bad, f"column {quoted(name)} is {what}", "fill it in, or drop those episodes", start)
     return block
 
 

@@ -27,19 +27,19 @@ FILE_KINDS = {
 }
 
 
-def open_source(source: Any, layout: LogLayout, labels: Sequence[str], step: str | None = None) -> Source:
+def open_source(source: Any, layout: LogLayout, labels: Sequence[str], others: Sequence[str] | None = None) -> Source:
     """Open a file, a table, a stream or a data frame.
 
-    A CSV file's `labels` columns stay text; if `step` is given, all columns but that one are supposed to be numbers.
+    A CSV file's `labels` columns stay text; if `others` (of any type) are given, all but these are supposed numbers.
     """
     if not isinstance(source, str | os.PathLike):
         return from_table(_table_of_object(source, layout))
     path = regular_file(source)
-    kind = _kind_of(path)
+    kind = kind_of_file(path)
     with readable(source):
         if kind == "Parquet":
             return _parquet(path)
-        return open_csv(path, layout, labels, step) if kind == "CSV" else from_table(_arrow_file(path))
+        return open_csv(path, layout, labels, others) if kind == "CSV" else from_table(_arrow_file(path))
 
 
 @contextmanager
@@ -64,7 +64,8 @@ def readable(source: Any) -> Iterator[None]:
         ) from None
 
 
-def _kind_of(path: Path) -> str:
+def kind_of_file(path: Path) -> str:
+    """What a file holds, by its name: Parquet, CSV or Arrow."""
     suffix = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
     if suffix.lower() not in FILE_KINDS:
         shown = place(suffix) if suffix else "no suffix"

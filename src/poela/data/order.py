@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.core.arrays import IntArray
+from poela.core.arrays import IntArray, T
 from poela.data.labels import Labels
 from poela.data.layout import LogLayout
 from poela.data.numbers import note_type, numbers_of
@@ -24,13 +24,17 @@ class Order:
     positions: IntArray | None
     offsets: IntArray
 
-    def place(self, values: IntArray) -> IntArray:
+    def place(self, values: NDArray[T]) -> NDArray[T]:
         """Values by row of the file, put in order."""
         if self.positions is None:
             return values
         placed = np.empty_like(values)
         placed[self.positions] = values
         return placed
+
+    def in_file(self, values: NDArray[T]) -> NDArray[T]:
+        """Values in order, by row of the file."""
+        return values if self.positions is None else values[self.positions]
 
 
 def order_of(episodes: Labels, steps: NDArray[Any], layout: LogLayout, found: RowProblems) -> Order:

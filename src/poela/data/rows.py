@@ -16,13 +16,17 @@ class RowProblems:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], tuple[int, int]] = {}
+        self.before = 0  # rows of parts of the file that have been read already
 
     def note(self, bad: BoolArray, what: str, remedy: str, start: int = 0) -> None:
         """Add the bad rows of a batch that begins after `start` rows of the file."""
         if bad.any():
             count, first = first_bad(bad)
-            before, first_row = self._found.get((what, remedy), (0, start + first + 1))
+            before, first_row = self._found.get((what, remedy), (0, self.before + start + first + 1))
             self._found[what, remedy] = (before + count, first_row)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
 
     def sentences(self) -> list[str]:
         """One sentence for each problem, with the count and the first row (rows count from 1)."""

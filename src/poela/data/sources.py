@@ -24,6 +24,7 @@ class Source:
     batches: Callable[[Sequence[str]], Iterator["pa.RecordBatch"]]
     decimal: str = ""  # of a CSV file, where the types of columns are guesses; elsewhere empty
     reopened: "Callable[[], Source] | None" = None  # where reading may fail on types that were only supposed
+    notes: tuple[str, ...] = ()  # how a CSV file was found to be written
 
     @property
     def is_text(self) -> bool:
@@ -50,10 +51,10 @@ def expected(rows: int, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.Rec
         raise pa.ArrowInvalid("more or fewer rows than before")
 
 
-def from_table(table: "pa.Table", decimal: str = "") -> Source:
+def from_table(table: "pa.Table", decimal: str = "", notes: tuple[str, ...] = ()) -> Source:
     """A table in memory as a source."""
 
     def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
         return iter(table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS))
 
-    return Source(table.schema, table.num_rows, table.column, batches, decimal)
+    return Source(table.schema, table.num_rows, table.column, batches, decimal, notes=notes)

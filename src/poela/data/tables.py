@@ -1,47 +1,48 @@
-"""Tables of logged decisions: reading them into `Trajectories`, and writing them back."""
+"""Tables of logged decisions, read into `Trajectories`."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from poela.core.arrays import IntArray, freeze
-from poela.core.errors import InputError
-from poela.data.actions import metadata_of, name_actions
+from poela.core.errors import InputError, PoelaWarning
+from poela.data.actions import name_actions
 from poela.data.checks import learning_problems
 from poela.data.clusters import cluster_of_episodes
+from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
 from poela.data.labels import Labels, encode, is_label
-from poela.data.layout import PREFIX, LogLayout
+from poela.data.layout import EPISODE, PREFIX, STEP, LogLayout
 from poela.data.numbers import merges_in_single, numbers_of, read_numbers
 from poela.data.opening import open_source, readable
-from poela.data.order import order_of, sortable_steps
+from poela.data.order import Order, order_of, sortable_steps
 from poela.data.rows import RowProblems
 from poela.data.sources import Source
 from poela.data.trajectories import ActionName, Trajectories
 from poela.data.words import bad_log, kind_in_words, quoted
+from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, noted_schema
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-CLUSTER = "cluster"
-# What `to_table` notes in the schema: that the column above names clusters, and that propensities are estimates.
-CLUSTERS, ESTIMATED = b"poela.clusters", b"poela.estimated"
 WHOLE_IN_SINGLE = 2**24  # up to here, single precision tells whole numbers apart
 
 
 def read_logs(
     source: str | PathLike[str] | Any,
     *,
-    episode: str = "episode",
-    step: str = "step",
+    episode: str | None = EPISODE,
+    step: str | None = STEP,
     action: str = "action",
     reward: str = "reward",
     context: Sequence[str] | str | None = None,
     propensity: str | Sequence[str] | Mapping[ActionName, str] | None = None,
     actions: Sequence[ActionName] | None = None,
     cluster: str | None = None,
+    missing: str = "indicator",
+    category: Sequence[str] = (),
+    ordinal: Mapping[str, Sequence[str]] | None = None,
+    origin: str | None = None,
     separator: str = ",",
     decimal: str = ".",
     encoding: str = "utf-8",
@@ -51,12 +52,17 @@ def read_logs(
     """Read a table with one row for each decision, in any order, and check all of it.
 
     The source is a Parquet, CSV, Arrow or Feather file, or anything that Arrow takes for a table (pandas, polars, …).
-    Episodes come in the order of their ids, decisions in the order of steps. Without `context`, every column that has
-    no other part is a feature. Without `propensity`, a column `propensity` (of the logged action) or columns
-    `propensity_<action>` (of every action) are found. The actions are the declared ones or, where none are declared
-    by `actions` or by propensity columns, the sorted values that occur. `cluster` names what episodes belong to, such
-    as a patient with several stays: these are kept together everywhere. `separator`, `decimal` and `encoding` are those
-    of a CSV file.
+    Episodes come in the order of their ids, decisions in the order of steps; `step="rows"` takes rows as they stand,
+    and where neither column is there, every row is an episode. Without `context`, every column that has no other part
+    is a feature. Without `propensity`, a column `propensity` (of the logged action) or columns `propensity_<action>`
+    (of every action) are found. The actions are the declared ones or, where none are declared by `actions` or by
+    propensity columns, the sorted values that occur. `cluster` names what episodes belong to, such as a patient with
+    several stays: these are kept together everywhere. The reward may be a formula of columns, "survived - 0.01*cost",
+    and blank before the last row of an episode. `separator`, `decimal` and `encoding` are those of a CSV file.
+
+    Text becomes one feature 0/1 for each category (or, with `ordinal`, a number), and so do number columns named in
+    `category`; times count in days from the first of their episode, or from `origin`; `missing` says what becomes of
+    gaps. The result carries this as its `schema`, and what was done in `notes`: docs/tables.md tells the rules.
 
     What `to_table` wrote is read back as it was; only a CSV file cannot say that its propensities were estimated, or
     that a column names clusters.
@@ -64,29 +70,48 @@ def read_logs(
     Everything that is wrong is told at once in an `InputError`; rows count from 1, the header of a CSV file apart.
 
     >>> import pyarrow as pa
-    >>> read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, 51, 50],
-    ...                     "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))
-    Trajectories(2 episodes, 3 steps, 1 features, 2 actions, no propensities)
+    >>> logs = read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, None, 50],
+    ...                            "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))
+    >>> logs
+    Trajectories(2 episodes, 3 steps, 2 features, 2 actions, no propensities)
+    >>> logs.feature_names, logs.contexts.tolist()
+    (('age', 'age missing'), [[50.0, 0.0], [60.0, 1.0], [70.0, 0.0]])
     """
     settings: dict[str, Any] = {"context": context, "propensity": propensity, "actions": actions, "cluster": cluster}
-    settings |= {"separator": separator, "decimal": decimal, "encoding": encoding}
+    settings |= {"separator": separator, "decimal": decimal, "encoding": encoding, "missing": missing}
+    settings |= {"category": category, "ordinal": ordinal or {}, "origin": origin}
     named = LogLayout(episode, step, action, reward, **settings)
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
     layout = layout or named
     with readable(source):
         opened, logs = _opened_and_read(source, layout)
-        problems = learning_problems(logs, _merged_features(opened, logs)) if for_learning else []
-    if problems:
-        raise bad_log(problems)
+        merged = _merged_features(opened, logs) if for_learning else []
+    if for_learning:
+        logs = without_constants(logs, but=merged) if layout.schema is None else logs
+        problems = learning_problems(logs, merged)
+        if problems:
+            raise bad_log(problems)
     return logs
+
+
+def told(source: str | PathLike[str] | Any, layout: LogLayout | None, for_learning: bool = False) -> Trajectories:
+    """The logs, with what was noted while they were read said as warnings; the command line shows them as notes."""
+    logs = read_logs(source, layout=layout, for_learning=for_learning)
+    tell(logs.notes)
+    return logs
+
+
+def tell(notes: Sequence[str]) -> None:
+    """Say each note as a warning."""
+    for note in notes:
+        warnings.warn(note, PoelaWarning, stacklevel=3)
 
 
 def _opened_and_read(source: Any, layout: LogLayout) -> tuple[Source, Trajectories]:
     import pyarrow as pa
 
-    labels = (layout.episode, layout.action, *(() if layout.cluster is None else (layout.cluster,)))
-    opened = open_source(source, layout, labels, step=layout.step)
+    opened = open_source(source, layout, layout.label_columns, () if layout.step is None else (layout.step,))
     again = opened.reopened
     try:
         return opened, _read(opened, layout)
@@ -108,30 +133,55 @@ def _read(source: Source, layout: LogLayout) -> Trajectories:
         raise bad_log(problems)
     layout = layout.resolve(source.names)
     found = RowProblems()
-    episodes = _labels(source, layout.episode, found)
-    steps = None
-    if layout.step in source.names:
-        steps = sortable_steps(source.read(layout.step), layout.step, found, source.decimal)
-    order = None if episodes is None or steps is None else order_of(episodes, steps, layout, found)
-    taken = _labels(source, layout.action, found, is_action=True)
+    episodes, order, notes = ordered(source, layout, found)
+    taken = labels_in(source, layout.action, found, is_action=True)
     codes, names = (None, ()) if taken is None else name_actions(taken, source, layout, found)
-    numbers = read_numbers(source, layout, codes, None if order is None else order.positions, found)
+    variables = variables_of(source, layout, found)
+    plain = [variable.name for variable in variables if variable.kind == "number"]
+    numbers = read_numbers(source, layout, plain, strict_columns(layout), codes, order, found)
+    contexts = None if order is None else contexts_of(source, layout, variables, numbers.contexts, order, found)
     clusters, changing = _clusters(source, layout, episodes, found)
     problems += found.sentences() + changing + _naming_problems(layout, names)
-    if problems or episodes is None or order is None or codes is None:
+    if problems or episodes is None or order is None or codes is None or contexts is None:
         raise bad_log(problems)
+    features = contexts.schema.feature_names
     return Trajectories(
-        contexts=freeze(numbers.contexts),
+        contexts=freeze(contexts.rows.contexts),
         actions=freeze(order.place(codes)),
         rewards=freeze(numbers.rewards),
         offsets=order.offsets,
         propensities=None if numbers.propensities is None else freeze(numbers.propensities),
-        feature_names=layout.context,
+        feature_names=features,
         action_names=names,
         episode_ids=episodes.values.to_numpy(zero_copy_only=False),
         clusters=clusters,
         estimated=_noted(source, ESTIMATED) and all(map(_is_own, layout.propensity_columns())),
+        schema=noted_schema(source.schema.metadata, features) or contexts.schema,
+        notes=(*source.notes, *notes, *contexts.notes, *numbers.notes),
     )
+
+
+def ordered(
+    source: Source, layout: LogLayout, found: RowProblems
+) -> tuple[Labels | None, Order | None, tuple[str, ...]]:
+    """The episodes, the order of rows, and what is to be said about them."""
+    import pyarrow as pa
+
+    rows = np.arange(source.n_rows)
+    if layout.episode is None:
+        note = "there is no column of episodes: every row is an episode of one decision"
+        return Labels(rows, pa.array(rows)), Order(None, np.arange(source.n_rows + 1)), (note,)
+    episodes = labels_in(source, layout.episode, found)
+    steps = rows if layout.keeps_row_order else None
+    if layout.step in source.names and layout.step is not None:
+        steps = sortable_steps(source.read(layout.step), layout.step, found, source.decimal)
+    if episodes is None or steps is None:
+        return episodes, None, ()
+    order = order_of(episodes, steps, layout, found)
+    if (episodes.codes < 0).any():
+        return episodes, None, ()
+    notes = [] if layout.keeps_row_order else irregular(order.place(steps), order.offsets, str(layout.step))
+    return episodes, order, tuple(notes)
 
 
 def _with_noted_cluster(layout: LogLayout, source: Source) -> LogLayout:
@@ -153,13 +203,14 @@ def _is_own(propensity: str) -> bool:
 def _clusters(
     source: Source, layout: LogLayout, episodes: Labels | None, found: RowProblems
 ) -> tuple[IntArray | None, list[str]]:
-    labels = None if layout.cluster is None else _labels(source, layout.cluster, found)
+    labels = None if layout.cluster is None else labels_in(source, layout.cluster, found)
     if labels is None or episodes is None or layout.cluster is None:
         return None, []
     return cluster_of_episodes(labels, episodes, layout.cluster)
 
 
-def _labels(source: Source, name: str, found: RowProblems, is_action: bool = False) -> Labels | None:
+def labels_in(source: Source, name: str, found: RowProblems, is_action: bool = False) -> Labels | None:
+    """A column of names as codes; None where it is missing or cannot be one."""
     if name not in source.names:
         return None
     column = source.read(name)
@@ -176,7 +227,8 @@ def _merged_features(source: Source, logs: Trajectories) -> list[str]:
     """Features whose different numbers are the same in the single precision of contexts."""
     low, high = logs.contexts.min(axis=0), logs.contexts.max(axis=0)
     doubtful = np.flatnonzero((low == high) | (np.maximum(-low, high) >= WHOLE_IN_SINGLE))
-    names = [logs.feature_names[column] for column in doubtful]
+    plain = {variable.name for variable in logs.schema.variables if variable.kind == "number"} if logs.schema else set()
+    names = [logs.feature_names[column] for column in doubtful if logs.feature_names[column] in plain]
     batches = list(source.batches(names)) if names else []
     return [
         name
@@ -196,35 +248,3 @@ def _naming_problems(layout: LogLayout, names: Sequence[ActionName]) -> list[str
         ]
     odd = [column for column, name in zip(layout.propensity, names, strict=True) if type(name) is not type(names[0])]
     return [f"{quoted(odd)} name no action: say with propensity= which columns to use"] if odd else []
-
-
-def table_of(logs: Trajectories) -> "pa.Table":
-    """The logs as an Arrow table; `read_logs` reads it back as it was, episodes in the order of their ids."""
-    import pyarrow as pa
-
-    names = [str(name) for name in logs.action_names]
-    parts = ["episode", "step", "action", "reward", "propensity", "", *([] if logs.clusters is None else [CLUSTER])]
-    clashes = [name for name in logs.feature_names if name in parts or name.startswith(PREFIX)]
-    if clashes:
-        raise InputError(f"features {quoted(clashes)} have no name or that of another column: rename them")
-    columns = {
-        "episode": pa.array(logs.episode_ids).take(pa.array(logs.episode_of_step)),
-        "step": logs.step_numbers,
-        **{
-            name: np.ascontiguousarray(column) for name, column in zip(logs.feature_names, logs.contexts.T, strict=True)
-        },
-        "action": pa.array(logs.action_names).take(pa.array(logs.actions)),
-        "reward": logs.rewards,
-    }
-    metadata = metadata_of(logs.action_names)
-    if logs.clusters is not None:
-        columns[CLUSTER] = logs.clusters[logs.episode_of_step]
-        metadata[CLUSTERS] = b"true"
-    if logs.estimated:
-        metadata[ESTIMATED] = b"true"
-    if logs.propensities is not None and logs.propensities.ndim == 1:
-        columns["propensity"] = logs.propensities
-    elif logs.propensities is not None:
-        for name, column in zip(names, logs.propensities.T, strict=True):
-            columns[f"{PREFIX}{name}"] = np.ascontiguousarray(column)
-    return pa.table(columns, metadata=metadata)

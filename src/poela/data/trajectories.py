@@ -13,6 +13,7 @@ from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of
 from poela.data.checks import problems_of
 from poela.data.clusters import numbered
 from poela.data.folds import random_parts
+from poela.data.schema import TableSchema
 from poela.data.words import counted
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Trajectories:
 
     `clusters` names the independent unit of each episode, such as the patient of several stays; whatever splits or
     resamples episodes keeps those of one cluster together. `estimated` says that propensities come from a model.
+    `schema` says how the columns of the table that was read became features, `notes` what was done on the way.
     """
 
     contexts: Float32Array  # [N, d]
@@ -47,6 +49,8 @@ class Trajectories:
     episode_ids: NDArray[Any] | None = None  # [n]
     clusters: IntArray | None = None  # [n], numbered from 0 in order of first appearance; None: each episode is its own
     estimated: bool = False  # whether propensities are estimates of a model
+    schema: TableSchema | None = None  # None: these were arrays
+    notes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -61,6 +65,8 @@ class Trajectories:
         episode_ids: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         estimated: bool = False,
+        schema: TableSchema | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -85,6 +91,8 @@ class Trajectories:
         keep("episode_ids", freeze(np.arange(n) if episode_ids is None else np.array(episode_ids)))
         keep("clusters", None if clusters is None else numbered(clusters))
         keep("estimated", bool(estimated) and self.propensities is not None)
+        keep("schema", schema)
+        keep("notes", tuple(notes))
         problems = problems_of(self)
         if problems:
             raise InputError(problems)
@@ -184,6 +192,8 @@ class Trajectories:
             episode_ids=None if self.episode_ids is None else self.episode_ids[chosen],
             clusters=None if self.clusters is None else self.clusters[chosen],
             estimated=self.estimated,
+            schema=self.schema,
+            notes=self.notes,
         )
 
     def split(self, shares: Sequence[float], seed: int) -> tuple["Trajectories", ...]:
@@ -223,7 +233,7 @@ class Trajectories:
         Clusters become a column `cluster`. That this is what it is, and whether propensities are estimated, is noted
         in the schema: Parquet and Arrow files keep it, while CSV files lose it (then say `cluster="cluster"`).
         """
-        from poela.data.tables import table_of
+        from poela.data.writing import table_of
 
         return table_of(self)
 

@@ -19,6 +19,7 @@ from poela.core.validation import (
     expect_sizes,
     refuse,
 )
+from poela.data.schema import TableSchema
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts, expect_factors
 from poela.eligibility.rules import Eligibility
@@ -40,6 +41,7 @@ def stored_eligibility(fitted: FittedEligibility) -> Stored:
         "feature_names": list(fitted.feature_names),
         "holds_logged_contexts": fitted.holds_logged_contexts,
         "episode_ids": None,
+        **({} if fitted.schema is None else {"schema": fitted.schema.to_json()}),
     }
     arrays = {}
     if rule.radius is not None and fitted.logged is not None:
@@ -61,8 +63,12 @@ def eligibility_from_stored(stored: Stored, load_part: Callable[[Stored], Any]) 
     rule = _rule(stored)
     parts = ("behavior",) if rule.asks_behavior else ()
     arrays = () if rule.radius is None else ("contexts", "factors", *WHOLE_NUMBERS)
-    expect_contents(stored, settings=(*RULE, *ABOUT_THE_LOG), arrays=arrays, parts=parts)
+    optional = tuple(name for name in ("schema",) if name in stored.settings)  # which older files do not have
+    expect_contents(stored, settings=(*RULE, *ABOUT_THE_LOG, *optional), arrays=arrays, parts=parts)
     feature_names, action_names = expect_names(stored)
+    schema = TableSchema.from_json(stored.settings["schema"]) if optional else None
+    if schema is not None and schema.feature_names != feature_names:
+        raise InputError("the schema gives other features than feature_names")
     rule.check(len(feature_names))
     expect_setting(stored, "holds_logged_contexts", bool)
     ids = stored.settings["episode_ids"]
@@ -80,6 +86,7 @@ def eligibility_from_stored(stored: Stored, load_part: Callable[[Stored], Any]) 
         logged=_logged(stored, rule, len(feature_names), len(action_names), ids) if arrays else None,
         episode_ids=None if ids is None else tuple(ids),
         behavior=behavior,
+        schema=schema,
     )
 
 

@@ -13,6 +13,7 @@ from poela.core.policy import LoggedSteps, as_policy
 from poela.core.ragged import step_numbers
 from poela.core.remembered import remembered
 from poela.core.storage import Stored
+from poela.data.schema import TableSchema
 from poela.data.trajectories import ActionName, Trajectories
 from poela.eligibility.explanation import Explanation, explain
 from poela.eligibility.logged import LoggedContexts
@@ -53,6 +54,7 @@ class FittedEligibility:
     logged: LoggedContexts | None  # None: loaded from a file that needs no logged contexts
     episode_ids: tuple[ActionName, ...] | None = None  # of the training log, by position
     behavior: Any = None  # has probabilities(contexts); None where the rule does not ask for it
+    schema: TableSchema | None = None  # how columns of a table become the features; None: the log came as arrays
 
     @property
     def radius(self) -> float | None:
@@ -84,6 +86,23 @@ class FittedEligibility:
         source = None if self.logged is None else self.logged.contexts
         return remembered(logs, ("counts", self.settings), source, lambda: self._counts(*checked))
 
+    def counts_of(self, logs: LoggedSteps, actions: IntArray) -> IntArray:
+        """How many contexts with the given action [N] were logged within the radius of each step of episodes."""
+        checked, numbers = self._checked(logs.contexts, step_numbers(logs.offsets))
+        if self.logged is None or self.radius is None:
+            raise InputError("neighbours cannot be counted: this rule has no radius")
+        return self.logged.counts_of(checked, numbers, actions, self._squared_radius(self.radius))
+
+    def outcomes_of(self, logs: LoggedSteps, actions: IntArray, outcomes: FloatArray, k: int) -> FloatArray:
+        """The mean outcome of up to k nearest logged cases with the given action within the radius; NaN without any.
+
+        `outcomes` holds one number for each row of the training log.
+        """
+        checked, numbers = self._checked(logs.contexts, step_numbers(logs.offsets))
+        if self.logged is None or self.radius is None:
+            raise InputError("neighbours cannot be found: this rule has no radius")
+        return self.logged.outcomes_of(checked, numbers, actions, self._squared_radius(self.radius), outcomes, k)
+
     def mask(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> BoolArray:
         """Which actions may be taken [N, A]: at least one for each context, by the fallback where need be."""
         return self.resolve(contexts, steps).mask
@@ -106,15 +125,19 @@ class FittedEligibility:
     def along(self, logs: LoggedSteps) -> Eligible:
         """The same along logged episodes; what takes long is done once for each log, whatever the radius."""
         rule, checked = self.settings, self._checked(logs.contexts, step_numbers(logs.offsets))
-        distances = probabilities = None
-        if rule.radius is not None:
-            kind = replace(rule, radius=None, minimum_probability=None, relative_probability=None)
-            source = None if self.logged is None else self.logged.contexts
-            distances = remembered(logs, kind, source, lambda: self._distances(*checked))
+        probabilities = None
+        distances = None if rule.radius is None else self.distances_along(logs)
         if rule.asks_behavior:
             probabilities = remembered(logs, "along", self.behavior, lambda: as_policy(self.behavior).along(logs))
             probabilities = self.checked_behavior(probabilities, len(checked[0]))
         return self._resolved(checked[0], distances, probabilities)
+
+    def distances_along(self, logs: LoggedSteps) -> FloatArray:
+        """Distances [N, A] along logged episodes, worked out once for each log, whatever the radius."""
+        kind = replace(self.settings, radius=None, minimum_probability=None, relative_probability=None)
+        source = None if self.logged is None else self.logged.contexts
+        checked = self._checked(logs.contexts, step_numbers(logs.offsets))
+        return remembered(logs, kind, source, lambda: self._distances(*checked))
 
     def _resolved(
         self, checked: Float32Array, distances: FloatArray | None, probabilities: FloatArray | None
@@ -302,6 +325,7 @@ def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -
         logged=LoggedContexts.of(train, factors, settings.neighbours == "same_step"),
         episode_ids=ids,
         behavior=behavior if settings.asks_behavior else None,
+        schema=train.schema,
     )
 
 

@@ -1,6 +1,6 @@
 """The logged contexts behind the distance rule: searched for each action, pooled or step by step."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -71,6 +71,42 @@ class LoggedContexts:
                 if search is not None:
                     result[here, action] = ask(search[1], features[here])
         return result
+
+    def counts_of(
+        self, contexts: Float32Array, steps: IntArray | None, actions: IntArray, squared_radius: float
+    ) -> IntArray:
+        """How many contexts with one action each [N] were logged within the radius."""
+        result = np.zeros(len(contexts), np.int64)
+        for rows, _, search in self._of_actions(steps, actions):
+            result[rows] = search.count_within(self.features(contexts[rows]), squared_radius)
+        return result
+
+    def outcomes_of(
+        self,
+        contexts: Float32Array,
+        steps: IntArray | None,
+        actions: IntArray,
+        squared_radius: float,
+        outcomes: FloatArray,
+        k: int,
+    ) -> FloatArray:
+        """The mean outcome of up to k nearest contexts with one action each [N] within the radius; NaN without any."""
+        result = np.full(len(contexts), np.nan)
+        for rows, members, search in self._of_actions(steps, actions):
+            found, squared = search.k_nearest(self.features(contexts[rows]), min(k, len(members)))
+            near = squared <= squared_radius
+            total = np.where(near, outcomes[self.rows[members]][found], 0.0).sum(axis=1)
+            result[rows] = np.divide(total, near.sum(axis=1), out=np.full(len(rows), np.nan), where=near.any(axis=1))
+        return result
+
+    def _of_actions(self, steps: IntArray | None, actions: IntArray) -> Iterator[tuple[IntArray, IntArray, Neighbours]]:
+        """Rows of one action (and step), the positions of contexts logged with it, and the search among them."""
+        groups = self._steps_of(steps) if self.same_step and steps is not None else [(-1, np.arange(len(actions)))]
+        for step, here in groups:
+            for action in np.unique(actions[here]).tolist():
+                search = self._search(action, step)
+                if search is not None:
+                    yield here[actions[here] == action], *search
 
     def cases(self, context: Float32Array, action: int, k: int, step: int | None) -> tuple[IntArray, FloatArray]:
         """Up to k nearest logged contexts with this action: positions here, and squared distances."""

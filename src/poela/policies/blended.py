@@ -13,7 +13,7 @@ from poela.core.policy import Actor, LoggedSteps, Policy, as_policy
 from poela.core.storage import Stored
 from poela.core.validation import LARGEST, expect_contents, expect_part, expect_setting, expect_sizes, refuse
 from poela.policies.network import NAMES, common_fields
-from poela.policies.ruled import ActingRule, RuledPolicy, softmax
+from poela.policies.ruled import ActingRule, RuledPolicy, most_needed, needs_of, softmax
 from poela.policies.valued import supported
 
 
@@ -38,6 +38,16 @@ class BlendedPolicy(RuledPolicy):
     def behavior_models(self) -> tuple[Any, ...]:
         """The models of the logging policy that a file of this policy holds."""
         return (*self.policy.behavior_models, self.behavior)
+
+    @property
+    def needs(self) -> str:
+        """What the learned policy or the logging policy looks at."""
+        return most_needed(self.policy.needs, needs_of(self.behavior))
+
+    @property
+    def acts_beyond_rule(self) -> bool:
+        """Where it is mixed, the logging policy's part does what it does."""
+        return self.mixed
 
     def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """Those of the learned policy."""
@@ -107,6 +117,11 @@ class SharpenedPolicy(RuledPolicy):
     def behavior_models(self) -> tuple[Any, ...]:
         """The models of the logging policy that a file of this policy holds."""
         return (*super().behavior_models, self.behavior)
+
+    @property
+    def needs(self) -> str:
+        """What the logging policy looks at, or the rule."""
+        return most_needed(super().needs, needs_of(self.behavior))
 
     def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """α·log μ [N, A]."""

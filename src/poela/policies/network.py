@@ -56,10 +56,16 @@ class NetworkPolicy(RuledPolicy):
 class RecurrentPolicy(NetworkPolicy):
     """The same over a GRU: a policy of the whole history, so it needs episodes, not loose contexts."""
 
+    @property
+    def needs(self) -> str:
+        """The history."""
+        return "history"
+
     def probabilities(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
         """Refused: loose contexts carry no history."""
         raise InputError(
-            "this policy remembers the whole episode: use along(trajectories) or actor(n), not loose contexts"
+            "this policy remembers the whole episode: use decide(table), along(trajectories) or actor(n), not loose "
+            "contexts"
         )
 
     def along(self, trajectories: LoggedSteps) -> FloatArray:

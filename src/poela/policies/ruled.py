@@ -1,6 +1,7 @@
 """A policy under a rule of eligible actions: scores of the actions in, probabilities of the eligible ones out."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,15 @@ from poela.core.paths import folder_at
 from poela.core.policy import Actor, LoggedSteps, MemorylessActor, as_policy, sample_actions
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
+from poela.data.decision_rows import has_columns, loose_contexts
+from poela.data.schema import TableSchema
 from poela.data.trajectories import ActionName
+from poela.data.words import quoted
 from poela.eligibility.fitted import Eligible, FittedEligibility
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from poela.eligibility.explanation import Explanation
 
 
@@ -56,8 +62,62 @@ class RuledPolicy(ABC):
         """The models of the logging policy that a file of this policy holds."""
         return () if self.eligibility.behavior is None else (self.eligibility.behavior,)
 
+    @property
+    def schema(self) -> TableSchema | None:
+        """How the columns of a table become the features; None where the policy was learned from arrays."""
+        return self.eligibility.schema
+
+    @property
+    def table_schema(self) -> TableSchema:
+        """The same; features of arrays are supposed to be columns of their names."""
+        return self.schema or TableSchema.plain(self.feature_names)
+
+    @property
+    def needs(self) -> str:
+        """What a decision looks at: the "context" alone, the "step" number too, or the "history" of the episode."""
+        by_step = "step" if self.eligibility.settings.neighbours == "same_step" else "context"
+        return most_needed(by_step, *map(needs_of, (self.eligibility.behavior,)))
+
+    @property
+    def acts_beyond_rule(self) -> bool:
+        """Whether actions that the rule bars may have a probability above 0."""
+        return False
+
+    def decide(
+        self,
+        rows: Any,
+        *,
+        seed: int | None = None,
+        similar: bool = True,
+        keep: Sequence[str] = (),
+        outcomes: ArrayLike | None = None,
+    ) -> "pa.Table":
+        """A decision for each row of a table: a file, or anything that Arrow takes for a table.
+
+        Columns are found by name and become features as those of the log did. Where the policy looks at earlier
+        decisions, rows of an episode are followed by its id, with what was done before in the action column. The result
+        has the episode and step (or `row`), columns to `keep`, the `action` (the likeliest one or, with a seed, a drawn
+        one) and its `probability`; `defer` where nothing like it was logged, so that there is no action; the `eligible`
+        actions with the distance to their nearest logged case; how many `similar` cases with that action were logged
+        within the radius; and a `note` on gaps and new categories.
+
+        >>> from poela import POELA, read_logs
+        >>> import pyarrow as pa
+        >>> logs = read_logs(pa.table({"age": [1, 2, 8, 9] * 9, "action": ["wait", "treat"] * 18, "reward": [0, 1] * 18}))
+        >>> policy = POELA(radius=1.0, steps=5).fit(logs.with_propensities([0.5] * 36), seed=0)
+        >>> policy.decide({"age": [2, 50]}).select(["defer", "eligible", "similar"]).to_pylist()
+        [{'defer': False, 'eligible': 'treat:0; wait:1', 'similar': 9}, {'defer': True, 'eligible': '', 'similar': None}]
+        """
+        from poela.policies.deciding import Deciding, decisions
+
+        known = None if outcomes is None else np.asarray(outcomes, np.float64)
+        return decisions(self, rows, Deciding(seed, similar, tuple(keep), known))
+
     def probabilities(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
-        """[N, A]; `steps` (each row's step number) is needed only by rules and policies that look at it."""
+        """[N, A] of loose contexts; `needs` tells whether `steps` (each row's step number) must be given, too.
+
+        Contexts are a matrix in the order of `feature_names`, or a table whose columns are found by name.
+        """
         rows = self.checked(contexts)
         numbers = None if steps is None else np.asarray(steps, np.int64)
         return self.ruled(self.scores(rows, numbers), self.eligibility.resolve(rows, numbers))
@@ -72,13 +132,14 @@ class RuledPolicy(ABC):
         rule = ActingRule(self.eligibility, n)
         return _RememberingActor(self, rule) if rule.remembers else _CountingActor(self, rule)
 
-    def sample(self, contexts: ArrayLike, seed: int) -> IntArray:
-        """One action for each context, drawn with this seed."""
-        return sample_actions(self.probabilities(contexts), np.random.default_rng(seed))
+    def sample(self, contexts: ArrayLike, seed: int, steps: ArrayLike | None = None) -> IntArray:
+        """One action for each context, drawn with this seed; contexts and steps as of `probabilities`."""
+        return sample_actions(self.probabilities(contexts, steps), np.random.default_rng(seed))
 
     def explain(self, context: ArrayLike, k: int = 3, step: int | None = None) -> "Explanation":
         """Which actions are eligible at one context, how far their nearest logged cases are, and which those are."""
-        return self.eligibility.explain(self.checked(np.atleast_2d(np.asarray(context)))[0], k=k, step=step)
+        rows = context if has_columns(context) else np.atleast_2d(np.asarray(context))
+        return self.eligibility.explain(self.checked(rows)[0], k=k, step=step)
 
     def stranded(self, trajectories: LoggedSteps) -> BoolArray:
         """Which steps [N] had nothing eligible nearby, so that the rule's fallback acted."""
@@ -101,14 +162,46 @@ class RuledPolicy(ABC):
         return followed(self.choose(scores, eligible.mask), eligible)
 
     def checked(self, contexts: ArrayLike) -> Float32Array:
-        """The contexts as a float32 matrix of the right width, or one clear sentence."""
+        """The contexts as a float32 matrix of the right width, or one clear sentence.
+
+        The columns of a table are found by name, whatever their order.
+        """
+        if has_columns(contexts):
+            return loose_contexts(contexts, self.table_schema)
         rows = np.asarray(contexts, np.float32)
         if rows.ndim != 2 or rows.shape[1] != len(self.feature_names):
+            features = self.feature_names if self.table_schema.is_plain else ("of", quoted(self.table_schema.columns))
             raise InputError(
                 f"contexts have shape {rows.shape}; this policy takes [rows, {len(self.feature_names)}] "
-                f"with the features {', '.join(self.feature_names)}"
+                f"with the features {', '.join(features)}"
             )
         return rows
+
+
+NEEDS = ("context", "step", "history")
+
+
+def most_needed(*needs: str) -> str:
+    """The most that several policies look at.
+
+    >>> most_needed("context", "step")
+    'step'
+    """
+    return max(needs, key=NEEDS.index)
+
+
+def needs_of(policy: Any) -> str:
+    """What another policy, such as a behavior model, looks at.
+
+    >>> needs_of(None)
+    'context'
+    """
+    if policy is None:
+        return "context"
+    known = getattr(policy, "needs", None)
+    if known in NEEDS:
+        return str(known)
+    return "context" if isinstance(as_policy(policy).actor(1), MemorylessActor) else "history"
 
 
 class ActingRule:

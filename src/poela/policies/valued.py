@@ -18,7 +18,7 @@ from poela.core.validation import expect_part, expect_sizes
 from poela.data.history import HistoryFeatures, HistoryRecord, history_of
 from poela.eligibility.fitted import Eligible
 from poela.policies.network import common_fields
-from poela.policies.ruled import ActingRule, RuledPolicy
+from poela.policies.ruled import ActingRule, RuledPolicy, most_needed, needs_of
 from poela.policies.step_values import StepQ
 
 
@@ -50,14 +50,24 @@ class ValuedPolicy(RuledPolicy):
         """The models of the logging policy that a file of this policy holds."""
         return (*super().behavior_models, self.behavior)
 
+    @property
+    def needs(self) -> str:
+        """The step number, for the values of each step, or the history that these look at."""
+        own = "step" if self.history is None else "history"
+        return most_needed(own, super().needs, needs_of(self.behavior))
+
     def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """Q [N, A]."""
         if self.history is not None:
             raise InputError(
-                "this policy looks at earlier steps: use along(trajectories) or actor(n), not loose contexts"
+                "this policy looks at earlier steps: use decide(table), along(trajectories) or actor(n), not loose "
+                "contexts"
             )
         if steps is None:
-            raise InputError("this policy has its own values for each step: give the step numbers (steps=...)")
+            raise InputError(
+                "this policy has its own values for each step: give the step numbers (steps=...), or use decide(table) "
+                "or actor(n), which count them"
+            )
         return self.values.q_at(contexts, steps)
 
     def probabilities(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:

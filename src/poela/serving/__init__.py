@@ -1,1 +1,1 @@
-"""Policies where decisions are made: ONNX graphs, MLflow models, and an HTTP server."""
+"""What uses a learned policy: decisions for tables, ONNX graphs, MLflow models, an HTTP server."""

@@ -1,11 +1,11 @@
 """A study's policy on other logs: read as the study's own were, annotated by its model, and recorded as a look."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 from poela.data.layout import LogLayout
-from poela.data.tables import read_logs
+from poela.data.tables import told
 from poela.data.trajectories import Trajectories
 from poela.studies.material import data_hash, read_behavior
 from poela.studies.records import LookRecord
@@ -22,7 +22,7 @@ def evaluate_study(
     achieved.
     """
     kept = study.keeps_logging_policy  # which says so where the study has not come to its end
-    given = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=_layout(study, layout))
+    given = logs if isinstance(logs, Trajectories) else told(logs, _layout(study, layout))
     key = data_hash(given)
     scoring = replace(study.settings.scoring, **settings)
     scoring = replace(scoring, estimator="behavior") if kept else scoring
@@ -34,9 +34,5 @@ def evaluate_study(
 
 
 def _layout(study: Study, given: LogLayout | None) -> LogLayout:
-    own, usual = study.record.data.layout, LogLayout()
-    if given is None:
-        return own
-    # What is said now takes the place of what was said when the study was made; the rest stays.
-    said = {item.name: getattr(given, item.name) for item in fields(given)}
-    return replace(own, **{name: value for name, value in said.items() if value != getattr(usual, name)})
+    own = study.record.data.layout
+    return own if given is None else given.over(own)

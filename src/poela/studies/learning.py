@@ -21,8 +21,9 @@ from poela.core.temporary import own_folder, remove_own_folder
 from poela.core.typed import Count, Positive, one_of, refuse_problems
 from poela.core.validation import expect_kind, expect_list
 from poela.data.checks import learning_problems
+from poela.data.context_columns import with_features, without_constants
 from poela.data.layout import LogLayout
-from poela.data.tables import read_logs
+from poela.data.tables import tell, told
 from poela.data.trajectories import Trajectories
 from poela.evaluation.scoring import Scoring
 from poela.learners.learner import Learner
@@ -38,6 +39,7 @@ from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.material import ALL, Material, remove_folds, write_behavior, write_folds
+from poela.studies.outcomes import write_outcomes
 from poela.studies.place import TABLE, study_place
 from poela.studies.records import ChoiceRecord, DataRecord, LoggingValue, LookRecord, Session, StudyRecord, Task
 from poela.studies.roles import hashes_of, logging_value, recorded_look, refuse_unlike, write_episodes
@@ -195,13 +197,17 @@ def _read(
     logs: Logs, validation: Logs | None, test: Logs | None, layout: LogLayout | None
 ) -> tuple[Trajectories, Trajectories | None, Trajectories | None]:
     """The logs as they were given."""
-    first = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=layout, for_learning=True)
-    if isinstance(logs, Trajectories) and (problems := learning_problems(logs)):
-        raise InputError(problems)
+    first = without_constants(logs) if isinstance(logs, Trajectories) else told(logs, layout, for_learning=True)
+    if isinstance(logs, Trajectories):
+        tell(first.notes[len(logs.notes) :])
+        if problems := learning_problems(first):
+            raise InputError(problems)
     fixed = (layout or LogLayout()).fixed(first)
 
     def read(other: Logs | None) -> Trajectories | None:
-        return other if other is None or isinstance(other, Trajectories) else read_logs(other, layout=fixed)
+        if other is None or isinstance(other, Trajectories):
+            return None if other is None else with_features(other, first)
+        return told(other, fixed)
 
     others = {"validation": read(validation), "test": read(test)}
     refuse_unlike(first, others)
@@ -331,6 +337,8 @@ def _finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> 
         # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
         model = splits.model or model_of_logging_policy(splits.train, settings.seed)
         write_behavior(study.directory / "behavior", model)
+    else:
+        write_outcomes(study.directory, splits.train, settings.scoring.discount)
     gains = GainsShown(study, episodes, settings)
     name = LOGGING_POLICY if choice.chosen is None else study.name_of(choice.chosen)
     look = _look(study, choice.chosen, name, splits)

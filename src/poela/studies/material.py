@@ -19,6 +19,7 @@ from poela.core.policy import Policy
 from poela.core.storage import load_stored, read_json, remove_stored, save_stored
 from poela.core.temporary import sweep
 from poela.core.typed import from_plain, to_plain
+from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.studies.records import Task
@@ -61,7 +62,7 @@ def data_hash(logs: Trajectories) -> str:
     >>> data_hash(logs) == data_hash(logs.take([0, 1])) != data_hash(logs.take([1, 0]))
     True
     """
-    digest = hashlib.sha256(json.dumps(_names(logs)).encode())
+    digest = hashlib.sha256(json.dumps(_seen_names(logs)).encode())
     for name, array in _arrays(logs).items():
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
@@ -182,6 +183,7 @@ def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Tra
         feature_names=names["features"],
         action_names=names["actions"],
         estimated=names.get("estimated", False),
+        schema=None if names.get("schema") is None else TableSchema.from_json(names["schema"]),
     )
 
 
@@ -191,8 +193,14 @@ def _arrays(logs: Trajectories) -> dict[str, NDArray[Any]]:
 
 def _names(logs: Trajectories) -> dict[str, Any]:
     names = {"features": list(logs.feature_names), "actions": [_plain(name) for name in logs.action_names]}
+    schema = {} if logs.schema is None else {"schema": logs.schema.to_json()}
     # Said only where it is so: the hash of logs with known propensities stays what it was.
-    return {**names, "estimated": True} if logs.estimated else names
+    return {**names, **({"estimated": True} if logs.estimated else {}), **schema}
+
+
+def _seen_names(logs: Trajectories) -> dict[str, Any]:
+    """What a hash is about; what columns were called before they became these features is no part of it."""
+    return {name: value for name, value in _names(logs).items() if name != "schema"}
 
 
 def _plain(name: Any) -> str | int:

@@ -9,6 +9,7 @@ from poela.core.storage import refuse_foreign_stored
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
 from poela.studies.logging_policy import KEPT, KEPT_FORMAT
 from poela.studies.material import BEHAVIOR_FORMAT
+from poela.studies.outcomes import OUTCOMES, OUTCOMES_FORMAT
 from poela.studies.roles import EPISODES
 from poela.studies.store import Store
 
@@ -20,6 +21,7 @@ PARTS = {
     "behavior": BEHAVIOR_FORMAT,
     "episodes": EPISODES,
     KEPT: KEPT_FORMAT,
+    OUTCOMES: OUTCOMES_FORMAT,
 }
 
 

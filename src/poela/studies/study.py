@@ -12,6 +12,7 @@ from poela.studies.answer import Answer
 from poela.studies.defaults import is_random
 from poela.studies.judging import METRICS
 from poela.studies.material import read_behavior
+from poela.studies.outcomes import read_outcomes
 from poela.studies.records import CheckpointRecord, ChoiceRecord, LookRecord, RunRecord, Task
 from poela.studies.roles import looks
 from poela.studies.selection import Choice, Point
@@ -172,6 +173,22 @@ class Study:
         if model is None:
             raise PoelaError(f"{self.directory} has no policy yet: {self.choice.reason}")
         return model
+
+    def decide(self, rows: Any, **how: Any) -> "pa.Table":
+        """The recommended policy's decisions for the rows of a table, with what happened to similar logged cases.
+
+        As `study.policy.decide(rows)`, and a column `outcome`: the mean of what came of the nearest similar cases.
+        """
+        return self.acting_policy.decide(rows, outcomes=read_outcomes(self.directory), **how)
+
+    @property
+    def acting_policy(self) -> Any:
+        """The recommended policy; an error where the study recommends to carry on as before."""
+        if self.choice.chosen is None:
+            raise InputError(
+                f"{self.directory} recommends no new policy, so there is nothing to decide by: carry on as before"
+            )
+        return self.policy
 
     @cached_property
     def promising(self) -> Any:

@@ -1,0 +1,67 @@
+"""`poela decide`: a decision for each row of a table."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from poela.cli import columns
+
+
+def decide(
+    study: Annotated[Path, typer.Argument(help="Directory of a study, or of a saved policy.")],
+    rows: Annotated[Path, typer.Option(help="Table with one row for each decision: .parquet, .csv or .arrow.")],
+    out: Annotated[str, typer.Option(help="File to write: .csv or .parquet.")],
+    seed: Annotated[
+        int | None, typer.Option(help="Draw actions by their probabilities, with this seed. Default: the likeliest.")
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="More columns of the table to keep beside episode and step, with commas.")
+    ] = None,
+    similar: Annotated[
+        bool, typer.Option("--similar/--no-similar", help="Count similar logged cases, and tell what came of them.")
+    ] = True,
+    separator: columns.Separator = None,
+    decimal: columns.Decimal = None,
+    encoding: columns.Encoding = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Decide about new cases: the action for each row, its probability, what else may be done, and who was like it.
+
+    Columns are found by name, and read as those of the log were. Where the policy looks at earlier decisions, the table
+    holds the rows of each episode so far. "defer" marks cases like which none was logged.
+
+    Example: poela decide study/ --rows new.csv --out decisions.csv
+    """
+    from poela.cli.columns import layout_of, names_in
+    from poela.cli.output import print_json, say
+    from poela.policies.deciding import Deciding
+    from poela.serving.decide import decide_file
+
+    described = layout_of(None, separator=separator, decimal=decimal, encoding=encoding)
+    policy, outcomes = _policy(study)
+    how = Deciding(seed, similar, () if keep is None else names_in(keep), outcomes)
+    decided = decide_file(policy, rows, out, how, described, overwrite)
+    if json:
+        print_json({"decisions": str(out), **decided.to_json()})
+        return
+    say(str(decided), bold=True)
+    if decided.noted:
+        say(f"{decided.noted:,} rows have a note: gaps, new categories, or nothing like them in the log.")
+    say(f"The decisions are in {out}.")
+
+
+def _policy(directory: Path) -> tuple[Any, Any]:
+    """The policy to decide by, and what came of the logged cases where the study knows it."""
+    from poela.core.errors import InputError
+    from poela.core.paths import is_there, place
+    from poela.policies.storage import load_policy
+    from poela.studies.outcomes import read_outcomes
+    from poela.studies.study import Study
+
+    if not is_there(directory) or not directory.is_dir():
+        raise InputError(f"{place(directory)} is no directory of a study or a policy: make one with poela learn")
+    if is_there(directory / "study.json"):
+        return Study.open(directory).acting_policy, read_outcomes(directory)
+    return load_policy(directory), None

@@ -1,0 +1,282 @@
+"""The context columns of a table: of which kind they are, and their rows as the features of a schema."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, Float32Array, IntArray
+from poela.data.encoding import Encoded, categories_of, codes_of, days_of, encoded, learned, since
+from poela.data.labels import is_label
+from poela.data.layout import LogLayout
+from poela.data.numbers import NUMBER, note_type
+from poela.data.order import Order
+from poela.data.rows import RowProblems
+from poela.data.schema import MOST_CATEGORIES, TableSchema, Variable
+from poela.data.sources import Source
+from poela.data.words import counted, kind_in_words, quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from poela.data.trajectories import Trajectories
+
+LONGEST_CATEGORY = 100  # characters; longer ones are free text
+OFTEN = 0.05  # of gaps between decisions may be unusual without a word
+REMEDY = "turn it into numbers, or name the context columns without it"
+
+
+def variables_of(source: Source, layout: LogLayout, found: RowProblems) -> list[Variable]:
+    """The usable context columns, as the schema or else their types have it; what is wrong with others is noted."""
+    there = set(source.names)
+    if layout.schema is not None:
+        return [v for v in layout.schema.variables if v.name in there and _fits(v, source, found)]
+    orders = dict(layout.ordinal)
+    usable = []
+    for name in dict.fromkeys(layout.context or ()):
+        if name in there:
+            variable = _discovered(source, name, orders.get(name), name in layout.category, found)
+            usable += [] if variable is None else [variable]
+    return usable
+
+
+def _discovered(
+    source: Source, name: str, order: tuple[str, ...] | None, as_category: bool, found: RowProblems
+) -> Variable | None:
+    import pyarrow as pa
+
+    kind = source.schema.field(name).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if order is not None:
+        variable = Variable(name, "ordinal", order)
+        return variable if _fits(variable, source, found) else None
+    if not as_category and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return Variable(name)
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return Variable(name, "time")
+    if pa.types.is_duration(kind):
+        return Variable(name, "duration")
+    column = source.read(name)
+    if as_category or (_is_text(kind) and not _is_mostly_numbers(column, source.decimal)):
+        return _category(column, name, found)
+    return None if note_type(column, name, "a number", REMEDY, found, source.decimal) else Variable(name)
+
+
+def _is_text(kind: "pa.DataType") -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_mostly_numbers(column: "pa.ChunkedArray", decimal: str) -> bool:
+    """Whether at least half of the texts are numbers, so that the others are slips of the pen."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = column.cast(pa.large_string()).drop_null()
+    decimals = "[.,]" if decimal else re.escape(".")
+    numbers = pc.sum(pc.match_substring_regex(texts, NUMBER.format(decimals))).as_py() or 0
+    return bool(len(texts) and numbers >= len(texts) / 2)
+
+
+def _category(column: "pa.ChunkedArray", name: str, found: RowProblems) -> Variable | None:
+    if not is_label(column.type, is_action=True):
+        what = f"column {quoted(name)} is {kind_in_words(column.type)}, not text or a number,"
+        found.note(np.ones(len(column), bool), what, "name the context columns without it")
+        return None
+    codes, names = categories_of(column)
+    long = np.array([len(text) > LONGEST_CATEGORY for text in names] + [False], bool)[codes]
+    found.note(long, f"column {quoted(name)} holds free text", "name the context columns without it")
+    if len(names) > MOST_CATEGORIES:
+        what = f"column {quoted(name)} has {len(names)} different texts (at most {MOST_CATEGORIES} can be categories)"
+        found.note(codes >= 0, what, "group them, or name the context columns without it")
+        return None
+    if long.any():
+        return None
+    # Without any value: a number that is missing everywhere, which is dropped.
+    return Variable(name, "category", tuple(names)) if names else Variable(name)
+
+
+def _fits(variable: Variable, source: Source, found: RowProblems) -> bool:
+    """Whether a column is of the type that a variable has; noted where it is not."""
+    import pyarrow as pa
+
+    name, kind = variable.name, source.schema.field(variable.name).type
+    if variable.kind == "number":
+        plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        return plain or not note_type(source.read(name), name, "a number", REMEDY, found, source.decimal)
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    wanted, is_kind = {
+        "time": ("a date or time", lambda: pa.types.is_date(kind) or pa.types.is_timestamp(kind)),
+        "duration": ("a duration", lambda: pa.types.is_duration(kind)),
+    }.get(variable.kind, ("text or a number", lambda: is_label(kind, is_action=True)))
+    if pa.types.is_null(kind) or is_kind():
+        return True
+    what = f"column {quoted(name)} is {kind_in_words(kind)}, not {wanted},"
+    found.note(np.ones(source.n_rows, bool), what, "give it as in the log that was learned from")
+    return False
+
+
+def strict_columns(layout: LogLayout) -> set[str]:
+    """The columns of numbers in which a gap is refused."""
+    if layout.schema is not None:
+        return {v.name for v in layout.schema.variables if not v.indicated and not v.carried}
+    return set(layout.context or ()) if layout.missing == "refuse" else set()
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """Contexts in their final order, what they were made by, and what is to be said about it."""
+
+    rows: Encoded
+    schema: TableSchema
+    notes: tuple[str, ...]
+
+
+def contexts_of(
+    source: Source,
+    layout: LogLayout,
+    variables: Sequence[Variable],
+    numbers: Float32Array,
+    order: Order,
+    found: RowProblems,
+) -> Contexts:
+    """The contexts of a table; `numbers` [N, k] holds its variables of kind number, in their final order."""
+    plain = [variable.name for variable in variables if variable.kind == "number"]
+    raw: dict[str, Float32Array] = dict(zip(plain, numbers.T, strict=True))
+    for variable in variables:
+        if variable.kind != "number":
+            raw[variable.name] = _raw(source.read(variable.name), variable, layout, order)
+    notes: list[str] = []
+    if layout.schema is None:
+        empty = [v.name for v in variables if len(raw[v.name]) and np.isnan(raw[v.name]).all()]
+        if layout.missing != "refuse":
+            notes += [f"column {quoted(name)} has no value in any row: left out" for name in empty]
+            variables = [v for v in variables if v.name not in empty]
+        variables = [learned(v, raw[v.name], order.offsets, layout.missing) for v in variables]
+    schema = _schema(layout, variables)
+    if len(plain) == len(variables) == numbers.shape[1] and schema.is_plain:
+        return Contexts(Encoded(numbers), schema, tuple(notes))
+    rows = encoded(schema, raw, order.offsets)
+    _note_gaps(rows, schema, order, found, learning=layout.schema is None)
+    return Contexts(rows, schema, (*notes, *notes_of(rows, schema, learning=layout.schema is None)))
+
+
+def _schema(layout: LogLayout, variables: Sequence[Variable]) -> TableSchema:
+    if layout.schema is not None and len(variables) == len(layout.schema.variables):
+        return layout.schema
+    keys = {"episode": layout.episode, "step": None if layout.keeps_row_order else layout.step}
+    return TableSchema(tuple(variables), **keys, action=layout.action, origin=layout.origin)
+
+
+def _raw(column: "pa.ChunkedArray", variable: Variable, layout: LogLayout, order: Order) -> Float32Array:
+    if variable.categories:
+        return order.place(codes_of(variable, column))
+    days = order.place(days_of(column))
+    origin = layout.origin if layout.schema is None else layout.schema.origin
+    return days.astype(np.float32) if variable.kind == "duration" else since(days, order.offsets, origin)
+
+
+def _note_gaps(rows: Encoded, schema: TableSchema, order: Order, found: RowProblems, learning: bool) -> None:
+    """Gaps that no rule fills, and places that an order does not name."""
+    told = {variable.name for variable in schema.variables if variable.kind == "number" and not variable.carried}
+    for name in rows.gaps.keys() - told:  # those were noted where numbers were read
+        gaps = rows.gaps[name]
+        why = (
+            "fill it in, or drop those episodes" if learning else "the log that taught this had none there: fill it in"
+        )
+        found.note(order.in_file(gaps), f"column {quoted(name)} is missing", why)
+    ordinal = {variable.name for variable in schema.variables if variable.kind == "ordinal"}
+    for name, unseen in rows.unseen.items():
+        if name in ordinal:
+            what = f"column {quoted(name)} is none of the values that its order names"
+            found.note(order.in_file(unseen), what, "name all of them with ordinal=, or correct it")
+
+
+def notes_of(rows: Encoded, schema: TableSchema, learning: bool) -> list[str]:
+    """What was encoded, filled and not known, by column, counted; without any value of a cell."""
+    n, notes = max(len(rows.contexts), 1), []
+    for variable in schema.variables:
+        name, filled = quoted(variable.name), rows.filled.get(variable.name)
+        if learning and variable.kind == "category":
+            notes.append(f"column {name} is text: a feature for each of {len(variable.categories)} categories")
+        if learning and variable.kind == "time":
+            start = "the first of the episode" if schema.origin is None else schema.origin
+            notes.append(f"column {name} is a time: counted in days since {start}")
+        if filled is not None:
+            how = "filled with the last value of the episode" if variable.carried else ""
+            own = "a category of its own" if variable.kind == "category" else "filled with the median"
+            marked = f"{own}, marked by a feature" if variable.indicated else ""
+            way = "; else ".join(filter(None, (how, marked)))
+            notes.append(
+                f"column {name} is missing in {counted(int(filled.sum()), 'row')} ({filled.sum() / n:.1%}): {way}"
+            )
+        unseen = rows.unseen.get(variable.name)
+        if unseen is not None and variable.kind == "category":
+            count = counted(int(unseen.sum()), "row")
+            notes.append(f"column {name} has categories that the log did not have in {count}: taken as none of them")
+    return notes
+
+
+def without_constants(logs: "Trajectories", but: Sequence[str] = ()) -> "Trajectories":
+    """The logs without columns that are the same in every row, which say nothing; noted."""
+    same: BoolArray = np.asarray(logs.contexts.min(axis=0) == logs.contexts.max(axis=0))
+    constant = {name for name, equal in zip(logs.feature_names, same, strict=True) if equal and name not in but}
+    schema = logs.schema
+    if schema is not None:
+        columns = [v.name for v in schema.variables if constant.issuperset(v.features)]
+        constant = {name for v in schema.variables if v.name in columns for name in v.features}
+    else:
+        columns = [name for name in logs.feature_names if name in constant]
+    if not columns:
+        return logs
+    subject = f"column {quoted(columns)} is" if len(columns) == 1 else f"columns {quoted(columns)} are"
+    note = f"{subject} the same in every row: left out"
+    if (
+        schema is not None
+        and schema.origin is None
+        and any(v.kind == "time" for v in schema.variables if v.name in columns)
+    ):
+        note += " (give an origin= to count days from a date)"
+    kept = [column for column, name in enumerate(logs.feature_names) if name not in constant]
+    return selected(logs, kept, None if schema is None else schema.without(set(columns)), (*logs.notes, note))
+
+
+def with_features(logs: "Trajectories", first: "Trajectories") -> "Trajectories":
+    """The logs with the features of others, where they have more."""
+    places = {name: column for column, name in enumerate(logs.feature_names)}
+    if logs.feature_names == first.feature_names or not set(first.feature_names) <= places.keys():
+        return logs
+    return selected(logs, [places[name] for name in first.feature_names], None, logs.notes)
+
+
+def selected(
+    logs: "Trajectories", features: Sequence[int], schema: TableSchema | None, notes: tuple[str, ...]
+) -> "Trajectories":
+    """The logs with some of their features."""
+    names = tuple(logs.feature_names[column] for column in features)
+    contexts = np.ascontiguousarray(logs.contexts[:, list(features)])
+    return replace(logs, contexts=contexts, feature_names=names, schema=schema, notes=notes)
+
+
+def irregular(steps: IntArray, offsets: IntArray, name: str) -> list[str]:
+    """A word where decisions do not follow each other at equal distances.
+
+    >>> irregular(np.array([0, 4, 8, 0, 4, 9]), np.array([0, 3, 6]), "hour")[0][:60]
+    "column 'hour': 1 of 4 gaps between decisions are not the usu"
+    """
+    later = np.ones(len(steps), bool)
+    later[offsets[:-1]] = False
+    gaps = np.diff(steps)[later[1:]] if len(steps) > 1 else steps[:0]
+    if not len(gaps):
+        return []
+    counts = np.unique(gaps, return_counts=True)[1]
+    odd = len(gaps) - int(counts.max())
+    if odd <= OFTEN * len(gaps):
+        return []
+    return [
+        f"column {quoted(name)}: {odd} of {len(gaps)} gaps between decisions are not the usual one; policies count "
+        "decisions, not time, so give the time since the last decision as a column of the context"
+    ]

@@ -1,0 +1,215 @@
+"""Rows that wait for a decision: read by the schema of a policy, columns found by name, episodes put in order."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poela.core.arrays import Float32Array, IntArray
+from poela.core.errors import InputError
+from poela.core.interruption import safe_point
+from poela.core.paths import regular_file
+from poela.data.actions import name_actions
+from poela.data.context_columns import Contexts, contexts_of, strict_columns, variables_of
+from poela.data.csv_files import stream_csv
+from poela.data.header import is_header
+from poela.data.layout import LogLayout
+from poela.data.layout_problems import absent
+from poela.data.numbers import read_contexts
+from poela.data.opening import kind_of_file, open_source, readable
+from poela.data.order import Order
+from poela.data.rows import RowProblems
+from poela.data.schema import TableSchema
+from poela.data.sources import BATCH_ROWS, Source, from_table
+from poela.data.tables import labels_in, ordered
+from poela.data.trajectories import ActionName
+from poela.data.words import bad_log, quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PART_ROWS = 8 * BATCH_ROWS  # as many as networks look at in one go, so that parts change no bit
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table, or of a part of it, in the order of episodes and steps."""
+
+    contexts: Contexts
+    actions: IntArray  # what was done, −1 where that is not said
+    order: Order
+    kept: "pa.Table"  # columns that go into the result, in the order of the file
+    is_named: bool  # whether `kept` tells every row apart
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How a policy wants its rows: by which schema, whether episodes are followed, what else is kept."""
+
+    schema: TableSchema
+    action_names: tuple[ActionName, ...]
+    needs: str = "context"  # "context", "step" or "history": what a decision looks at
+    keep: tuple[str, ...] = ()
+
+    @property
+    def follows(self) -> bool:
+        """Whether rows of one episode must be looked at together."""
+        return self.schema.episode is not None and (self.needs != "context" or self.schema.follows_episodes)
+
+    @property
+    def layout(self) -> LogLayout:
+        """How the table is read."""
+        keys = {"episode": self.schema.episode, "step": self.schema.step if self.schema.step is not None else "rows"}
+        if self.schema.episode is None:
+            keys = {"episode": None, "step": None}
+        named = {"context": self.schema.columns, "actions": self.action_names, "schema": self.schema}
+        return LogLayout(**keys, action=self.schema.action, **named)  # type: ignore[arg-type]
+
+    def columns(self, there: Sequence[str]) -> list[str]:
+        """The columns that are read, in a table with these columns."""
+        keys = (self.schema.episode, self.schema.step)
+        named = (*self.schema.columns, *(name for name in keys if name in there), *self.keep)
+        acted = (self.schema.action,) if self.needs == "history" and self.schema.action in there else ()
+        return list(dict.fromkeys(name for name in (*named, *acted) if name is not None))
+
+    def problems(self, there: Sequence[str]) -> list[str]:
+        """Columns that are not there, and names of the table that the result needs for itself."""
+        columns = there if is_header(there, self.schema.columns) else ()
+        missing = [name for name in (*self.schema.columns, *self.keep) if name not in there]
+        problems = [f"{absent(missing, columns)}: columns are found by name, so add or rename it"] if missing else []
+        keys = [name for name in (self.schema.episode, self.schema.step) if name is not None and name not in there]
+        if self.follows and keys:
+            problems.append(
+                f"{absent(keys, columns)}: this policy looks at earlier decisions of an episode, so give its rows so far"
+            )
+        repeated = [name for name in dict.fromkeys(self.columns(there)) if list(there).count(name) > 1]
+        return [*problems, *([f"column {quoted(repeated)} occurs several times: rename it"] if repeated else [])]
+
+
+def parts_to_decide(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[Rows]:
+    """The rows of a table: in parts of bounded size or, where episodes are followed, all at once.
+
+    Everything that is wrong, in whatever part, is told in one error. `layout` says how a CSV file is written.
+    """
+    found, sound = RowProblems(), True
+    with readable(source):
+        for part in _parts(source, wanted, layout):
+            problems = wanted.problems(part.names)
+            if problems:
+                raise bad_log(problems)
+            rows = _rows(part, wanted, found)
+            sound = sound and not found
+            found.before += part.n_rows
+            if sound:
+                yield rows
+    if found:
+        raise bad_log(found.sentences())
+    if not found.before:
+        raise InputError("there are no rows: give one for each decision")
+
+
+def _parts(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[Source]:
+    import pyarrow as pa
+
+    is_path = isinstance(source, str | os.PathLike)
+    kind = kind_of_file(regular_file(source)) if is_path else ""
+    if kind == "CSV" and not wanted.follows:
+        try:
+            yield from _csv_parts(Path(source), wanted, layout)
+            return
+        except pa.ArrowException:
+            pass  # what is wrong shows when all of the file is looked at
+    how = {"separator": layout.separator, "decimal": layout.decimal, "encoding": layout.encoding}
+    schema = wanted.layout
+    described = LogLayout(schema.episode, schema.step, action=schema.action, schema=schema.schema, **how)  # type: ignore[arg-type]
+    opened = open_source(source, described, described.label_columns)
+    if wanted.follows or opened.n_rows <= PART_ROWS or wanted.problems(opened.names):
+        yield opened
+        return
+    yield from (from_table(table, opened.decimal) for table in in_parts(opened.batches(wanted.columns(opened.names))))
+
+
+def _csv_parts(path: Path, wanted: Wanted, layout: LogLayout) -> Iterator[Source]:
+    import pyarrow as pa
+
+    types = {v.name: pa.float64() for v in wanted.schema.variables if v.kind == "number"}
+    types |= {v.name: pa.string() for v in wanted.schema.variables if v.categories}
+    keys = (wanted.schema.episode, wanted.schema.step, wanted.schema.action, *wanted.keep)
+    types |= {name: pa.string() for name in keys if name is not None and name not in types}
+    names, batches, decimal = stream_csv(path, layout, wanted.columns, types)
+    if wanted.problems(names):
+        yield from_table(pa.table({name: [] for name in names}))
+        return
+    yield from (from_table(table, decimal) for table in in_parts(batches))
+
+
+def in_parts(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.Table]":
+    """The same rows in tables of `PART_ROWS` rows, the last one apart."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        safe_point()
+        waiting.append(batch)
+        count += len(batch)
+        while count >= PART_ROWS:
+            table = pa.Table.from_batches(waiting)
+            yield table.slice(0, PART_ROWS)
+            waiting = table.slice(PART_ROWS).to_batches()
+            count -= PART_ROWS
+    if count:
+        yield pa.Table.from_batches(waiting)
+
+
+def _rows(source: Source, wanted: Wanted, found: RowProblems) -> Rows:
+    import pyarrow as pa
+
+    layout = wanted.layout
+    n = source.n_rows
+    alone = Order(None, np.arange(n + 1))
+    order: Order | None = ordered(source, layout, found)[1] if wanted.follows else alone
+    usable = order if order is not None else alone  # to look at all columns, whatever is wrong with some
+    variables = variables_of(source, layout, found)
+    plain = [variable.name for variable in variables if variable.kind == "number"]
+    numbers = read_contexts(source, plain, strict_columns(layout), usable, found)
+    contexts = contexts_of(source, layout, variables, numbers, usable, found)
+    actions = np.full(n, -1)
+    if wanted.needs == "history" and wanted.follows and layout.action in source.names:
+        labels = labels_in(source, layout.action, RowProblems(), is_action=True)
+        actions = actions if labels is None else usable.place(name_actions(labels, source, layout, RowProblems())[0])
+    if wanted.needs == "history" and wanted.follows:
+        _note_unsaid(actions, usable, wanted, found)
+    keys = [name for name in (wanted.schema.episode, wanted.schema.step) if name in source.names and name is not None]
+    kept = {name: source.read(name) for name in dict.fromkeys((*keys, *wanted.keep)) if name in source.names}
+    return Rows(contexts, actions, usable, pa.table(kept), len(keys) == 2)
+
+
+def _note_unsaid(actions: IntArray, order: Order, wanted: Wanted, found: RowProblems) -> None:
+    """Earlier decisions must be known, since the policy looks at them; the last one of an episode is to be made."""
+    unsaid = actions < 0
+    unsaid[order.offsets[1:] - 1] = False
+    what = f"column {quoted(wanted.schema.action)} is missing, or no action that the policy knows,"
+    found.note(order.in_file(unsaid), what, "say what was done before the last row of each episode")
+
+
+def has_columns(contexts: Any) -> bool:
+    """Whether this is a table whose columns have names, rather than a matrix.
+
+    >>> has_columns([[0.5]]), has_columns({"age": [0.5]})
+    (False, True)
+    """
+    if isinstance(contexts, Mapping):
+        return True
+    return not isinstance(contexts, np.ndarray) and (hasattr(contexts, "columns") or hasattr(contexts, "column_names"))
+
+
+def loose_contexts(table: Any, schema: TableSchema) -> Float32Array:
+    """The contexts [N, d] of a table whose rows stand for themselves; columns are found by name."""
+    if schema.episode is not None and schema.follows_episodes:
+        raise InputError("features of this policy depend on earlier rows of an episode: use decide(table)")
+    wanted = Wanted(schema, ())
+    return np.concatenate([part.contexts.rows.contexts for part in parts_to_decide(table, wanted, LogLayout())])

@@ -1,0 +1,185 @@
+"""Columns of a table as the features that a schema makes of them; and the schema that a log teaches."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.data.labels import encode
+from poela.data.schema import TableSchema, Variable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MICROSECONDS_A_DAY = 86_400e6
+UNSEEN = -1.0  # the code of a category that the log did not have
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Contexts, and by column: the rows whose gap was filled, whose category is new, whose gap is no part of the log.
+
+    Everything in the order of the rows given.
+    """
+
+    contexts: Float32Array
+    filled: Mapping[str, BoolArray] = field(default_factory=dict)
+    unseen: Mapping[str, BoolArray] = field(default_factory=dict)
+    gaps: Mapping[str, BoolArray] = field(default_factory=dict)
+
+
+def encoded(schema: TableSchema, raw: Mapping[str, Float32Array], offsets: IntArray) -> Encoded:
+    """The features of rows in episodes; `raw` holds numbers, or codes of categories, NaN where there is a gap.
+
+    >>> schema = TableSchema((Variable("age", indicated=True, fill=50.0), Variable("ward", "category", ("a", "b"))))
+    >>> raw = {"age": np.float32([np.nan, 70]), "ward": np.float32([1, -1])}
+    >>> encoded(schema, raw, np.array([0, 2])).contexts
+    array([[50.,  1.,  0.,  1.],
+           [70.,  0.,  0.,  0.]], dtype=float32)
+    """
+    filled: dict[str, BoolArray] = {}
+    unseen: dict[str, BoolArray] = {}
+    gaps: dict[str, BoolArray] = {}
+    contexts = np.zeros((int(offsets[-1]), len(schema.feature_names)), np.float32)
+    start = 0
+    for variable in schema.variables:
+        values = raw[variable.name]
+        missing: BoolArray = np.isnan(values)
+        if missing.any():
+            filled[variable.name] = missing
+            if variable.carried:
+                values = carried_forward(values, offsets)
+                missing = np.isnan(values)
+            if missing.any() and not variable.indicated:
+                gaps[variable.name] = missing
+        if variable.categories and (values == UNSEEN).any():
+            unseen[variable.name] = values == UNSEEN
+        width = len(variable.features)
+        _fill_in(contexts[:, start : start + width], variable, values, missing)
+        start += width
+    return Encoded(contexts, filled, unseen, gaps)
+
+
+def _fill_in(block: Float32Array, variable: Variable, values: Float32Array, missing: BoolArray) -> None:
+    """Write the features of one variable into its columns."""
+    if variable.kind == "category":
+        for code in range(len(variable.categories)):
+            block[:, code] = values == code
+    else:
+        block[:, 0] = np.where(missing, np.float32(variable.fill), values) if missing.any() else values
+    if variable.indicated:
+        block[:, -1] = missing
+
+
+def carried_forward(values: Float32Array, offsets: IntArray) -> Float32Array:
+    """Gaps (NaN) filled with the last value before them in their episode, where there is one.
+
+    >>> carried_forward(np.float32([np.nan, 1, np.nan, np.nan]), np.array([0, 3, 4]))
+    array([nan,  1.,  1., nan], dtype=float32)
+    """
+    rows = np.arange(len(values))
+    last = np.maximum.accumulate(np.where(np.isnan(values), -1, rows))
+    first = np.repeat(offsets[:-1], np.diff(offsets))
+    return np.asarray(np.where(last >= first, values[np.maximum(last, 0)], np.float32(np.nan)))
+
+
+def learned(variable: Variable, values: Float32Array, offsets: IntArray, missing: str) -> Variable:
+    """The variable with its rule for gaps, as these values of the log teach it."""
+    gaps: BoolArray = np.isnan(values)
+    if missing == "refuse":
+        return variable
+    if missing == "carry-forward":
+        variable = replace(variable, carried=True)
+        gaps = np.isnan(carried_forward(values, offsets)) if gaps.any() else gaps
+    if not gaps.any():
+        return variable
+    known = values[~np.isnan(values)].astype(np.float64)
+    fill = 0.0 if variable.kind == "category" else float(np.median(known)) if len(known) else 0.0
+    return replace(variable, indicated=True, fill=fill)
+
+
+def categories_of(column: "pa.ChunkedArray") -> tuple[IntArray, list[str]]:
+    """A column as codes (−1: missing or blank) and the texts that they stand for, ascending.
+
+    >>> import pyarrow as pa
+    >>> categories_of(pa.chunked_array([[3, None, 1, 1]]))
+    (array([ 1, -1,  0,  0]), ['1', '3'])
+    """
+    labels = encode(column)
+    texts = [_text(value) for value in labels.values.to_pylist()]
+    names = sorted({text for text in texts if text.strip()})
+    place = {name: code for code, name in enumerate(names)}
+    codes = np.array([place.get(text, -1) for text in texts] + [-1], np.int64)
+    return codes[labels.codes], names
+
+
+def _text(value: Any) -> str:
+    """A value as CSV files write it, so that a category is the same in files of every kind."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def codes_of(variable: Variable, column: "pa.ChunkedArray") -> Float32Array:
+    """A column as codes of a variable's categories: NaN where it is missing, `UNSEEN` where it is none of them.
+
+    >>> import pyarrow as pa
+    >>> codes_of(Variable("ward", "category", ("b", "c")), pa.chunked_array([["c", None, "x"]]))
+    array([ 1., nan, -1.], dtype=float32)
+    """
+    codes, names = categories_of(column)
+    place = {name: code for code, name in enumerate(variable.categories)}
+    known = np.array([place.get(name, UNSEEN) for name in names] + [np.nan], np.float32)
+    return known[codes]
+
+
+def days_of(column: "pa.ChunkedArray") -> FloatArray:
+    """Times (since 1970) or durations in days, NaN where they are missing.
+
+    >>> import datetime, pyarrow as pa
+    >>> days_of(pa.chunked_array([[datetime.date(1970, 1, 3), None]]))
+    array([ 2., nan])
+    """
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = pa.duration("us") if pa.types.is_duration(column.type) else pa.timestamp("us")
+    if pa.types.is_timestamp(column.type):
+        kind = pa.timestamp("us", column.type.tz)
+    ticks = column.cast(kind, safe=False).cast(pa.int64())
+    missing = ticks.is_null().to_numpy()
+    return np.where(missing, np.nan, ticks.fill_null(0).to_numpy() / MICROSECONDS_A_DAY)
+
+
+def since(days: FloatArray, offsets: IntArray, origin: str | None) -> Float32Array:
+    """Days since the origin or, without one, since the first time that is known in the episode.
+
+    >>> since(np.array([np.nan, 7.0, 9.5, 3.0]), np.array([0, 3, 4]), None)
+    array([nan, 0. , 2.5, 0. ], dtype=float32)
+    """
+    if origin is not None:
+        return (days - day_of(origin)).astype(np.float32)
+    known = np.where(np.isnan(days), np.inf, days)
+    # The first that is known, not the least: rows are in the order of steps.
+    rows = np.where(np.isnan(days), len(days), np.arange(len(days)))
+    first = np.minimum.reduceat(rows, offsets[:-1])
+    start = np.append(known, np.nan)[first]
+    return np.asarray(days - np.repeat(start, np.diff(offsets)), np.float32)
+
+
+def day_of(origin: str) -> float:
+    """The days from 1970 to a date.
+
+    >>> day_of("1970-01-02")
+    1.0
+    """
+    try:
+        return float(np.datetime64(origin, "us").astype(np.int64)) / MICROSECONDS_A_DAY
+    except ValueError:
+        raise InputError("origin= must be a date, such as 2020-01-01") from None

@@ -1,0 +1,158 @@
+"""What is wrong with a layout, in itself or for a table with certain columns; each problem is one sentence."""
+
+import codecs
+import difflib
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from poela.core.errors import InputError
+from poela.data.encoding import day_of
+from poela.data.schema import TableSchema
+from poela.data.words import counted, quoted
+
+if TYPE_CHECKING:
+    from poela.data.layout import LogLayout
+
+# Encodings of single names or of Python's source, which no file of text is written in.
+NO_FILES = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
+MANY_COLUMNS, LONG_COLUMN = 1000, 100  # beyond these, a search for similar names takes too long
+MISSING = ("refuse", "indicator", "carry-forward")
+
+
+def type_problems(layout: "LogLayout") -> list[str]:
+    """Fields that are not of their type."""
+    optional = tuple(name for name in ("episode", "step", "cluster") if getattr(layout, name) is not None)
+    single = ("action", "reward", *optional)
+    problems = [f"{name}= must name a column" for name in single if not isinstance(getattr(layout, name), str)]
+    for name in ("context", "propensity", "category"):
+        value = getattr(layout, name)
+        if isinstance(value, tuple) and not all(isinstance(item, str) for item in value):
+            problems.append(f"{name}= must name columns")
+    actions = layout.actions or ()
+    if not all(isinstance(item, str | int) for item in actions):
+        problems.append("actions= must hold text, whole numbers or booleans")
+    elif len(set(actions)) != len(actions):
+        problems.append("actions= names an action twice: name each once")
+    if layout.actions is not None and isinstance(layout.propensity, tuple) and len(layout.propensity) != len(actions):
+        problems.append(
+            f"{len(layout.propensity)} propensity columns stand for {len(actions)} actions: give one for each"
+        )
+    return problems
+
+
+def schema_problems(layout: "LogLayout") -> list[str]:
+    """What is said wrongly about the contents of context columns."""
+    problems = []
+    if layout.missing not in MISSING:
+        problems.append(f"missing= must be {', '.join(MISSING[:-1])} or {MISSING[-1]}")
+    ordinal: Any = layout.ordinal
+    sound = isinstance(ordinal, tuple) and all(
+        isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], tuple) for pair in ordinal
+    )
+    if not sound or not all(isinstance(text, str) for name, order in ordinal for text in (name, *order)):
+        problems.append("ordinal= must give columns and their values, the lowest first: {'severity': ['low', 'high']}")
+    elif any(len(set(order)) < max(len(order), 2) for _, order in ordinal):
+        problems.append("ordinal= must give at least two different values for each column")
+    if layout.origin is not None:
+        try:
+            day_of(layout.origin)
+        except (InputError, TypeError):
+            problems.append("origin= must be a date, such as 2020-01-01")
+    schema: Any = layout.schema
+    if schema is not None and not isinstance(schema, TableSchema):
+        problems.append("schema= must be a TableSchema: take that of logs or of a policy")
+    elif schema is not None and layout.context not in (None, schema.columns):
+        problems.append("context= names other columns than those that were learned from: leave it out")
+    return problems
+
+
+def format_problems(layout: "LogLayout") -> list[str]:
+    """What is said wrongly about how a CSV file is written."""
+    problems = []
+    separator: Any = layout.separator
+    if not isinstance(separator, str) or not re.fullmatch(r"[ -~\t]", separator) or re.match(r'[\w".+-]', separator):
+        problems.append("separator= must be one character between cells, such as ';' or a tab")
+    if layout.decimal not in (".", ","):
+        problems.append("decimal= must be '.' or ','")
+    try:
+        "episode,1\n".encode(layout.encoding)
+        codecs.getincrementaldecoder(layout.encoding)
+        if codecs.lookup(layout.encoding).name in NO_FILES:
+            raise LookupError
+    except (LookupError, TypeError, ValueError):
+        problems.append("encoding= must name an encoding of text, such as 'utf-8', 'latin-1' or 'utf-16'")
+    return problems
+
+
+def parts_of(layout: "LogLayout", columns: Sequence[str] = ()) -> list[tuple[str, tuple[str, ...]]]:
+    """Each part with the columns that play it."""
+    return [
+        ("episode", () if layout.episode is None else (layout.episode,)),
+        ("step", () if layout.step is None or layout.keeps_row_order else (layout.step,)),
+        ("action", (layout.action,)),
+        ("reward", layout.reward_columns(columns)),
+        ("cluster", () if layout.cluster is None else (layout.cluster,)),
+        ("propensity", layout.propensity_columns()),
+        ("context", layout.context or ()),
+        ("category", layout.category),
+        ("ordinal", tuple(name for name, _ in layout.ordinal)),
+    ]
+
+
+def unrecognised(layout: "LogLayout", columns: Sequence[str]) -> list[str]:
+    """What is missing where the columns may be data, so that none of them is quoted."""
+    parts = (*layout.key_columns, layout.action, *layout.reward_columns(columns))
+    if set(columns).isdisjoint(parts):
+        return [
+            f"none of the columns {quoted(parts)} is there: name the columns that play these parts with episode=, "
+            "step=, action= and reward=, or add a header row if there is none"
+        ]
+    return missing_columns(layout, columns, similar=False)
+
+
+def missing_columns(
+    layout: "LogLayout", columns: Sequence[str], similar: bool = True, by_action: bool = False
+) -> list[str]:
+    """A sentence for each part whose columns are not there; `by_action`: propensity columns are called by actions."""
+    there = set(columns)
+    candidates = [name for name in columns if len(name) < LONG_COLUMN][:MANY_COLUMNS] if similar else []
+    problems = []
+    for part, names in parts_of(layout, columns):
+        missing = [name for name in names if name not in there]
+        if missing and part == "propensity" and by_action:  # the actions may be cells of another log
+            share = f"{len(missing)} of {counted(len(names), 'action')}"
+            problems.append(
+                f"columns propensity_<action> are missing for {share}: add them, or name others with {part}="
+            )
+        elif missing:
+            rows = (
+                ", or say step='rows' (--step rows) if rows stand in the order of decisions" if part == "step" else ""
+            )
+            problems.append(f"{absent(missing, candidates)}: add it, or name another with {part}={rows}")
+    return problems
+
+
+def absent(missing: Sequence[str], columns: Sequence[str]) -> str:
+    """Which columns are missing, and what the first may be called among these columns.
+
+    >>> absent(["age"], ["Age", "ward"])
+    "column 'age' is missing (did you mean 'Age'?)"
+    """
+    near = difflib.get_close_matches(missing[0], columns, n=1)
+    hint = f" (did you mean {quoted(near)}?)" if near else ""
+    subject = f"column {quoted(missing)} is" if len(missing) == 1 else f"columns {quoted(missing)} are"
+    return f"{subject} missing{hint}"
+
+
+def clashes(layout: "LogLayout", columns: Sequence[str]) -> list[str]:
+    """Columns with two parts; only the step may also be a feature, since it is known before the action."""
+    parts: dict[str, list[str]] = {}
+    for part, names in parts_of(layout, columns):
+        for name in names if part not in ("category", "ordinal") else ():
+            parts.setdefault(name, []).append(part)
+    return [
+        f"column {quoted(name)} is named as {' and as '.join(named[:3])}: name it once"
+        for name, named in parts.items()
+        if len(named) > 1 and named != ["step", "context"]
+    ]

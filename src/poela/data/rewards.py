@@ -1,0 +1,124 @@
+"""Rewards: a column, or a small sum of columns; blank before the end of an episode where they come only there."""
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.core.ragged import episode_of_step
+
+LONGEST = 500  # characters
+DEEPEST = 50  # operations within operations
+OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}
+QUOTED = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True, eq=False)
+class RewardFormula:
+    """Numbers, columns, + − * / and brackets; a name that is no word stands between backquotes.
+
+    >>> formula = RewardFormula.of("survived - 0.01 * `cost in $`")
+    >>> formula.columns
+    ('survived', 'cost in $')
+    >>> formula.value({"survived": np.array([1.0, 0.0]), "cost in $": np.array([10.0, 20.0])})
+    array([ 0.9, -0.2])
+    """
+
+    columns: tuple[str, ...]
+    _tree: ast.expr
+    _names: Mapping[str, str]
+
+    @classmethod
+    def of(cls, text: str) -> "RewardFormula":
+        """The formula that a text spells; one sentence where it spells none."""
+        wrong = InputError(
+            f"reward= is no column and no formula of columns: write something like survived - 0.01*cost "
+            f"(at most {LONGEST} characters; + - * / and brackets; `a name of several words` in backquotes)"
+        )
+        if len(text) > LONGEST or not text.isprintable():
+            raise wrong
+        names: dict[str, str] = {}
+
+        def word(found: re.Match[str]) -> str:
+            return names.setdefault(found[1], f"column_{len(names)}_")
+
+        try:
+            tree = ast.parse(QUOTED.sub(word, text.strip()), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise wrong from None
+        given = {alias: name for name, alias in names.items()}
+        found: dict[str, None] = {}
+        if not _is_allowed(tree, given, found):
+            raise wrong
+        return cls(tuple(found), tree, given)
+
+    def value(self, columns: Mapping[str, FloatArray]) -> FloatArray:
+        """What it comes to, row by row; not finite where it divides by 0."""
+        with np.errstate(all="ignore"):
+            return np.asarray(self._value(self._tree, columns), np.float64)
+
+    def _value(self, node: ast.AST, columns: Mapping[str, FloatArray]) -> Any:
+        if isinstance(node, ast.BinOp):
+            return OPERATORS[type(node.op)](self._value(node.left, columns), self._value(node.right, columns))
+        if isinstance(node, ast.UnaryOp):
+            return OPERATORS[type(node.op)](self._value(node.operand, columns))
+        if isinstance(node, ast.Name):
+            return columns[self._names.get(node.id, node.id)]
+        assert isinstance(node, ast.Constant)
+        return np.float64(node.value)  # type: ignore[arg-type]
+
+
+def _is_allowed(node: ast.AST, names: Mapping[str, str], found: dict[str, None], depth: int = 0) -> bool:
+    """Whether a tree holds only what is allowed; notes the columns that it names."""
+    if depth > DEEPEST:
+        return False
+    if isinstance(node, ast.BinOp):
+        both = [_is_allowed(side, names, found, depth + 1) for side in (node.left, node.right)]
+        return type(node.op) in OPERATORS and all(both)
+    if isinstance(node, ast.UnaryOp):
+        return type(node.op) in OPERATORS and _is_allowed(node.operand, names, found, depth + 1)
+    if isinstance(node, ast.Name):
+        found[names.get(node.id, node.id)] = None
+        return True
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float) and abs(node.value) < 1e300
+
+
+def reward_formula(reward: str) -> RewardFormula | None:
+    """The formula that a reward is; None where it is the name of a column.
+
+    >>> reward_formula("days alive") is None, reward_formula("alive - cost").columns
+    (True, ('alive', 'cost'))
+    """
+    try:
+        formula = RewardFormula.of(reward)
+    except InputError:
+        return None
+    return None if not formula.columns or formula.columns == (reward.strip("` "),) else formula
+
+
+def only_at_the_end(values: FloatArray, offsets: IntArray) -> BoolArray:
+    """Which blanks (NaN) of a column come before the only value of their episode, in its last row.
+
+    >>> nan = np.nan
+    >>> only_at_the_end(np.array([nan, nan, 1.0, 2.0, nan, 3.0, nan]), np.array([0, 3, 4, 6, 7]))
+    array([ True,  True, False, False,  True, False, False])
+    """
+    blank = np.isnan(values)
+    episode = episode_of_step(offsets)
+    known = np.bincount(episode[~blank], minlength=len(offsets) - 1)
+    last = offsets[1:] - 1
+    late: BoolArray = (known == 1) & ~blank[last]
+    return np.asarray(blank & late[episode])

@@ -1,0 +1,225 @@
+"""Decisions for the rows of a table: what to do, how sure the policy is, what else may be done, and who was like it."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.core.interruption import safe_point
+from poela.core.policy import sample_actions
+from poela.core.typed import Seed, parsed
+from poela.data.decision_rows import PART_ROWS, Rows, Wanted, parts_to_decide
+from poela.data.history import Steps
+from poela.data.layout import LogLayout
+from poela.data.words import quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from poela.policies.ruled import RuledPolicy
+
+RESULTS = ("action", "probability", "defer", "eligible", "similar", "outcome", "note")
+NEAREST_CASES = 20  # whose outcomes are averaged
+FEWEST_CASES = 5  # an average of fewer would tell of single persons
+DEFERRED = "nothing like it was logged: decide as before"
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """How decisions are made: the most likely action or, with a seed, a drawn one; what is told beside it."""
+
+    seed: int | None = None
+    similar: bool = True
+    keep: tuple[str, ...] = ()
+    outcomes: Any = None  # [rows of the training log], what came of each; None: not known
+
+    def __post_init__(self) -> None:
+        if self.seed is not None:
+            parsed("seed", Seed, self.seed)
+
+
+def decided_parts(
+    policy: "RuledPolicy", source: Any, how: Deciding, layout: LogLayout | None = None
+) -> "Iterator[pa.Table]":
+    """Tables of decisions, in the order of the rows; each is made before the next rows are read."""
+    wanted = Wanted(policy.table_schema, policy.action_names, policy.needs, how.keep)
+    clashes = [name for name in (wanted.schema.episode, wanted.schema.step, *how.keep) if name in RESULTS]
+    if clashes:
+        raise InputError(f"column {quoted(clashes)} is called as a column of the decisions: rename it")
+    start = 0
+    for rows in parts_to_decide(source, wanted, layout or LogLayout()):
+        table = _decided(policy, rows, how, start)
+        start += table.num_rows
+        yield table
+
+
+def decisions(policy: "RuledPolicy", source: Any, how: Deciding, layout: LogLayout | None = None) -> "pa.Table":
+    """All decisions in one table."""
+    import pyarrow as pa
+
+    return pa.concat_tables(decided_parts(policy, source, how, layout))
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Decisions for some episodes, in their order."""
+
+    chosen: IntArray
+    probability: FloatArray
+    stranded: BoolArray
+    mask: BoolArray
+    distances: FloatArray | None
+    similar: IntArray | None
+    outcome: FloatArray | None
+
+
+def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int) -> "pa.Table":
+    import pyarrow as pa
+
+    order, contexts = rows.order, rows.contexts.rows
+    uniform = None if how.seed is None else order.place(_uniform(rows, how.seed, start))
+    blocks = []
+    for first, last, offsets in _blocks(order.offsets):
+        safe_point()
+        actions = np.maximum(rows.actions[first:last], 0)
+        steps = Steps(contexts.contexts[first:last], actions, offsets, policy.feature_names)
+        blocks.append(_block(policy, steps, None if uniform is None else uniform[first:last], how))
+
+    def whole(name: str) -> Any:
+        parts = [getattr(block, name) for block in blocks]
+        return None if parts[0] is None else order.in_file(np.concatenate(parts))
+
+    stranded, similar, outcome = whole("stranded"), whole("similar"), whole("outcome")
+    names = pa.array(policy.action_names)
+    columns: dict[str, Any] = {} if rows.is_named else {"row": np.arange(start + 1, start + len(stranded) + 1)}
+    columns |= {name: rows.kept[name] for name in rows.kept.column_names}
+    columns["action"] = names.take(pa.array(whole("chosen"), mask=stranded))
+    columns["probability"] = pa.array(whole("probability"), mask=stranded)
+    columns["defer"] = stranded
+    columns["eligible"] = _eligible(policy.action_names, whole("mask") & ~stranded[:, None], whole("distances"))
+    if similar is not None:
+        columns["similar"] = pa.array(similar, mask=stranded)
+    if outcome is not None:
+        columns["outcome"] = pa.array(outcome, mask=stranded | np.isnan(outcome))
+    columns["note"] = _notes(rows, stranded)
+    return pa.table(columns)
+
+
+def _blocks(offsets: IntArray) -> Iterator[tuple[int, int, IntArray]]:
+    """Whole episodes of about `PART_ROWS` rows together: first row, end, and offsets from there."""
+    episode = 0
+    while episode < len(offsets) - 1:
+        end = max(int(np.searchsorted(offsets, offsets[episode] + PART_ROWS, side="right")) - 1, episode + 1)
+        yield int(offsets[episode]), int(offsets[end]), offsets[episode : end + 1] - offsets[episode]
+        episode = end
+
+
+def _block(policy: "RuledPolicy", steps: Steps, uniform: FloatArray | None, how: Deciding) -> _Block:
+    probabilities, rule = policy.along(steps), policy.eligibility
+    eligible = rule.along(steps)
+    chosen: IntArray = probabilities.argmax(axis=1) if uniform is None else _drawn(probabilities, uniform)
+    measured = rule.radius is not None
+    similar = rule.counts_of(steps, chosen) if measured and how.similar else None
+    outcome = None
+    if measured and how.similar and how.outcomes is not None:
+        assert similar is not None
+        outcome = rule.outcomes_of(steps, chosen, how.outcomes, NEAREST_CASES)
+        outcome[similar < FEWEST_CASES] = np.nan
+    return _Block(
+        chosen=chosen,
+        probability=probabilities[np.arange(len(chosen)), chosen],
+        stranded=eligible.stranded,
+        mask=probabilities > 0 if policy.acts_beyond_rule else eligible.mask,
+        distances=rule.distances_along(steps) if measured else None,
+        similar=similar,
+        outcome=outcome,
+    )
+
+
+class _Given:
+    """Numbers that were drawn already, where a generator is asked for some."""
+
+    def __init__(self, uniform: FloatArray) -> None:
+        self._uniform = uniform
+
+    def random(self, n: int) -> FloatArray:
+        return self._uniform
+
+
+def _drawn(probabilities: FloatArray, uniform: FloatArray) -> IntArray:
+    return sample_actions(probabilities, _Given(uniform))  # type: ignore[arg-type]
+
+
+def _uniform(rows: Rows, seed: int, start: int) -> FloatArray:
+    """A number in [0, 1) for each row of the file: by its episode and step where these name it, else by its place.
+
+    So the same row gets the same draw wherever it stands in the table.
+    """
+    if rows.is_named:
+        keys: Sequence[Any] = list(
+            zip(*(rows.kept[name].to_pylist() for name in rows.kept.column_names[:2]), strict=True)
+        )
+    else:
+        keys = range(start, start + int(rows.order.offsets[-1]))
+    digests = (hashlib.blake2b(f"{seed}|{key}".encode(), digest_size=8).digest() for key in keys)
+    return np.frombuffer(b"".join(digests), np.uint64) / 2.0**64 * (1 - 2.0**-53)
+
+
+def _eligible(names: Sequence[Any], mask: BoolArray, distances: FloatArray | None) -> "pa.Array":
+    """The eligible actions of each row, with the distance to the nearest logged case of each: 'wait:0.12; treat:0.4'."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parts = []
+    for action, name in enumerate(names):
+        texts: Any = pa.scalar(str(name))
+        if distances is not None:
+            far = pa.array(_three_digits(distances[:, action])).cast(pa.string())
+            texts = pc.binary_join_element_wise(texts, far, pa.scalar(":"))
+        parts.append((mask[:, action], texts))
+    return _joined(parts, len(mask))
+
+
+def _joined(parts: "Sequence[tuple[BoolArray, Any]]", n: int) -> "pa.Array":
+    """Texts, each where its mask says so, with semicolons between them (Arrow's own join loses rows without any)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    nothing = pa.scalar("")
+    result = pa.repeat(nothing, n)
+    for mask, texts in parts:
+        if mask.any():
+            between = pc.if_else(pc.equal(result, nothing), nothing, pa.scalar("; "))
+            longer = pc.binary_join_element_wise(result, texts, between)
+            result = pc.if_else(pa.array(mask), longer, result)
+    return result
+
+
+def _three_digits(values: FloatArray) -> FloatArray:
+    """Rounded to three digits.
+
+    >>> _three_digits(np.array([0.123456, 1234.5, 0.0]))
+    array([1.23e-01, 1.23e+03, 0.00e+00])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = 10.0 ** (2 - np.floor(np.log10(np.abs(values))))
+        return np.asarray(np.where(np.isfinite(values) & (values != 0), np.round(values * scale) / scale, values))
+
+
+def _notes(rows: Rows, stranded: BoolArray) -> "pa.Array":
+    """What is to be known about a row: columns that were filled or are new to the policy, or that it defers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    encoded, order = rows.contexts.rows, rows.order
+    said: Mapping[str, BoolArray] = {
+        DEFERRED: stranded,
+        **{f"{name}: a category that was not logged": order.in_file(bad) for name, bad in encoded.unseen.items()},
+        **{f"{name}: missing, filled in": order.in_file(bad) for name, bad in encoded.filled.items()},
+    }
+    joined = _joined([(bad, pa.scalar(text)) for text, bad in said.items()], len(stranded))
+    return pc.if_else(pc.equal(joined, pa.scalar("")), pa.scalar(None, pa.string()), joined)

@@ -1,0 +1,102 @@
+"""Decisions from a file of rows to a file of decisions, part by part, so that memory stays bounded."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from poela.core.errors import InputError
+from poela.core.files import atomic_file
+from poela.core.paths import folder_at, is_there, new_path, place
+from poela.data.layout import LogLayout
+from poela.data.words import quoted
+from poela.policies.deciding import Deciding, decided_parts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from poela.policies.ruled import RuledPolicy
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What was decided, counted."""
+
+    rows: int
+    deferred: int
+    actions: dict[str, int]
+    noted: int  # rows with a word about gaps, new categories or deferring
+
+    def __str__(self) -> str:
+        acts = ", ".join(f"{name} {count:,}" for name, count in self.actions.items())
+        deferred = f"; {self.deferred:,} deferred, since nothing like them was logged" if self.deferred else ""
+        return f"{self.rows:,} rows: {acts or 'no action'}{deferred}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def decide_file(
+    policy: "RuledPolicy",
+    rows: str | PathLike[str],
+    out: str | PathLike[str],
+    how: Deciding,
+    layout: LogLayout | None = None,
+    overwrite: bool = False,
+) -> Decided:
+    """Write a decision for each row of a file, as CSV or Parquet, whole or not at all."""
+    path = file_for_decisions(out, overwrite)
+    count, deferred, noted = 0, 0, 0
+    actions: Counter[str] = Counter()
+    parts = decided_parts(policy, rows, how, layout)
+    first = next(parts)  # what is wrong with the rows shows before anything is written
+    with atomic_file(path, replacing=overwrite) as temporary, _writer(path, temporary, first.schema) as writer:
+        for part in _with(first, parts):
+            writer.write_table(part.cast(first.schema))
+            count += part.num_rows
+            deferred += part["defer"].to_numpy().sum()
+            noted += part.num_rows - part["note"].null_count
+            for entry in part["action"].value_counts().to_pylist():
+                actions[str(entry["values"])] += entry["counts"] if entry["values"] is not None else 0
+    taken = {str(name): actions[str(name)] for name in policy.action_names if actions[str(name)]}
+    return Decided(count, int(deferred), taken, noted)
+
+
+def file_for_decisions(out: str | PathLike[str], overwrite: bool) -> Path:
+    """The path of decisions to be written; refuses what is no place for them, or already somebody's file."""
+    path = new_path(out, "decisions")
+    if path.suffix not in {".parquet", ".csv"}:
+        raise InputError(f"{place(path)} ends in neither .parquet nor .csv: choose one of them")
+    folder_at(path.parent, "decisions")
+    if is_there(path) and not (overwrite and path.is_file()):
+        what = "exists already: choose another file, or add --overwrite" if path.is_file() else "is no file: name one"
+        raise InputError(f"{place(path)} {what}")
+    return path
+
+
+@contextmanager
+def _writer(path: Path, temporary: Path, schema: "pa.Schema") -> Iterator[Any]:
+    import pyarrow as pa
+
+    nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+    if nested:
+        raise InputError(f"column {quoted(nested)} holds lists or objects, which cannot be kept: leave it out")
+    if path.suffix == ".csv":
+        from pyarrow.csv import CSVWriter
+
+        with CSVWriter(temporary, schema) as writer:
+            yield writer
+    else:
+        from pyarrow.parquet import ParquetWriter
+
+        with ParquetWriter(temporary, schema) as writer:
+            yield writer
+
+
+def _with(first: "pa.Table", rest: "Iterator[pa.Table]") -> "Iterator[pa.Table]":
+    yield first
+    yield from rest
