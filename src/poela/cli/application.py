@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from poela.cli import decide, evaluate, learn, plan, reproduce, simulate, studies
+from poela.cli import decide, evaluate, export, learn, plan, reproduce, serve, simulate, studies
 from poela.cli.streams import escaped, forgiving_streams, silence
 from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.paths import place
@@ -30,6 +30,8 @@ app.command("simulate")(simulate.simulate)
 app.command("learn")(learn.learn)
 app.command("evaluate")(evaluate.evaluate)
 app.command("plan")(plan.plan)
+app.command("export")(export.export)
+app.command("serve")(serve.serve)
 app.command("decide")(decide.decide)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(studies.app, name="studies")

@@ -92,18 +92,18 @@ def _names(policy: Any) -> tuple[list[str], list[Any]]:
     """The names of features and actions; by number where a model of the logging policy has none."""
     from poela.serving.graph import refuse_export
 
-    schema = getattr(policy, "schema", policy)
     if not callable(getattr(policy, "stored", None)):
         what = "a mixture of the folds' policies" if hasattr(policy, "policies") else type(policy).__name__
         raise refuse_export(what, "only policies that can be saved can; export the recommended policy")
-    features = getattr(schema, "feature_names", None) or [f"x{place}" for place in range(policy.n_features)]
-    actions = getattr(schema, "action_names", None) or range(policy.n_actions)
+    named = policy if hasattr(policy, "feature_names") else getattr(policy, "schema", None)
+    features = getattr(named, "feature_names", [f"x{place}" for place in range(policy.n_features)])
+    actions = getattr(named, "action_names", range(policy.n_actions))
     if not features:
         raise refuse_export("a policy without features", "there is nothing to give it")
     return list(features), list(actions)
 
 
 def _schema(policy: Any) -> dict[str, str]:
-    """How columns of text became numbers, where the policy keeps that."""
-    schema = getattr(policy, "context_schema", None)
-    return {} if schema is None else {"schema": json.dumps(schema.to_dict())}
+    """How the columns of a table became features, where the policy knows it."""
+    schema = policy.schema if isinstance(policy, RuledPolicy) else None
+    return {} if schema is None else {"schema": json.dumps(schema.to_json())}
