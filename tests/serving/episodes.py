@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 
 FEATURES, ACTIONS = ("age", "sofa", "dose so far"), ("wait", "low", "high")
@@ -68,3 +70,33 @@ def graph_inputs(episodes: Trajectories, lags: int = 2) -> dict[str, NDArray[Any
         "previous_actions": taken,
         "first_contexts": first,
     }
+
+
+def mixed_logs(episodes: int = 60, length: int = 5) -> Trajectories:
+    """A table with text, gaps, an ordinal and a date among its columns."""
+    rng = np.random.default_rng(4)
+    n = episodes * length
+    hours = np.tile(np.arange(length), episodes)
+    table = pa.table(
+        {
+            "stay": np.repeat(np.arange(episodes), length),
+            "hour": hours,
+            "age": pa.array(rng.normal(60, 9, n), mask=rng.random(n) < 0.1),
+            "ward": rng.choice(["ICU", "surgery", "general"], n),
+            "risk": rng.choice(["low", "middle", "high"], n),
+            "seen": np.datetime64("2020-01-01T00:00:00", "us") + hours * np.timedelta64(3600, "s"),
+            "dose": rng.choice(["none", "some"], n),
+            "reward": rng.normal(size=n),
+            "chance": np.full(n, 0.5),
+        }
+    )
+    return read_logs(
+        table,
+        episode="stay",
+        step="hour",
+        action="dose",
+        reward="reward",
+        propensity="chance",
+        context=["age", "ward", "risk", "seen"],
+        ordinal={"risk": ["low", "middle", "high"]},
+    )

@@ -5,6 +5,8 @@ Messages name columns, and never what stands in them.
 """
 
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,6 +28,14 @@ LARGEST_NUMBER = 1e15
 LONGEST_TEXT = 100
 MOST_PROBLEMS = 10
 MOST_SEED = 2**32 - 1
+# One letter or sign that can be seen, by whatever engine the expression is understood: blank text is a missing value.
+VISIBLE = "[^\\x00-\\x20\\x7f-\\xa0\\u1680\\u2000-\\u200f\\u2028\\u2029\\u202f\\u205f\\u3000]"
+# A date and time that exist, without a zone: times of a log have none that is kept, and one here would shift a case.
+TIME = (
+    "^((1[7-9]|2[01])[0-9]{2}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
+    "|02-(0[1-9]|1[0-9]|2[0-8]))|((1[7-9]|2[01])(0[48]|[2468][048]|[13579][26])|2000)-02-29)"
+    "T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]$"
+)
 
 
 @dataclass(frozen=True)
@@ -71,10 +81,10 @@ class Form:
         document = _json(body)
         if not isinstance(document, dict) or not set(document) <= {"cases", "seed"}:
             raise InputError("the request must be an object with the list 'cases' and perhaps 'seed'")
-        cases, seed = document.get("cases"), document.get("seed")
+        cases, seed = document.get("cases"), _whole(document.get("seed"))
         if not isinstance(cases, list) or not 1 <= len(cases) <= MOST_CASES:
             raise InputError(f"cases must be a list of 1 to {MOST_CASES} objects")
-        if seed is not None and (type(seed) is not int or not 0 <= seed <= MOST_SEED):
+        if seed is not None and (not isinstance(seed, int) or not 0 <= seed <= MOST_SEED):
             raise InputError(f"seed must be a whole number from 0 to {MOST_SEED}, or null")
         problems: list[str] = []
         found = [self._case(case, f"case {number}", problems) for number, case in enumerate(cases)]
@@ -88,8 +98,8 @@ class Form:
             problems.append(f"{where} must be an object with features{_also(known - {'features'})} and nothing else")
             return None
         features = self._features(case["features"], where, problems)
-        step, history = case.get("step", 0), case.get("history", [])
-        if type(step) is not int or not 0 <= step <= MOST_EARLIER:
+        step, history = _whole(case.get("step", 0)), case.get("history", [])
+        if not isinstance(step, int) or not 0 <= step <= MOST_EARLIER:
             problems.append(f"{where}: step must be a whole number from 0 to {MOST_EARLIER}")
             return None
         if not isinstance(history, list) or len(history) > MOST_EARLIER:
@@ -105,9 +115,8 @@ class Form:
         if not isinstance(one, dict) or set(one) != {"features", "action"}:
             problems.append(f"{where} must be an object with features and action, and nothing else")
             return {}, self.action_names[0]
-        action = one["action"]
-        # True is 1 for Python, but no action for anybody else.
-        if isinstance(action, bool) or not isinstance(action, str | int) or action not in self.action_names:
+        action = _whole(one["action"])
+        if not isinstance(action, str | int) or action not in self.action_names:
             problems.append(f"{where}: action is none of those that the policy knows")
         return self._features(one["features"], where, problems), action
 
@@ -160,13 +169,15 @@ def problem_of(variable: Variable, value: Any) -> str | None:
     if value is None:
         return None if is_optional(variable) else f"{_kind(variable)}: it may not be null"
     if variable.kind in ("number", "duration"):
-        number = isinstance(value, int | float) and abs(value) <= LARGEST_NUMBER  # also no infinity, no NaN
-        return None if number else _kind(variable)
-    text = isinstance(value, str) and 0 < len(value) <= LONGEST_TEXT and value.isprintable() and value.strip() == value
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return None if number and abs(value) <= LARGEST_NUMBER else _kind(variable)
+    text: object = (
+        isinstance(value, str) and 0 < len(value) <= LONGEST_TEXT and _is_sound(value) and re.search(VISIBLE, value)
+    )
     if text and variable.kind == "ordinal":
         text = value in variable.categories
     if text and variable.kind == "time":
-        text = _time(value) is not None
+        text = re.fullmatch(TIME[1:-1], value, re.ASCII) is not None
     return None if text else _kind(variable)
 
 
@@ -185,13 +196,13 @@ def _kind(variable: Variable) -> str:
     }[variable.kind]
 
 
-def _time(text: str) -> datetime | None:
+def _is_sound(text: str) -> bool:
+    """Whether a text consists of whole letters: JSON can hold halves of them, tables cannot."""
     try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    # Times of the log have no zone that is kept; one in the middle of them would shift a case by hours.
-    return found if found.tzinfo is None and 1700 < found.year < 2200 else None
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _column(variable: Variable, values: Sequence[Any]) -> "pa.Array":
@@ -200,10 +211,23 @@ def _column(variable: Variable, values: Sequence[Any]) -> "pa.Array":
     if variable.kind == "number":
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if variable.kind == "time":
-        return pa.array([None if value is None else _time(value) for value in values], pa.timestamp("us"))
+        return pa.array(
+            [None if value is None else datetime.fromisoformat(value) for value in values], pa.timestamp("us")
+        )
     if variable.kind == "duration":
         return pa.array([None if v is None else timedelta(seconds=float(v)) for v in values], pa.duration("us"))
     return pa.array(values, pa.string())
+
+
+def _whole(value: Any) -> Any:
+    """A whole number as one: JSON does not tell 10 from 10.0. True is no number there, though Python takes it for 1.
+
+    >>> _whole(10.0), _whole(True), _whole("a")
+    (10, nan, 'a')
+    """
+    if isinstance(value, bool):
+        return math.nan
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _json(body: bytes) -> Any:

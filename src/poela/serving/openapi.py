@@ -9,18 +9,14 @@ from poela.serving.asking import (
     MOST_CASES,
     MOST_EARLIER,
     MOST_SEED,
+    TIME,
+    VISIBLE,
     Form,
     is_optional,
 )
 
 NUMBER = {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER}
-# Letters, with single spaces or signs between them: nothing invisible, nothing at the ends.
-TEXT = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": LONGEST_TEXT,
-    "pattern": "^[A-Za-z0-9]([A-Za-z0-9 ._-]*[A-Za-z0-9])?$",
-}
+TEXT = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT, "pattern": VISIBLE}
 
 
 def description(form: Form, *, version: str, with_token: bool) -> dict[str, Any]:
@@ -130,10 +126,7 @@ def _value(variable: Variable) -> dict[str, Any]:
         "duration": NUMBER | {"description": "seconds"},
         "category": TEXT | {"examples": list(variable.categories[:10])},
         "ordinal": {"enum": list(variable.categories)},
-        "time": {
-            "type": "string",
-            "pattern": r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]$",
-        },
+        "time": {"type": "string", "pattern": TIME},
     }[variable.kind]
     return _nullable(plain) if is_optional(variable) else plain
 
