@@ -2,6 +2,7 @@
 
 import os
 import socket
+from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import Any
 
@@ -10,7 +11,7 @@ from poela.serving.source import PolicySource
 
 TOKEN = "POELA_TOKEN"
 SHORTEST_TOKEN = 16
-MOST_CONNECTIONS = 1000
+MOST_CONNECTIONS, MOST_UNANSWERED = 1000, 2048
 
 
 def token_for(host: str) -> str | None:
@@ -30,15 +31,19 @@ def token_for(host: str) -> str | None:
 
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens there, or one sentence."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, kind, protocol)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
+    with ExitStack() as undo:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            found = undo.enter_context(socket.socket(family, kind, protocol))
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(address)
+            found.listen(MOST_UNANSWERED)  # who asks from now on waits until the server runs
+        except (OSError, UnicodeError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or "no such address"
+            where = f"{host}, port {port},"
+            raise PoelaError(f"{where} cannot be served on: {why}; choose another --host or --port") from None
+        undo.pop_all()
         return found
-    except (OSError, UnicodeError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or "no such address"
-        raise PoelaError(f"{host}, port {port}, cannot be served on: {why}; choose another --host or --port") from None
 
 
 def server_of(source: PolicySource, token: str | None) -> Any:
