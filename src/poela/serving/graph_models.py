@@ -124,7 +124,7 @@ def tree_nodes(keeps: Sequence[int]) -> list[tuple[int, int, int]]:
 
     Test k stands between leaves k and k + 1, and rules out the leaves on its left when it fails; leaf l is node n + l.
 
-    >>> tree_nodes([0b11111110, 0b11111100])  # the second test is the root, and has the first one on its left
+    >>> tree_nodes([0xFFFFFFFE, 0xFFFFFFFC])  # the second test is the root, and has the first one on its left
     [(1, 1, 4), (0, 2, 3)]
     """
     ruled_out = [int(ALL) & ~keep for keep in keeps]
