@@ -50,7 +50,7 @@ def test_an_action_without_a_name_in_the_layout_is_told() -> None:
 
 @pytest.mark.parametrize("actions", [("a", "b"), (0, 5), (False, True), None])
 def test_json_keeps_everything(actions: Any) -> None:
-    written = {"separator": "\t", "decimal": ",", "encoding": "latin-1"}
+    written: dict[str, Any] = {"separator": "\t", "decimal": ",", "encoding": "latin-1"}
     layout = LogLayout("a", "b", "c", "d", context=("x", "y"), propensity="p", actions=actions, **written)
     back = LogLayout.from_json(json.loads(json.dumps(layout.to_json())))
     assert back == layout

@@ -22,7 +22,7 @@ STAYS: dict[str, Any] = {
     "dose": ["low", "high", "low", "low", "high"],
     "reward": [0.0, 1.0, 0.0, 0.5, 2.0],
 }
-NAMES = {"episode": "stay", "step": "hour", "action": "dose"}
+NAMES: dict[str, Any] = {"episode": "stay", "step": "hour", "action": "dose"}
 
 
 def table(**changes: Any) -> pa.Table:
@@ -41,7 +41,7 @@ def test_text_and_gaps_become_features(kind: str, tmp_path: Path) -> None:
         [1, 0, 0, 2, 1],
     ]
     assert logs.notes == (
-        "column 'ward' is text: a feature for each of 2 categories",
+        "column 'ward' is text: a feature for each category, 2 in all",
         "column 'ward' is missing in 1 row (20.0%): a category of its own, marked by a feature",
         "column 'lactate' is missing in 2 rows (40.0%): filled with the median, marked by a feature",
     )
@@ -69,7 +69,7 @@ def test_gaps_can_be_refused() -> None:
 def test_a_column_without_values_is_left_out() -> None:
     logs = read_logs(table(ward=pa.array([None] * 5, pa.string()), lactate=[1.0] * 5), **NAMES)
     assert logs.feature_names == ("lactate",)
-    assert logs.notes == ("column 'ward' has no value in any row: left out",)
+    assert logs.notes == ("column 'ward' is without a value in any row: left out",)
 
 
 @pytest.mark.parametrize("kind", KINDS)

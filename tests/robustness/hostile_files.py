@@ -170,18 +170,13 @@ FILES: dict[str, Case] = {
         lambda text: headless(text).replace("SECRET-wait", "reaction SECRET"), *NO_HEADER
     ),
     "no header, full of propensities": text("propensity_SECRET,propensity\n0.5,0.5\n", *NO_HEADER),
-    "no header in semicolons": rewritten(lambda text: headless(text).replace(",", ";"), "separated by ';'"),
+    "no header in semicolons": rewritten(lambda text: headless(text).replace(",", ";"), "none of the columns"),
     "other names": table({}, *NO_HEADER, write=lambda t, f: parquet(t.rename_columns(list("abcde")), f)),
     "a number among the names": rewritten(
         lambda text: text.replace('"reward"', '"8675309"'), "column 'reward' is missing: add it"
     ),
     # Written in another way
-    "semicolons": rewritten(lambda text: text.replace(",", ";"), "separator=';' (--separator ';')"),
-    "tabs": rewritten(lambda text: text.replace(",", "\t"), "separated by tabs", "(--separator tab)"),
-    "bars": rewritten(lambda text: text.replace(",", "|"), "(--separator '|')"),
-    "commas after all": rewritten(str, "(--separator ',')", flags=("--separator", ";")),
     "a line for spreadsheets": rewritten(lambda text: "sep=;\n" + with_commas(text), "remove that line"),
-    "decimal commas": rewritten(with_commas, "'age'", "(--decimal ,)", flags=("--separator", ";")),
     "decimal points after all": rewritten(str, "'reward'", "(--decimal .)", flags=("--decimal", ",")),
     "decimal commas between commas": rewritten(
         lambda text: text.replace(".25,", ",25,"), "12 rows have more", "decimal commas"
@@ -189,10 +184,12 @@ FILES: dict[str, Case] = {
     "a missing number between semicolons": rewritten(
         lambda text: with_commas(text.replace("8675309.25", "").replace("wait", "é")).encode("latin-1"),
         "'age' is null, NaN or infinite in 1 row, first row 1",
-        flags=("--separator", ";", "--decimal", ",", "--encoding", "latin-1"),
+        flags=("--separator", ";", "--decimal", ",", "--encoding", "latin-1", "--missing", "refuse"),
     ),
     "a missing number between tabs": rewritten(
-        lambda text: text.replace("8675309.25", "").replace(",", "\t"), "'age' is null", flags=("--separator", "\\t")
+        lambda text: text.replace("8675309.25", "").replace(",", "\t"),
+        "'age' is null",
+        flags=("--separator", "\\t", "--missing", "refuse"),
     ),
     "Latin-1": rewritten(lambda text: text.replace("wait", "é").encode("latin-1"), "not text in UTF-8", "latin-1"),
     "Latin-1 in a feature": rewritten(
@@ -233,14 +230,15 @@ FILES: dict[str, Case] = {
     ),
     "a layout of missing columns": with_layout('episode = "stay"\n', "column 'stay' is missing"),
     # Pages of problems
-    "ten thousand columns of text": text(wide("SECRET"), "column 'x0'", "more problems"),
-    "ten thousand columns that are missing": text(wide(""), "column 'x0' is null", "more problems"),
-    "ten thousand constant columns": text(wide("8675309"), "columns 'x0', 'x1'", "and 9992 more"),
+    "three thousand columns of text": text(wide("SECRET" * 17, 3000), "column 'x0' holds free text", "more problems"),
+    "ten thousand columns that are missing": text(
+        wide(""), "column 'x0' is null", "more problems", flags=("--missing", "refuse")
+    ),
     "ten thousand columns of the same name": text(
         re.sub(r"x\d+", "x", wide("0"), count=10_000), "column 'x' occurs 10000 times"
     ),
     "a name of a hundred thousand letters": text(
-        wide("SECRET", 3).replace("x1", "x" * 100_000), "'xxxxxx", "in 12 rows, first row 1"
+        wide("SECRET" * 20, 3).replace("x1", "x" * 100_000), "'xxxxxx", "in 12 rows, first row 1"
     ),
-    "names of control characters": text(wide("SECRET", 3).replace("x1", "\x1b[31m\x07"), r"'\x1b[31m\x07'"),
+    "names of control characters": text(wide("SECRET" * 20, 3).replace("x1", "\x1b[31m\x07"), r"'\x1b[31m\x07'"),
 }

@@ -12,6 +12,7 @@ from tests.robustness.secret_logs import PROPENSITIES, ROWS, SOUND, Case, change
 nan, inf = float("nan"), float("inf")
 DAYS = pa.array([datetime.date(1999, 12, 31)] * ROWS)
 TIMES = pa.array([datetime.datetime(1999, 12, 31, row) for row in range(ROWS)])
+REFUSED = ("--missing", "refuse")
 LISTS = pa.array([["SECRET"]] * ROWS)
 STRUCTS = pa.array([{"SECRET": 8675309}] * ROWS)
 MAPS = pa.array([[("SECRET", 1)]] * ROWS, pa.map_(pa.string(), pa.int8()))
@@ -89,22 +90,33 @@ TABLES: dict[str, Case] = {
     "steps twice": table({}, "'step' occurs 2 times", write=twice("step")),
     # Contexts
     "no context": table({"age": None}, "no context columns"),
-    "null feature": table({"age": first(None, "age")}, "'age' is null, NaN or infinite in 1 row, first row 1"),
-    "NaN feature": table({"age": first(nan, "age")}, "'age' is null, NaN or infinite in 1 row"),
-    "infinite feature": table({"age": first(-inf, "age")}, "'age' is null, NaN or infinite in 1 row"),
-    "infinite feature in CSV": table({"age": first(-inf, "age")}, "'age' is null, NaN or infinite", write=csv),
+    "null feature": table({"age": first(None, "age")}, "'age' is null, NaN or infinite in 1 row", flags=REFUSED),
+    "NaN feature": table({"age": first(nan, "age")}, "'age' is null, NaN or infinite in 1 row", flags=REFUSED),
+    "infinite feature": table({"age": first(-inf, "age")}, "'age' is infinite in 1 row"),
+    "infinite feature in CSV": table({"age": first(-inf, "age")}, "'age' is infinite in 1 row", write=csv),
     "feature beyond single precision": table({"age": first(8675309e60, "age")}, "too large for single precision"),
-    "only null features": table({"age": EMPTY}, "'age' is null, NaN or infinite in 12 rows"),
-    "text as a feature": table({"age": NAMES}, "'age' is text, not a number, in 12 rows"),
+    "only null features": table({"age": EMPTY}, "'age' is without a value in any row"),
+    "no gaps wanted": table({"age": EMPTY}, "'age' is null, NaN or infinite in 12 rows", flags=REFUSED),
+    "the same text as a feature": table({"age": NAMES}, "'age' is the same in every row: left out"),
     "one word in a feature of CSV": table({"age": ["SECRET", *["1"] * 11]}, "text", "in 1 row", write=csv),
-    "categories as a feature": table({"age": WORDS}, "'age' is text", write=feather),
-    "times as a feature": table({"age": TIMES}, "'age' is timestamp[us], not a number"),
-    "times of a secret zone": table({"age": ZONED}, "'age' is timestamp, not a number", write=arrow),
-    "days as a feature of CSV": table({"age": DAYS}, "'age' is date32[day], not a number", write=csv),
+    "one category as a feature": table({"age": WORDS}, "no context columns", write=feather),
+    "free text as a feature": table({"age": [f"SECRET {'x' * 99} {row}" for row in range(ROWS)]}, "free text in 12"),
+    "gaps in text": table({"age": [None, *"ababababab", "SECRET"]}, "'age' is missing in 1 row", flags=REFUSED),
+    "an order of others": table({"age": NAMES}, "its order names", flags=("--ordinal", "age=low<high")),
+    "an order of nothing": table({}, "--ordinal must name a column", flags=("--ordinal", "age")),
+    "a formula of secrets": table({}, "is missing", flags=("--reward", "__import__('os')")),
+    "a formula of a column that is not there": table({}, "'cost' is missing", flags=("--reward", "reward - cost")),
+    "a formula of the context": table(
+        {}, "reward and as context", flags=("--reward", "reward-age", "--context", "age")
+    ),
+    "an unknown way with gaps": table({}, "missing= must be", flags=("--missing", "guess")),
+    "an origin that is no date": table({}, "origin= must be a date", flags=("--origin", "SECRET")),
+    "times of a day as a feature": table({"age": pa.array(range(ROWS), pa.time32("s"))}, "'age' is time32[ms], not a"),
+    "the same day as a feature of CSV": table({"age": DAYS}, "'age' is the same in every row", "origin=", write=csv),
     "lists as a feature": table({"age": LISTS}, "'age' is list, not a number"),
     "structs as a feature": table({"age": STRUCTS}, "'age' is struct, not a number"),
     "bytes as a feature": table({"age": BYTES}, "'age' is binary, not a number"),
-    "constant feature": table({"age": [8675309.5] * ROWS}, "'age' is constant in every row (12)"),
+    "constant feature": table({"age": [8675309.5] * ROWS}, "'age' is the same in every row: left out"),
     "ids that single precision cannot tell": table({"age": LARGE_IDS}, "'age' has numbers", "2^24", "offset"),
     "such ids in CSV": table({"age": LARGE_IDS}, "'age' has numbers", "2^24", write=csv),
     "more such ids": table({"age": [8675309 * 10**10 + row for row in range(ROWS)]}, "'age' has numbers", "2^24"),

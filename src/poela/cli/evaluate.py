@@ -89,6 +89,6 @@ def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any
     from poela.policies.storage import load_policy
 
     policy = load_policy(directory)
-    own = LogLayout().fixed(policy)
+    own = LogLayout().fixed_by(policy.table_schema, policy.action_names)
     described = own if layout is None else layout.over(own)
     return str(directory), estimate(policy, told(path, described), **settings), ""

@@ -108,11 +108,13 @@ def _fits(variable: Variable, source: Source, found: RowProblems) -> bool:
         plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
         return plain or not note_type(source.read(name), name, "a number", REMEDY, found, source.decimal)
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    wanted, is_kind = {
-        "time": ("a date or time", lambda: pa.types.is_date(kind) or pa.types.is_timestamp(kind)),
-        "duration": ("a duration", lambda: pa.types.is_duration(kind)),
-    }.get(variable.kind, ("text or a number", lambda: is_label(kind, is_action=True)))
-    if pa.types.is_null(kind) or is_kind():
+    if variable.kind == "time":
+        wanted, fits = "a date or time", pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    elif variable.kind == "duration":
+        wanted, fits = "a duration", pa.types.is_duration(kind)
+    else:
+        wanted, fits = "text or a number", is_label(kind, is_action=True)
+    if fits or pa.types.is_null(kind):
         return True
     what = f"column {quoted(name)} is {kind_in_words(kind)}, not {wanted},"
     found.note(np.ones(source.n_rows, bool), what, "give it as in the log that was learned from")
@@ -153,7 +155,7 @@ def contexts_of(
     if layout.schema is None:
         empty = [v.name for v in variables if len(raw[v.name]) and np.isnan(raw[v.name]).all()]
         if layout.missing != "refuse":
-            notes += [f"column {quoted(name)} has no value in any row: left out" for name in empty]
+            notes += [f"{_subject(empty)} without a value in any row: left out"] if empty else []
             variables = [v for v in variables if v.name not in empty]
         variables = [learned(v, raw[v.name], order.offsets, layout.missing) for v in variables]
     schema = _schema(layout, variables)
@@ -198,13 +200,15 @@ def _note_gaps(rows: Encoded, schema: TableSchema, order: Order, found: RowProbl
 def notes_of(rows: Encoded, schema: TableSchema, learning: bool) -> list[str]:
     """What was encoded, filled and not known, by column, counted; without any value of a cell."""
     n, notes = max(len(rows.contexts), 1), []
+    texts, times = ([v.name for v in schema.variables if v.kind == kind] for kind in ("category", "time"))
+    if learning and texts:
+        total = sum(len(v.categories) for v in schema.variables if v.kind == "category")
+        notes.append(f"{_subject(texts)} text: a feature for each category, {total} in all")
+    if learning and times:
+        start = "the first time of the episode" if schema.origin is None else schema.origin
+        notes.append(f"{_subject(times)} counted in days since {start}")
     for variable in schema.variables:
         name, filled = quoted(variable.name), rows.filled.get(variable.name)
-        if learning and variable.kind == "category":
-            notes.append(f"column {name} is text: a feature for each of {len(variable.categories)} categories")
-        if learning and variable.kind == "time":
-            start = "the first of the episode" if schema.origin is None else schema.origin
-            notes.append(f"column {name} is a time: counted in days since {start}")
         if filled is not None:
             how = "filled with the last value of the episode" if variable.carried else ""
             own = "a category of its own" if variable.kind == "category" else "filled with the median"
@@ -220,6 +224,10 @@ def notes_of(rows: Encoded, schema: TableSchema, learning: bool) -> list[str]:
     return notes
 
 
+def _subject(columns: Sequence[str]) -> str:
+    return f"column {quoted(columns)} is" if len(columns) == 1 else f"columns {quoted(columns)} are"
+
+
 def without_constants(logs: "Trajectories", but: Sequence[str] = ()) -> "Trajectories":
     """The logs without columns that are the same in every row, which say nothing; noted."""
     same: BoolArray = np.asarray(logs.contexts.min(axis=0) == logs.contexts.max(axis=0))
@@ -232,8 +240,7 @@ def without_constants(logs: "Trajectories", but: Sequence[str] = ()) -> "Traject
         columns = [name for name in logs.feature_names if name in constant]
     if not columns:
         return logs
-    subject = f"column {quoted(columns)} is" if len(columns) == 1 else f"columns {quoted(columns)} are"
-    note = f"{subject} the same in every row: left out"
+    note = f"{_subject(columns)} the same in every row: left out"
     if (
         schema is not None
         and schema.origin is None

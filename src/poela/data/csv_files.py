@@ -95,7 +95,7 @@ class _CsvFile:
         keys = stream([name for name in (*self.as_text, *others) if name in names], self.as_text).read_all()
         kept = set(keys.column_names)
         fields = [keys.schema.field(name) if name in kept else pa.field(name, pa.float64()) for name in names]
-        how = {"decimal": self.layout.decimal, "notes": self.notes}
+        how: dict[str, Any] = {"decimal": self.layout.decimal, "notes": self.notes}
         return Source(pa.schema(fields), keys.num_rows, keys.column, batches, **how, reopened=self.inferred)
 
     def inferred(self) -> Source:

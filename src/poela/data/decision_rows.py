@@ -83,7 +83,7 @@ class Wanted:
         keys = [name for name in (self.schema.episode, self.schema.step) if name is not None and name not in there]
         if self.follows and keys:
             problems.append(
-                f"{absent(keys, columns)}: this policy looks at earlier decisions of an episode, so give its rows so far"
+                f"{absent(keys, columns)}: this policy looks at earlier decisions, so give the rows of episodes so far"
             )
         repeated = [name for name in dict.fromkeys(self.columns(there)) if list(there).count(name) > 1]
         return [*problems, *([f"column {quoted(repeated)} occurs several times: rename it"] if repeated else [])]
@@ -100,6 +100,8 @@ def parts_to_decide(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[
             problems = wanted.problems(part.names)
             if problems:
                 raise bad_log(problems)
+            if not part.n_rows:
+                continue
             rows = _rows(part, wanted, found)
             sound = sound and not found
             found.before += part.n_rows

@@ -87,8 +87,9 @@ class LogLayout:
         }
         for name, value in kept.items():
             object.__setattr__(self, name, value)
-        if isinstance(self.schema, Mapping):
-            object.__setattr__(self, "schema", TableSchema.from_json(self.schema))
+        schema: Any = self.schema
+        if isinstance(schema, Mapping):
+            object.__setattr__(self, "schema", TableSchema.from_json(schema))
         problems = type_problems(self) + format_problems(self) + schema_problems(self)
         if problems:
             raise InputError(problems)
@@ -206,9 +207,12 @@ class LogLayout:
         ('a', 'b')
         """
         plain = replace(TableSchema.plain(logs.feature_names), episode=self.episode, step=self.step)
-        schema = logs.schema or plain
+        return self.fixed_by(logs.schema or plain, logs.action_names)
+
+    def fixed_by(self, schema: TableSchema, actions: "tuple[ActionName, ...]") -> "LogLayout":
+        """The same by a schema and actions, such as those of a policy."""
         keys: dict[str, Any] = {"episode": schema.episode, "step": schema.step}
-        return replace(self, **keys, context=schema.columns, actions=logs.action_names, schema=schema)
+        return replace(self, **keys, context=schema.columns, actions=actions, schema=schema)
 
     def over(self, own: "LogLayout") -> "LogLayout":
         """Another layout, in which what is said here takes the place of what was said there.

@@ -61,7 +61,7 @@ def _note_repeats(codes: IntArray, steps: NDArray[Any], rows: IntArray, layout: 
     same = (codes[1:] == codes[:-1]) & (steps[1:] == steps[:-1]) & (codes[1:] >= 0)
     repeats = np.zeros(len(rows), bool)
     repeats[rows[1:][same]] = True
-    what = f"columns {quoted(layout.episode)} and {quoted(layout.step)} repeat an earlier pair"
+    what = f"columns {quoted(str(layout.episode))} and {quoted(str(layout.step))} repeat an earlier pair"
     found.note(repeats, what, "keep one row for each decision")
 
 

@@ -93,7 +93,8 @@ def _is_allowed(node: ast.AST, names: Mapping[str, str], found: dict[str, None],
     if isinstance(node, ast.Name):
         found[names.get(node.id, node.id)] = None
         return True
-    return isinstance(node, ast.Constant) and type(node.value) in (int, float) and abs(node.value) < 1e300
+    number: Any = node.value if isinstance(node, ast.Constant) else None
+    return type(number) in (int, float) and abs(number) < 1e300
 
 
 def reward_formula(reward: str) -> RewardFormula | None:

@@ -22,9 +22,10 @@ from poela.data.order import Order, order_of, sortable_steps
 from poela.data.rows import RowProblems
 from poela.data.sources import Source
 from poela.data.trajectories import ActionName, Trajectories
-from poela.data.words import bad_log, kind_in_words, quoted
+from poela.data.words import bad_log, counted, kind_in_words, quoted
 from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, noted_schema
 
+MOST_NOTES = 20
 WHOLE_IN_SINGLE = 2**24  # up to here, single precision tells whole numbers apart
 
 
@@ -91,7 +92,7 @@ def read_logs(
         logs = without_constants(logs, but=merged) if layout.schema is None else logs
         problems = learning_problems(logs, merged)
         if problems:
-            raise bad_log(problems)
+            raise bad_log([*problems, *(logs.notes if not logs.n_features else ())])  # which tell where they went
     return logs
 
 
@@ -103,8 +104,9 @@ def told(source: str | PathLike[str] | Any, layout: LogLayout | None, for_learni
 
 
 def tell(notes: Sequence[str]) -> None:
-    """Say each note as a warning."""
-    for note in notes:
+    """Say each note as a warning or, where these would fill pages, the first ones."""
+    rest = len(notes) - MOST_NOTES
+    for note in (*notes[:MOST_NOTES], *([f"and {counted(rest, 'more note')}"] if rest > 0 else [])):
         warnings.warn(note, PoelaWarning, stacklevel=3)
 
 

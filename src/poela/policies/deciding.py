@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from poela.policies.ruled import RuledPolicy
 
 RESULTS = ("action", "probability", "defer", "eligible", "similar", "outcome", "note")
-NEAREST_CASES = 20  # whose outcomes are averaged
+NEAREST_CASES = 10  # whose outcomes are averaged
 FEWEST_CASES = 5  # an average of fewer would tell of single persons
 DEFERRED = "nothing like it was logged: decide as before"
 
@@ -172,7 +172,7 @@ def _uniform(rows: Rows, seed: int, start: int) -> FloatArray:
 
 
 def _eligible(names: Sequence[Any], mask: BoolArray, distances: FloatArray | None) -> "pa.Array":
-    """The eligible actions of each row, with the distance to the nearest logged case of each: 'wait:0.12; treat:0.4'."""
+    """The eligible actions of each row with the distances to their nearest logged cases: 'wait:0.12; treat:0.4'."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

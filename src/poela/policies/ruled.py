@@ -63,14 +63,9 @@ class RuledPolicy(ABC):
         return () if self.eligibility.behavior is None else (self.eligibility.behavior,)
 
     @property
-    def schema(self) -> TableSchema | None:
-        """How the columns of a table become the features; None where the policy was learned from arrays."""
-        return self.eligibility.schema
-
-    @property
     def table_schema(self) -> TableSchema:
-        """The same; features of arrays are supposed to be columns of their names."""
-        return self.schema or TableSchema.plain(self.feature_names)
+        """How the columns of a table become the features; those of arrays are supposed to be columns of their names."""
+        return self.eligibility.schema or TableSchema.plain(self.feature_names)
 
     @property
     def needs(self) -> str:
@@ -103,10 +98,11 @@ class RuledPolicy(ABC):
 
         >>> from poela import POELA, read_logs
         >>> import pyarrow as pa
-        >>> logs = read_logs(pa.table({"age": [1, 2, 8, 9] * 9, "action": ["wait", "treat"] * 18, "reward": [0, 1] * 18}))
-        >>> policy = POELA(radius=1.0, steps=5).fit(logs.with_propensities([0.5] * 36), seed=0)
+        >>> table = pa.table({"age": [1, 2, 8, 9] * 9, "action": ["wait", "treat"] * 18, "reward": [0, 1] * 18})
+        >>> policy = POELA(radius=1.0, steps=5).fit(read_logs(table).with_propensities([0.5] * 36), seed=0)
         >>> policy.decide({"age": [2, 50]}).select(["defer", "eligible", "similar"]).to_pylist()
-        [{'defer': False, 'eligible': 'treat:0; wait:1', 'similar': 9}, {'defer': True, 'eligible': '', 'similar': None}]
+        [{'defer': False, 'eligible': 'treat:0; wait:1', 'similar': 9},
+         {'defer': True, 'eligible': '', 'similar': None}]
         """
         from poela.policies.deciding import Deciding, decisions
 

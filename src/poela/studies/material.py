@@ -177,8 +177,9 @@ def read_behavior(directory: Path) -> Any:
 
 def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Trajectories:
     """Logs from their arrays and names."""
+    given: Mapping[str, Any] = arrays
     return Trajectories(
-        **arrays,
+        **given,
         n_actions=len(names["actions"]),
         feature_names=names["features"],
         action_names=names["actions"],
