@@ -19,6 +19,7 @@ import numpy as np
 import onnxruntime
 from nearest_actions import logs_of
 
+from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.learners.consensus import Consensus
 from poela.networks.modules import NetworkShape
@@ -47,6 +48,14 @@ def session(policy: Any, folder: Path, include_contexts: str) -> Any:
     return onnxruntime.InferenceSession(folder / "policy.onnx", options)
 
 
+def network_policy(logs: Trajectories, radius: str) -> NetworkPolicy:
+    """A network under a radius rule over these logs."""
+    network = NetworkShape("mlp", logs.n_features, logs.n_actions, (32, 32)).build(seed=0)
+    rule = Eligibility(radius=radius, scale="standard").fit(logs)
+    names = {"feature_names": logs.feature_names, "action_names": logs.action_names}
+    return NetworkPolicy(network=network, eligibility=rule, **names)
+
+
 def main() -> None:
     """Print one line for each number of features, policy and set of contexts."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -57,10 +66,8 @@ def main() -> None:
     asked = parser.parse_args()
     for features in asked.features:
         logs = logs_of(asked.steps // 13 * 13, features, asked.actions)
-        rule = Eligibility(radius=asked.radius, scale="standard").fit(logs)
-        network = NetworkShape("mlp", features, asked.actions, (32, 32)).build(seed=0)
-        names = {"feature_names": logs.feature_names, "action_names": logs.action_names}
-        policy = NetworkPolicy(network=network, eligibility=rule, **names)
+        policy = network_policy(logs, asked.radius)
+        rule = policy.eligibility
         even = logs.with_propensities(np.full((logs.n_steps, logs.n_actions), 1 / logs.n_actions))
         propensities = replace(Consensus(sharpness=(2.0,)).fit(even), eligibility=rule)
         questions = logs.contexts[:QUESTIONS] + np.float32(0.01)

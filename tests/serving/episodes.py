@@ -50,7 +50,7 @@ def random_episodes(train: Trajectories, steps: int = 10_000, seed: int = 1) -> 
 
 
 def graph_inputs(episodes: Trajectories, lags: int = 2) -> dict[str, NDArray[Any]]:
-    """What a graph is given at each step, made row by row; what came before the first step is rubbish, to be ignored."""
+    """What a graph is given at each step, row by row; what came before the first step is rubbish, to be ignored."""
     n, width = episodes.contexts.shape
     steps = np.zeros(n, np.int64)
     before = np.full((n, lags, width), 123.0, np.float32)

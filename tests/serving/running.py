@@ -35,8 +35,8 @@ def running(policy: Path, *arguments: str, token: str | None = None) -> Iterator
             stderr=log,
             text=True,
         )
+        assert process.stdout is not None
         try:
-            assert process.stdout is not None
             told = ""
             while not (found := re.search(r"http://\S+?:(\d+)", told)):
                 line = process.stdout.readline()

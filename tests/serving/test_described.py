@@ -7,13 +7,13 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
+from tests.serving.episodes import logs, mixed_logs
+from tests.serving.policies import NEAR, POLICIES, last
 
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.learners.consensus import Consensus
 from poela.serving.application import application
 from poela.serving.source import PolicySource
-from tests.serving.episodes import logs, mixed_logs
-from tests.serving.policies import NEAR, POLICIES, last
 
 HERE = "http://127.0.0.1"
 TOKEN = "correct-horse-battery-staple"

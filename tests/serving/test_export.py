@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from tests.serving.episodes import ACTIONS, FEATURES, graph_inputs, logs, random_episodes
+from tests.serving.policies import BOOSTED, CLONE, GRADIENT, KNN, MULTINOMIAL, NEAR, POLICIES, last
 
 from poela.behavior.clone import RecurrentCloneBehavior
 from poela.behavior.history import HistoryBehavior
@@ -21,8 +23,6 @@ from poela.learners.safe_improvement import SoftSPIBB
 from poela.policies.mixture import EpisodeMixture
 from poela.policies.storage import load_policy
 from poela.serving.export import export_onnx
-from tests.serving.episodes import ACTIONS, FEATURES, graph_inputs, logs, random_episodes
-from tests.serving.policies import BOOSTED, CLONE, GRADIENT, KNN, MULTINOMIAL, NEAR, POLICIES, last
 
 ROWS_AT_A_TIME = 1000
 
@@ -36,8 +36,9 @@ def answers(graph: Any, given: dict[str, Any]) -> FloatArray:
     asked = {one.name: one.shape for one in graph.get_inputs()}
     lags = asked.get("previous_actions", [0, 0])[1]
     history = {name: given[name][:, :lags] for name in ("previous_contexts", "previous_actions") if name in given}
+    whole: dict[str, Any] = given | history
     parts = [
-        graph.run(None, {name: {**given, **history}[name][start : start + ROWS_AT_A_TIME] for name in asked})[0]
+        graph.run(None, {name: whole[name][start : start + ROWS_AT_A_TIME] for name in asked})[0]
         for start in range(0, len(given["contexts"]), ROWS_AT_A_TIME)
     ]
     return np.concatenate(parts)

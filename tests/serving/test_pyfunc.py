@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from tests.serving.episodes import FEATURES, logs
+from tests.serving.policies import MULTINOMIAL, POLICIES
 
 from poela.core.errors import InputError
 from poela.serving.pyfunc import save_mlflow
-from tests.serving.episodes import FEATURES, logs
-from tests.serving.policies import MULTINOMIAL, POLICIES
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of mlflow's own
 

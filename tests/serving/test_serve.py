@@ -14,6 +14,9 @@ import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.serving.episodes import ACTIONS, FEATURES, logs, mixed_logs, random_episodes
+from tests.serving.policies import GRADIENT, NEAR, POLICIES, last
+from tests.serving.running import Running, running
 
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.cli import main
@@ -27,9 +30,6 @@ from poela.serving.asking import Asked
 from poela.serving.guarding import LARGEST_BODY
 from poela.serving.server import token_for
 from poela.serving.source import PolicySource
-from tests.serving.episodes import ACTIONS, FEATURES, logs, mixed_logs, random_episodes
-from tests.serving.policies import GRADIENT, NEAR, POLICIES, last
-from tests.serving.running import Running, running
 
 TOKEN = "correct-horse-battery-staple"
 HERE = "http://127.0.0.1"
@@ -248,7 +248,7 @@ def test_requests_that_come_together_are_answered_together_and_one_does_not_spoi
             raise InputError("13")
         return [[{"seed": request.seed}] for request in requests]
 
-    async def ask() -> list[Any]:
+    async def ask() -> Any:
         together = Together(decide)
         return await asyncio.gather(
             *(together.ask(Asked((), seed)) for seed in (1, 2, 13, 4, 5)), return_exceptions=True
@@ -269,7 +269,7 @@ def test_too_many_requests_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> N
         free.wait(5)
         return [[] for _ in requests]
 
-    async def ask() -> list[Any]:
+    async def ask() -> Any:
         together = Together(decide)
         waiting = [asyncio.create_task(together.ask(Asked((), seed))) for seed in range(8)]
         await asyncio.sleep(0.05)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ class Together:
     async def _work(self) -> None:
         while self._waiting:
             batch = self._next()
-            answers = await self.alone(lambda batch=batch: self._answers([asked for asked, _ in batch]))
+            answers = await self.alone(partial(self._answers, [asked for asked, _ in batch]))
             for (_, future), answer in zip(batch, answers, strict=True):
                 if future.done():  # whoever asked has gone
                     continue

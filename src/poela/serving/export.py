@@ -105,5 +105,5 @@ def _names(policy: Any) -> tuple[list[str], list[Any]]:
 
 def _schema(policy: Any) -> dict[str, str]:
     """How the columns of a table became features, where the policy knows it."""
-    schema = policy.schema if isinstance(policy, RuledPolicy) else None
+    schema = policy.eligibility.schema if isinstance(policy, RuledPolicy) else None
     return {} if schema is None else {"schema": json.dumps(schema.to_json())}

@@ -88,11 +88,11 @@ class Graph:
         """Some columns of a matrix."""
         return self.op("Gather", name, self.constant(places, np.int64), axis=1)
 
-    def repeated(self, row: ArrayLike, contexts: str, dtype: Any = np.float64) -> str:
+    def repeated(self, row: Sequence[float] | NDArray[Any], contexts: str, dtype: Any = np.float64) -> str:
         """The same row for every context."""
         rows = self.op("Gather", self.op("Shape", contexts), self.constant([0], np.int64))
         shape = self.op("Concat", rows, self.constant([np.size(row)], np.int64), axis=0)
-        return self.op("Expand", self.constant([row], dtype), shape)
+        return self.op("Expand", self.constant(np.reshape(row, (1, -1)), dtype), shape)
 
     def one_hot(self, places: str, width: int) -> str:
         """Whole numbers [N] as bool rows [N, width]."""

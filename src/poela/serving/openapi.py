@@ -121,13 +121,14 @@ def _request(form: Form, most: int) -> dict[str, Any]:
 
 
 def _value(variable: Variable) -> dict[str, Any]:
-    plain = {
+    kinds: dict[str, dict[str, Any]] = {
         "number": NUMBER,
         "duration": NUMBER | {"description": "seconds"},
         "category": TEXT | {"examples": list(variable.categories[:10])},
         "ordinal": {"enum": list(variable.categories)},
         "time": {"type": "string", "pattern": TIME},
-    }[variable.kind]
+    }
+    plain = kinds[variable.kind]
     return _nullable(plain) if is_optional(variable) else plain
 
 

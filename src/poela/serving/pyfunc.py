@@ -1,5 +1,8 @@
 """A policy as an MLflow model (`pyfunc`): its own files inside, read by `load_policy`; nothing is unpickled."""
 
+import tempfile
+import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +28,15 @@ class PolicyModel:
 
 def save_mlflow(policy: RuledPolicy, path: str | Path, *, include_contexts: str = "all") -> None:
     """Write a policy as an MLflow model into a new folder: `mlflow.pyfunc.load_model(path).predict(table)` decides."""
-    import tempfile
-
-    try:
-        from mlflow.pyfunc import save_model
-    except ImportError:
-        raise InputError("MLflow models need it: pip install 'poela[track]'") from None
     if not isinstance(policy, RuledPolicy):
         raise InputError(f"a {type(policy).__name__} decides about no rows: give a learned policy")
+    if find_spec("mlflow") is None:
+        raise InputError("MLflow models need it: pip install 'poela[track]'")
     place = folder_at(path, "an MLflow model")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow warns of its own types
+        from mlflow.pyfunc import save_model
+
         policy.save(Path(folder) / FOLDER, include_contexts)
         save_model(
             path=str(place),

@@ -33,8 +33,8 @@ from poela.studies.budget import seconds_of
 from poela.studies.candidates import Candidate
 from poela.studies.defaults import default_candidates
 from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
-from poela.studies.findings import findings
 from poela.studies.final_gain import GainsShown
+from poela.studies.findings import findings
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.logging_policy import model_of_logging_policy
