@@ -52,9 +52,8 @@ def generate(address: str, rate: float, seconds: float, features: int, connectio
         bodies.append(json.dumps({"cases": [{"features": named}]}).encode())
     milliseconds = 1000 * np.array(asyncio.run(ask(address, bodies, rate, connections)))
     median, most = np.percentile(milliseconds, [50, 99])
-    print(
-        f"  asked at {rate:.0f} per second: median {median:.1f} ms, p99 {most:.1f} ms, longest {milliseconds.max():.1f} ms"
-    )
+    longest = milliseconds.max()
+    print(f"  asked at {rate:.0f} per second: median {median:.1f} ms, p99 {most:.1f} ms, longest {longest:.1f} ms")
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from tests.serving.policies import BOOSTED, CLONE, GRADIENT, KNN, MULTINOMIAL, N
 
 from poela.behavior.clone import RecurrentCloneBehavior
 from poela.behavior.history import HistoryBehavior
+from poela.cli import main
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
@@ -20,9 +21,13 @@ from poela.eligibility.rules import Eligibility
 from poela.learners.consensus import Consensus
 from poela.learners.policy_gradient import POCRM, POELA
 from poela.learners.safe_improvement import SoftSPIBB
+from poela.policies.card import plain
 from poela.policies.mixture import EpisodeMixture
 from poela.policies.storage import load_policy
 from poela.serving.export import export_onnx
+from poela.studies.candidates import Candidate
+from poela.studies.learning import learn
+from poela.studies.study import Study
 
 ROWS_AT_A_TIME = 1000
 
@@ -209,3 +214,63 @@ def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
     assert (tmp_path / "mine.onnx").read_text() == "mine"
     export_onnx(policy, tmp_path / "mine.onnx", overwrite=True)
     assert onnxruntime.InferenceSession(tmp_path / "mine.onnx").get_inputs()[0].name == "contexts"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of coins: two actions, of which the second one pays, so that something is recommended."""
+    rng = np.random.default_rng(0)
+    n = 400
+    actions = rng.integers(2, size=n)
+    train = Trajectories(
+        rng.normal(size=(n, 2)),
+        actions,
+        actions + 0.3 * rng.normal(size=n),
+        np.arange(n + 1),
+        np.full((n, 2), 0.5),
+        feature_names=("age", "<b>"),
+        action_names=("wait", "treat"),
+    )
+    folder = tmp_path_factory.mktemp("study") / "study"
+    learn(train, out=folder, candidates=[Candidate("fittedq", {"history": 0})], folds=3, backend="inline")
+    return folder
+
+
+def test_a_study_is_exported_with_what_it_found(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Study.open(study)
+    assert not found.keeps_logging_policy
+    assert main(["export", str(study), "--onnx", str(tmp_path / "policy.onnx"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["findings"]["answer"] == found.answer.headline
+    assert told["findings"]["verdict on the estimate"] == "trust"
+    assert list(told["inputs"]) == ["contexts", "steps"]
+    graph = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
+    contexts = np.random.default_rng(1).normal(size=(1000, 2)).astype(np.float32)
+    steps = np.zeros(1000, np.int64)
+    expected = found.policy.probabilities(contexts, steps)
+    np.testing.assert_allclose(graph.run(None, {"contexts": contexts, "steps": steps})[0], expected, rtol=0, atol=1e-5)
+    card = (study / "policy" / "MODEL_CARD.md").read_text()
+    assert plain(found.answer.headline) in card
+    assert "verdict on the estimate: trust" in card
+    assert "<b>" not in card
+    assert main(["export", str(study), "--onnx", str(tmp_path / "policy.onnx")]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main(["export", str(study / "promising"), "--onnx", str(tmp_path / "promising.onnx"), "--cover"]) == 0
+    assert "contexts: the features of each case" in capsys.readouterr().out
+    assert found.result is not None
+    other = found.result.promising != found.result.chosen
+    assert ("try it only where trying is safe" in (study / "promising" / "MODEL_CARD.md").read_text()) == other
+
+
+def test_a_study_that_recommends_nothing_is_not_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    train = Trajectories(
+        rng.normal(size=(60, 2)), rng.integers(2, size=60), rng.normal(size=60), np.arange(61), np.full((60, 2), 0.5)
+    )
+    candidates = [Candidate("consensus")]
+    learn(train, out=tmp_path / "study", candidates=candidates, folds=3, backend="inline")
+    assert main(["export", str(tmp_path / "study"), "--onnx", str(tmp_path / "policy.onnx")]) == 2
+    assert "carry on as before" in capsys.readouterr().err
+    assert not (tmp_path / "policy.onnx").exists()

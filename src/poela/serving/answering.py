@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ class Answering:
         """The policy."""
         return self.source.policy
 
-    @property
+    @cached_property
     def form(self) -> Form:
         """What it wants to be told."""
         return Form(self.policy.table_schema, self.policy.action_names, self.policy.needs)
