@@ -93,7 +93,7 @@ class FittedEligibility:
         checked, numbers = self._checked(logs.contexts, step_numbers(logs.offsets))
         if self.logged is None or self.radius is None:
             raise InputError("neighbours cannot be counted: this rule has no radius")
-        return self.logged.counts_of(checked, numbers, actions, self._squared_radius(self.radius))
+        return self.logged.counts_of(checked, numbers, actions, self.squared_radius)
 
     def outcomes_of(self, logs: LoggedSteps, actions: IntArray, outcomes: FloatArray, k: int) -> FloatArray:
         """The mean outcome of up to k nearest logged cases with the given action within the radius; NaN without any.
@@ -103,7 +103,7 @@ class FittedEligibility:
         checked, numbers = self._checked(logs.contexts, step_numbers(logs.offsets))
         if self.logged is None or self.radius is None:
             raise InputError("neighbours cannot be found: this rule has no radius")
-        return self.logged.outcomes_of(checked, numbers, actions, self._squared_radius(self.radius), outcomes, k)
+        return self.logged.outcomes_of(checked, numbers, actions, self.squared_radius, outcomes, k)
 
     def mask(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> BoolArray:
         """Which actions may be taken [N, A]: at least one for each context, by the fallback where need be."""
@@ -221,10 +221,12 @@ class FittedEligibility:
     def _counts(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         if self.logged is None or self.radius is None:
             raise InputError("neighbours cannot be counted: this rule has no radius")
-        return self.logged.counts(contexts, steps, self._squared_radius(self.radius))
+        return self.logged.counts(contexts, steps, self.squared_radius)
 
-    def _squared_radius(self, radius: float) -> float:
+    @property
+    def squared_radius(self) -> float:
         """The largest squared Euclidean distance that is within the radius on the metric's scale, to the last bit."""
+        radius = np.inf if self.radius is None else self.radius
         squared = (
             radius * max(len(self.feature_names), 1) if self.settings.metric == "mean_squared" else radius * radius
         )
