@@ -34,11 +34,11 @@ def heat_map(
     `headings` stand above the rows of these numbers, for groups of rows.
     """
     longest = max((len(clean(name, 20)) for name in rows), default=1)
-    left = min(10 + 6.0 * longest, 128.0)
+    left = min(14 + 6.3 * longest, 132.0)
     tall = max((len(clean(name, 16)) for name in columns), default=1)
     width = (WIDTH - left - 4) / max(len(columns), 1)
     upright = width < 8 + 5.8 * tall
-    top = (18.0 if x or y else 4.0) + (5.6 * tall + 8 if upright else 16)
+    top = (18.0 if x or y else 4.0) + (6.4 * tall + 10 if upright else 16)
     row, above = (20.0 if len(rows) <= 16 else 16.0), 18.0
     drawing = Drawing(top + row * len(rows) + above * len(headings or {}) + 6)
     drawing.text(WIDTH - 4, 11, x, "name", "end")
