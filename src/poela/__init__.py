@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from poela.evaluation.scoring import Scoring as Scoring
     from poela.evaluation.verdict import TrustThresholds as TrustThresholds
     from poela.learners.clone import Clone as Clone
+    from poela.learners.consensus import Consensus as Consensus
     from poela.learners.fitted_q import FittedQ as FittedQ
     from poela.learners.policy_gradient import POCRM as POCRM
     from poela.learners.policy_gradient import POELA as POELA
@@ -92,6 +93,7 @@ _HOME = {
     "CQL": "poela.learners.q_learning",
     "PQL": "poela.learners.q_learning",
     "Clone": "poela.learners.clone",
+    "Consensus": "poela.learners.consensus",
     "FittedQ": "poela.learners.fitted_q",
     "POELA": "poela.learners.policy_gradient",
     "POMu": "poela.learners.policy_gradient",

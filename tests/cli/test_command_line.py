@@ -63,6 +63,7 @@ COMMANDS = [
     ("simulate",),
     ("learn",),
     ("evaluate",),
+    ("report",),
     ("plan",),
     ("reproduce",),
     *(("studies", c) for c in ("list", "show", "compare")),

@@ -18,6 +18,8 @@ from poela.report.page import Asked, study_page, write_page
 from poela.report.sections.reproduce import candidates_toml, command_of, toml_of
 from poela.studies.candidate_files import grids_in
 from poela.studies.candidates import Candidate
+from poela.studies.learning import learn
+from poela.studies.selection import Selection
 from poela.studies.settings import StudySettings
 from poela.studies.study import Study
 
@@ -145,6 +147,24 @@ def test_a_page_while_a_study_runs(unfinished: Path, tmp_path: Path, capsys: pyt
     assert "reload it" in page.text
     assert "4/5" in page.text
     assert 'http-equiv="refresh"' not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_page_can_be_made_while_another_process_holds_the_study(study: Study, tmp_path: Path) -> None:
+    with study.store.locked():
+        assert main(["report", str(study.directory), "--out", str(tmp_path / "page.html")]) == 0
+
+
+def test_an_interval_says_what_it_holds_for(study: Study, logs: Trajectories, tmp_path: Path) -> None:
+    """A gain that is shown holds for all policies; that of a policy chosen by its estimate is no such promise."""
+    promised = "holds for all policies together (95%)"
+    assert promised in Elements(study_page(study).html()).text
+    by_estimate = learn(
+        logs, candidates=[Candidate("fittedq")], backend="inline", shares=(0.5, 0.3, 0.2), selection=Selection()
+    )
+    page = Elements(study_page(by_estimate).html())
+    assert "for all policies together" not in page.text
+    assert "as if no other policy had been tried" in page.text
+    assert "A study of 100 episodes" in page.text  # a folder that nobody has chosen names nothing
 
 
 def test_a_watched_page_ends_with_the_study(study: Study, tmp_path: Path) -> None:

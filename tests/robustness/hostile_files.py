@@ -207,13 +207,13 @@ FILES: dict[str, Case] = {
     "not ASCII": rewritten(lambda text: text.replace("wait", "é"), "not text in ASCII", flags=("--encoding", "ascii")),
     "binary rubbish": text(bytes(range(256)) * 20, "CSV"),
     # Flags and layouts that say nothing
-    "separator of two": rewritten(str, "separator= must be one character", flags=("--separator", ";;")),
-    "no separator": rewritten(str, "separator= must be one character", flags=("--separator", "")),
-    "a letter as separator": rewritten(str, "separator= must be one character", flags=("--separator", "e")),
-    "decimal of another kind": rewritten(str, "decimal= must be", flags=("--decimal", "'")),
-    "unknown encoding": rewritten(str, "encoding= must name", flags=("--encoding", "klingon")),
+    "separator of two": rewritten(str, "--separator must be one character", flags=("--separator", ";;")),
+    "no separator": rewritten(str, "--separator must be one character", flags=("--separator", "")),
+    "a letter as separator": rewritten(str, "--separator must be one character", flags=("--separator", "e")),
+    "decimal of another kind": rewritten(str, "--decimal must be", flags=("--decimal", "'")),
+    "unknown encoding": rewritten(str, "--encoding must name", flags=("--encoding", "klingon")),
     **{
-        f"encoding of no file: {name}": rewritten(str, "encoding= must name", flags=("--encoding", name))
+        f"encoding of no file: {name}": rewritten(str, "--encoding must name", flags=("--encoding", name))
         for name in ("rot13", "punycode", "idna", "unicode_escape", "undefined")
     },
     "flags beside a layout": Case(
@@ -223,21 +223,24 @@ FILES: dict[str, Case] = {
     "a log as a layout": Case(log_as_layout, ("cannot be read as TOML",), LAYOUT_FLAGS),
     "no layout": Case(lambda folder: folder / "logs.csv", ("does not exist",), LAYOUT_FLAGS),
     "a layout of other fields": with_layout("colour = 1\n", "no field 'colour'"),
-    "a layout of wrong types": with_layout("episode = 1\ncontext = [2]\n", "episode= must", "context= must"),
-    "nested actions in a layout": with_layout("actions = [[1]]\n", "actions= must"),
+    "a layout of wrong types": with_layout(
+        "episode = 1\ncontext = [2]\n", "episode in the --layout file must", "context in the --layout file must"
+    ),
+    "nested actions in a layout": with_layout("actions = [[1]]\n", "actions in the --layout file must"),
     "a wrong separator in a layout": with_layout(
-        "separator = 3\ndecimal = 0\nencoding = []\n", "separator=", "decimal="
+        "separator = 3\ndecimal = 0\nencoding = []\n", "separator in the --layout file", "decimal in the --layout file"
     ),
     "a layout of missing columns": with_layout('episode = "stay"\n', "column 'stay' is missing"),
     # Pages of problems
-    "ten thousand columns of text": text(wide("SECRET"), "columns 'x0', 'x1'", "and 9992 more"),
-    "ten thousand columns that are missing": text(wide(""), "columns 'x0', 'x1'", "without a value"),
-    "ten thousand constant columns": text(wide("8675309"), "columns 'x0', 'x1'", "and 9992 more"),
+    "three thousand columns of text": text(wide("SECRET" * 17, 3000), "column 'x0' holds free text", "more problems"),
+    "ten thousand columns that are missing": text(
+        wide(""), "column 'x0' is null", "more problems", flags=("--missing", "refuse")
+    ),
     "ten thousand columns of the same name": text(
         re.sub(r"x\d+", "x", wide("0"), count=10_000), "column 'x' occurs 10000 times"
     ),
     "a name of a hundred thousand letters": text(
-        wide("SECRET", 3).replace("x1", "x" * 100_000), "'xxxxxx", "are the same in every row"
+        wide("SECRET" * 20, 3).replace("x1", "x" * 100_000), "'xxxxxx", "in 12 rows, first row 1"
     ),
-    "names of control characters": text(wide("SECRET", 3).replace("x1", "\x1b[31m\x07"), r"'\x1b[31m\x07'"),
+    "names of control characters": text(wide("SECRET" * 20, 3).replace("x1", "\x1b[31m\x07"), r"'\x1b[31m\x07'"),
 }

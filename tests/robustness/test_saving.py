@@ -36,9 +36,9 @@ def test_processes_that_save_and_read_one_folder(tmp_path: Path) -> None:
     assert document == "test.json"
 
 
-def save(folder: Path, number: int, **settings: bool) -> None:
+def save(folder: Path, number: int, overwrite: bool = False) -> None:
     stored = Stored("thing", {}, {"x": np.full(3, number)})
-    save_stored(folder, stored, file_format="test", version=1, notes={}, **settings)
+    save_stored(folder, stored, file_format="test", version=1, notes={}, overwrite=overwrite)
 
 
 def test_what_another_is_writing_is_not_swept_away(tmp_path: Path) -> None:

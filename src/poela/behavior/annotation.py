@@ -10,6 +10,7 @@ from poela.behavior.calibration import Calibration, calibration
 from poela.core.arrays import FloatArray, IntArray, readonly
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.policy import LoggedSteps
+from poela.core.readable import plain
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import ActionName, Trajectories
 
@@ -64,7 +65,8 @@ class Annotation:
         fitted = "one model for all episodes" if self.folds is None else f"cross-fitted in {self.folds} folds"
         lines = [
             f"propensities of {self.trajectories.n_steps} steps, {fitted}",
-            f"floor {self.floor:g}: acted in {self.floored_steps} steps, {self.zero_support_steps} of zero support",
+            f"floor {plain(self.floor)}: acted in {self.floored_steps} steps, "
+            f"{self.zero_support_steps} of zero support",
             str(self.calibration),
         ]
         if self.unseen:
@@ -145,7 +147,7 @@ def warned(report: Annotation) -> Trajectories:
     """The annotated logs, after a warning in case the floor acted."""
     if report.floored_steps:
         warnings.warn(
-            f"the floor of {report.floor:g} raised the logged action's propensity in {report.floored_steps} of "
+            f"the floor of {plain(report.floor)} raised the logged action's propensity in {report.floored_steps} of "
             f"{report.trajectories.n_steps} steps ({report.zero_support_steps} had probability 0): "
             "weights there are guesses; see annotation() for where",
             PoelaWarning,

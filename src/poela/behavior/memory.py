@@ -11,6 +11,7 @@ from poela.behavior.boosted import BoostedBehavior
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError, PoelaWarning
+from poela.core.readable import plain
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 
@@ -49,12 +50,16 @@ class Memory:
                 f"{FEWEST_UNITS} episodes or clusters of several steps, two actions, {STEPS_PER_ACTION} steps for each "
                 "action, and no history features yet"
             )
-        size = f"{abs(self.gain):.2g} nats per step {'higher' if self.gain > 0 else 'lower'}"
+        size = f"{_nats(abs(self.gain))} nats per step {'higher' if self.gain > 0 else 'lower'}"
         found = f"with the last action and context its held-out likelihood is {size}"
         if not self.remembers:
-            return f"the logging policy does not seem to remember: {found}, and {self.needed:.2g} would count"
+            return f"the logging policy does not seem to remember: {found}, and {_nats(self.needed)} would count"
         errors = f"{self.gain / self.standard_error:.0f} standard errors" if self.standard_error else "in all episodes"
         return f"the logging policy remembers: {found} ({errors}); add history (with_history) or log propensities"
+
+
+def _nats(number: float) -> str:
+    return plain(float(f"{number:.2g}"))
 
 
 def memory_of(logs: Trajectories, seed: int = 0) -> Memory:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from poela import __version__
-from poela.cli import decide, evaluate, learn, plan, report, reproduce, simulate, studies
+from poela.cli import decide, evaluate, export, learn, plan, report, reproduce, serve, simulate, studies
 from poela.cli.streams import forgiving_streams, silence
 from poela.cli.wording import flags_of, in_flags
 from poela.core.errors import InputError, PoelaError, PoelaWarning
@@ -32,6 +32,8 @@ app.command("simulate")(simulate.simulate)
 app.command("learn")(learn.learn)
 app.command("evaluate")(evaluate.evaluate)
 app.command("plan")(plan.plan)
+app.command("export")(export.export)
+app.command("serve")(serve.serve)
 app.command("decide")(decide.decide)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)

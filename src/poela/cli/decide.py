@@ -1,7 +1,7 @@
 """`poela decide`: a decision for each row of a table."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -39,11 +39,12 @@ def decide(
     from poela.core.options import names_in
     from poela.policies.deciding import Deciding
     from poela.serving.decide import decide_file
+    from poela.serving.source import open_policy
 
     described = layout_of(None, separator=separator, decimal=decimal, encoding=encoding)
-    policy, outcomes = _policy(study)
-    how = Deciding(seed, similar, () if keep is None else names_in(keep), outcomes)
-    decided = decide_file(policy, rows, out, how, described, overwrite)
+    source = open_policy(study)
+    how = Deciding(seed, similar, () if keep is None else names_in(keep), source.outcomes)
+    decided = decide_file(source.policy, rows, out, how, described, overwrite)
     if json:
         print_json({"decisions": str(out), **decided.to_json()})
         return
@@ -51,18 +52,3 @@ def decide(
     if decided.noted:
         say(f"{decided.noted:,} rows have a note: gaps, new categories, or nothing like them in the log.")
     say(f"The decisions are in {out}.")
-
-
-def _policy(directory: Path) -> tuple[Any, Any]:
-    """The policy to decide by, and what came of the logged cases where the study knows it."""
-    from poela.core.errors import InputError
-    from poela.core.paths import is_there, place
-    from poela.policies.storage import load_policy
-    from poela.studies.outcomes import read_outcomes
-    from poela.studies.study import Study
-
-    if not is_there(directory) or not directory.is_dir():
-        raise InputError(f"{place(directory)} is no directory of a study or a policy: make one with poela learn")
-    if is_there(directory / "study.json"):
-        return Study.open(directory).acting_policy, read_outcomes(directory)
-    return load_policy(directory), None

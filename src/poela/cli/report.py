@@ -27,6 +27,7 @@ def report(
         bool,
         typer.Option("--show-values", help="Show what was known in the cases that change most. They may be personal."),
     ] = False,
+    title: Annotated[str | None, typer.Option(help="Of the page. Default: the name of the study.")] = None,
     compare: Annotated[bool, typer.Option("--compare", help="One page that sets studies side by side.")] = False,
     watch: Annotated[
         int | None, typer.Option(help="While the study runs, write the page again every so many seconds.")
@@ -51,6 +52,7 @@ def report(
         "--logs": logs,
         "--by": by,
         "--trajectory": trajectory,
+        "--title": title,
         "--watch": watch,
         "--show-values": show_values or None,
     }
@@ -60,7 +62,7 @@ def report(
     if watch is not None and watch < 1:
         raise InputError(f"--watch {watch} must be 1 second or more")
     page_place(out, overwrite=overwrite)  # refused before any work
-    asked = Asked(tuple(by or ()), show_values, trajectory, watch)
+    asked = Asked(tuple(by or ()), show_values, trajectory, title, watch)
     if compare:
         page = _comparison(studies)
     else:

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 # Files of arrays are called by their content; those of the first version of the format have no such name.
 ARRAYS = r"arrays(-[0-9a-f]{16})?\.safetensors"
+WRITTEN = b"<!-- written by poela -->\n"
 DEEPEST_PART = 20
 MOST_READINGS = 100  # of an object that is replaced again and again while it is read
 
@@ -59,10 +60,12 @@ def save_stored(
     version: int,
     notes: Mapping[str, Any],
     overwrite: bool = False,
+    beside: Mapping[str, bytes] | None = None,
 ) -> None:
     """Write a stored object into a folder: arrays first, then the document that names them and makes it whole.
 
-    The folder must be empty, or hold such an object to be overwritten; that stays whole until the new one is.
+    The folder must be empty, or hold such an object to be overwritten; that stays whole until the new one is. Texts
+    `beside` it, for people, begin with `WRITTEN`; what somebody else wrote by such a name stays.
     """
     from safetensors.numpy import save
 
@@ -84,10 +87,29 @@ def save_stored(
         refuse_foreign_stored(directory, file_format, overwrite)  # again: another may have been quicker
         earlier = _arrays_of(directory, file_format)
         write_bytes(directory / name, packed)
+        _remove_texts(directory)  # before the document: no text may speak of another object than the one beside it
         write_json(directory / f"{file_format}.json", {**body, "checksums": checksums})
+        for text, content in (beside or {}).items():
+            if not os.path.lexists(directory / text):
+                write_bytes(directory / text, content)
         for old in earlier - {name}:
             remove_file(directory / old)
         sweep(directory)
+
+
+def fingerprint_of_stored(stored: Stored) -> str:
+    """A hash of everything in a stored object, whatever folder it is in.
+
+    >>> fingerprint_of_stored(Stored("thing")) == fingerprint_of_stored(Stored("thing", {"size": 1}))
+    False
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    document = _flatten(stored, "", arrays)
+    hashes = {
+        name: [array.dtype.str, list(array.shape), sha256(np.ascontiguousarray(array).tobytes())]
+        for name, array in arrays.items()
+    }
+    return sha256(_canonical([document, hashes]))
 
 
 def remove_stored(directory: Path, file_format: str) -> None:
@@ -97,6 +119,7 @@ def remove_stored(directory: Path, file_format: str) -> None:
     refuse_foreign_stored(directory, file_format)
     with explained(directory), locked_folder(directory):
         earlier = _arrays_of(directory, file_format)
+        _remove_texts(directory)
         for name in (f"{file_format}.json", *sorted(earlier)):
             remove_file(directory / name)
         sweep(directory)
@@ -145,6 +168,16 @@ def _is_ours_by_content(path: Path) -> bool:
         return path.name == _name_of_arrays(path.read_bytes())
     except OSError:  # unreadable, or gone meanwhile
         return False
+
+
+def _remove_texts(directory: Path) -> None:
+    """Remove the texts that `save_stored` wrote beside an object."""
+    for path in directory.glob("*.md"):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                ours = file.read(len(WRITTEN)) == WRITTEN
+            if ours:
+                remove_file(path)
 
 
 def _name_of_arrays(packed: bytes) -> str:

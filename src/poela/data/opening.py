@@ -22,6 +22,8 @@ FILE_KINDS = {
     ".parquet": "Parquet",
     ".pq": "Parquet",
     ".csv": "CSV",
+    ".tsv": "CSV",
+    ".txt": "CSV",
     ".arrow": "Arrow",
     ".ipc": "Arrow",
     ".feather": "Arrow",

@@ -13,6 +13,7 @@ from poela.core.policy import LoggedSteps, as_policy
 from poela.core.ragged import step_numbers
 from poela.core.remembered import remembered
 from poela.core.storage import Stored
+from poela.data.decision_rows import has_columns, loose_contexts
 from poela.data.schema import TableSchema
 from poela.data.trajectories import ActionName
 from poela.eligibility.eligible import Eligible as Eligible
@@ -79,7 +80,7 @@ class FittedEligibility:
         checked, numbers = self._checked(logs.contexts, step_numbers(logs.offsets))
         if self.logged is None or self.radius is None:
             raise InputError("neighbours cannot be counted: this rule has no radius")
-        return self.logged.counts_of(checked, numbers, actions, self._squared_radius(self.radius))
+        return self.logged.counts_of(checked, numbers, actions, self.squared_radius)
 
     def outcomes_of(self, logs: LoggedSteps, actions: IntArray, outcomes: FloatArray, k: int) -> FloatArray:
         """The mean outcome of up to k nearest logged cases with the given action within the radius; NaN without any.
@@ -89,7 +90,7 @@ class FittedEligibility:
         checked, numbers = self._checked(logs.contexts, step_numbers(logs.offsets))
         if self.logged is None or self.radius is None:
             raise InputError("neighbours cannot be found: this rule has no radius")
-        return self.logged.outcomes_of(checked, numbers, actions, self._squared_radius(self.radius), outcomes, k)
+        return self.logged.outcomes_of(checked, numbers, actions, self.squared_radius, outcomes, k)
 
     def mask(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> BoolArray:
         """Which actions may be taken [N, A]: at least one for each context, by the fallback where need be."""
@@ -207,10 +208,12 @@ class FittedEligibility:
     def _counts(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         if self.logged is None or self.radius is None:
             raise InputError("neighbours cannot be counted: this rule has no radius")
-        return self.logged.counts(contexts, steps, self._squared_radius(self.radius))
+        return self.logged.counts(contexts, steps, self.squared_radius)
 
-    def _squared_radius(self, radius: float) -> float:
+    @property
+    def squared_radius(self) -> float:
         """The largest squared Euclidean distance that is within the radius on the metric's scale, to the last bit."""
+        radius = np.inf if self.radius is None else self.radius
         squared = (
             radius * max(len(self.feature_names), 1) if self.settings.metric == "mean_squared" else radius * radius
         )
@@ -267,6 +270,8 @@ class FittedEligibility:
         return found
 
     def _checked(self, contexts: ArrayLike, steps: ArrayLike | None) -> tuple[Float32Array, IntArray | None]:
+        if has_columns(contexts):
+            contexts = loose_contexts(contexts, self.schema or TableSchema.plain(self.feature_names))
         checked = np.asarray(contexts, np.float32)
         if checked.ndim != 2 or checked.shape[1] != len(self.feature_names):
             names = ", ".join(self.feature_names[:5]) + (", …" if len(self.feature_names) > 5 else "")

@@ -29,33 +29,33 @@ class NearestPropensities(Memoryless):
     holds_logged_contexts = True
 
     def __init__(self, contexts: ArrayLike, propensities: ArrayLike, factors: ArrayLike = 1.0) -> None:
-        self._contexts: Float32Array = readonly(contexts, np.float32)
-        self._propensities: FloatArray = readonly(propensities, np.float64)
-        self._factors: FloatArray = readonly(np.broadcast_to(factors, self._contexts.shape[1:]), np.float64)
+        self.contexts: Float32Array = readonly(contexts, np.float32)
+        self.propensities: FloatArray = readonly(propensities, np.float64)
+        self.factors: FloatArray = readonly(np.broadcast_to(factors, self.contexts.shape[1:]), np.float64)
 
     @property
     def n_features(self) -> int:
         """How many features contexts have."""
-        return int(self._contexts.shape[1])
+        return int(self.contexts.shape[1])
 
     @property
     def n_actions(self) -> int:
         """How many actions there are."""
-        return int(self._propensities.shape[1])
+        return int(self.propensities.shape[1])
 
     @cached_property
     def _neighbours(self) -> Neighbours:
-        return Neighbours(self._contexts * self._factors)
+        return Neighbours(self.contexts * self.factors)
 
     def probabilities(self, contexts: ArrayLike) -> FloatArray:
         """[N, A]."""
-        rows, _ = self._neighbours.nearest(np.asarray(contexts, np.float32) * self._factors)
-        return np.asarray(self._propensities[rows])
+        rows, _ = self._neighbours.nearest(np.asarray(contexts, np.float32) * self.factors)
+        return np.asarray(self.propensities[rows])
 
     def stored(self) -> Stored:
         """For a file: the logged contexts and their propensities."""
-        arrays: dict[str, NDArray[Any]] = {"contexts": self._contexts, "propensities": self._propensities}
-        return Stored(self.kind, arrays={**arrays, "factors": self._factors})
+        arrays: dict[str, NDArray[Any]] = {"contexts": self.contexts, "propensities": self.propensities}
+        return Stored(self.kind, arrays={**arrays, "factors": self.factors})
 
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Any = None) -> "NearestPropensities":

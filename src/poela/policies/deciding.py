@@ -1,7 +1,7 @@
 """Decisions for the rows of a table: what to do, how sure the policy is, what else may be done, and who was like it."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ class Deciding:
     similar: bool = True
     keep: tuple[str, ...] = ()
     outcomes: Any = None  # [rows of the training log], what came of each; None: not known
+    lists: bool = False  # eligible actions as a list of names and distances, for programs, in place of one text
 
     def __post_init__(self) -> None:
         if self.seed is not None:
@@ -100,7 +101,8 @@ def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int) -> "p
     columns["action"] = names.take(pa.array(whole("chosen"), mask=stranded))
     columns["probability"] = pa.array(whole("probability"), mask=stranded)
     columns["defer"] = stranded
-    columns["eligible"] = _eligible(policy.action_names, whole("mask") & ~stranded[:, None], whole("distances"))
+    told = _eligible_lists if how.lists else _eligible
+    columns["eligible"] = told(policy.action_names, whole("mask") & ~stranded[:, None], whole("distances"))
     if similar is not None:
         columns["similar"] = pa.array(similar, mask=stranded)
     if outcome is not None:
@@ -160,9 +162,8 @@ def _uniform(rows: Rows, seed: int, start: int) -> FloatArray:
     So the same row gets the same draw wherever it stands in the table.
     """
     if rows.is_named:
-        keys: Sequence[Any] = list(
-            zip(*(rows.kept[name].to_pylist() for name in rows.kept.column_names[:2]), strict=True)
-        )
+        named = (map(str, rows.kept[name].to_pylist()) for name in rows.kept.column_names[:2])
+        keys: Iterable[object] = map("|".join, zip(*named, strict=True))
     else:
         keys = range(start, start + int(rows.order.offsets[-1]))
     digests = (hashlib.blake2b(f"{seed}|{key}".encode(), digest_size=8).digest() for key in keys)
@@ -182,6 +183,17 @@ def _eligible(names: Sequence[Any], mask: BoolArray, distances: FloatArray | Non
             texts = pc.binary_join_element_wise(texts, far, pa.scalar(":"))
         parts.append((mask[:, action], texts))
     return _joined(parts, len(mask))
+
+
+def _eligible_lists(names: Sequence[Any], mask: BoolArray, distances: FloatArray | None) -> "pa.Array":
+    """The same as lists; distances are null where the rule measures none."""
+    import pyarrow as pa
+
+    rows, actions = np.nonzero(mask)
+    far = pa.nulls(len(rows), pa.float64()) if distances is None else pa.array(distances[rows, actions])
+    entries = pa.StructArray.from_arrays([pa.array(names).take(pa.array(actions)), far], ["action", "distance"])
+    ends = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), entries)
 
 
 def _joined(parts: "Sequence[tuple[BoolArray, Any]]", n: int) -> "pa.Array":

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ class RuledPolicy(ABC):
         """The models of the logging policy that a file of this policy holds."""
         return () if self.eligibility.behavior is None else (self.eligibility.behavior,)
 
-    @property
+    @cached_property
     def table_schema(self) -> TableSchema:
         """How the columns of a table become the features; those of arrays are supposed to be columns of their names."""
         return self.eligibility.schema or TableSchema.plain(self.feature_names)

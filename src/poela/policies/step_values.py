@@ -153,9 +153,17 @@ def quadratic_features(contexts: Float32Array, center: FloatArray, scale: FloatA
     array([[1., 1., 2., 1., 2., 4.]])
     """
     z = np.clip((np.asarray(contexts, np.float64) - center) / scale, -FARTHEST, FARTHEST)
-    width = z.shape[1]
-    i, j = np.triu_indices(width) if width <= MOST_FEATURES_IN_PAIRS else (np.arange(width), np.arange(width))
+    i, j = pairs_of(z.shape[1])
     return np.hstack([np.ones((len(z), 1)), z, z[:, i] * z[:, j]])
+
+
+def pairs_of(width: int) -> tuple[IntArray, IntArray]:
+    """Which features are multiplied with which.
+
+    >>> pairs_of(2)
+    (array([0, 0, 1]), array([0, 1, 1]))
+    """
+    return np.triu_indices(width) if width <= MOST_FEATURES_IN_PAIRS else (np.arange(width), np.arange(width))
 
 
 def with_actions(contexts: Float32Array, actions: IntArray, n_actions: int) -> Float32Array:

@@ -1,6 +1,7 @@
 """Policies on disk: a directory of JSON and safetensors. Loading reads numbers and names, and runs nothing."""
 
 import reprlib
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +11,7 @@ from poela.behavior.registry import STORED_KINDS
 from poela.core.errors import InputError
 from poela.core.policy import Policy
 from poela.core.storage import Stored, load_stored, save_stored
+from poela.policies.card import CARD, model_card
 from poela.policies.ruled import RuledPolicy
 
 FILE_FORMAT = "poela-policy"
@@ -37,16 +39,36 @@ KINDS = {
 }
 
 
-def save_policy(policy: RuledPolicy, directory: Path, include_contexts: str = "all", overwrite: bool = False) -> None:
-    """Write a policy; the document says whether it holds logged contexts."""
+def as_filed(policy: RuledPolicy, include_contexts: str = "all") -> RuledPolicy:
+    """The policy as a file holds it: without names of episodes, and with all logged contexts or a cover of them."""
     if include_contexts not in {"all", "cover"}:
         raise InputError(f"include_contexts must be 'all' or 'cover', not {include_contexts!r}")
     # Names of episodes explain a case to those who hold the log; a file that travels does without them.
     rule = policy.eligibility.thinned() if include_contexts == "cover" else policy.eligibility
-    policy = replace(policy, eligibility=replace(rule, episode_ids=None))
+    return replace(policy, eligibility=replace(rule, episode_ids=None))
+
+
+def holds_logged_contexts(policy: Any) -> bool:
+    """Whether a file of this policy holds rows of the training log."""
     # A behavior model made of logged contexts (kNN, logged propensities) cannot be thinned.
+    models = (policy, *getattr(policy, "behavior_models", ()), getattr(policy, "eligibility", None))
+    return any(bool(getattr(model, "holds_logged_contexts", False)) for model in models)
+
+
+def save_policy(
+    policy: RuledPolicy,
+    directory: Path,
+    include_contexts: str = "all",
+    overwrite: bool = False,
+    findings: Mapping[str, str] | None = None,
+) -> None:
+    """Write a policy with its model card; the document says whether it holds logged contexts.
+
+    `findings` are what is known of its worth, as the card shall say it.
+    """
+    policy = as_filed(policy, include_contexts)
     whole = any(getattr(model, "holds_logged_contexts", False) for model in policy.behavior_models)
-    holds = whole or policy.eligibility.holds_logged_contexts
+    holds = holds_logged_contexts(policy)
     notes = {
         "contains_logged_contexts": holds,
         "contexts": "all" if whole else include_contexts if holds else "none",
@@ -55,7 +77,8 @@ def save_policy(policy: RuledPolicy, directory: Path, include_contexts: str = "a
         else "This file contains no rows of the training log.",
     }
     form: Any = {"file_format": FILE_FORMAT, "version": FORMAT_VERSION}
-    save_stored(directory, policy.stored(), **form, notes=notes, overwrite=overwrite)
+    card = {CARD: model_card(policy, findings or {}, holds).encode()}
+    save_stored(directory, policy.stored(), **form, notes=notes, overwrite=overwrite, beside=card)
 
 
 def load_policy(directory: str | Path) -> Any:

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -17,6 +17,8 @@ import poela
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
 from poela.core.paths import folder_at, is_there, new_path, place
+from poela.core.progress import progress
+from poela.core.temporary import OWN_FOLDER
 from poela.report.blocks import Section
 from poela.report.pictures.drawing import clean
 from poela.report.sections.answer import answer_section
@@ -42,6 +44,7 @@ class Asked:
     by: Sequence[str] = ()  # features that tell strata
     show_values: bool = False  # of features, in the cases that change most
     trajectory: int | None = None  # the episode whose eligible actions are drawn
+    title: str | None = None
     refresh: int | None = None  # seconds after which a browser reads the page again
 
 
@@ -74,22 +77,35 @@ class Page:
 def study_page(study: Study, logs: Logs | None = None, asked: Asked | None = None) -> Page:
     """The page of a study, finished or not."""
     asked = asked or Asked()
-    title = f"Study {study.directory.resolve().name}"
+    title = asked.title or _name(study)
     if study.result is None:
         return Page(title, "This study has not come to its end.", unfinished_sections(study), asked.refresh)
     shown, beside = shown_policy(study), study_logs(study, logs)
-    sections = (
-        answer_section(study, shown),
-        ladder_section(study),
-        changes_section(beside, asked.by, asked.show_values),
-        eligible_section(shown, beside, asked.trajectory),
-        overfitting_section(beside),
-        data_section(study, beside),
-        sensitivity_section(study, beside),
-        checklist_section(study, shown, beside),
-        reproduce_section(study, beside),
+    parts: tuple[Callable[[], Section], ...] = (
+        lambda: answer_section(study, shown),
+        lambda: ladder_section(study),
+        lambda: changes_section(beside, asked.by, asked.show_values),
+        lambda: eligible_section(shown, beside, asked.trajectory),
+        lambda: overfitting_section(beside),
+        lambda: data_section(study, beside),
+        lambda: sensitivity_section(study, beside),
+        lambda: checklist_section(study, shown, beside),
+        lambda: reproduce_section(study, beside),
     )
+    sections = []
+    with progress("the page", len(parts)) as advance:
+        for part in parts:
+            sections.append(part())
+            advance(1, note=sections[-1].title)
     return Page(title, "What logged decisions show about a better way to decide", sections)
+
+
+def _name(study: Study) -> str:
+    """The name of its folder, unless that is one of ours which nobody has chosen."""
+    name = study.directory.resolve().name
+    return (
+        f"A study of {study.record.data.train_episodes:,} episodes" if name.startswith(OWN_FOLDER) else f"Study {name}"
+    )
 
 
 def write_page(page: Page, out: str | PathLike[str], *, overwrite: bool = False) -> Path:

@@ -21,6 +21,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "trust": {"color": NEW, "label": "can be trusted"},
     "caution": {"facecolors": "white", "edgecolors": NEW, "label": "caution"},
     "do not trust": {"color": "#c4cad0", "label": "not to be trusted"},
+    "": {"color": NEW, "label": "not yet checked"},
 }
 
 
@@ -39,7 +40,7 @@ class Plots:
         """Value against effective sample size, with the choice labelled."""
         found, axes = frontier_of(self._study), _axes(axes, (6.0, 4.0))
         for verdict, look in LOOKS.items():
-            points = [point for point in found.points if (point.verdict or "trust") == verdict and not point.chosen]
+            points = [point for point in found.points if point.verdict == verdict and not point.chosen]
             if points:
                 axes.scatter([point.ess for point in points], [point.value for point in points], s=18, **look)
         line = found.line

@@ -14,9 +14,11 @@ from poela.core.policy import as_policy
 from poela.data.folds import fold_numbers
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
-from poela.eligibility.fitted import Eligible
+from poela.eligibility.fitted import Eligible, FittedEligibility
+from poela.eligibility.rules import Eligibility
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.weights import probabilities_along
+from poela.studies.defaults import NEAR
 from poela.studies.held_out import Episodes
 from poela.studies.judging import evidence_of
 from poela.studies.logging_policy import kept_logging_policy
@@ -89,6 +91,17 @@ class StudyLogs:
         """What its rule allows along `followed`."""
         rule = None if self.shown is None else getattr(self.shown.policy, "eligibility", None)
         return None if rule is None else rule.along(self.followed)
+
+    @cached_property
+    def nearness(self) -> FittedEligibility | None:
+        """What tells which logged cases are alike: the policy's rule or, where that has no radius, the usual one."""
+        rule = None if self.shown is None else getattr(self.shown.policy, "eligibility", None)
+        if rule is not None and rule.radius is not None and rule.logged is not None:
+            own: FittedEligibility = rule
+            return own
+        with suppress(InputError):  # no action occurs in two episodes
+            return Eligibility(radius=NEAR["radius"], scale="standard").fit(self.train)
+        return None
 
     @cached_property
     def judged(self) -> tuple[Evidence, FloatArray] | None:

@@ -1,1 +1,1 @@
-"""What uses a learned policy: decisions for tables, exports, servers."""
+"""What uses a learned policy: decisions for tables, ONNX graphs, MLflow models, an HTTP server."""

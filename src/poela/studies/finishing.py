@@ -9,7 +9,9 @@ from poela.core.interruption import safe_point
 from poela.core.storage import remove_stored
 from poela.data.trajectories import Trajectories
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
+from poela.policies.storage import save_policy
 from poela.studies.final_gain import GainsShown
+from poela.studies.findings import findings
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.logging_policy import model_of_logging_policy
@@ -42,11 +44,6 @@ def finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> N
             hopeful = None  # what cannot be fitted is no promise
         study = Study(study.store)
     wanted = {"policy": choice.chosen, "promising": hopeful}
-    for name, point in wanted.items():
-        if point is None:
-            remove_stored(study.directory / name, POLICY_FORMAT)
-        else:
-            study.policy_of(point).save(study.directory / name, overwrite=True)
     if choice.chosen is None:
         # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
         model = splits.model or model_of_logging_policy(splits.train, settings.seed)
@@ -56,24 +53,29 @@ def finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> N
     gains = GainsShown(study, episodes, settings)
     name = LOGGING_POLICY if choice.chosen is None else study.name_of(choice.chosen)
     look = _look(study, choice.chosen, name, splits)
-    study.store.write(
-        ChoiceRecord(
-            study=study.record.fingerprint,
-            policy=name,
-            chosen=None if choice.chosen is None else points.index(choice.chosen),
-            promising=None if hopeful is None else points.index(hopeful),
-            score=choice.score,
-            reason=choice.reason,
-            points=tuple(points),
-            estimate=gains.estimate(choice.chosen),
-            gain=gains.gain(choice.chosen, hopeful),
-            needed=None if choice.chosen is not None or hopeful is None else gains.needed(hopeful),
-            look=None if look is None else look.number,
-            logging_policy_on_test=_logging_value(splits.test, settings),
-            left_out=tuple(task.run_id for task in study.left_out),
-            runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, wanted.values())},
-        )
+    result = ChoiceRecord(
+        study=study.record.fingerprint,
+        policy=name,
+        chosen=None if choice.chosen is None else points.index(choice.chosen),
+        promising=None if hopeful is None else points.index(hopeful),
+        score=choice.score,
+        reason=choice.reason,
+        points=tuple(points),
+        estimate=gains.estimate(choice.chosen),
+        gain=gains.gain(choice.chosen, hopeful),
+        needed=None if choice.chosen is not None or hopeful is None else gains.needed(hopeful),
+        look=None if look is None else look.number,
+        logging_policy_on_test=_logging_value(splits.test, settings),
+        left_out=tuple(task.run_id for task in study.left_out),
+        runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, wanted.values())},
     )
+    for folder, point in wanted.items():
+        if point is None:
+            remove_stored(study.directory / folder, POLICY_FORMAT)
+        else:
+            known = findings(result, study.record, promising=folder == "promising")
+            save_policy(study.policy_of(point), study.directory / folder, overwrite=True, findings=known)
+    study.store.write(result)
     with atomic_file(study.directory / TABLE) as temporary:
         pq.write_table(Study(study.store).table(), temporary)
 

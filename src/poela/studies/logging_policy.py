@@ -14,6 +14,7 @@ from poela.behavior.memory import memory_of
 from poela.behavior.registry import BEHAVIORS
 from poela.core.paths import is_there
 from poela.core.policy import Policy
+from poela.core.readable import plain
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.trajectories import Trajectories
 from poela.studies.material import data_hash, read_behavior, write_behavior
@@ -148,7 +149,7 @@ def _note(name: str, likelihoods: Mapping[str, float], report: Annotation) -> st
         chosen = f", the likeliest on held-out episodes ({others} per step)"
     floored = ""
     if report.floored_steps:
-        floored = f"; {report.floored_steps} training steps are raised to the floor of {report.floor:g}"
+        floored = f"; {report.floored_steps} training steps are raised to the floor of {plain(report.floor)}"
     return (
         f"propensities: estimated, since the logs carry none, by {_in_words(name)}{chosen}; "
         f"calibration error {report.calibration.expected_calibration_error:.3f}{floored}"

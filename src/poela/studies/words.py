@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from poela.core.readable import readable
+from poela.core.readable import plain, readable
 
 MOST_RUNGS, MOST_BEYOND = 8, 3
 Row = dict[str, Any]  # of a study's table
@@ -14,9 +14,11 @@ def where_on_path(row: Row) -> str:
 
     >>> where_on_path({"note": "temperature 8.4933", "step": 3})
     'temperature 8.49'
+    >>> where_on_path({"note": "temperature 999.7", "step": 3})
+    'temperature 1000'
     """
     note = row["note"] or f"step {row['step']}"
-    return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.3g}", note)
+    return re.sub(r"\d+\.\d+", lambda found: plain(float(f"{float(found[0]):.3g}")), note)
 
 
 def without_rule(candidate: str) -> str:

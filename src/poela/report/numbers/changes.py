@@ -153,7 +153,7 @@ class Change:
     more: str  # the action that gains most
     more_from: float
     more_to: float
-    near: int | None  # logged cases within the radius, where the rule has one
+    near: int | None  # logged cases within the radius
     near_more: int | None  # of these, with the action that gains
     distance: float | None  # to the nearest of these
 
@@ -201,8 +201,8 @@ def _change(logs: StudyLogs, row: int, departure: float, near: FloatArray | None
 def _near(logs: StudyLogs, rows: IntArray) -> tuple[FloatArray | None, FloatArray]:
     """How many logged cases with each action are within the radius [rows, A], and how far the nearest is."""
     followed = logs.followed
-    rule = None if logs.shown is None else getattr(logs.shown.policy, "eligibility", None)
-    if rule is None or rule.radius is None or rule.logged is None:
+    rule = logs.nearness
+    if rule is None:
         return None, np.full((len(rows), followed.n_actions), np.nan)
     contexts, steps = followed.contexts[rows], followed.step_numbers[rows]
     return rule.counts(contexts, steps), rule.distances(contexts, steps)

@@ -64,8 +64,8 @@ def _groups(returns: FloatArray) -> IntArray:
 
 
 def avoided(logs: StudyLogs) -> tuple[AvoidedContext, ...]:
-    """First contexts that have lost weight on held-out episodes, measured as the policy's own rule measures."""
-    rule = None if logs.shown is None else getattr(logs.shown.policy, "eligibility", None)
+    """First contexts that have lost weight on held-out episodes, with likeness measured as by the policy's rule."""
+    rule = logs.nearness
     if logs.judged is None or rule is None or rule.radius is None or rule.logged is None:
         return ()
     evidence, _ = logs.judged

@@ -46,12 +46,8 @@ def _facts(study: Study, shown: Shown | None) -> list[Fact]:
         ends = None
         if gain.low is not None and gain.high is not None:
             ends = f"{readable(gain.low, error, signed=True)} to {readable(gain.high, error, signed=True)}"
-        level = f"{100 * study.settings.selection.confidence:g}%"
-        note = f"{ends}; the lower end holds for all policies together ({level})" if ends else "no interval"
         whose = "New − current" if study.choice.chosen is not None else "Most promising − current"
-        facts.append(
-            Fact(whose, readable(gain.value, error, signed=True), note if study.choice.chosen else ends or note)
-        )
+        facts.append(Fact(whose, readable(gain.value, error, signed=True), _holds(study, ends)))
     facts.append(
         Fact(
             "What is done now",
@@ -70,6 +66,16 @@ def _facts(study: Study, shown: Shown | None) -> list[Fact]:
             )
         )
     return facts
+
+
+def _holds(study: Study, ends: str | None) -> str:
+    """An interval, and what it holds for."""
+    selection = study.settings.selection
+    if ends is None:
+        return "no interval"
+    if study.choice.chosen is not None and selection.by == "gain":
+        return f"{ends}; the lower end holds for all policies together ({100 * selection.confidence:g}%)"
+    return f"{ends} ({100 * study.settings.scoring.level:g}%), as if no other policy had been tried"
 
 
 def _of_policy(study: Study, shown: Shown) -> list[Fact]:

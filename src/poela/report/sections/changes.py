@@ -181,8 +181,8 @@ def _largest(logs: StudyLogs, show_values: bool) -> list[Block]:
     ]
     rows = [_change_row(change) for change in changes]
     note = (
-        "One decision in an episode. Like cases: logged contexts within the radius of the rule, and the distance to "
-        "the nearest where the action that gains was taken."
+        "One decision in an episode. Like cases: logged contexts within the radius of the rule (without one, of the "
+        "usual rule), and the distance to the nearest where the action that gains was taken."
     )
     table = Table(f"The {len(rows)} largest changes", columns, rows, note=note)
     return [table, _values(logs, changes)] if show_values else [table]

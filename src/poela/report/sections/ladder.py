@@ -12,8 +12,13 @@ from poela.report.pictures.charts import ladder as draw_ladder
 from poela.report.wording import readable
 from poela.studies.study import Study
 
-VERDICTS = {"trust": "sure", "caution": "doubt", "do not trust": "lost"}
-KEYS = (Key("sure", "can be trusted"), Key("doubt", "caution"), Key("lost", "not to be trusted"))
+# Where policies are chosen by an estimate, only the last look has a verdict.
+KEYS = {
+    "trust": Key("sure", "can be trusted"),
+    "caution": Key("doubt", "caution"),
+    "do not trust": Key("lost", "not to be trusted"),
+    "": Key("sure", "not yet checked"),
+}
 MOST_DOTS, MOST_ROWS = 500, 500
 
 
@@ -45,7 +50,7 @@ def _ladder_picture(rungs: Sequence[Judged], error: float, study: Study) -> Pict
             _gain(rung, current),
             rung.shown if by_gain else None,
             f"{effective(rung.ess)} cases",
-            VERDICTS.get(rung.verdict, "sure"),
+            KEYS[rung.verdict].css,
             _tip(rung, error),
             rung.chosen,
         )
@@ -69,7 +74,7 @@ def frontier_picture(frontier: Frontier, title: str = "Value against effective c
     step = max(len(frontier.points) // MOST_DOTS, 1)
     kept = [point for place, point in enumerate(frontier.points) if place % step == 0 or point.chosen or point.best]
     dots = [
-        Dot(point.ess or 1.0, point.value or 0.0, VERDICTS.get(point.verdict, "sure"), _tip(point, error))
+        Dot(point.ess or 1.0, point.value or 0.0, KEYS[point.verdict].css, _tip(point, error))
         for point in kept
         if not point.chosen
     ]
@@ -87,7 +92,7 @@ def frontier_picture(frontier: Frontier, title: str = "Value against effective c
         [*dots, now, *chosen],
         [line],
         [Level(frontier.current, "")],
-        KEYS,
+        [key for verdict, key in KEYS.items() if any(point.verdict == verdict for point in kept)],
         log_x=True,
         height=330,
     )
@@ -129,7 +134,8 @@ def judged_table(title: str, rows: Sequence[Judged], error: float, *, folded: bo
         for row in rows
     ]
     marked = frozenset(place for place, row in enumerate(rows) if row.chosen)
-    note = "At least: what is shown, for all policies together; –: these cases cannot tell."
+    known = any(row.shown is not None or row.gain is not None for row in rows)
+    note = "At least: what is shown, for all policies together; –: these cases cannot tell." if known else ""
     return Table(title, columns, entries, marked, folded, note)
 
 

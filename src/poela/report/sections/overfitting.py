@@ -42,7 +42,7 @@ def _facts(weights: WeightsByReturn, gap: Gap | None) -> list[Fact]:
     ]
     if gap is not None:
         error = gap.standard_error
-        sure = "a gap beyond chance: be careful" if gap.z > SUSPECT else "within chance"
+        sure = "a gap beyond chance: be careful" if gap.z > SUSPECT else "no more than chance"
         facts.append(
             Fact(
                 "Training − held out",
@@ -75,9 +75,7 @@ def weights_picture(weights: WeightsByReturn) -> Picture:
 
 def _avoided_block(found: tuple[AvoidedContext, ...]) -> Block:
     if not found:
-        return Text(
-            "No first context was found whose neighbourhood has lost weight, as far as the rule’s radius tells."
-        )
+        return Text("No first context was found whose neighbourhood has lost weight, as far as the radius tells.")
     columns = (
         Column("like first contexts", True),
         Column("weight they hold", True),

@@ -1,0 +1,45 @@
+"""`poela serve`: a policy behind HTTP."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    study: Annotated[Path, typer.Argument(help="Directory of a study, or of a saved policy.")],
+    host: Annotated[str, typer.Option(help="Where to listen; any other than this machine needs POELA_TOKEN.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No line for each request.")] = False,
+) -> None:
+    """Serve a policy's decisions over HTTP, with a page where a person can ask about a case.
+
+    POST /v1/decide takes named features and returns what `poela decide` does; /openapi.json describes it all, /healthz
+    and /metrics are for machines. It listens to this machine alone, unless POELA_TOKEN is set in the environment: then
+    every request but /healthz needs the header "Authorization: Bearer" with it. Values of features are never logged.
+
+    Example: poela serve study/ --port 8000
+    """
+    import logging
+    import sys
+
+    from poela.cli.output import say
+    from poela.serving.server import listening, server_of, token_for
+    from poela.serving.source import open_policy
+
+    token = token_for(host)
+    source = open_policy(study)
+    server = server_of(source, token)
+    if not quiet:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        log = logging.getLogger("poela.serving")
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+    with listening(host, port) as socket:
+        shown = f"[{host}]" if ":" in host else host
+        say(f"Serving {source.name} at http://{shown}:{socket.getsockname()[1]} (stop with Ctrl-C)")
+        sys.stdout.flush()
+        server.run(sockets=[socket])

@@ -1,0 +1,109 @@
+"""The model card beside a saved policy, in Markdown: what it is, by which rule, for what, and what it holds."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from poela.core.storage import WRITTEN, fingerprint_of_stored
+from poela.eligibility.fitted import FittedEligibility
+
+CARD = "MODEL_CARD.md"
+LONGEST_NAME = 80
+MOST_NAMES = 200
+
+WHAT = {
+    "NetworkPolicy": "A softmax network of the current context, over the eligible actions.",
+    "RecurrentPolicy": "A softmax over a recurrent network of the whole episode, over the eligible actions.",
+    "GreedyQPolicy": "The eligible action with the highest value of a Q network.",
+    "BlendedPolicy": "A blend of current practice (a model of the logging policy) and a learned policy.",
+    "SharpenedPolicy": "Current practice (a model of the logging policy), done more consistently.",
+    "TiltedPolicy": "Current practice (a model of the logging policy) tilted towards higher values, by step.",
+    "CountedPolicy": "Current practice, left only where enough was seen nearby.",
+    "WithHistory": "A policy of the current context and of earlier steps.",
+}
+FALLBACKS = {
+    "nearest": "the action that was logged nearest",
+    "behavior": "what the logging policy does",
+    "all": "any action",
+}
+
+
+def model_card(policy: Any, findings: Mapping[str, str], holds_logged_contexts: bool) -> str:
+    """The card of a policy; `findings` are what is known of its worth, by name.
+
+    Names of columns and actions may be anything: they are escaped.
+    """
+    features, actions = policy.feature_names, policy.action_names
+    sections = [
+        "# Model card: a decision policy",
+        WHAT.get(type(policy).__name__, f"A policy of class {type(policy).__name__}."),
+        "## What it is worth",
+        _list(f"{plain(name)}: {plain(text)}" for name, text in findings.items())
+        or "Not stated here: evaluate it on logs that took no part in learning (`poela evaluate`).",
+        "## Which actions it may take",
+        rule_in_words(policy.eligibility) if hasattr(policy, "eligibility") else "Any action.",
+        f"## What it looks at ({len(features)} features)",
+        _names(features),
+        f"## What it chooses from ({len(actions)} actions)",
+        _names(actions),
+        "## Intended use and limits",
+        _list(
+            (
+                "It supports decisions of the kind that its training log holds, made by people who can overrule it.",
+                "It was learned from logged decisions alone. What was not recorded it cannot see, and an estimate of "
+                "its worth holds for cases like the logged ones.",
+                "Where nothing similar was logged it falls back as the rule says; `poela decide` and `poela serve` "
+                "say so, and say what similar cases were given.",
+                "Keep logging decisions and their probabilities, and evaluate again: practice changes.",
+                "For you to say: who answers for it, where it must not be used, and how it is watched.",
+            )
+        ),
+        "## What the files hold",
+        "Contexts of the training log (perhaps personal data): keep them as you keep the log."
+        if holds_logged_contexts
+        else "No rows of the training log.",
+        f"Policy: `{fingerprint_of_stored(policy.stored())}`",
+    ]
+    return WRITTEN.decode() + "\n\n".join(sections) + "\n"
+
+
+def rule_in_words(rule: FittedEligibility) -> str:
+    """The rule of eligible actions in a sentence or two."""
+    settings, parts = rule.settings, []
+    if rule.radius is not None:
+        scaled = ", on features divided by their standard deviations" if settings.scale == "standard" else ""
+        metric = "Euclidean distance" if settings.metric == "euclidean" else "mean squared difference of features"
+        step = " at the same step" if settings.neighbours == "same_step" else ""
+        parts.append(f"it was logged{step} within {rule.radius:.4g} ({metric}{scaled})")
+    if settings.minimum_probability is not None:
+        least = f"at least {settings.minimum_probability:g}" if settings.minimum_probability else "above 0"
+        parts.append(f"the logging policy takes it with a probability of {least}")
+    if settings.relative_probability is not None:
+        share = f"{settings.relative_probability:g}"
+        parts.append(f"its probability under the logging policy is above {share} of the most probable action's")
+    if not parts:
+        return "Every action is eligible."
+    fallback = FALLBACKS[settings.fallback]
+    return f"An action is eligible where {' and '.join(parts)}. Where none is, the policy falls back to {fallback}."
+
+
+def plain(name: Any) -> str:
+    r"""Any text on one line of Markdown, with nothing in it that means anything.
+
+    >>> print(plain("<b>dose*"), plain("two\nlines"))
+    &lt;b&gt;dose\* two lines
+    """
+    text = " ".join("".join(letter if letter.isprintable() else " " for letter in str(name)).split())
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]()#+!|~])", r"\\\1", text)
+
+
+def _names(names: Iterable[Any]) -> str:
+    every = list(names)
+    shown = [str(name) if len(str(name)) <= LONGEST_NAME else str(name)[:LONGEST_NAME] + "…" for name in every]
+    more = f", and {len(every) - MOST_NAMES} more" if len(every) > MOST_NAMES else ""
+    return ", ".join(map(plain, shown[:MOST_NAMES])) + more
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)

@@ -1,0 +1,109 @@
+"""A policy as one ONNX graph: what it is made of, the rule of eligible actions, and its fallback."""
+
+import json
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from poela.core.errors import InputError
+from poela.core.files import atomic_file
+from poela.core.paths import is_there, new_path, place
+from poela.core.storage import fingerprint_of_stored
+from poela.policies.ruled import RuledPolicy
+from poela.policies.storage import as_filed, holds_logged_contexts
+
+FORMAT = "poela-onnx"
+FORMAT_VERSION = "1"
+LARGEST = 2**31 - 2**20  # a file of protocol buffers has fewer bytes than this
+
+MEANING = {
+    "contexts": "the features of each case, in the order of feature_names",
+    "steps": "how many steps of its episode came before",
+    "previous_contexts": "contexts of the steps before, the last one first; what lies before the first step is ignored",
+    "previous_actions": "actions of those steps, by their place in action_names",
+    "first_contexts": "the context of the episode's first step",
+    "probabilities": "of each action, in the order of action_names",
+}
+
+
+def export_onnx(
+    policy: Any,
+    path: str | Path,
+    *,
+    include_contexts: str = "all",
+    findings: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+) -> dict[str, str]:
+    """Write a policy as one ONNX graph, and return its metadata.
+
+    Its input `contexts` is float32 [batch, features]; `steps` and those of the history are there where the policy asks
+    for them (`inputs` in the metadata says what they mean); its output `probabilities` is float32 [batch, actions].
+    `include_contexts="cover"` keeps a thinned set of logged contexts, which makes a distance rule quicker and can
+    only shrink what it makes eligible. What cannot be exported is refused in one sentence.
+    """
+    if find_spec("onnx") is None:
+        raise InputError("exporting needs onnx: pip install 'poela[onnx]'")
+    file = new_path(path, "an ONNX file")
+    if is_there(file) and not overwrite:
+        raise InputError(f"{place(file)} exists already: choose another name, or say so (--overwrite)")
+    model, metadata = onnx_model(policy, include_contexts, findings or {})
+    if model.ByteSize() > LARGEST:
+        raise InputError(
+            f"the graph would have {model.ByteSize() / 2**30:.1f} GiB, and ONNX files end at 2: "
+            'thin the logged contexts (include_contexts="cover")'
+        )
+    with atomic_file(file) as temporary:
+        temporary.write_bytes(model.SerializeToString())
+    return metadata
+
+
+def onnx_model(policy: Any, include_contexts: str, findings: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
+    """The graph of a policy, checked, and its metadata."""
+    import onnx
+
+    from poela.serving.graph import Graph
+    from poela.serving.graph_policies import policy_in
+
+    filed = as_filed(policy, include_contexts) if isinstance(policy, RuledPolicy) else policy
+    features, actions = _names(filed)
+    graph = Graph(len(features))
+    probabilities = graph.cast(policy_in(graph, filed, graph.input("contexts")), np.float32)
+    metadata = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "feature_names": json.dumps(features),
+        "action_names": json.dumps(actions),
+        "inputs": json.dumps({name: MEANING[name] for name in graph.inputs}),
+        "policy": type(filed).__name__,
+        "policy_sha256": fingerprint_of_stored(filed.stored()),
+        "contains_logged_contexts": json.dumps(holds_logged_contexts(filed)),
+        "findings": json.dumps(dict(findings)),
+        **_schema(filed),
+    }
+    model = graph.model({"probabilities": ("float32", len(actions), probabilities)}, metadata)
+    onnx.checker.check_model(model)
+    return model, metadata
+
+
+def _names(policy: Any) -> tuple[list[str], list[Any]]:
+    """The names of features and actions; by number where a model of the logging policy has none."""
+    from poela.serving.graph import refuse_export
+
+    if not callable(getattr(policy, "stored", None)):
+        what = "a mixture of the folds' policies" if hasattr(policy, "policies") else type(policy).__name__
+        raise refuse_export(what, "only policies that can be saved can; export the recommended policy")
+    named = policy if hasattr(policy, "feature_names") else getattr(policy, "schema", None)
+    features = getattr(named, "feature_names", [f"x{place}" for place in range(policy.n_features)])
+    actions = getattr(named, "action_names", range(policy.n_actions))
+    if not features:
+        raise refuse_export("a policy without features", "there is nothing to give it")
+    return list(features), list(actions)
+
+
+def _schema(policy: Any) -> dict[str, str]:
+    """How the columns of a table became features, where the policy knows it."""
+    schema = policy.eligibility.schema if isinstance(policy, RuledPolicy) else None
+    return {} if schema is None else {"schema": json.dumps(schema.to_json())}

@@ -1,0 +1,131 @@
+"""Models of the logging policy in a graph: contexts in, probabilities of all actions out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from poela.behavior.boosted import BoostedModel
+from poela.behavior.clone import CloneModel, RecurrentCloneModel
+from poela.behavior.history import HistoryModel
+from poela.behavior.multinomial import MultinomialModel
+from poela.behavior.neighbours import KNNModel
+from poela.behavior.schema import Schema
+from poela.behavior.tempered import TemperedModel
+from poela.core.arrays import FloatArray
+from poela.eligibility.propensities import NearestPropensities
+from poela.serving.graph import Graph, refuse_export, softmax
+from poela.serving.graph_models import forest_in, history_in, mlp_in
+from poela.serving.graph_neighbours import PROPOSED_IN_ORDER, Found, coarse_tells_apart, in_order_of_ties, nearest
+
+
+def behavior_in(graph: Graph, model: Any, contexts: str) -> str:
+    """Probabilities [N, A] in float64."""
+    made = BEHAVIORS.get(type(model))
+    if made is None:
+        raise refuse_export(
+            f"the behavior model {type(model).__name__}", "it is none of poela's own: learn with one of those"
+        )
+    name: str = graph.once(model, contexts, lambda: made(graph, model, contexts))
+    return name
+
+
+def _multinomial(graph: Graph, model: MultinomialModel, contexts: str) -> str:
+    if len(model.schema.seen) == 1:
+        return _only(graph, model.schema, contexts)
+    centred = graph.op("Sub", graph.cast(contexts, np.float64), graph.constant(model.scaling.mean))
+    scaled = graph.op("Div", centred, graph.constant(model.scaling.spread))
+    scores = graph.op("MatMul", scaled, graph.constant(model.coefficients[:, :-1].T))
+    scores = graph.op("Add", scores, graph.constant(model.coefficients[:, -1]))
+    return _spread(graph, model.schema, softmax(graph, scores))
+
+
+def _boosted(graph: Graph, model: BoostedModel, contexts: str) -> str:
+    if len(model.schema.seen) == 1:
+        return _only(graph, model.schema, contexts)
+    scores = forest_in(graph, [model.forest], contexts, None)
+    if len(model.forest.baseline) == 1:
+        # Of two actions only the second one's score is kept; the first one's is 0.
+        scores = graph.op("Concat", graph.op("Mul", scores, graph.constant(0.0)), scores, axis=1)
+    return _spread(graph, model.schema, softmax(graph, scores))
+
+
+def _clone(graph: Graph, model: CloneModel, contexts: str) -> str:
+    if len(model.schema.seen) == 1:
+        return _only(graph, model.schema, contexts)
+    logits = graph.columns(mlp_in(graph, model.network, contexts), model.schema.seen)
+    return _spread(graph, model.schema, softmax(graph, logits))
+
+
+def _knn(graph: Graph, model: KNNModel, contexts: str) -> str:
+    if len(model.schema.seen) == 1:
+        return _only(graph, model.schema, contexts)
+    order = in_order_of_ties(model.contexts.astype(np.float64))
+    points, k = model.contexts[order].astype(np.float64), model.settings.k
+    found = _in_order(graph, graph.cast(contexts, np.float64), points, k)
+    taken: FloatArray = np.eye(len(model.schema.seen))[model.codes[order]]
+    counts = _summed(graph, graph.op("Gather", graph.constant(taken), found.places, axis=0))
+    # Counts first, and one division: rules compare shares with limits that shares may be equal to.
+    return _spread(graph, model.schema, graph.op("Div", counts, graph.constant(float(k))))
+
+
+def _nearest_propensities(graph: Graph, model: NearestPropensities, contexts: str) -> str:
+    features = model.contexts * model.factors
+    order = in_order_of_ties(features)
+    kept = order[np.concatenate([[True], (np.diff(features[order], axis=0) != 0).any(axis=1)])]
+    scaled = graph.op("Mul", graph.cast(contexts, np.float64), graph.constant(model.factors))
+    found = _in_order(graph, scaled, features[kept], 1)
+    rows = graph.op("Gather", graph.constant(model.propensities[kept]), found.places, axis=0)
+    return _summed(graph, rows)
+
+
+def _in_order(graph: Graph, features: str, points: FloatArray, k: int) -> Found:
+    """The k nearest, where it matters which of equally near ones are taken."""
+    coarse = coarse_tells_apart(points, k, PROPOSED_IN_ORDER)
+    return nearest(graph, features, points, k, proposed=PROPOSED_IN_ORDER, coarse=coarse)
+
+
+def _summed(graph: Graph, shares: str) -> str:
+    """[N, k, A] summed over k."""
+    return graph.op("ReduceSum", shares, graph.constant([1], np.int64), keepdims=0)
+
+
+def _tempered(graph: Graph, model: TemperedModel, contexts: str) -> str:
+    logs = graph.op("Log", behavior_in(graph, model.model, contexts))
+    return softmax(graph, graph.op("Div", logs, graph.constant(model.temperature)))
+
+
+def _history(graph: Graph, model: HistoryModel, contexts: str) -> str:
+    return behavior_in(graph, model.model, history_in(graph, model.features, contexts))
+
+
+def _recurrent(graph: Graph, model: RecurrentCloneModel, contexts: str) -> str:
+    raise refuse_export(
+        "a recurrent model of the logging policy",
+        "it remembers the whole episode; learn with another behavior model (for one that looks back: multinomial, "
+        "boosted or knn with history)",
+    )
+
+
+def _only(graph: Graph, schema: Schema, contexts: str) -> str:
+    """The one action that was ever seen."""
+    return graph.repeated(np.eye(schema.n_actions)[schema.seen[0]], contexts)
+
+
+def _spread(graph: Graph, schema: Schema, probabilities: str) -> str:
+    """Probabilities of the seen actions as those of all actions."""
+    if len(schema.seen) == schema.n_actions:
+        return probabilities
+    return graph.op("MatMul", probabilities, graph.constant(np.eye(schema.n_actions)[list(schema.seen)]))
+
+
+BEHAVIORS: dict[type, Callable[[Graph, Any, str], str]] = {
+    MultinomialModel: _multinomial,
+    BoostedModel: _boosted,
+    CloneModel: _clone,
+    RecurrentCloneModel: _recurrent,
+    KNNModel: _knn,
+    TemperedModel: _tempered,
+    HistoryModel: _history,
+    NearestPropensities: _nearest_propensities,
+}

@@ -1,0 +1,148 @@
+"""Policies in a graph: one function for each kind, which adds what it is made of and gives its probabilities."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from poela.data.history import WithHistory
+from poela.policies.blended import BlendedPolicy, SharpenedPolicy
+from poela.policies.counted import CountedPolicy
+from poela.policies.mixture import EpisodeMixture
+from poela.policies.network import NetworkPolicy, RecurrentPolicy
+from poela.policies.tilted import TiltedPolicy
+from poela.policies.value import GreedyQPolicy
+from poela.policies.valued import ValuedPolicy
+from poela.serving.graph import Graph, greedy, logs_or_zero, positive, refuse_export, softmax, supported
+from poela.serving.graph_behavior import BEHAVIORS, behavior_in
+from poela.serving.graph_models import history_in, mlp_in, step_q_in
+from poela.serving.graph_rules import EligibleInGraph, counts_in, eligible_in
+
+Adds = Callable[[Graph, Any, str], str]
+
+
+def policy_in(graph: Graph, policy: Any, contexts: str) -> str:
+    """Probabilities [N, A] in float64."""
+    adds = POLICIES.get(type(policy))
+    if adds is None:
+        raise refuse_export(f"a policy of class {type(policy).__name__}", "it is none of poela's own")
+    return adds(graph, policy, contexts)
+
+
+def _network(graph: Graph, policy: NetworkPolicy, contexts: str) -> str:
+    rule = eligible_in(graph, policy.eligibility, contexts)
+    return _followed(graph, softmax(graph, mlp_in(graph, policy.network, contexts), rule.mask), rule)
+
+
+def _greedy_q(graph: Graph, policy: GreedyQPolicy, contexts: str) -> str:
+    rule = eligible_in(graph, policy.eligibility, contexts)
+    chosen = greedy(graph, mlp_in(graph, policy.network, contexts), rule.mask, policy.n_actions)
+    return _followed(graph, chosen, rule)
+
+
+def _blended(graph: Graph, policy: BlendedPolicy, contexts: str) -> str:
+    learned = policy_in(graph, policy.policy, contexts)
+    logging = behavior_in(graph, policy.behavior, contexts)
+    shares = graph.constant(policy.share), graph.constant(1 - policy.share)
+    if policy.mixed:
+        return graph.op("Add", graph.op("Mul", learned, shares[0]), graph.op("Mul", logging, shares[1]))
+    logs = [
+        graph.op("Mul", logs_or_zero(graph, rows), share)
+        for rows, share in zip((learned, logging), shares, strict=True)
+    ]
+    taken = positive(graph, learned)
+    if policy.share < 1:
+        taken = supported(graph, positive(graph, logging), taken)
+    return softmax(graph, graph.op("Add", *logs), taken)
+
+
+def _sharpened(graph: Graph, policy: SharpenedPolicy, contexts: str) -> str:
+    behavior = behavior_in(graph, policy.behavior, contexts)
+    rule = eligible_in(graph, policy.eligibility, contexts)
+    scores = graph.op("Mul", logs_or_zero(graph, behavior), graph.constant(policy.sharpness))
+    return _followed(graph, softmax(graph, scores, supported(graph, positive(graph, behavior), rule.mask)), rule)
+
+
+def _tilted(graph: Graph, policy: TiltedPolicy, contexts: str) -> str:
+    q, behavior = _values(graph, policy, contexts), behavior_in(graph, policy.behavior, contexts)
+    rule = eligible_in(graph, policy.eligibility, contexts)
+    acts = positive(graph, behavior)
+    taken = supported(graph, acts, rule.mask)
+    # Where the logging policy never acts so, the score is 0: what is taken without its support counts alike.
+    if policy.temperature == 0:
+        scores = graph.op("Where", acts, q, graph.constant(0.0))
+        return _followed(graph, greedy(graph, scores, taken, policy.n_actions), rule)
+    tilted = graph.op("Add", graph.op("Log", behavior), graph.op("Div", q, graph.constant(policy.temperature)))
+    scores = graph.op("Where", acts, tilted, graph.constant(0.0))
+    return _followed(graph, softmax(graph, scores, taken), rule)
+
+
+def _counted(graph: Graph, policy: CountedPolicy, contexts: str) -> str:
+    manner, limit = policy.departure.manner, float(policy.departure.limit)
+    if manner == "soft":
+        raise refuse_export(
+            "soft SPIBB", "it moves probability from action to action until a budget is spent; use spibb or dprl"
+        )
+    q, rule = _values(graph, policy, contexts), eligible_in(graph, policy.eligibility, contexts)
+    behavior = _within_rule(graph, behavior_in(graph, policy.behavior, contexts), rule.mask)
+    counts = counts_in(graph, policy.nearby, contexts)
+    seen = graph.op("Where", positive(graph, behavior), counts, graph.constant(0.0))
+    enough = ("Greater", limit) if manner == "spibb" else ("GreaterOrEqual", max(limit, 1.0))
+    sure = graph.op(enough[0], seen, graph.constant(enough[1]))
+    best, any_sure = greedy(graph, q, sure, policy.n_actions), graph.any_of(sure)
+    if manner == "spibb":
+        given = graph.along("ReduceSum", graph.op("Where", sure, behavior, graph.constant(0.0)))
+        kept = graph.op("Where", sure, graph.constant(0.0), behavior)
+        acts, departed = any_sure, graph.op("Add", kept, graph.op("Mul", best, given))
+    else:
+        value = graph.along("ReduceSum", graph.op("Mul", behavior, q))
+        worth = graph.along("ReduceSum", graph.op("Mul", best, q))
+        acts, departed = graph.op("And", any_sure, graph.op("GreaterOrEqual", worth, value)), best
+    acted = graph.op("Min", graph.op("Where", acts, departed, behavior), graph.constant(1.0))
+    return _followed(graph, acted, rule)
+
+
+def _within_rule(graph: Graph, behavior: str, mask: str) -> str:
+    """The logging policy over eligible actions; all of them alike where it takes none."""
+    shares = graph.op("Where", mask, behavior, graph.constant(0.0))
+    alike = graph.cast(mask, np.float64)
+    shares = graph.op("Where", graph.any_of(positive(graph, shares)), shares, alike)
+    return graph.op("Div", shares, graph.along("ReduceSum", shares))
+
+
+def _values(graph: Graph, policy: ValuedPolicy, contexts: str) -> str:
+    features = contexts if policy.history is None else history_in(graph, policy.history, contexts)
+    return step_q_in(graph, policy.values, features)
+
+
+def _followed(graph: Graph, probabilities: str, rule: EligibleInGraph) -> str:
+    """The probabilities, but the logging policy's own where the rule's fallback is to follow it."""
+    return probabilities if rule.behavior is None else graph.op("Where", rule.stranded, rule.behavior, probabilities)
+
+
+def _with_history(graph: Graph, policy: WithHistory, contexts: str) -> str:
+    return policy_in(graph, policy.policy, history_in(graph, policy.features, contexts))
+
+
+def _recurrent(graph: Graph, policy: RecurrentPolicy, contexts: str) -> str:
+    raise refuse_export("a recurrent policy", "it remembers the whole episode; learn one of the current context")
+
+
+def _mixture(graph: Graph, policy: EpisodeMixture, contexts: str) -> str:
+    raise refuse_export(
+        "a mixture of the folds' policies", "each episode follows one of them; export the recommended policy"
+    )
+
+
+POLICIES: dict[type, Adds] = {
+    NetworkPolicy: _network,
+    RecurrentPolicy: _recurrent,
+    GreedyQPolicy: _greedy_q,
+    BlendedPolicy: _blended,
+    SharpenedPolicy: _sharpened,
+    TiltedPolicy: _tilted,
+    CountedPolicy: _counted,
+    WithHistory: _with_history,
+    EpisodeMixture: _mixture,
+    **dict.fromkeys(BEHAVIORS, behavior_in),
+}

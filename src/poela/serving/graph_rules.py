@@ -1,0 +1,166 @@
+"""The rule of eligible actions in a graph, with its fallback."""
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from poela.core.arrays import FloatArray, IntArray
+from poela.eligibility.fitted import FittedEligibility
+from poela.eligibility.logged import LoggedContexts
+from poela.serving.graph import Graph, refuse_export
+from poela.serving.graph_behavior import behavior_in
+from poela.serving.graph_neighbours import PROPOSED, coarse_is_enough, counted_within, nearest
+
+
+@dataclass(frozen=True)
+class EligibleInGraph:
+    """As `Eligible`, with names of tensors."""
+
+    mask: str  # bool [N, A]
+    stranded: str  # bool [N, 1]
+    behavior: str | None  # [N, A], to be followed where stranded
+
+
+def eligible_in(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleInGraph:
+    """What the rule allows at these contexts."""
+    made: EligibleInGraph = graph.once(rule, contexts, lambda: _eligible(graph, rule, contexts))
+    return made
+
+
+def _eligible(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleInGraph:
+    settings = rule.settings
+    probabilities = behavior_in(graph, rule.behavior, contexts) if settings.asks_behavior else None
+    probable = _probable(graph, rule, probabilities)
+    distances = None if rule.radius is None else _distances(graph, rule, contexts, settings.neighbours == "same_step")
+    masks = [] if probable is None else [probable]
+    if distances is not None and rule.radius is not None:
+        masks.append(_near(graph, distances, rule.radius))
+    if not masks:
+        everything = graph.repeated(np.ones(rule.n_actions), contexts, np.bool_)
+        return EligibleInGraph(everything, graph.repeated([False], contexts, np.bool_), None)
+    mask = reduce(lambda one, other: graph.op("And", one, other), masks)
+    stranded = graph.op("Not", graph.any_of(mask))
+    if settings.fallback == "behavior" and probabilities is not None:
+        acts = graph.op("And", stranded, graph.op("Greater", probabilities, graph.constant(0.0)))
+        return EligibleInGraph(graph.op("Or", mask, acts), stranded, probabilities)
+    if settings.fallback == "all":
+        return EligibleInGraph(graph.op("Or", mask, stranded), stranded, None)
+    nearness = _nearness(graph, rule, contexts, distances, probabilities, probable)
+    if nearness is None:
+        return EligibleInGraph(graph.op("Or", mask, stranded), stranded, None)
+    return EligibleInGraph(graph.either(stranded, _smallest(graph, nearness), mask), stranded, None)
+
+
+def _probable(graph: Graph, rule: FittedEligibility, probabilities: str | None) -> str | None:
+    """As `Eligibility.probable`; None where any probability will do."""
+    settings = rule.settings
+    if probabilities is None:
+        return None
+    passed = []
+    if settings.minimum_probability is not None:
+        least = graph.constant(settings.minimum_probability)
+        passed.append(graph.op("GreaterOrEqual", probabilities, least))
+        passed.append(graph.op("Greater", probabilities, graph.constant(0.0)))
+    if settings.relative_probability is not None:
+        share = graph.op("Mul", graph.along("ReduceMax", probabilities), graph.constant(settings.relative_probability))
+        passed.append(graph.op("Greater", probabilities, share))
+    return reduce(lambda one, other: graph.op("And", one, other), passed) if passed else None
+
+
+def _near(graph: Graph, distances: str, radius: float) -> str:
+    """Which actions were logged within the radius."""
+    if np.isinf(radius):
+        return graph.op("Not", graph.op("IsInf", distances))
+    return graph.op("LessOrEqual", distances, graph.constant(radius))
+
+
+def _smallest(graph: Graph, nearness: str) -> str:
+    """Which actions are nearest [N, A]; several where they are equally near."""
+    return graph.op("Equal", nearness, graph.along("ReduceMin", nearness))
+
+
+def _nearness(
+    graph: Graph,
+    rule: FittedEligibility,
+    contexts: str,
+    distances: str | None,
+    probabilities: str | None,
+    probable: str | None,
+) -> str | None:
+    """What the fallback "nearest" makes smallest; None where all actions are alike."""
+    if distances is None:
+        return None if probabilities is None else graph.op("Neg", probabilities)
+    infinite = graph.constant(np.inf)
+    nearness = distances
+    if probable is not None:
+        within = graph.op("Where", probable, distances, infinite)
+        nearness = graph.op("Where", _any_finite(graph, within), within, distances)
+    if rule.settings.neighbours == "same_step":
+        # A step number that was never logged: the nearest over all steps.
+        pooled = _distances(graph, rule, contexts, same_step=False)
+        nearness = graph.op("Where", _any_finite(graph, nearness), nearness, pooled)
+    return nearness
+
+
+def _any_finite(graph: Graph, numbers: str) -> str:
+    return graph.any_of(graph.op("Less", numbers, graph.constant(np.inf)))
+
+
+def _distances(graph: Graph, rule: FittedEligibility, contexts: str, same_step: bool) -> str:
+    """To the nearest logged context with each action [N, A], on the metric's scale."""
+    logged, squared_radius = _logged(rule), rule.squared_radius
+    features = _features(graph, logged, contexts)
+    columns = []
+    for action in range(rule.n_actions):
+        points, steps = _points(logged, action, same_step)
+        if not len(points):
+            columns.append(graph.repeated([np.inf], contexts))
+            continue
+        barred = _of_other_steps(graph, steps) if same_step else ""
+        coarse = coarse_is_enough(points, squared_radius)
+        columns.append(nearest(graph, features, points, 1, proposed=PROPOSED, coarse=coarse, barred=barred).squared)
+    squared = graph.op("Concat", *columns, axis=1)
+    if rule.settings.metric == "euclidean":
+        return graph.op("Sqrt", squared)
+    return graph.op("Div", squared, graph.constant(float(max(rule.n_features, 1))))
+
+
+def counts_in(graph: Graph, rule: FittedEligibility, contexts: str) -> str:
+    """How many contexts with each action were logged within the radius [N, A]."""
+    logged = _logged(rule)
+    features, same_step = _features(graph, logged, contexts), rule.settings.neighbours == "same_step"
+    columns = []
+    for action in range(rule.n_actions):
+        members = np.flatnonzero(logged.actions == action)
+        if not len(members):
+            columns.append(graph.repeated([0.0], contexts))
+            continue
+        points = logged.features(logged.contexts[members])
+        barred = _of_other_steps(graph, logged.steps[members]) if same_step else ""
+        columns.append(counted_within(graph, features, points, rule.squared_radius, barred))
+    return graph.op("Concat", *columns, axis=1)
+
+
+def _points(logged: LoggedContexts, action: int, same_step: bool) -> tuple[FloatArray, IntArray]:
+    """The distinct contexts with this action as the distance sees them, and their steps."""
+    members = np.flatnonzero(logged.actions == action)
+    points, steps = logged.features(logged.contexts[members]), logged.steps[members]
+    table = np.column_stack([points, steps]) if same_step else points
+    first = np.unique(table, axis=0, return_index=True)[1]
+    return points[first], steps[first]
+
+
+def _of_other_steps(graph: Graph, steps: IntArray) -> str:
+    same = graph.op("Equal", graph.widened(graph.input("steps"), 1), graph.constant([steps], np.int64))
+    return graph.op("Not", same)
+
+
+def _features(graph: Graph, logged: LoggedContexts, contexts: str) -> str:
+    return graph.op("Mul", graph.cast(contexts, np.float64), graph.constant(logged.factors))
+
+
+def _logged(rule: FittedEligibility) -> LoggedContexts:
+    if rule.logged is None:
+        raise refuse_export("this rule", "the logged contexts that it measures distances to are not at hand")
+    return rule.logged

@@ -1,0 +1,175 @@
+"""The server's own description (OpenAPI 3.1), with the features and actions of its policy."""
+
+from typing import Any
+
+from poela.data.schema import Variable
+from poela.serving.asking import (
+    LARGEST_NUMBER,
+    LONGEST_TEXT,
+    MOST_CASES,
+    MOST_EARLIER,
+    MOST_SEED,
+    TIME,
+    VISIBLE,
+    Form,
+    is_optional,
+)
+
+NUMBER = {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER}
+TEXT = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT, "pattern": VISIBLE}
+
+
+def description(form: Form, *, version: str, with_token: bool) -> dict[str, Any]:
+    """The whole document."""
+    decision = {
+        "type": "object",
+        "required": ["action", "probability", "defer", "eligible", "similar", "outcome", "note"],
+        "properties": {
+            "action": _nullable(_action(form)) | {"description": "what to do; null where the policy defers"},
+            "probability": _nullable({"type": "number"}) | {"description": "of that action under the policy"},
+            "defer": {"type": "boolean", "description": "nothing like it was logged: decide as before"},
+            "eligible": {
+                "type": "array",
+                "items": _object({"action": _action(form), "distance": _nullable({"type": "number"})}),
+                "description": "what may be done, with the distance to the nearest logged case of each",
+            },
+            "similar": _nullable({"type": "integer"}) | {"description": "logged cases nearby with that action"},
+            "outcome": _nullable({"type": "number"}) | {"description": "what came of the nearest of them, on average"},
+            "note": _nullable({"type": "string"}) | {"description": "gaps that were filled, categories that are new"},
+        },
+    }
+    explained = _object(
+        {
+            "defer": {"type": "boolean"},
+            "rule": {"type": "string"},
+            "actions": {
+                "type": "array",
+                "items": _object(
+                    {
+                        "action": _action(form),
+                        "eligible": {"type": "boolean"},
+                        "probability": _nullable({"type": "number"}),
+                        "distance": _nullable({"type": "number"}),
+                        "similar": _nullable({"type": "integer"}),
+                    }
+                ),
+            },
+        }
+    )
+    asks = _request(form, MOST_CASES), _request(form, 1)
+    document: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Decisions by a learned policy",
+            "version": version,
+            "description": "A policy learned by poela from logged decisions, under a rule of eligible actions.",
+        },
+        "paths": {
+            "/v1/decide": {"post": _posted("Decide about cases", asks[0], _object({"decisions": _list(decision)}))},
+            "/v1/explain": {"post": _posted("Explain one case, action by action", asks[1], explained)},
+            "/v1/policy": {"get": _got("What the policy looks at and chooses from", {"type": "object"})},
+            "/healthz": {
+                "get": {**_got("Whether the server runs", _object({"status": {"const": "ok"}})), "security": []}
+            },
+            "/metrics": {"get": _got("Counts for Prometheus", {"type": "string"}, "text/plain")},
+            "/": {"get": _got("A page for people", {"type": "string"}, "text/html")},
+        },
+        "components": {"schemas": {"Errors": _object({"errors": _list({"type": "string"})})}},
+    }
+    if with_token:
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
+        for path in document["paths"].values():
+            for operation in path.values():
+                operation["responses"]["401"] = _refused("No token, or a wrong one")
+    return document
+
+
+def _request(form: Form, most: int) -> dict[str, Any]:
+    features = {
+        **_object({variable.name: _value(variable) for variable in form.schema.variables}),
+        "additionalProperties": False,
+    }
+    case: dict[str, Any] = {"features": features}
+    if form.wants_history:
+        earlier = {**_object({"features": features, "action": _action(form)}), "additionalProperties": False}
+        what = "earlier steps of the episode, the first one first, with what was done"
+        case["history"] = {"type": "array", "items": earlier, "maxItems": MOST_EARLIER, "description": what}
+    if form.wants_step:
+        what = "how many steps of the episode came before"
+        case["step"] = {"type": "integer", "minimum": 0, "maximum": MOST_EARLIER, "description": what}
+    return {
+        "type": "object",
+        "required": ["cases"],
+        "additionalProperties": False,
+        "properties": {
+            "cases": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": most,
+                "items": {
+                    "type": "object",
+                    "required": ["features"],
+                    "properties": case,
+                    "additionalProperties": False,
+                },
+            },
+            "seed": _nullable({"type": "integer", "minimum": 0, "maximum": MOST_SEED})
+            | {"description": "draw actions by their probabilities, with this seed; without one, the likeliest"},
+        },
+    }
+
+
+def _value(variable: Variable) -> dict[str, Any]:
+    kinds: dict[str, dict[str, Any]] = {
+        "number": NUMBER,
+        "duration": NUMBER | {"description": "seconds"},
+        "category": TEXT | {"examples": list(variable.categories[:10])},
+        "ordinal": {"enum": list(variable.categories)},
+        "time": {"type": "string", "pattern": TIME},
+    }
+    plain = kinds[variable.kind]
+    return _nullable(plain) if is_optional(variable) else plain
+
+
+def _action(form: Form) -> dict[str, Any]:
+    return {"enum": list(form.action_names)}
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _posted(summary: str, request: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    refusals = {
+        "408": "The request took too long to arrive",
+        "413": "The request is too large",
+        "415": "The request is not application/json",
+        "422": "The request is not as described; the errors name what is wrong, and quote no values",
+        "503": "Too many requests are waiting",
+    }
+    return {
+        "summary": summary,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": request}}},
+        "responses": {
+            "200": {"description": "Done", "content": {"application/json": {"schema": answer}}},
+            **{status: _refused(what) for status, what in refusals.items()},
+        },
+    }
+
+
+def _got(summary: str, answer: dict[str, Any], media: str = "application/json") -> dict[str, Any]:
+    return {"summary": summary, "responses": {"200": {"description": "Done", "content": {media: {"schema": answer}}}}}
+
+
+def _refused(what: str) -> dict[str, Any]:
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}}}
+    return {"description": what, "content": content}

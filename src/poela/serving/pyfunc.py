@@ -1,0 +1,54 @@
+"""A policy as an MLflow model (`pyfunc`): its own files inside, read by `load_policy`; nothing is unpickled."""
+
+import tempfile
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from poela.core.errors import InputError
+from poela.core.paths import folder_at
+from poela.policies.ruled import RuledPolicy
+
+LOADER = "poela.serving.pyfunc"
+FOLDER = "policy"
+
+
+class PolicyModel:
+    """What MLflow calls: decisions for the rows of a table."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy = policy
+
+    def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
+        """As `policy.decide`, as a data frame where one was given; there are no `params`."""
+        decided = self.policy.decide(data)
+        return decided.to_pandas() if hasattr(data, "iloc") else decided
+
+
+def save_mlflow(policy: RuledPolicy, path: str | Path, *, include_contexts: str = "all") -> None:
+    """Write a policy as an MLflow model into a new folder: `mlflow.pyfunc.load_model(path).predict(table)` decides."""
+    if not isinstance(policy, RuledPolicy):
+        raise InputError(f"a {type(policy).__name__} decides about no rows: give a learned policy")
+    if find_spec("mlflow") is None:
+        raise InputError("MLflow models need it: pip install 'poela[track]'")
+    place = folder_at(path, "an MLflow model")
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow warns of its own types
+        from mlflow.pyfunc import save_model
+
+        policy.save(Path(folder) / FOLDER, include_contexts)
+        save_model(
+            path=str(place),
+            loader_module=LOADER,
+            data_path=str(Path(folder) / FOLDER),
+            pip_requirements=["poela"],
+            metadata={"feature_names": list(policy.feature_names), "action_names": list(policy.action_names)},
+        )
+
+
+def _load_pyfunc(path: str) -> PolicyModel:
+    """What MLflow calls to load the model."""
+    from poela.policies.storage import load_policy
+
+    return PolicyModel(load_policy(path))

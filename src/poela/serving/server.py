@@ -1,0 +1,67 @@
+"""The server as a process: where it listens, who may ask, and how it ends."""
+
+import os
+import socket
+from contextlib import ExitStack
+from importlib.util import find_spec
+from typing import Any
+
+from poela.core.errors import InputError, PoelaError
+from poela.serving.source import PolicySource
+
+TOKEN = "POELA_TOKEN"
+SHORTEST_TOKEN = 16
+MOST_CONNECTIONS, MOST_UNANSWERED = 1000, 2048
+
+
+def token_for(host: str) -> str | None:
+    """The token from the environment; anything but this machine needs one."""
+    from poela.serving.guarding import is_loopback
+
+    token = os.environ.get(TOKEN)
+    if token and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token):
+        raise InputError(f"{TOKEN} must be {SHORTEST_TOKEN} characters of ASCII or more, without spaces")
+    if not token and not is_loopback(host):
+        raise InputError(
+            f"serving on {host} lets other machines in: set {TOKEN} in the environment (openssl rand -hex 32), "
+            "or serve on 127.0.0.1"
+        )
+    return token or None
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there, or one sentence."""
+    with ExitStack() as undo:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            found = undo.enter_context(socket.socket(family, kind, protocol))
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(address)
+            found.listen(MOST_UNANSWERED)  # who asks from now on waits until the server runs
+        except (OSError, UnicodeError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or "no such address"
+            where = f"{host}, port {port},"
+            raise PoelaError(f"{where} cannot be served on: {why}; choose another --host or --port") from None
+        undo.pop_all()
+        return found
+
+
+def server_of(source: PolicySource, token: str | None) -> Any:
+    """The server, ready to be run."""
+    missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise InputError(f"serving needs {' and '.join(missing)}: pip install 'poela[serve]'")
+    import uvicorn
+
+    from poela.serving.application import application
+
+    config = uvicorn.Config(
+        application(source, token),
+        access_log=False,  # ours holds no query, since a careless client might put values there
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=10,
+    )
+    return uvicorn.Server(config)

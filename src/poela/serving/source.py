@@ -1,0 +1,37 @@
+"""The policy that a folder holds, be it a study's or a saved one, and what is known about it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from poela.core.arrays import FloatArray
+from poela.core.errors import InputError
+from poela.core.paths import is_there, place
+
+
+@dataclass(frozen=True, eq=False)
+class PolicySource:
+    """A policy to act by."""
+
+    policy: Any
+    name: str
+    outcomes: FloatArray | None = None  # what came of each logged case, where the study knows it
+    findings: Mapping[str, str] = field(default_factory=dict)  # what its study has found, by name
+
+
+def open_policy(directory: Path) -> PolicySource:
+    """The recommended policy of a study, or a saved policy; one sentence where there is none to act by."""
+    from poela.policies.storage import load_policy
+    from poela.studies.findings import findings
+    from poela.studies.outcomes import read_outcomes
+    from poela.studies.study import Study
+
+    if not is_there(directory) or not directory.is_dir():
+        raise InputError(f"{place(directory)} is no directory of a study or a policy: make one with poela learn")
+    if not is_there(directory / "study.json"):
+        return PolicySource(load_policy(directory), str(directory))
+    study = Study.open(directory)
+    policy = study.acting_policy
+    known = {} if study.result is None else findings(study.result, study.record)
+    return PolicySource(policy, study.chosen_name, read_outcomes(directory), known)

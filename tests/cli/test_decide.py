@@ -1,0 +1,136 @@
+"""`poela decide`: from a table with text and gaps to a study, and from there to a file of decisions."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from poela import LogLayout, Study, read_logs
+from poela.cli import main
+
+
+def visits(n: int, seed: int) -> pa.Table:
+    """Single decisions: 'treat' helps in the ward 'hot' and harms elsewhere; it is given by a coin."""
+    rng = np.random.default_rng(seed)
+    hot, treated = rng.random(n) < 0.5, rng.random(n) < 0.5
+    lactate = rng.normal(size=n).round(3)
+    columns = {
+        "ward": np.where(hot, "hot", "cold"),
+        "lactate": pa.array(lactate, mask=rng.random(n) < 0.1),
+        "drug": np.where(treated, "treat", "wait"),
+        "good": (hot == treated) * 1.0,
+        "cost": treated * 0.5,
+    }
+    return pa.table(columns)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("visits")
+    content = pa.BufferOutputStream()
+    pyarrow.csv.write_csv(visits(400, 0), content, pyarrow.csv.WriteOptions(delimiter=";", quoting_style="none"))
+    text = content.getvalue().to_pybytes().decode().replace(".", ",")
+    (folder / "visits.csv").write_text(text)
+    flags = ["--action", "drug", "--reward", "good - 0.1*cost", "--learners", "fittedq", "--folds", "2"]
+    assert (
+        main(["learn", str(folder / "visits.csv"), "--out", str(folder / "study"), *flags, "--backend", "inline"]) == 0
+    )
+    return folder / "study"
+
+
+def test_a_table_is_decided_as_the_policy_does(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = visits(300, 1).drop_columns(["drug", "good", "cost"])
+    pyarrow.csv.write_csv(rows.select(["lactate", "ward"]), tmp_path / "rows.csv")
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    assert main(["decide", str(study), "--rows", str(tmp_path / "rows.csv"), "--out", str(tmp_path / "out.csv")]) == 0
+    assert "300 rows: treat 1" in capsys.readouterr().out
+    flags = [
+        "--rows",
+        str(tmp_path / "rows.parquet"),
+        "--out",
+        str(tmp_path / "out.parquet"),
+        "--keep",
+        "ward",
+        "--json",
+    ]
+    assert main(["decide", str(study), *flags]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["rows"], document["deferred"]) == (300, 0)
+    first, second = pyarrow.csv.read_csv(tmp_path / "out.csv"), pq.read_table(tmp_path / "out.parquet")
+    assert first["action"].to_pylist() == second["action"].to_pylist()
+    hot = np.array(second["ward"].to_pylist()) == "hot"
+    assert (np.array(second["action"].to_pylist()) == np.where(hot, "treat", "wait")).mean() > 0.95
+    opened = Study.open(study)
+    table = opened.decide(tmp_path / "rows.parquet")
+    np.testing.assert_array_equal(table["probability"], second["probability"])
+    assert opened.policy.decide(rows).column_names == [name for name in table.column_names if name != "outcome"]
+    # What came of the similar cases: treated hot ones had 1 - 0.05.
+    known = [one for one, warm in zip(table["outcome"].to_pylist(), hot, strict=True) if warm and one is not None]
+    assert np.mean(known) == pytest.approx(0.95, abs=0.02)
+
+
+def test_later_logs_go_through_the_same_door(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(visits(200, 2), tmp_path / "later.parquet")
+    assert main(["evaluate", str(study), "--logs", str(tmp_path / "later.parquet"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["estimate"]["value"] > 0.8
+    assert "column 'lactate' is missing in" in err
+    layout = Study.open(study).record.data.layout
+    assert layout.schema is not None
+    assert layout.schema.feature_names == Study.open(study).policy.feature_names
+    assert read_logs(tmp_path / "later.parquet", layout=LogLayout.from_json(layout.to_json())).n_episodes == 200
+    saved = ["evaluate", str(study / "policy"), "--logs", str(tmp_path / "later.parquet"), "--json"]
+    assert main([*saved, "--reward", "good - 0.1*cost"]) in (0, 2)  # without propensities it may ask for them
+
+
+BAD: dict[str, tuple[list[str], str]] = {
+    "no study": (["nowhere", "--rows", "{rows}", "--out", "{out}"], "is no directory of a study or a policy"),
+    "no rows": (["{study}", "--rows", "{folder}/none.csv", "--out", "{out}"], "does not exist"),
+    "another ending": (["{study}", "--rows", "{rows}", "--out", "{folder}/out.txt"], "neither .parquet nor .csv"),
+    "a file that is there": (["{study}", "--rows", "{rows}", "--out", "{rows}"], "exists already"),
+    "a negative seed": (["{study}", "--rows", "{rows}", "--out", "{out}", "--seed", "-1"], "seed is -1"),
+    "a column that is not there": (
+        ["{study}", "--rows", "{rows}", "--out", "{out}", "--keep", "id"],
+        "'id' is missing",
+    ),
+    "a renamed column": (["{study}", "--rows", "{folder}/renamed.csv", "--out", "{out}"], "did you mean 'Ward'"),
+    "words for numbers": (
+        ["{study}", "--rows", "{folder}/words.csv", "--out", "{out}"],
+        "is text, not a number, in 1 row",
+    ),
+    "an empty table": (["{study}", "--rows", "{folder}/empty.csv", "--out", "{out}"], "there are no rows"),
+    "an empty file": (["{study}", "--rows", "{folder}/nothing.csv", "--out", "{out}"], "is empty"),
+    "damaged": (["{study}", "--rows", "{folder}/damaged.parquet", "--out", "{out}"], "cannot be read"),
+    "ragged": (["{study}", "--rows", "{folder}/ragged.csv", "--out", "{out}"], "more or fewer cells"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_rows_get_one_sentence_and_nothing_is_written(
+    case: str, study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "rows.csv": "ward,lactate\nhot,1.5\n",
+        "renamed.csv": "Ward,lactate\nSECRET,1.5\n",
+        "words.csv": "ward,lactate\nhot,1.5\nhot,2.5\nhot,SECRET\n",
+        "empty.csv": "ward,lactate\n",
+        "nothing.csv": "",
+        "damaged.parquet": "PAR1 SECRET",
+        "ragged.csv": "ward,lactate\nhot,1,SECRET\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    places = {"study": study, "folder": tmp_path, "rows": tmp_path / "rows.csv", "out": tmp_path / "out.csv"}
+    arguments, sentence = BAD[case]
+    before = sorted(tmp_path.iterdir())
+    assert main(["decide", *(argument.format(**places) for argument in arguments)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert sentence in err
+    assert "SECRET" not in err
+    assert all(line.startswith("error: ") for line in err.splitlines())
+    assert sorted(tmp_path.iterdir()) == before

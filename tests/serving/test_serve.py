@@ -1,0 +1,387 @@
+"""The server: what `decide` says over HTTP, to those who may ask, and nothing about values in errors or logs."""
+
+import asyncio
+import json
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.serving.episodes import ACTIONS, FEATURES, logs, mixed_logs, random_episodes
+from tests.serving.policies import GRADIENT, NEAR, POLICIES, last
+from tests.serving.running import Running, running
+
+from poela.behavior.multinomial import MultinomialBehavior
+from poela.cli import main
+from poela.core.errors import InputError
+from poela.data.trajectories import Trajectories
+from poela.learners.consensus import Consensus
+from poela.learners.policy_gradient import POCRM
+from poela.serving.answering import Together, TooBusy
+from poela.serving.application import application
+from poela.serving.asking import Asked
+from poela.serving.guarding import LARGEST_BODY
+from poela.serving.server import token_for
+from poela.serving.source import PolicySource
+
+TOKEN = "correct-horse-battery-staple"
+HERE = "http://127.0.0.1"
+
+
+def asked(app: Any, method: str, path: str, base: str = HERE, **request: Any) -> httpx.Response:
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=base) as client:
+            return await client.request(method, path, **request)
+
+    return asyncio.run(ask())
+
+
+def served(policy: Any, token: str | None = None) -> Any:
+    return application(PolicySource(policy, "a policy"), token)
+
+
+def named(row: Any) -> dict[str, float]:
+    return dict(zip(FEATURES, map(float, row), strict=True))
+
+
+def cases_of(episodes: Trajectories, n: int, kind: str) -> list[dict[str, Any]]:
+    """The last steps of the first n episodes, with what the policy wants to know about earlier ones."""
+    cases = []
+    for start, end in zip(episodes.offsets[:n], episodes.offsets[1 : n + 1], strict=True):
+        case: dict[str, Any] = {"features": named(episodes.contexts[end - 1])}
+        if kind == "step":
+            case["step"] = int(end - start - 1)
+        if kind == "history":
+            case["history"] = [
+                {"features": named(episodes.contexts[row]), "action": ACTIONS[episodes.actions[row]]}
+                for row in range(start, end - 1)
+            ]
+        cases.append(case)
+    return cases
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("poela", "context"), ("fittedq, no history", "step"), ("fittedq", "history"), ("bcq, mixed", "context")],
+)
+def test_decisions_are_those_of_the_policy(name: str, kind: str) -> None:
+    train = logs()
+    policy, episodes = POLICIES[name](train), random_episodes(train, 500)
+    app, n = served(policy), 40
+    answer = asked(app, "POST", "/v1/decide", json={"cases": cases_of(episodes, n, kind)})
+    assert answer.status_code == 200, answer.text
+    decisions = answer.json()["decisions"]
+    ends = episodes.offsets[1 : n + 1] - 1
+    expected, rule = policy.along(episodes)[ends], policy.eligibility
+    mask, stranded = rule.along(episodes).mask[ends], rule.along(episodes).stranded[ends]
+    assert [one["defer"] for one in decisions] == stranded.tolist()
+    assert 0 < stranded.sum() < n or rule.radius is None
+    for place, one in enumerate(decisions):
+        if stranded[place]:
+            assert one["action"] is one["probability"] is None
+            continue
+        assert one["action"] == ACTIONS[expected[place].argmax()]
+        assert one["probability"] == pytest.approx(expected[place].max(), abs=1e-6)
+        may = expected[place] > 0 if name == "bcq, mixed" else mask[place]
+        assert [entry["action"] for entry in one["eligible"]] == [ACTIONS[a] for a in np.flatnonzero(may)]
+
+
+def test_an_explanation_counts_what_similar_cases_were_given() -> None:
+    train = logs()
+    policy = POLICIES["poela"](train)
+    answer = asked(served(policy), "POST", "/v1/explain", json={"cases": [{"features": named(train.contexts[3])}]})
+    told = {one["action"]: one for one in answer.json()["actions"]}
+    scaled = train.contexts.astype(float) / train.contexts.std(axis=0, dtype=float)
+    near = np.square(scaled - scaled[3]).mean(axis=1) <= policy.eligibility.radius
+    for place, name in enumerate(ACTIONS):
+        assert told[name]["similar"] == (near & (train.actions == place)).sum()
+        assert told[name]["eligible"] == bool((near & (train.actions == place)).any())
+    assert told[ACTIONS[train.actions[3]]]["distance"] == 0
+
+
+def test_text_and_gaps_are_read_as_in_the_log() -> None:
+    train = mixed_logs()
+    policy = last(Consensus(rule=NEAR), train, MultinomialBehavior())
+    features = {"age": None, "ward": "ICU", "risk": "low", "seen": "2020-01-01T00:00:00"}
+    rows = {**features, "seen": np.datetime64("2020-01-01T00:00:00", "us"), "stay": 0, "hour": 0}
+    table = pa.table({name: pa.array([value]) for name, value in rows.items()})
+    expected = policy.decide(table).to_pylist()[0]
+    (found,) = asked(served(policy), "POST", "/v1/decide", json={"cases": [{"features": features}]}).json()["decisions"]
+    for name in ("action", "probability", "defer", "similar", "note"):
+        assert found[name] == pytest.approx(expected[name]), name
+    assert "age: missing, filled in" in found["note"]
+    new = {**features, "ward": "SECRET-WARD"}
+    (found,) = asked(served(policy), "POST", "/v1/decide", json={"cases": [{"features": new}]}).json()["decisions"]
+    assert "ward: a category that was not logged" in found["note"]
+    assert "SECRET" not in found["note"]
+
+
+FINE = named([0.1, 2, 1.0])
+BAD: dict[str, tuple[Any, str]] = {
+    "no JSON": (b"{", "no JSON document"),
+    "not UTF-8": (b'{"cases": "\xff"}', "no JSON document"),
+    "NaN": (b'{"cases": [{"features": {"age": NaN}}]}', "no JSON document"),
+    "too deep": (b"[" * 100_000, "no JSON document"),
+    "thousands of digits": (b'{"cases": ' + b"9" * 5000 + b"}", "no JSON document"),
+    "a list": ([], "must be an object with the list 'cases'"),
+    "no cases": ({"cases": []}, "list of 1 to 100"),
+    "many cases": ({"cases": [{"features": FINE}] * 101}, "list of 1 to 100"),
+    "a number": ({"cases": [5]}, "case 0 must be an object with features and nothing else"),
+    "a step that is not asked for": ({"cases": [{"features": FINE, "step": 1}]}, "case 0 must be an object"),
+    "a missing feature": ({"cases": [{"features": {"age": 77.125}}]}, "2 features are missing, first 'sofa'"),
+    "an unknown feature": ({"cases": [{"features": {**FINE, "x": 77.125}}]}, "1 features are not known, first 'x'"),
+    "text": ({"cases": [{"features": {**FINE, "age": "SECRET"}}]}, "'age' must be a number"),
+    "null": ({"cases": [{"features": {**FINE, "age": None}}]}, "'age' must be a number: it may not be null"),
+    "a truth value": ({"cases": [{"features": {**FINE, "age": True}}]}, "'age' must be a number"),
+    "a list of values": ({"cases": [{"features": {**FINE, "age": [77.125]}}]}, "'age' must be a number"),
+    "beyond all numbers": (b'{"cases": [{"features": {"age": 1e999, "sofa": 1, "dose so far": 1}}]}', "'age' must be"),
+    "a bad seed": ({"cases": [{"features": FINE}], "seed": -1}, "seed must be a whole number"),
+    "something else": ({"cases": [{"features": FINE}], "more": 1}, "must be an object with the list 'cases'"),
+}
+
+
+@pytest.fixture(scope="module")
+def plain() -> Any:
+    return served(POLICIES["poela"](logs()))
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_requests_get_a_sentence_without_values(name: str, plain: Any) -> None:
+    content, words = BAD[name]
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    answer = asked(plain, "POST", "/v1/decide", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert words in " ".join(answer.json()["errors"])
+    assert not any(secret in answer.text for secret in ("SECRET", "77.125"))
+
+
+def test_other_refusals(plain: Any) -> None:
+    text = asked(plain, "POST", "/v1/decide", content=b"{}", headers={"content-type": "text/plain"})
+    assert text.status_code == 415
+    assert asked(plain, "GET", "/v1/decide").status_code == 405
+    assert asked(plain, "GET", "/v1/decide").headers["allow"] == "POST"
+    assert asked(plain, "GET", "/nowhere/SECRET").json() == {"errors": ["Not Found"]}
+    large = asked(plain, "POST", "/v1/decide", content=b" " * (LARGEST_BODY + 1))
+    assert large.status_code == 413
+    assert asked(plain, "GET", "/docs").status_code == asked(plain, "GET", "/redoc").status_code == 404
+
+
+def test_only_names_of_this_machine_without_a_token(plain: Any) -> None:
+    for name in ("localhost:8000", "127.0.0.1", "[::1]:8000", "127.0.0.2"):
+        assert asked(plain, "GET", "/v1/policy", headers={"host": name}).status_code == 200, name
+    for name in ("evil.example", "evil.example:8000", "127.0.0.1.evil.example", "", "10.0.0.1", "localhost.evil"):
+        assert asked(plain, "GET", "/v1/policy", headers={"host": name}).status_code == 421, name
+    assert asked(plain, "GET", "/healthz", headers={"host": "evil.example"}).status_code == 200
+
+
+def test_with_a_token_nothing_but_health_answers_without_it() -> None:
+    app = served(POLICIES["pocrm"](logs()), TOKEN)
+    routes = [("GET", path) for path in ("/", "/v1/policy", "/metrics", "/openapi.json", "/nowhere", "/healthz/")]
+    for method, path in [*routes, ("POST", "/v1/decide"), ("POST", "/v1/explain"), ("PUT", "/v1/decide")]:
+        for given in (None, TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Bearer", "Bearer é"):
+            headers = {} if given is None else {"authorization": given.encode("latin-1")}
+            answer = asked(app, method, path, headers=headers)
+            assert answer.status_code == 401, (method, path, given)
+            assert answer.headers["www-authenticate"] == "Bearer"
+        assert asked(app, method, path, headers={"authorization": f"Bearer {TOKEN}"}).status_code != 401
+    assert asked(app, "GET", "/healthz").json() == {"status": "ok"}
+    # A server with a token stands behind other names.
+    elsewhere = asked(app, "GET", "/v1/policy", "http://doses.example", headers={"authorization": f"bearer {TOKEN}"})
+    assert elsewhere.status_code == 200
+
+
+def test_a_token_is_asked_for_off_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("POELA_TOKEN", raising=False)
+    assert token_for("127.0.0.1") is token_for("::1") is token_for("localhost") is None
+    for host in ("0.0.0.0", "::", "10.0.0.5", "doses.example", ""):
+        with pytest.raises(InputError, match="set POELA_TOKEN"):
+            token_for(host)
+    monkeypatch.setenv("POELA_TOKEN", "short")
+    with pytest.raises(InputError, match="16 characters"):
+        token_for("0.0.0.0")
+    monkeypatch.setenv("POELA_TOKEN", TOKEN)
+    assert token_for("0.0.0.0") == token_for("127.0.0.1") == TOKEN
+
+
+def test_logs_and_counts_hold_no_values(plain: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        features = {**FINE, "age": 77.125}
+        for path in ("/v1/decide", "/v1/explain", "/v1/decide?age=77.125", "/SECRET"):
+            asked(plain, "POST", path, json={"cases": [{"features": features}]})
+            asked(plain, "POST", path, json={"cases": [{"features": {"SECRET": 77.125}}]})
+    ours = [record.getMessage() for record in caplog.records if record.name.startswith("poela")]
+    assert any(line.startswith("POST /v1/decide 200") for line in ours)
+    assert any(line.startswith("POST other 404") for line in ours)
+    told = "\n".join(ours) + asked(plain, "GET", "/metrics").text
+    assert not any(secret in told for secret in ("SECRET", "77.125"))
+    assert 'poela_requests_total{path="/v1/decide",status="200"}' in told
+
+
+def test_an_unforeseen_error_is_answered_and_logged_without_its_text(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("SECRET")
+
+    monkeypatch.setattr("poela.serving.answering.Answering.decided", broken)
+    app = served(POLICIES["pocrm"](logs()))
+    answer = asked(app, "POST", "/v1/decide", json={"cases": [{"features": FINE}]})
+    assert (answer.status_code, answer.json()) == (500, {"errors": ["the server could not answer: its log says more"]})
+    assert "unforeseen RuntimeError" in caplog.text
+    assert "SECRET" not in caplog.text
+
+
+def test_requests_that_come_together_are_answered_together_and_one_does_not_spoil_the_others() -> None:
+    seen: list[int] = []
+
+    def decide(requests: Any) -> Any:
+        seen.append(len(requests))
+        time.sleep(0.05)
+        if any(request.seed == 13 for request in requests):
+            raise InputError("13")
+        return [[{"seed": request.seed}] for request in requests]
+
+    async def ask() -> Any:
+        together = Together(decide)
+        return await asyncio.gather(
+            *(together.ask(Asked((), seed)) for seed in (1, 2, 13, 4, 5)), return_exceptions=True
+        )
+
+    answers = asyncio.run(ask())
+    assert [answers[place] for place in (0, 1, 3, 4)] == [[{"seed": seed}] for seed in (1, 2, 4, 5)]
+    assert isinstance(answers[2], InputError)
+    assert seen[0] in (1, 5)
+    assert max(seen) > 1
+
+
+def test_too_many_requests_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poela.serving.answering.MOST_WAITING", 3)
+    free = threading.Event()
+
+    def decide(requests: Any) -> Any:
+        free.wait(5)
+        return [[] for _ in requests]
+
+    async def ask() -> Any:
+        together = Together(decide)
+        waiting = [asyncio.create_task(together.ask(Asked((), seed))) for seed in range(8)]
+        await asyncio.sleep(0.05)
+        free.set()
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    answers = asyncio.run(ask())
+    assert sum(isinstance(answer, TooBusy) for answer in answers) >= 3
+    assert answers[0] == []
+
+
+def test_the_page_is_one_document_that_asks_this_server_alone(plain: Any) -> None:
+    page = asked(plain, "GET", "/")
+    assert "http" not in page.text.replace("http-equiv", "")
+    assert "innerHTML" not in page.text
+    allowed = page.headers["content-security-policy"]
+    assert "default-src 'none'" in allowed
+    assert "connect-src 'self'" in allowed
+    assert "unsafe" not in allowed
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    policy = tmp_path_factory.mktemp("served") / "policy"
+    last(POCRM(**GRADIENT), logs()).save(policy)
+    with running(policy) as found:
+        yield found
+
+
+def test_a_running_server_outlives_malformed_slow_and_oversized_requests(server: Running) -> None:
+    body = json.dumps({"cases": [{"features": FINE}]}).encode()
+    head = b"POST /v1/decide HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+
+    def raw(content: bytes, patience: float = 10) -> bytes:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as found:
+            found.settimeout(patience)
+            try:
+                found.sendall(content)
+                return found.recv(1000)
+            except OSError:
+                return b""
+
+    assert b" 400 " in raw(b"\x00\xff nonsense\r\n\r\n")
+    assert b" 200 " in raw(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    raw(head + b"Content-Length: 1000\r\n\r\n" + body, patience=0.2)  # less than was promised
+    raw(head + b"Content-Length: -5\r\n\r\n" + body)
+    raw(head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")
+    raw(b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n")
+    assert b" 413 " in raw(head + b"Content-Length: 9999999\r\n\r\n" + b" " * 2_000_000)
+    slow = []
+    for _ in range(50):  # who say little and wait
+        one = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+        one.sendall(head + b"Content-Length: 100\r\n\r\n{")
+        slow.append(one)
+    assert httpx.post(
+        f"{server.address}/v1/decide", content=body, headers={"content-type": "application/json"}
+    ).is_success
+    for one in slow:
+        one.close()
+    assert httpx.get(f"{server.address}/healthz").json() == {"status": "ok"}
+    assert server.process.poll() is None
+
+
+def test_a_running_server_answers_many_at_once(server: Running) -> None:
+    failed: list[Any] = []
+
+    def ask(number: int) -> None:
+        with httpx.Client(base_url=server.address, timeout=30) as client:
+            for turn in range(10):
+                features = {**FINE, "age": 0.1 * number} if turn % 3 else {"age": "x"}
+                answer = client.post("/v1/decide", json={"cases": [{"features": features}] * (1 + turn)})
+                expected = 200 if turn % 3 else 422
+                if answer.status_code != expected:
+                    failed.append(answer.text)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    log = httpx.get(f"{server.address}/metrics").text
+    assert 'path="/v1/decide",status="422"' in log
+
+
+def test_a_running_server_off_loopback_wants_its_token(tmp_path: Path) -> None:
+    last(POCRM(**GRADIENT), logs()).save(tmp_path / "policy")
+    with running(tmp_path / "policy", "--host", "0.0.0.0", token=TOKEN) as found:
+        assert httpx.get(f"{found.address}/v1/policy").status_code == 401
+        assert httpx.get(f"{found.address}/healthz").status_code == 200
+        right = httpx.get(f"{found.address}/v1/policy", headers={"authorization": f"Bearer {TOKEN}"})
+        assert right.json()["actions"] == list(ACTIONS)
+    log = (tmp_path / "server.log").read_text()
+    assert "GET /v1/policy 401" in log
+    assert TOKEN not in log
+
+
+def test_what_is_not_served_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("POELA_TOKEN", raising=False)
+    last(POCRM(**GRADIENT), logs()).save(tmp_path / "policy")
+    assert main(["serve", str(tmp_path / "policy"), "--host", "0.0.0.0"]) == 2
+    assert "set POELA_TOKEN" in capsys.readouterr().err
+    assert main(["serve", str(tmp_path / "nothing")]) == 2
+    assert "is no directory of a study or a policy" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_said_in_one_line(
+    server: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("POELA_TOKEN", raising=False)
+    last(POCRM(**GRADIENT), logs()).save(tmp_path / "policy")
+    assert main(["serve", str(tmp_path / "policy"), "--port", str(server.port)]) == 1
+    assert "cannot be served on" in capsys.readouterr().err
