@@ -16,23 +16,10 @@ from poela.core.storage import Stored
 from poela.data.decision_rows import has_columns, loose_contexts
 from poela.data.schema import TableSchema
 from poela.data.trajectories import ActionName
+from poela.eligibility.eligible import Eligible as Eligible
 from poela.eligibility.explanation import Explanation, explain
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.rules import Eligibility
-
-
-@dataclass(frozen=True, eq=False)
-class Eligible:
-    """What may be done at each of N contexts."""
-
-    mask: BoolArray  # [N, A], at least one action in each row
-    stranded: BoolArray  # [N], nothing passed the rule: the fallback acted
-    behavior: FloatArray | None = None  # [N, A], to be followed on stranded rows (fallback "behavior"); 0 on others
-
-    @property
-    def n_stranded(self) -> int:
-        """How many contexts the fallback acted on."""
-        return int(self.stranded.sum())
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,10 +57,10 @@ def run_local(
     ready: queue.SimpleQueue[Outcome | PoelaError] = queue.SimpleQueue()
     for task in tasks:
         waiting.put(task)
-    hands = [_Hand(material, waiting, ready, use_gpu) for _ in range(min(jobs, len(tasks)))]
+    threads = [_WorkerThread(material, waiting, ready, use_gpu) for _ in range(min(jobs, len(tasks)))]
     try:
-        for hand in hands:
-            hand.start()
+        for thread in threads:
+            thread.start()
         for _ in tasks:
             outcome = _next(ready, deadline)
             if outcome is None:
@@ -69,8 +69,8 @@ def run_local(
                 raise outcome
             yield outcome
     finally:
-        for hand in hands:
-            hand.stop()
+        for thread in threads:
+            thread.stop()
 
 
 def _next(ready: "queue.SimpleQueue[Outcome | PoelaError]", deadline: float | None) -> "Outcome | PoelaError | None":
@@ -83,7 +83,7 @@ def _next(ready: "queue.SimpleQueue[Outcome | PoelaError]", deadline: float | No
     return None
 
 
-class _Hand(threading.Thread):
+class _WorkerThread(threading.Thread):
     """A thread that owns one worker process and feeds it tasks."""
 
     def __init__(

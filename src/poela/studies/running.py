@@ -24,7 +24,7 @@ def run(study: Study, materials: Mapping[str, Material], execution: Execution) -
     scratch = study.directory / SCRATCH
     tasks = study.left_out
     lost: list[str] = []
-    told = tracker(execution.track, study.directory)
+    tracking = tracker(execution.track, study.directory)
     try:
         write_folds(scratch, materials)
         with (
@@ -36,8 +36,8 @@ def run(study: Study, materials: Mapping[str, Material], execution: Execution) -
                     lost.append(f"{task.candidate}, restart {task.restart}: {result.reason}")
                 else:
                     study.store.write_run(result.record, result.policies)
-                    if told is not None:
-                        told.finished(task.run_id, result.record)
+                    if tracking is not None:
+                        tracking.finished(task.run_id, result.record)
                 advance(1, note=str(task.candidate))
     except OSError as error:
         raise unwritable(study.directory, error) from None

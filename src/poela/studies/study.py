@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from poela.core.errors import InputError, PoelaError
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain
+from poela.studies import tables
 from poela.studies.answer import Answer
 from poela.studies.defaults import is_random
-from poela.studies.judging import METRICS
 from poela.studies.material import read_behavior
 from poela.studies.outcomes import read_outcomes
 from poela.studies.records import CheckpointRecord, ChoiceRecord, LookRecord, RunRecord, Task
@@ -165,11 +165,11 @@ class Study:
 
     def name_of(self, point: Point) -> str:
         """A point in a few words: learner, settings as asked for, restart, and where on its path it is."""
-        task, checkpoint = self._origin(point)
+        task, checkpoint = self.origin(point)
         where = checkpoint.note or f"step {checkpoint.step}"
         return f"{task.candidate}, restart {task.restart}, {where}"
 
-    def _origin(self, point: Point) -> tuple[Task, CheckpointRecord]:
+    def origin(self, point: Point) -> tuple[Task, CheckpointRecord]:
         """Which run made a point, in the first fold, and where on its path."""
         run = self.all_runs.get(point.run_id)
         if run is None or point.number >= len(run.checkpoints):
@@ -277,62 +277,15 @@ class Study:
 
     def table(self) -> "pa.Table":
         """Every policy that was judged with its settings and metrics, in the order of the study."""
-        import pyarrow as pa
-
-        chosen = self.choice.chosen
-        return pa.Table.from_pylist([self._row(point, chosen) for point in self.points], schema=_schema())
-
-    def _row(self, point: Point, chosen: Point | None) -> dict[str, Any]:
-        task, checkpoint = self._origin(point)
-        return {
-            "path": point.path_id,
-            "learner": task.candidate.learner,
-            "candidate": str(task.candidate),
-            "restart": task.restart,
-            "seed": task.seed,
-            "step": checkpoint.step,
-            "note": checkpoint.note,
-            "final": point.final,
-            **{name: point.metrics.get(name) for name in METRICS},
-            "score": self.settings.selection.score(point.metrics),
-            "verdict": point.verdict,
-            "chosen": point == chosen,
-        }
+        return tables.of_policies(self)
 
     def frontier(self) -> "pa.Table":
         """Value against effective sample size: the policies that no other beats in both, best supported first."""
-        return self._best_by("sntis")
+        return tables.best_by(self, "sntis")
 
     def ladder(self) -> "pa.Table":
         """From cautious to bold: the policies whose shown gain no other beats at their effective sample size or above.
 
         Then those that can be verified no longer, by their estimated gain.
         """
-        import pyarrow as pa
-
-        shown = self._best_by("shown").to_pylist()
-        least = min((row["ess"] for row in shown), default=float("inf"))
-        bolder = [row for row in self._best_by("gain").to_pylist() if row["ess"] < least and row["shown"] is None]
-        return pa.Table.from_pylist([*shown, *bolder], schema=_schema())
-
-    def _best_by(self, metric: str) -> "pa.Table":
-        import pyarrow as pa
-
-        rows = [row for row in self.table().to_pylist() if row[metric] is not None and row["ess"]]
-        rows.sort(key=lambda row: (-row["ess"], -row[metric]))
-        kept: list[dict[str, Any]] = []
-        for row in rows:
-            if not kept or row[metric] > kept[-1][metric]:
-                kept.append(row)
-        return pa.Table.from_pylist(kept, schema=_schema())
-
-
-def _schema() -> "pa.Schema":
-    import pyarrow as pa
-
-    texts = dict.fromkeys(("path", "learner", "candidate", "note", "verdict"), pa.string())
-    whole = dict.fromkeys(("restart", "seed", "step"), pa.int64())
-    numbers = dict.fromkeys((*METRICS, "score"), pa.float64())
-    types = {**texts, **whole, **numbers, "final": pa.bool_(), "chosen": pa.bool_()}
-    first = ("path", "learner", "candidate", "restart", "seed", "step", "note", "final")
-    return pa.schema([(name, types[name]) for name in (*first, *METRICS, "score", "verdict", "chosen")])
+        return tables.ladder(self)
