@@ -57,7 +57,7 @@ def run(folder: Path, what: str) -> dict[str, float]:
     if what == "probabilities":
         from poela import LogLayout
 
-        logs = read_logs(folder / "rows.parquet", layout=LogLayout().fixed(policy))
+        logs = read_logs(folder / "rows.parquet", layout=LogLayout().fixed_by(policy.table_schema, policy.action_names))
         policy.along(logs)
     else:
         outcomes = np.load(folder / "outcomes.npy")
@@ -82,7 +82,7 @@ def main() -> None:
         found = {}
         for what in ("probabilities", "parquet", "csv"):
             command = [sys.executable, __file__, "--run", what, "--folder", folder]
-            found[what] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            found[what] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     for what, figure in found.items():
         ratio = figure["seconds"] / found["probabilities"]["seconds"]
         times = f"{figure['seconds']:6.1f} s ({ratio:.1f} x; {figure['work']:.1f} s of processor time)"

@@ -36,19 +36,27 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = content.getvalue().to_pybytes().decode().replace(".", ",")
     (folder / "visits.csv").write_text(text)
     flags = ["--action", "drug", "--reward", "good - 0.1*cost", "--learners", "fittedq", "--folds", "2"]
-    assert main(["learn", str(folder / "visits.csv"), "--out", str(folder / "study"), *flags, "--backend", "inline"]) == 0
+    assert (
+        main(["learn", str(folder / "visits.csv"), "--out", str(folder / "study"), *flags, "--backend", "inline"]) == 0
+    )
     return folder / "study"
 
 
-def test_a_table_is_decided_as_the_policy_does(
-    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_is_decided_as_the_policy_does(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = visits(300, 1).drop_columns(["drug", "good", "cost"])
     pyarrow.csv.write_csv(rows.select(["lactate", "ward"]), tmp_path / "rows.csv")
     pq.write_table(rows, tmp_path / "rows.parquet")
     assert main(["decide", str(study), "--rows", str(tmp_path / "rows.csv"), "--out", str(tmp_path / "out.csv")]) == 0
     assert "300 rows: treat 1" in capsys.readouterr().out
-    flags = ["--rows", str(tmp_path / "rows.parquet"), "--out", str(tmp_path / "out.parquet"), "--keep", "ward", "--json"]
+    flags = [
+        "--rows",
+        str(tmp_path / "rows.parquet"),
+        "--out",
+        str(tmp_path / "out.parquet"),
+        "--keep",
+        "ward",
+        "--json",
+    ]
     assert main(["decide", str(study), *flags]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["rows"], document["deferred"]) == (300, 0)
@@ -85,9 +93,15 @@ BAD: dict[str, tuple[list[str], str]] = {
     "another ending": (["{study}", "--rows", "{rows}", "--out", "{folder}/out.txt"], "neither .parquet nor .csv"),
     "a file that is there": (["{study}", "--rows", "{rows}", "--out", "{rows}"], "exists already"),
     "a negative seed": (["{study}", "--rows", "{rows}", "--out", "{out}", "--seed", "-1"], "seed is -1"),
-    "a column that is not there": (["{study}", "--rows", "{rows}", "--out", "{out}", "--keep", "id"], "'id' is missing"),
+    "a column that is not there": (
+        ["{study}", "--rows", "{rows}", "--out", "{out}", "--keep", "id"],
+        "'id' is missing",
+    ),
     "a renamed column": (["{study}", "--rows", "{folder}/renamed.csv", "--out", "{out}"], "did you mean 'Ward'"),
-    "words for numbers": (["{study}", "--rows", "{folder}/words.csv", "--out", "{out}"], "is text, not a number, in 1 row"),
+    "words for numbers": (
+        ["{study}", "--rows", "{folder}/words.csv", "--out", "{out}"],
+        "is text, not a number, in 1 row",
+    ),
     "an empty table": (["{study}", "--rows", "{folder}/empty.csv", "--out", "{out}"], "there are no rows"),
     "an empty file": (["{study}", "--rows", "{folder}/nothing.csv", "--out", "{out}"], "is empty"),
     "damaged": (["{study}", "--rows", "{folder}/damaged.parquet", "--out", "{out}"], "cannot be read"),

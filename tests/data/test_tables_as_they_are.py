@@ -101,6 +101,8 @@ def test_dates_count_from_the_first_of_their_episode_or_from_an_origin(kind: str
     source = SOURCES[kind](table(ward=days, lactate=None), tmp_path)
     logs = read_logs(source, **NAMES)
     assert (logs.feature_names, logs.contexts.ravel().tolist()) == (("ward days",), [0, 2.5, 0, 1.25, 0])
+    again = read_logs(source, layout=LogLayout(**NAMES).fixed(logs))
+    np.testing.assert_array_equal(again.contexts, logs.contexts)
     since = read_logs(source, **NAMES, origin="2019-12-31")
     assert since.contexts.ravel().tolist() == [1, 3.5, 5, 6.25, 9]
 

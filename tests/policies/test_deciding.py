@@ -239,6 +239,8 @@ def test_frames_are_matched_by_name_and_matrices_by_place(policy: Any) -> None:
     with pytest.raises(InputError, match="column 'age' is missing"):
         policy.probabilities(frame.drop(columns="age"))
     assert policy.explain(frame.iloc[[0]]).actions
+    rule = policy.eligibility
+    np.testing.assert_array_equal(rule.distances(frame[frame.columns[::-1]]), rule.distances(policy.checked(frame)))
 
 
 def test_numbers_alone_in_another_order_are_matched_by_name_too() -> None:
@@ -250,6 +252,9 @@ def test_numbers_alone_in_another_order_are_matched_by_name_too() -> None:
     policy: Any = poela.Clone().fit(logs, seed=0)
     by_place = policy.probabilities(frame[names].to_numpy(np.float32))
     np.testing.assert_array_equal(policy.probabilities(frame[["c", "a", "b"]]), by_place)
+    model = poela.MultinomialBehavior().fit(logs)
+    by_name = model.probabilities(frame[["c", "a", "b"]])
+    np.testing.assert_array_equal(by_name, model.probabilities(frame[names].to_numpy(np.float32)))
     renamed = frame.rename(columns={"a": "A"})
     with pytest.raises(InputError, match=r"column 'a' is missing \(did you mean|column 'a' is missing"):
         policy.probabilities(renamed)

@@ -15,10 +15,10 @@ import poela
 from poela import InputError, LogLayout, load_policy, read_logs
 from poela.data.schema import TableSchema
 
-WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=6).filter(
-    lambda word: not any(map(str.isdigit, word)) and word.lower() not in NULLS
-)
 NULLS = {"nan", "null", "na", "n/a", "#n/a", "-nan", "none", "true", "false", "inf", "-inf", "infinity", "-infinity"}
+WORDS: st.SearchStrategy[str] = st.text(
+    st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=6
+).filter(lambda word: not any(map(str.isdigit, word)) and word.lower() not in NULLS)
 NUMBERS = st.floats(-1e6, 1e6, width=32)
 QUICK = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
@@ -30,7 +30,7 @@ def tables(draw: st.DrawFn, gaps: bool = True) -> pa.Table:
     words = draw(st.lists(WORDS, min_size=2, max_size=4, unique=True))
     gap = [st.none()] if gaps else []
     texts = draw(st.lists(st.one_of(st.sampled_from(words), *gap), min_size=n - 2, max_size=n - 2)) + words[:2]
-    numbers = draw(st.lists(st.one_of(NUMBERS, *gap), min_size=n - 2, max_size=n - 2)) + [0.0, 1.0]
+    numbers = [*draw(st.lists(st.one_of(NUMBERS, *gap), min_size=n - 2, max_size=n - 2)), 0.0, 1.0]
     return pa.table(
         {
             "case": [f"c{row}" for row in range(n)],
@@ -58,7 +58,9 @@ def test_from_a_file_to_decisions_nothing_is_lost(table: pa.Table, kind: str) ->
         policy.save(Path(folder) / "policy")
         found = load_policy(Path(folder) / "policy").decide(SOURCES[kind](table, Path(folder)))
     probabilities, stranded = policy.along(logs)[rows], policy.stranded(logs)[rows]
-    np.testing.assert_allclose(found["probability"].to_numpy()[~stranded], probabilities.max(axis=1)[~stranded], rtol=1e-6)
+    np.testing.assert_allclose(
+        found["probability"].to_numpy()[~stranded], probabilities.max(axis=1)[~stranded], rtol=1e-6
+    )
     np.testing.assert_array_equal(policy.decide(table)["probability"], policy.probabilities(table).max(axis=1))
     assert not stranded.any()  # these very rows were logged
 

@@ -12,6 +12,8 @@ from poela.core.errors import InputError
 from poela.core.policy import LoggedSteps
 from poela.core.storage import Stored
 from poela.core.validation import expect_names, expect_setting, refuse
+from poela.data.decision_rows import has_columns, loose_contexts
+from poela.data.schema import TableSchema
 from poela.data.trajectories import ActionName, Trajectories
 
 SETTINGS = ("feature_names", "action_names", "seen")
@@ -59,7 +61,9 @@ class Schema:
         return full
 
     def checked_contexts(self, contexts: ArrayLike) -> Float32Array:
-        """The contexts as a finite matrix of the right width."""
+        """The contexts as a finite matrix of the right width; the columns of a table are found by name."""
+        if has_columns(contexts):
+            return loose_contexts(contexts, TableSchema.plain(self.feature_names))
         matrix = np.ascontiguousarray(contexts, np.float32)
         width = len(self.feature_names)
         if matrix.ndim != 2 or matrix.shape[1] != width:

@@ -121,6 +121,12 @@ class LogLayout:
         named = (self.episode, self.action, self.cluster, *self.category, *(name for name, _ in self.ordinal))
         return tuple(dict.fromkeys(name for name in (*named, *of_schema) if name is not None))
 
+    @property
+    def time_columns(self) -> tuple[str, ...]:
+        """The columns that may be times: the step, and those that are known to be."""
+        known = [] if self.schema is None else [v.name for v in self.schema.variables if v.kind in ("time", "duration")]
+        return tuple(name for name in (self.step, *known) if name is not None)
+
     def for_table(self, columns: Sequence[str]) -> "LogLayout":
         """The layout with episode and step as a table with these columns has them.
 

@@ -113,7 +113,7 @@ def tell(notes: Sequence[str]) -> None:
 def _opened_and_read(source: Any, layout: LogLayout) -> tuple[Source, Trajectories]:
     import pyarrow as pa
 
-    opened = open_source(source, layout, layout.label_columns, () if layout.step is None else (layout.step,))
+    opened = open_source(source, layout, layout.label_columns, layout.time_columns)
     again = opened.reopened
     try:
         return opened, _read(opened, layout)

@@ -13,6 +13,7 @@ from poela.core.policy import LoggedSteps, as_policy
 from poela.core.ragged import step_numbers
 from poela.core.remembered import remembered
 from poela.core.storage import Stored
+from poela.data.decision_rows import has_columns, loose_contexts
 from poela.data.schema import TableSchema
 from poela.data.trajectories import ActionName, Trajectories
 from poela.eligibility.explanation import Explanation, explain
@@ -280,6 +281,8 @@ class FittedEligibility:
         return found
 
     def _checked(self, contexts: ArrayLike, steps: ArrayLike | None) -> tuple[Float32Array, IntArray | None]:
+        if has_columns(contexts):
+            contexts = loose_contexts(contexts, self.schema or TableSchema.plain(self.feature_names))
         checked = np.asarray(contexts, np.float32)
         if checked.ndim != 2 or checked.shape[1] != len(self.feature_names):
             names = ", ".join(self.feature_names[:5]) + (", …" if len(self.feature_names) > 5 else "")

@@ -1,7 +1,7 @@
 """Decisions for the rows of a table: what to do, how sure the policy is, what else may be done, and who was like it."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -162,9 +162,8 @@ def _uniform(rows: Rows, seed: int, start: int) -> FloatArray:
     So the same row gets the same draw wherever it stands in the table.
     """
     if rows.is_named:
-        keys: Sequence[Any] = list(
-            zip(*(rows.kept[name].to_pylist() for name in rows.kept.column_names[:2]), strict=True)
-        )
+        named = (map(str, rows.kept[name].to_pylist()) for name in rows.kept.column_names[:2])
+        keys: Iterable[object] = map("|".join, zip(*named, strict=True))
     else:
         keys = range(start, start + int(rows.order.offsets[-1]))
     digests = (hashlib.blake2b(f"{seed}|{key}".encode(), digest_size=8).digest() for key in keys)
