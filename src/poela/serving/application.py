@@ -149,5 +149,5 @@ def _page() -> tuple[bytes, dict[str, str]]:
         if (found := re.search(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL))
     }
     allowed = "; ".join(f"{tag}-src 'sha256-{value}'" for tag, value in hashes.items())
-    policy = f"default-src 'none'; {allowed}; connect-src 'self'; base-uri 'none'; form-action 'none'"
+    policy = f"default-src 'none'; {allowed}; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
     return text.encode(), {"Content-Security-Policy": policy}
