@@ -33,7 +33,7 @@ def tiny_logs() -> Trajectories:
 def tiny_candidates() -> list[Candidate]:
     return [
         Candidate("poela", {"radius": "q75", **TINY}),
-        Candidate("poela", {"radius": 1.0, **TINY}),
+        Candidate("poela", {"radius": 1.0, "scale": "standard", **TINY}),
         Candidate("pocrm", TINY),
     ]
 
