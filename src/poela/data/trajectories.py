@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poela.core.arrays import Float32Array, FloatArray, IntArray, T, freeze, readonly
+from poela.core.arrays import Float32Array, FloatArray, IntArray, freeze
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
 from poela.data.checks import problems_of
 from poela.data.clusters import numbered
 from poela.data.folds import random_parts
+from poela.data.given import numbers, plain_names, whole
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 
@@ -73,12 +74,12 @@ class Trajectories:
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        keep("contexts", _numbers("contexts", contexts, np.float32))
-        keep("actions", _numbers("actions", _whole(actions), np.int64))
-        keep("rewards", _numbers("rewards", rewards, np.float64))
-        keep("offsets", _numbers("offsets", offsets, np.int64))
-        keep("propensities", None if propensities is None else _numbers("propensities", propensities, np.float64))
-        names = _plain(() if action_names is None else action_names)
+        keep("contexts", numbers("contexts", contexts, np.float32))
+        keep("actions", numbers("actions", whole(actions), np.int64))
+        keep("rewards", numbers("rewards", rewards, np.float64))
+        keep("offsets", numbers("offsets", offsets, np.int64))
+        keep("propensities", None if propensities is None else numbers("propensities", propensities, np.float64))
+        names = plain_names(() if action_names is None else action_names)
         seen = int(self.actions.max(initial=-1)) + 1
         keep("n_actions", int(n_actions or len(names) or self._width_of_propensities() or seen))
         if self.n_actions > MOST_ACTIONS:
@@ -100,8 +101,7 @@ class Trajectories:
             raise InputError(problems)
 
     def _width_of_propensities(self) -> int:
-        full = self.propensities is not None and self.propensities.ndim == 2
-        return self.propensities.shape[1] if full and self.propensities is not None else 0
+        return 0 if self.propensities is None or self.propensities.ndim == 1 else self.propensities.shape[1]
 
     def __repr__(self) -> str:
         clusters = "" if self.clusters is None else f" in {counted(self.n_units, 'cluster')}"
@@ -192,7 +192,7 @@ class Trajectories:
         chosen = np.asarray(episodes)
         if chosen.dtype == np.bool_ and chosen.shape != (self.n_episodes,):
             raise InputError(f"a mask of episodes must have shape ({self.n_episodes},), not {chosen.shape}")
-        chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else _whole(chosen).astype(np.int64)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else whole(chosen).astype(np.int64)
         rows, offsets = rows_of_episodes(chosen, self.offsets)
         return Trajectories(
             contexts=freeze(self.contexts[rows]),
@@ -287,11 +287,9 @@ class Trajectories:
         actions: ArrayLike,
         rewards: ArrayLike,
         terminals: ArrayLike,
-        timeouts: ArrayLike | None = None,
-        action_size: int | None = None,
         **more: Any,
     ) -> "Trajectories":
-        """Logs from flat arrays with flags where episodes end; `more` is as for any logs: propensities, names, ….
+        """Logs from flat arrays with flags where episodes end; `more`: timeouts, action_size, propensities, names, ….
 
         >>> logs = Trajectories.from_mdp_arrays([[0.0], [1.0], [0.5]], [0, 1, 1], [0, 1, 2], [0, 1, 1])
         >>> logs.lengths
@@ -299,30 +297,4 @@ class Trajectories:
         """
         from poela.data.mdp_arrays import from_mdp_arrays
 
-        return from_mdp_arrays(observations, actions, rewards, terminals, timeouts, action_size, **more)
-
-
-def _numbers(name: str, values: ArrayLike, dtype: type[T]) -> NDArray[T]:
-    """The values as a read-only array; what is no array of numbers is refused without being quoted."""
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large turns infinite, and is told
-            return readonly(values, dtype)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} must be numbers, in rows of one length: these are not") from None
-
-
-def _whole(values: ArrayLike) -> NDArray[Any]:
-    """Whole numbers as they are; a fraction is an error, not rounded."""
-    try:
-        array = np.asarray(values)
-        numbers = array if array.dtype.kind in "iub" else array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        numbers = np.array(np.nan)  # text, or rows of several lengths
-    if numbers.dtype.kind == "f" and not ((np.abs(numbers) < 2**53) & (numbers == np.rint(numbers))).all():
-        raise InputError("actions and episodes are counted in whole numbers: these are not")
-    return array
-
-
-def _plain(names: Sequence[ActionName]) -> tuple[ActionName, ...]:
-    """Names as Python's own text and numbers, which JSON knows, rather than NumPy's."""
-    return tuple(name.item() if isinstance(name, np.generic) else name for name in names)
+        return from_mdp_arrays(observations, actions, rewards, terminals, **more)

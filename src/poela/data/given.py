@@ -1,0 +1,36 @@
+"""Arrays as they are given: numbers and whole numbers, or one sentence that quotes nothing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from poela.core.arrays import T, readonly
+from poela.core.errors import InputError
+
+
+def numbers(name: str, values: ArrayLike, dtype: type[T]) -> NDArray[T]:
+    """The values as a read-only array; what is no array of numbers is refused without being quoted."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large turns infinite, and is told
+            return readonly(values, dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be numbers, in rows of one length: these are not") from None
+
+
+def whole(values: ArrayLike) -> NDArray[Any]:
+    """Whole numbers as they are; a fraction is an error, not rounded."""
+    try:
+        array = np.asarray(values)
+        numbers = array if array.dtype.kind in "iub" else array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.array(np.nan)  # text, or rows of several lengths
+    if numbers.dtype.kind == "f" and not ((np.abs(numbers) < 2**53) & (numbers == np.rint(numbers))).all():
+        raise InputError("actions and episodes are counted in whole numbers: these are not")
+    return array
+
+
+def plain_names(names: Sequence[str | int]) -> tuple[str | int, ...]:
+    """Names as Python's own text and numbers, which JSON knows, rather than NumPy's."""
+    return tuple(name.item() if isinstance(name, np.generic) else name for name in names)
