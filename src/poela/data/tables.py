@@ -84,7 +84,10 @@ def read_logs(
     named = LogLayout(episode, step, action, reward, **settings)
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
-    layout = layout or named
+    return _checked(source, layout or named, for_learning)
+
+
+def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Trajectories:
     with readable(source):
         opened, logs = _opened_and_read(source, layout)
         merged = _merged_features(opened, logs) if for_learning else []

@@ -21,7 +21,39 @@ TEXT = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT, "pattern": 
 
 def description(form: Form, *, version: str, with_token: bool) -> dict[str, Any]:
     """The whole document."""
-    decision = {
+    asks = _request(form, MOST_CASES), _request(form, 1)
+    document: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Decisions by a learned policy",
+            "version": version,
+            "description": "A policy learned by poela from logged decisions, under a rule of eligible actions.",
+        },
+        "paths": {
+            "/v1/decide": {
+                "post": _posted("Decide about cases", asks[0], _object({"decisions": _list(_decision(form))}))
+            },
+            "/v1/explain": {"post": _posted("Explain one case, action by action", asks[1], _explained(form))},
+            "/v1/policy": {"get": _got("What the policy looks at and chooses from", {"type": "object"})},
+            "/healthz": {
+                "get": {**_got("Whether the server runs", _object({"status": {"const": "ok"}})), "security": []}
+            },
+            "/metrics": {"get": _got("Counts for Prometheus", {"type": "string"}, "text/plain")},
+            "/": {"get": _got("A page for people", {"type": "string"}, "text/html")},
+        },
+        "components": {"schemas": {"Errors": _object({"errors": _list({"type": "string"})})}},
+    }
+    if with_token:
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
+        for path in document["paths"].values():
+            for operation in path.values():
+                operation["responses"]["401"] = _refused("No token, or a wrong one")
+    return document
+
+
+def _decision(form: Form) -> dict[str, Any]:
+    return {
         "type": "object",
         "required": ["action", "probability", "defer", "eligible", "similar", "outcome", "note"],
         "properties": {
@@ -38,7 +70,10 @@ def description(form: Form, *, version: str, with_token: bool) -> dict[str, Any]
             "note": _nullable({"type": "string"}) | {"description": "gaps that were filled, categories that are new"},
         },
     }
-    explained = _object(
+
+
+def _explained(form: Form) -> dict[str, Any]:
+    return _object(
         {
             "defer": {"type": "boolean"},
             "rule": {"type": "string"},
@@ -56,33 +91,6 @@ def description(form: Form, *, version: str, with_token: bool) -> dict[str, Any]
             },
         }
     )
-    asks = _request(form, MOST_CASES), _request(form, 1)
-    document: dict[str, Any] = {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Decisions by a learned policy",
-            "version": version,
-            "description": "A policy learned by poela from logged decisions, under a rule of eligible actions.",
-        },
-        "paths": {
-            "/v1/decide": {"post": _posted("Decide about cases", asks[0], _object({"decisions": _list(decision)}))},
-            "/v1/explain": {"post": _posted("Explain one case, action by action", asks[1], explained)},
-            "/v1/policy": {"get": _got("What the policy looks at and chooses from", {"type": "object"})},
-            "/healthz": {
-                "get": {**_got("Whether the server runs", _object({"status": {"const": "ok"}})), "security": []}
-            },
-            "/metrics": {"get": _got("Counts for Prometheus", {"type": "string"}, "text/plain")},
-            "/": {"get": _got("A page for people", {"type": "string"}, "text/html")},
-        },
-        "components": {"schemas": {"Errors": _object({"errors": _list({"type": "string"})})}},
-    }
-    if with_token:
-        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        document["security"] = [{"token": []}]
-        for path in document["paths"].values():
-            for operation in path.values():
-                operation["responses"]["401"] = _refused("No token, or a wrong one")
-    return document
 
 
 def _request(form: Form, most: int) -> dict[str, Any]:

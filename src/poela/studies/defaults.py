@@ -11,8 +11,9 @@ from poela.studies.candidates import Candidate, grid
 
 # In the order in which they are tried: under a time budget the quick ones come first.
 DEFAULT_LEARNERS = ("fittedq", "consensus", "poela", "bcq")
-# As near as every logged pair of a context and an action has a precedent in another episode. A smaller radius would bar
-# some of what was done: a twentieth of all steps is in most episodes of thirty, which then speak for no policy.
+# As near as any training context is to each action of another episode: this bars no logged action, and little where all
+# actions are taken everywhere, but what is done in places that nobody has been to. A smaller radius would bar some of
+# what was done: a twentieth of all steps is in most episodes of thirty, which then speak for no policy.
 NEAR = {"radius": "q100", "scale": "standard"}
 
 

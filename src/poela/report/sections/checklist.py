@@ -78,6 +78,13 @@ def target_items(study: Study, shown: Shown | None, logs: StudyLogs | None) -> l
             f"{len(data.layout.context or ())} features. Whether they are all that decisions rested on is {YOURS}.",
         ),
         Item("TARGET, methods", "The analysis", _analysis(study)),
+        *_target_results(study),
+    ]
+
+
+def _target_results(study: Study) -> list[Item]:
+    data = study.record.data
+    return [
         Item(
             "TARGET, results",
             "How many were selected, and why others were left out",
@@ -91,7 +98,7 @@ def target_items(study: Study, shown: Shown | None, logs: StudyLogs | None) -> l
         Item(
             "TARGET, results",
             "Missing data",
-            f"None at this stage: logs with empty cells are refused. How they were filled in is {YOURS}.",
+            f"{_gaps(study)} Why cells are empty is {YOURS}.",
         ),
         Item("TARGET, results", "The estimate with its precision", _estimate(study)),
         Item(
@@ -109,6 +116,16 @@ def target_items(study: Study, shown: Shown | None, logs: StudyLogs | None) -> l
             + ".",
         ),
     ]
+
+
+def _gaps(study: Study) -> str:
+    schema = study.record.data.layout.schema
+    filled = [] if schema is None else [one for one in schema.variables if one.indicated or one.carried]
+    if not filled:
+        return "No feature has empty cells."
+    carried = sum(one.carried for one in filled)
+    last = f", after the last value of the episode in {carried}" if carried else ""
+    return f"{len(filled)} features have empty cells: the median stands there, marked by a feature of its own{last}."
 
 
 def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) -> list[Item]:
