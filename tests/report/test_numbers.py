@@ -1,15 +1,19 @@
 """The numbers behind the pictures, against what a few lines of plain Python say."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from poela.core.errors import InputError
+from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.report.numbers.changes import action_shares, by_step, departures, flows_of, largest_changes
 from poela.report.numbers.eligible import eligible_along, eligible_sets
 from poela.report.numbers.judged import frontier_of, ladder_of
 from poela.report.numbers.weights import avoided, gamma_curve, training_gap, weights_by_return
 from poela.report.study_logs import StudyLogs, study_logs
+from poela.studies.candidates import Candidate
+from poela.studies.learning import learn
 from poela.studies.study import Study
 
 
@@ -163,3 +167,24 @@ def test_logs_are_split_as_the_study_split_them(logs: Trajectories, split: dict[
     assert given.train.n_episodes == kept.train.n_episodes < logs.n_episodes
     np.testing.assert_array_equal(given.train.rewards, kept.train.rewards)
     assert [part.n_episodes for part in given.held_out] == [part.n_episodes for part in kept.held_out]
+
+
+def test_a_column_of_text_has_a_stratum_for_each_category() -> None:
+    rng = np.random.default_rng(0)
+    wards = rng.choice(["ICU", "surgery", "general"], 120)
+    table = pa.table(
+        {
+            "ward": wards.tolist(),
+            "action": rng.choice(["wait", "treat"], 120).tolist(),
+            "propensity": [0.5] * 120,
+            "reward": rng.normal(size=120).tolist(),
+        }
+    )
+    logs = read_logs(table)
+    made = learn(logs, candidates=[Candidate("consensus")], folds=2, backend="inline")
+    found = study_logs(made, logs)
+    assert found is not None
+    _, *strata = action_shares(found, ["ward"]).strata
+    assert {stratum.name: stratum.decisions for stratum in strata} == {
+        f"ward={ward}": int((wards == ward).sum()) for ward in ("ICU", "general", "surgery")
+    }

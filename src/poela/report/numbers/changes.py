@@ -48,7 +48,7 @@ def action_shares(logs: StudyLogs, by: Sequence[str] = ()) -> ActionShares:
     change = departures(logs)
     strata = [("everybody", np.ones(len(taken), bool))]
     for column in by:
-        strata += strata_of(column, _column(followed, column))
+        strata += _categories(followed, column) or strata_of(column, _column(followed, column))
     found = tuple(
         Stratum(
             name,
@@ -107,14 +107,21 @@ def strata_of(column: str, values: FloatArray) -> list[tuple[str, BoolArray]]:
     return [(name, inside) for name, inside in found if inside.any()]
 
 
+def _categories(logs: Trajectories, column: str) -> list[tuple[str, BoolArray]]:
+    """A stratum for each category of a column of text; none where the column is no such column."""
+    variables = () if logs.schema is None else logs.schema.variables
+    names = [name for one in variables if one.name == column and one.kind == "category" for name in one.features]
+    members = [(name, logs.contexts[:, logs.feature_names.index(name)] > 0) for name in names]
+    return [(name, np.asarray(inside)) for name, inside in members if inside.any()]
+
+
 def _column(logs: Trajectories, name: str) -> FloatArray:
     if name in logs.feature_names:
         return np.asarray(logs.contexts[:, logs.feature_names.index(name)], np.float64)
     if name == STEP:
         return logs.step_numbers.astype(np.float64)
-    raise InputError(
-        f"there is no feature {name!r} to tell strata by: choose from {', '.join(logs.feature_names)}, step"
-    )
+    columns = logs.feature_names if logs.schema is None else logs.schema.columns
+    raise InputError(f"there is no feature {name!r} to tell strata by: choose from {', '.join(columns)}, step")
 
 
 @dataclass(frozen=True, eq=False)
