@@ -18,7 +18,7 @@ import numpy as np
 
 from poela.core.errors import PoelaError, PoelaWarning
 from poela.core.files import sha256
-from poela.core.storage import _canonical
+from poela.core.storage import canonical
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.evaluation import evaluate_study
@@ -109,7 +109,7 @@ def tamper(directory: Path, rng: random.Random) -> str:
     for _ in range(rng.choice([1, 1, 2])):
         document = tampered(document, rng)
     if isinstance(document, dict):
-        document["checksum"] = sha256(_canonical(document))
+        document["checksum"] = sha256(canonical(document))
     path.write_text(json.dumps(document))
     return path.name
 

@@ -14,7 +14,7 @@ from tests.robustness.fuzz_studies import fuzz, logs, make_study, uses
 from poela.cli import main
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.files import sha256
-from poela.core.storage import _canonical
+from poela.core.storage import canonical
 from poela.studies.records import StudyRecord
 from poela.studies.store import Store
 from poela.studies.study import Study
@@ -37,7 +37,7 @@ def edit(path: Path, change: Callable[[Any], None]) -> None:
     document = json.loads(path.read_text())
     document.pop("checksum")
     change(document)
-    path.write_text(json.dumps({**document, "checksum": sha256(_canonical(document))}))
+    path.write_text(json.dumps({**document, "checksum": sha256(canonical(document))}))
 
 
 def run(study: Path) -> Path:

@@ -18,7 +18,6 @@ from poela.core.locks import locked_folder
 from poela.core.paths import folder_at, place
 from poela.core.reading import LARGEST_ARRAYS, LARGEST_JSON, parsed_json, regular_bytes, unpacked_arrays
 from poela.core.temporary import is_temporary, sweep
-from poela.core.typed import from_plain, shown, to_plain
 
 T = TypeVar("T")
 
@@ -81,7 +80,7 @@ def save_stored(
     packed = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     # Named by its content, so that a new one never takes the place of the one that the old document names.
     name = _name_of_arrays(packed)
-    checksums = {name: sha256(packed), "document": sha256(_canonical(body))}
+    checksums = {name: sha256(packed), "document": sha256(canonical(body))}
     make_private(directory)
     with explained(directory), locked_folder(directory):
         refuse_foreign_stored(directory, file_format, overwrite)  # again: another may have been quicker
@@ -109,7 +108,7 @@ def fingerprint_of_stored(stored: Stored) -> str:
         name: [array.dtype.str, list(array.shape), sha256(np.ascontiguousarray(array).tobytes())]
         for name, array in arrays.items()
     }
-    return sha256(_canonical([document, hashes]))
+    return sha256(canonical([document, hashes]))
 
 
 def remove_stored(directory: Path, file_format: str) -> None:
@@ -219,7 +218,7 @@ def _loaded(text: Path, file_format: str, version: int) -> tuple[Stored, dict[st
         )
     checksums = document.pop("checksums", None)
     with _explained_reading(text):
-        canonical = _canonical(document)
+        text_bytes = canonical(document)
     named = _array_files(checksums)
     if len(named) != 1:
         raise InputError(f"{place(text)} names no file of arrays: it is damaged or was changed")
@@ -231,7 +230,7 @@ def _loaded(text: Path, file_format: str, version: int) -> tuple[Stored, dict[st
         if not os.path.lexists(arrays) and _array_files(now.get("checksums")) != named:
             raise _Replaced(str(error)) from None
         raise
-    for path, name, content in ((arrays, arrays.name, packed), (text, "document", canonical)):
+    for path, name, content in ((arrays, arrays.name, packed), (text, "document", text_bytes)):
         if not isinstance(checksums, dict) or checksums.get(name) != sha256(content):
             raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match; save it again")
     with _explained_reading(arrays):
@@ -284,28 +283,9 @@ def _plain_name(name: Any) -> str:
     return name
 
 
-def _canonical(document: Any) -> bytes:
+def canonical(document: Any) -> bytes:
+    """The bytes that a checksum is of, whatever the order of keys."""
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-
-
-def write_record(path: Path, record: Any, *, file_format: str, version: int) -> None:
-    """Write a dataclass as one JSON document with a checksum, atomically."""
-    body = {"format": file_format, "format_version": version, **to_plain(record)}
-    write_json(path, {**body, "checksum": sha256(_canonical(body))})
-
-
-def read_record(kind: type[T], path: Path, *, file_format: str, version: int) -> T:
-    """Read what `write_record` wrote, after checking format, version, checksum and every value."""
-    document = read_json(path)
-    if not isinstance(document, dict) or document.get("format") != file_format:
-        raise InputError(f"{place(path)} is no {file_format}: its format field is missing or different")
-    found = document.get("format_version")
-    if found != version:
-        raise InputError(f"{place(path)} has format version {shown(found)}; this poela reads version {version}")
-    if document.pop("checksum", None) != sha256(_canonical(document)):
-        raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match")
-    body = {name: value for name, value in document.items() if name not in ("format", "format_version")}
-    return from_plain(kind, body, place(path))
 
 
 @contextmanager

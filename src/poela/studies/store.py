@@ -32,7 +32,8 @@ from poela.core.errors import InputError, PoelaError
 from poela.core.files import make_private, refuse_foreign, remove_file, sha256, unwritable, write_bytes
 from poela.core.locks import take
 from poela.core.paths import is_there, kind_of, place
-from poela.core.storage import Stored, read_bytes, read_record, write_record
+from poela.core.records import read_record, write_record
+from poela.core.storage import Stored, read_bytes
 from poela.core.temporary import sweep
 from poela.studies.held_out import HELD_OUT, HeldOut
 from poela.studies.records import ChoiceRecord, Looks, RunRecord, StudyRecord
