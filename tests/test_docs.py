@@ -56,19 +56,14 @@ def test_bash_blocks_run(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", WALKS, ids=lambda p: p.name)
-def test_walks_go_from_a_raw_file_to_decisions(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_walks_go_from_a_raw_file_to_decisions(page: Path, tmp_path: Path) -> None:
     """All blocks of a walk in their order, in one folder, beside the examples."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if language == "python":
-            exec(compile(code, page.name, "exec"), names)
-        else:
-            env = {**os.environ, "PATH": path}
-            done = subprocess.run(["bash", "-e", "-c", code], env=env, capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr
+        command = [sys.executable, "-c", code] if language == "python" else ["bash", "-e", "-c", code]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
 
 def test_links_between_pages_lead_somewhere() -> None:

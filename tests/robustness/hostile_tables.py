@@ -109,10 +109,10 @@ TABLES: dict[str, Case] = {
     "a formula of the context": table(
         {}, "reward and as context", flags=("--reward", "reward-age", "--context", "age")
     ),
-    "an unknown way with gaps": table({}, "missing= must be", flags=("--missing", "guess")),
-    "an origin that is no date": table({}, "origin= must be a date", flags=("--origin", "SECRET")),
+    "an unknown way with gaps": table({}, "--missing must be", flags=("--missing", "guess")),
+    "an origin that is no date": table({}, "--origin must be a date", flags=("--origin", "SECRET")),
     "times of a day as a feature": table({"age": pa.array(range(ROWS), pa.time32("s"))}, "'age' is time32[ms], not a"),
-    "the same day as a feature of CSV": table({"age": DAYS}, "'age' is the same in every row", "origin=", write=csv),
+    "the same day as a feature of CSV": table({"age": DAYS}, "'age' is the same in every row", "--origin", write=csv),
     "lists as a feature": table({"age": LISTS}, "'age' is list, not a number"),
     "structs as a feature": table({"age": STRUCTS}, "'age' is struct, not a number"),
     "bytes as a feature": table({"age": BYTES}, "'age' is binary, not a number"),

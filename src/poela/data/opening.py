@@ -23,7 +23,6 @@ FILE_KINDS = {
     ".pq": "Parquet",
     ".csv": "CSV",
     ".tsv": "CSV",
-    ".txt": "CSV",
     ".arrow": "Arrow",
     ".ipc": "Arrow",
     ".feather": "Arrow",
