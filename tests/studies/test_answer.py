@@ -37,8 +37,8 @@ def test_change(study: Study) -> None:
     assert answer.headline.startswith("Change: at least +6.5")
     assert "better than what is done now (95%); best estimate +7.25" in answer.headline
     assert answer.why == (
-        "80 held-out episodes show it, by importance sampling, for all 10 policies that were tried together. Something "
-        "that was not recorded would have to make weights wrong by a factor of 1.8 to undo it."
+        "80 held-out episodes show it, by importance sampling, for all 10 policies together that they can judge, of 10 "
+        "that were tried. Something that was not recorded would have to make weights wrong by a factor of 1.8 to undo it."
     )
 
 

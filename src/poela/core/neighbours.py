@@ -62,6 +62,18 @@ class Neighbours:
         """
         return self._rows
 
+    def means_of_equal(self, values: FloatArray) -> FloatArray:
+        """Values [n] of the logged rows, each replaced by the mean over all equal contexts.
+
+        >>> Neighbours([[2.0], [0.0], [2.0]]).means_of_equal(np.array([1.0, 5.0, 3.0]))
+        array([2., 5., 2.])
+        """
+        result = np.empty(self.n_logged)
+        result[self._rows] = np.repeat(
+            np.add.reduceat(values[self._rows], self._starts[:-1]) / self._copies, self._copies
+        )
+        return result
+
     def nearest(self, contexts: ArrayLike) -> tuple[IntArray, FloatArray]:
         """The row [N] of the nearest logged context, and its squared Euclidean distance [N]."""
         rows, squared = self.k_nearest(contexts, 1)

@@ -90,12 +90,16 @@ class LoggedContexts:
         outcomes: FloatArray,
         k: int,
     ) -> FloatArray:
-        """The mean outcome of up to k nearest contexts with one action each [N] within the radius; NaN without any."""
+        """The mean outcome of up to k nearest contexts with one action each [N] within the radius; NaN without any.
+
+        Equal contexts count by the mean of all of them, since none of these is nearer than another.
+        """
         result = np.full(len(contexts), np.nan)
         for rows, members, search in self._of_actions(steps, actions):
             found, squared = search.k_nearest(self.features(contexts[rows]), min(k, len(members)))
             near = squared <= squared_radius
-            total = np.where(near, outcomes[self.rows[members]][found], 0.0).sum(axis=1)
+            known = search.means_of_equal(outcomes[self.rows[members]])
+            total = np.where(near, known[found], 0.0).sum(axis=1)
             result[rows] = np.divide(total, near.sum(axis=1), out=np.full(len(rows), np.nan), where=near.any(axis=1))
         return result
 

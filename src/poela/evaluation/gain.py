@@ -104,8 +104,10 @@ def _mean_ends(logging: Contributions, bounds: Bounds | None, level: float) -> t
     return low, high
 
 
-def vanishing_sensitivity(log_weights: FloatArray, returns: FloatArray) -> float:
+def vanishing_sensitivity(log_weights: FloatArray, returns: FloatArray, margin: float = 0.0) -> float:
     """The least Γ at which weights within [w/Γ, Γ·w] leave no gain over the mean return (Zhao et al. 2019).
+
+    With a `margin`, which is what chance may account for: at which they leave no more than that.
 
     The least value has Γ·w on the episodes of the lowest returns and w/Γ on the others: one sort, then one pass over
     where they part.
@@ -115,7 +117,7 @@ def vanishing_sensitivity(log_weights: FloatArray, returns: FloatArray) -> float
     >>> round(vanishing_sensitivity(np.log([1.0, 3.0]), np.array([0.0, 1.0])), 6)  # (3/Γ) / (Γ + 3/Γ) = 1/2
     1.732051
     """
-    target = float(returns.mean())
+    target = float(returns.mean()) + margin
     order = np.argsort(returns, kind="stable")
     weights = np.exp(log_weights[order] - safe_shift(log_weights))
     products = np.append(0.0, np.cumsum(weights * (returns[order] - target)))

@@ -39,7 +39,13 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
         raise InputError("choice.json names a policy but no gain that is shown: it was changed")
     least, best = readable(gain.low, error, signed=True), readable(gain.value, error, signed=True)
     cases = f"{record.data.validation_episodes:,} held-out episodes"
-    shown = f"{cases} show it, by importance sampling, for all {len(result.points)} policies that were tried together."
+    judged = sum(point.metrics.get("shown") is not None for point in result.points)
+    shown = (
+        f"{cases} show it, by importance sampling, for all {judged} policies together that they can judge, "
+        f"of {len(result.points)} that were tried."
+    )
+    if result.points[result.chosen or 0].metrics.get("smoothing"):
+        shown += " It was judged with 1% of the logging policy mixed in, since it is greedy."
     if not record.data.estimated:
         headline = f"Change: at least {least} better than what is done now ({confidence}); best estimate {best}."
         return Answer(True, headline, f"{shown}{_undone_by(gain.sensitivity)}", TRY_IT)

@@ -1,12 +1,13 @@
 """What is said of the recommended policy, or of the most promising one: estimate, gain, and what would show it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scipy.special import ndtri
 
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.gain import Gain
+from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
 from poela.evaluation.verdict import TrustThresholds
 from poela.studies.held_out import Episodes
 from poela.studies.judging import evidence_of
@@ -16,6 +17,7 @@ from poela.studies.settings import StudySettings
 if TYPE_CHECKING:
     from poela.studies.study import Study
 
+USUAL_WIDENING = 1.3  # of studies with their default candidates
 POWER = 0.8  # the chance with which the needed episodes show the gain
 
 
@@ -41,10 +43,18 @@ class GainsShown:
         if chosen is not None:
             gain = self.estimate(chosen).gain
             shown = chosen.metrics.get("shown")
-            return gain if gain is None or shown is None else replace(gain, low=shown)
+            return gain if gain is None or shown is None else self._shown(gain, shown, chosen)
         return None if hopeful is None else self.estimate(hopeful).gain
 
-    def needed(self, point: Point) -> float | None:
+    def _shown(self, gain: Gain, shown: float, chosen: Point) -> Gain:
+        """With what is shown as its lower end, and the Γ at which nothing would be shown any more."""
+        evidence, _ = evidence_of(self._study.store, chosen, self._episodes, self._settings, self._study.n_folds)
+        returns, gamma = self._episodes.logs.rewards, self._settings.selection.sensitivity
+        lost = gain.value + float(returns.mean()) - least_value(evidence.used, returns, gamma)
+        by_chance = gain.value - shown - (lost if self._episodes.estimated and gamma > 1 else 0.0)
+        return replace(gain, low=shown, sensitivity=vanishing_sensitivity(evidence.used, returns, by_chance))
+
+    def needed(self, point: Point, points: Sequence[Point]) -> float | None:
         """About how many episodes would show the gain of a point, if it is as large as estimated."""
         gain = self.estimate(point).gain
         ess = point.metrics.get("ess")
@@ -52,7 +62,8 @@ class GainsShown:
             return None
         error = error_of(gain, self._settings.scoring.level)
         n, confidence = self._episodes.logs.n_episodes, self._settings.selection.confidence
-        return episodes_needed(gain.value, error, ess, n, confidence)
+        wider = widening(points, estimated=self._episodes.estimated)
+        return episodes_needed(gain.value, error, ess, n, confidence, wider)
 
 
 def error_of(gain: Gain, level: float) -> float:
@@ -65,13 +76,24 @@ def error_of(gain: Gain, level: float) -> float:
     return (gain.value - gain.low) / float(ndtri((1 + level) / 2))
 
 
-def episodes_needed(gain: float, error: float, ess: float, n: int, confidence: float) -> float:
+def widening(points: Sequence[Point], *, estimated: bool) -> float:
+    """By what factor bounds that hold for all policies together are wider than that of a single one.
+
+    >>> widening([Point("a", 0, True, {"gain": 3.0, "gain_low": 2.0, "shown": 1.75})], estimated=False)
+    1.25
+    """
+    known = [tuple(point.metrics.get(name) for name in ("gain", "gain_low", "shown")) for point in points]
+    ratios = [(gain - shown) / (gain - low) for gain, low, shown in known if gain and low and shown and gain > low]
+    return max(ratios) if ratios and not estimated else USUAL_WIDENING  # Γ is in the bounds of estimated propensities
+
+
+def episodes_needed(gain: float, error: float, ess: float, n: int, confidence: float, widening: float = 1.0) -> float:
     """How many episodes show a gain with power 80%, where n episodes gave this error and effective sample size.
 
-    At least as many as an estimate needs to be trusted.
+    At least as many as an estimate needs to be trusted; `widening` is that of bounds for many policies together.
 
     >>> round(episodes_needed(gain=2.0, error=1.0, ess=100.0, n=100, confidence=0.95))
     196
     """
-    reach = float(ndtri((1 + confidence) / 2) + ndtri(POWER)) * error
+    reach = float(widening * ndtri((1 + confidence) / 2) + ndtri(POWER)) * error
     return float(max(n * (reach / gain) ** 2, n * TrustThresholds().ess[0] / ess))

@@ -63,7 +63,7 @@ def finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> N
         points=tuple(points),
         estimate=gains.estimate(choice.chosen),
         gain=gains.gain(choice.chosen, hopeful),
-        needed=None if choice.chosen is not None or hopeful is None else gains.needed(hopeful),
+        needed=None if choice.chosen is not None or hopeful is None else gains.needed(hopeful, points),
         look=None if look is None else look.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),

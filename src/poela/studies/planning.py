@@ -8,7 +8,7 @@ from poela.core.readable import about, readable
 from poela.core.typed import Count, Positive, Range, refuse_problems
 from poela.data.trajectories import Trajectories
 from poela.evaluation.gain import Gain
-from poela.studies.final_gain import POWER, GainsShown, episodes_needed, error_of
+from poela.studies.final_gain import POWER, GainsShown, episodes_needed, error_of, widening
 from poela.studies.held_out import Episodes
 from poela.studies.learning import learn
 from poela.studies.selection import DEFAULT_SELECTION, Selection
@@ -85,7 +85,9 @@ def plan(logs: Trajectories, gain: float, *, confidence: float = DEFAULT_SELECTI
     study = learn(
         logs, **{"learners": ["fittedq"], "selection": Selection("gain", "best", asked.confidence), **settings}
     )
-    return planned(rungs_of(study, logs), asked, logs.n_episodes, study.record.data.estimated)
+    estimated = study.record.data.estimated
+    wider = widening(study.points, estimated=estimated)
+    return planned(rungs_of(study, logs), asked, logs.n_episodes, estimated, wider)
 
 
 def rungs_of(study: Study, logs: Trajectories) -> list[Rung]:
@@ -103,7 +105,7 @@ def rungs_of(study: Study, logs: Trajectories) -> list[Rung]:
     return found
 
 
-def planned(rungs: Sequence[Rung], asked: Asked, n: int, estimated: bool) -> Plan:
+def planned(rungs: Sequence[Rung], asked: Asked, n: int, estimated: bool, wider: float = 1.0) -> Plan:
     """The plan by the policy that needs fewest episodes, of those whose estimated gain is at least the asked one.
 
     Where none is, by the boldest that can be verified: it stands for a policy that is yet to be found.
@@ -114,7 +116,7 @@ def planned(rungs: Sequence[Rung], asked: Asked, n: int, estimated: bool) -> Pla
     """
 
     def needed(rung: Rung, gain: float) -> float:
-        return episodes_needed(gain, rung.error, rung.ess, n, asked.confidence)
+        return episodes_needed(gain, rung.error, rung.ess, n, asked.confidence, wider)
 
     able = [rung for rung in rungs if rung.gain >= asked.gain]
     rung = min(able, key=lambda one: needed(one, asked.gain), default=None)

@@ -4,6 +4,8 @@ import re
 from typing import Any
 
 from poela.core.readable import plain, readable
+from poela.data.schema import TableSchema
+from poela.data.words import counted
 
 MOST_RUNGS, MOST_BEYOND = 8, 3
 Row = dict[str, Any]  # of a study's table
@@ -66,3 +68,17 @@ def sentence(text: str) -> str:
     'As logged.'
     """
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def gaps_in_words(schema: TableSchema | None) -> str:
+    """What became of the empty cells of a log.
+
+    >>> gaps_in_words(None)
+    'no column has empty cells.'
+    """
+    filled = [] if schema is None else [one for one in schema.variables if one.indicated or one.carried]
+    if not filled:
+        return "no column has empty cells."
+    carried = sum(one.carried for one in filled)
+    last = f" (in {counted(carried, 'column')} only before the first value of an episode)" if carried else ""
+    return f"{counted(len(filled), 'column')} with empty cells: the median stands there, marked by a feature{last}."

@@ -11,7 +11,7 @@ from poela.report.blocks import Column, Entry, Section, Table, Text, Words
 from poela.report.study_logs import Shown, StudyLogs
 from poela.report.wording import readable
 from poela.studies.study import Study
-from poela.studies.words import rule_in_words, sentence
+from poela.studies.words import gaps_in_words, rule_in_words, sentence
 
 TITLE = "Reporting checklist"
 YOURS = "for you to say"
@@ -98,7 +98,7 @@ def _target_results(study: Study) -> list[Item]:
         Item(
             "TARGET, results",
             "Missing data",
-            f"{_gaps(study)} Why cells are empty is {YOURS}.",
+            f"{gaps_in_words(data.layout.schema).capitalize()} Why cells are empty is {YOURS}.",
         ),
         Item("TARGET, results", "The estimate with its precision", _estimate(study)),
         Item(
@@ -116,16 +116,6 @@ def _target_results(study: Study) -> list[Item]:
             + ".",
         ),
     ]
-
-
-def _gaps(study: Study) -> str:
-    schema = study.record.data.layout.schema
-    filled = [] if schema is None else [one for one in schema.variables if one.indicated or one.carried]
-    if not filled:
-        return "No feature has empty cells."
-    carried = sum(one.carried for one in filled)
-    last = f", after the last value of the episode in {carried}" if carried else ""
-    return f"{len(filled)} features have empty cells: the median stands there, marked by a feature of its own{last}."
 
 
 def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) -> list[Item]:

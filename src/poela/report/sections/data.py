@@ -26,7 +26,7 @@ from poela.report.pictures.drawing import short
 from poela.report.study_logs import StudyLogs
 from poela.report.wording import readable
 from poela.studies.study import Study
-from poela.studies.words import sentence
+from poela.studies.words import gaps_in_words, sentence
 
 TITLE = "The data"
 MOST_ACTIONS = 60
@@ -52,9 +52,7 @@ def data_section(study: Study, logs: StudyLogs | None) -> Section:
         blocks += [_names(features, actions, None), needs_logs("How episodes, actions and returns are distributed")]
         return Section("data", TITLE, blocks)
     blocks.append(Text(f"Who made the logs: {memory_of(logs.train, study.settings.seed)}."))
-    blocks.append(
-        Text("Missing values: none. Logs with empty cells are refused, so what was missing was filled in before.")
-    )
+    blocks.append(Text(f"Missing values: {gaps_in_words(data.layout.schema)}"))
     discount = study.settings.scoring.discount
     pictures = [
         _bars_picture("Length of episodes", logs.train.lengths.astype(float), "steps"),
