@@ -38,7 +38,8 @@ def test_change(study: Study) -> None:
     assert "better than what is done now (95%); best estimate +7.25" in answer.headline
     assert answer.why == (
         "80 held-out episodes show it, by importance sampling, for all 10 policies together that they can judge, of 10 "
-        "that were tried. Something that was not recorded would have to make weights wrong by a factor of 1.8 to undo it."
+        "that were tried. The best of many estimates is often too high: count on the lower end. "
+        "Something that was not recorded would have to make weights wrong by a factor of 1.8 to undo it."
     )
 
 

@@ -51,4 +51,6 @@ def decide(
     say(str(decided), bold=True)
     if decided.noted:
         say(f"{decided.noted:,} rows have a note: gaps, new categories, or nothing like them in the log.")
+    if seed is None:
+        say("These are the likeliest actions. What was evaluated draws them by their probabilities: --seed 0 does so.")
     say(f"The decisions are in {out}.")

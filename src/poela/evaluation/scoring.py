@@ -26,7 +26,7 @@ from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
 from poela.evaluation.value_model import ValueModel, joined
 from poela.evaluation.values import QValues, given_values
-from poela.evaluation.verdict import TrustThresholds, verdict_on
+from poela.evaluation.verdict import NOT_SHOWN, TrustThresholds, verdict_on
 from poela.evaluation.weights import LogWeights, is_greedy, probabilities_along, smoothed, weights_of
 from poela.learners.step_regression import Regressor
 
@@ -198,6 +198,8 @@ class Evaluator:
         estimated = logs.estimated and chosen.weights != "none"
         verdict = verdict_on(diagnostics, scoring.thresholds, leans_on_model=chosen.leans, estimated=estimated)
         level = None if interval is None else scoring.level
+        gain = self._gain(contributions, evidence, chosen, interval)
+        without = verdict.word == "trust" and gain is not None and gain.low is not None and gain.low <= 0
         return Estimate(
             value=contributions.value,
             low=None if interval is None else interval.low,
@@ -209,10 +211,10 @@ class Evaluator:
             ess=diagnostics.ess,
             standard_error=standard_error(units),
             diagnostics=diagnostics,
-            gain=self._gain(contributions, evidence, chosen, interval),
+            gain=gain,
             verdict=verdict.word,
             reasons=verdict.reasons,
-            advice=verdict.advice,
+            advice=NOT_SHOWN if without else verdict.advice,
             warnings=computing_notes(contributions, diagnostics, interval, scoring.resamples)
             + smoothing_notes(evidence.smoothing)
             + untold

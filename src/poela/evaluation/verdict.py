@@ -11,6 +11,7 @@ Word = Literal["trust", "caution", "do not trust"]
 WORDS: tuple[Word, Word, Word] = ("trust", "caution", "do not trust")
 
 ACT = "Act on it within its interval."
+NOT_SHOWN = "The estimate can be believed, but no gain is shown by these logs: keep what is done, or gather more."
 LESS = "Evaluate a policy closer to the logging policy, or gather more episodes."
 LOGGED = "Use logs whose propensities were recorded, or check the conclusion with other behavior models."
 

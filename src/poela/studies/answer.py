@@ -42,7 +42,8 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
     judged = sum(point.metrics.get("shown") is not None for point in result.points)
     shown = (
         f"{cases} show it, by importance sampling, for all {judged} policies together that they can judge, "
-        f"of {len(result.points)} that were tried."
+        f"of {len(result.points)} that were tried. "
+        "The best of many estimates is often too high: count on the lower end."
     )
     if result.points[result.chosen or 0].metrics.get("smoothing"):
         shown += " It was judged with 1% of the logging policy mixed in, since it is greedy."

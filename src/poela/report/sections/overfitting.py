@@ -32,14 +32,20 @@ def overfitting_section(logs: StudyLogs | None) -> Section:
 
 def _facts(weights: WeightsByReturn, gap: Gap | None) -> list[Fact]:
     low = weights.below_median
-    facts = [
-        Fact(
-            "Weight on low returns",
-            f"{low.weight:.0%}",
-            f"is on the {low.share_of_episodes:.0%} of episodes below the median return",
-        ),
-        Fact("Heaviest episode", f"{weights.largest_share:.1%}", f"of all weight; {weights.ess:,.0f} effective cases"),
-    ]
+    # Of yes/no returns none may lie below the median.
+    facts = (
+        []
+        if not low.share_of_episodes
+        else [
+            Fact(
+                "Weight on low returns",
+                f"{low.weight:.0%}",
+                f"is on the {low.share_of_episodes:.0%} of episodes below the median return",
+            ),
+        ]
+    )
+    heaviest = f"of all weight; {weights.ess:,.0f} effective cases"
+    facts.append(Fact("Heaviest episode", f"{weights.largest_share:.1%}", heaviest))
     if gap is not None:
         error = gap.standard_error
         sure = "a gap beyond chance: be careful" if gap.z > SUSPECT else "no more than chance"
