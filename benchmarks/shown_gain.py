@@ -133,10 +133,12 @@ def optimal() -> Scenario:
     return one_step(500, 4, rate, chances)
 
 
-def remembering(episodes: int) -> Scenario:
+def remembering(episodes: int, confounded: bool = False) -> Scenario:
     """Six steps; the logging policy repeats its last action with probability 0.7, and repeating is what pays.
 
-    Contexts do not show the last action, and propensities are not logged, so models of single steps are wrong.
+    Contexts do not show the last action, and propensities are not logged, so models of single steps are wrong. Where it
+    is `confounded`, the first decision too repeats one that no log shows, and is paid for it: weights would have to be
+    wrong by a factor of 1.7, which is beyond what studies allow for.
     """
     steps = 6
 
@@ -153,7 +155,8 @@ def remembering(episodes: int) -> Scenario:
                 rows = actor.probabilities(x[:, t].astype(np.float32))
                 a = (rng.random(n) > rows[:, 0]).astype(np.int64)
                 actor.record(a)
-            paid[:, t] = np.where(a == last, 0.5, -0.5) + 0.3 * rng.normal(size=n)
+            pays = 0.5 if t or confounded else 0.0
+            paid[:, t] = np.where(a == last, pays, -pays) + 0.3 * rng.normal(size=n)
             taken[:, t], last = a, a
         return x, taken, paid
 
@@ -181,6 +184,7 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "optimal": optimal,
     "rare": rare,
     "remembering": lambda: remembering(400),
+    "remembering-confounded": lambda: remembering(400, confounded=True),
     "sepsis-harmless-hidden": lambda: simulated("sepsis", 200, variant="harmless", hidden=True),
     "sepsis-harmful": lambda: simulated("sepsis", 15_000, variant="harmful", hidden=False),
     "sepsis-harmful-hidden": lambda: simulated("sepsis", 3000, variant="harmful", hidden=True),
