@@ -19,6 +19,6 @@ def findings(result: ChoiceRecord, record: StudyRecord, *, promising: bool = Fal
         "gain over current practice": "" if gain is None else str(gain),
         "verdict on the estimate": result.points[place].verdict or "",
         "episodes that judged it": f"{record.data.validation_episodes:,}",
-        "propensities": record.data.propensities,
+        "propensities": record.data.propensities.removeprefix("propensities: "),
     }
     return {name: text for name, text in known.items() if text}

@@ -6,6 +6,7 @@ from typing import Any
 
 from poela.core.options import options_of, refuse_unknown, taken
 from poela.core.validation import expect_kind, expect_list
+from poela.evaluation.bounds import Bounds
 from poela.evaluation.scoring import Scoring
 from poela.learners.learner import Learner
 from poela.studies.budget import seconds_of
@@ -27,6 +28,8 @@ def sorted_out(
     >>> asked, execution, settings = sorted_out({"learners": ["clone"], "jobs": 2, "choose_by": "wdr"}, None, None)
     >>> execution.jobs, settings.selection.by, settings.scoring.level
     (2, 'wdr', 0.95)
+    >>> sorted_out({"returns": (0, 1)}, None, None)[2].scoring.bounds
+    Bounds(lowest_return=0, highest_return=1, largest_weight=None)
     """
     asked = taken(LearnOptions(), given)
     kept = taken(StudyOptions(), given)
@@ -70,6 +73,9 @@ def _selection(selection: Selection | None, given: dict[str, Any]) -> Selection:
 
 def _scoring(scoring: Scoring | None, given: dict[str, Any]) -> Scoring:
     """Any setting of `Scoring` may be given by its own name, too."""
+    for name in ("returns", "bounds"):
+        if isinstance(given.get(name), tuple | list):
+            given[name] = Bounds(*given[name])
     own: Scoring = taken(scoring or STUDY_SCORING, given)
     names = [field.name for field in fields(Scoring)]
     changed = replace(own, **{name: given.pop(name) for name in names if name in given})
