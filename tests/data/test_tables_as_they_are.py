@@ -182,11 +182,35 @@ def test_a_reward_can_be_a_formula(kind: str, tmp_path: Path) -> None:
         "-" * 400 + "alive",
         "alive +",
         "1e999*alive",
+        "alive # - cost",
     ],
 )
 def test_nothing_but_arithmetic_is_a_formula(formula: str) -> None:
-    with pytest.raises(InputError, match="is missing"):
+    words = "is missing" if formula in ("alive.real", "alive if 1 else 2") else "reward= is no column and no formula"
+    with pytest.raises(InputError, match=words):
         read_logs(table(alive=[1.0] * 5), **NAMES, reward=formula)
+
+
+@pytest.mark.parametrize(
+    ("formula", "first"),
+    [
+        ("ﬁ - fi", 9.0),
+        ("2*µg", 8.0),
+        ("μg + 0", 2.0),
+        ("column_0_ - `a b`", -2.0),
+        ("`a b`", 5.0),
+        ("e\u0301 + 1", 8.0),
+    ],
+)
+def test_columns_of_a_formula_are_those_that_it_spells(formula: str, first: float) -> None:
+    values = {"ﬁ": 10.0, "fi": 1.0, "µg": 4.0, "μg": 2.0, "column_0_": 3.0, "a b": 5.0, "e\u0301": 7.0, "é": 0.0}
+    logs = read_logs(table(**{name: [value] * 5 for name, value in values.items()}), **NAMES, reward=formula)
+    assert logs.rewards.tolist() == [first] * 5
+
+
+def test_an_overflow_is_not_told_as_a_division_alone() -> None:
+    with pytest.raises(InputError, match=r"no number in 5 rows.*nor grow beyond all bounds"):
+        read_logs(table(cost=[1e200] * 5), **NAMES, reward="cost*cost", context=["lactate"])
 
 
 def test_a_formula_that_divides_by_0_and_a_column_called_like_a_formula() -> None:
