@@ -72,7 +72,7 @@ EVERYWHERE: dict[str, tuple[dict[str, Any], str]] = {
     "slip of the pen in a feature": (
         {"age": ["1", "2", "3", "4", "old", "6"]},
         "column 'age' is text, not a number, in 1 row, first row 5: "
-        "turn it into numbers, or name the context columns without it",
+        "turn it into numbers, or name the context columns without it, or name it in category= (--category)",
     ),
     "free text as a feature": (
         {"notes": ["fine", "x" * 101, None, "y" * 200, "fine", "fine"]},

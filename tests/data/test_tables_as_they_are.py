@@ -208,6 +208,27 @@ def test_columns_of_a_formula_are_those_that_it_spells(formula: str, first: floa
     assert logs.rewards.tolist() == [first] * 5
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["2020-01-01", "2020-01-02", "2020-13-x", "2020-01-04", None], "not a date or time, in 1 row, first row 3"),
+        (["31/01/2020", "01/02/2020", "02/02/2020", "3/2/2020", "x"], "not a date or time, in 5 rows"),
+        (["2020-01-01 08:00", "2020-01-02 08:00Z", "2020-01-02 08:00", "2020-01-02 08:00", None], "in 1 row, first"),
+        (["1,234.5", "999", "1,000,000", "12", "x"], "is text, not a number, in 3 rows, first row 1"),
+        (["1", None, None, None, "none"], "is text, not a number, in 1 row, first row 5"),
+    ],
+)
+def test_slips_do_not_turn_dates_and_numbers_into_categories(
+    cells: list[str | None], words: str, kind: str, tmp_path: Path
+) -> None:
+    source = SOURCES[kind](table(ward=cells), tmp_path)
+    with pytest.raises(InputError, match=words):
+        read_logs(source, **NAMES)
+    kept = read_logs(source, **NAMES, category=["ward"])
+    assert sum(name.startswith("ward=") for name in kept.feature_names) == len(set(cells) - {None})
+
+
 def test_an_overflow_is_not_told_as_a_division_alone() -> None:
     with pytest.raises(InputError, match=r"no number in 5 rows.*nor grow beyond all bounds"):
         read_logs(table(cost=[1e200] * 5), **NAMES, reward="cost*cost", context=["lactate"])
@@ -277,7 +298,10 @@ def test_schemas_survive_parts_and_files(tmp_path: Path) -> None:
         ({"missing": "guess"}, "missing= must be refuse, indicator or carry-forward"),
         ({"ordinal": {"ward": ["low"]}}, "at least two different values"),
         ({"ordinal": "ward"}, "ordinal= must give columns"),
-        ({"origin": "yesterday"}, "origin= must be a date"),
+        *(
+            ({"origin": text}, "origin= must be a date")
+            for text in ("yesterday", "NaT", "now", "today", "-5", "2020", "99999-01-01", "2020-01-01T00:00Z", "")
+        ),
         ({"category": ["wart"]}, r"'wart' is missing \(did you mean 'ward'"),
         ({"category": [3]}, "category= must name columns"),
     ],

@@ -1,7 +1,9 @@
 """Columns of a table as the features that a schema makes of them; and the schema that a log teaches."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -174,12 +176,13 @@ def since(days: FloatArray, offsets: IntArray, origin: str | None) -> Float32Arr
 
 
 def day_of(origin: str) -> float:
-    """The days from 1970 to a date.
+    """The days from 1970 to a date, or to a time without a zone.
 
     >>> day_of("1970-01-02")
     1.0
     """
     try:
-        return float(np.datetime64(origin, "us").astype(np.int64)) / MICROSECONDS_A_DAY
-    except ValueError:
+        time = datetime.fromisoformat(origin if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])", origin) else "")
+        return (time - datetime(1970, 1, 1)) / timedelta(days=1)  # TypeError: it has a zone
+    except (TypeError, ValueError):
         raise InputError("origin= must be a date, such as 2020-01-01") from None

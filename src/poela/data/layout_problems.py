@@ -58,7 +58,7 @@ def schema_problems(layout: "LogLayout") -> list[str]:
     if layout.origin is not None:
         try:
             day_of(layout.origin)
-        except (InputError, TypeError):
+        except InputError:
             problems.append("origin= must be a date, such as 2020-01-01")
     schema: Any = layout.schema
     if schema is not None and not isinstance(schema, TableSchema):
