@@ -229,6 +229,19 @@ def test_slips_do_not_turn_dates_and_numbers_into_categories(
     assert sum(name.startswith("ward=") for name in kept.feature_names) == len(set(cells) - {None})
 
 
+def test_numbers_and_times_that_single_precision_merges_are_noted() -> None:
+    def told(origin: str | None = None, **columns: Any) -> list[str]:
+        logs = read_logs(table(ward=None, lactate=None, **columns), **NAMES, origin=origin)
+        return [note for note in logs.notes if "single precision cannot tell apart" in note]
+
+    assert len(told(x=[1e9, 1e9 + 1, 1e9 + 2, 1e9 + 3, 2e9])) == 1
+    assert len(told(x=[1e5 + 1e-4 * row for row in range(5)])) == 1
+    assert told(x=[1e5 + row for row in range(5)]) == told(x=[0.1, 0.2, 0.3, 1e30, -1e30]) == []
+    minutes = [datetime.datetime(2024, 1, 1, 0, minute) for minute in range(5)]
+    assert len(told("0001-01-01", x=minutes)) == 1
+    assert told("2023-12-31", x=minutes) == told(x=minutes) == []
+
+
 def test_an_overflow_is_not_told_as_a_division_alone() -> None:
     with pytest.raises(InputError, match=r"no number in 5 rows.*nor grow beyond all bounds"):
         read_logs(table(cost=[1e200] * 5), **NAMES, reward="cost*cost", context=["lactate"])

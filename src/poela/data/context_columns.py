@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, Float32Array, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.data.encoding import Encoded, categories_of, codes_of, days_of, encoded, learned, since
 from poela.data.labels import is_label
 from poela.data.layout import LogLayout
-from poela.data.numbers import note_type
+from poela.data.numbers import NOT_TOLD_APART, merges_in_single, note_type
 from poela.data.order import Order
 from poela.data.rows import RowProblems
 from poela.data.schema import MOST_CATEGORIES, TableSchema, Variable
@@ -141,10 +141,16 @@ def contexts_of(
     """The contexts of a table; `numbers` [N, k] holds its variables of kind number, in their final order."""
     plain = [variable.name for variable in variables if variable.kind == "number"]
     raw: dict[str, Float32Array] = dict(zip(plain, numbers.T, strict=True))
-    for variable in variables:
-        if variable.kind != "number":
-            raw[variable.name] = _raw(source.read(variable.name), variable, layout, order)
     notes: list[str] = []
+    for variable in variables:
+        if variable.categories:
+            raw[variable.name] = order.place(codes_of(variable, source.read(variable.name)))
+        elif variable.kind != "number":
+            days = _days(source.read(variable.name), variable, layout, order)
+            raw[variable.name] = days.astype(np.float32)
+            if merges_in_single(days):
+                remedy = "give an origin= near them" if variable.kind == "time" else "give them as numbers from nearby"
+                notes.append(f"column {quoted(variable.name)} has times {NOT_TOLD_APART}: {remedy}")
     if layout.schema is None:
         empty = [v.name for v in variables if len(raw[v.name]) and np.isnan(raw[v.name]).all()]
         if layout.missing != "refuse":
@@ -166,12 +172,10 @@ def _schema(layout: LogLayout, variables: Sequence[Variable]) -> TableSchema:
     return TableSchema(tuple(variables), **keys, action=layout.action, origin=layout.origin)
 
 
-def _raw(column: "pa.ChunkedArray", variable: Variable, layout: LogLayout, order: Order) -> Float32Array:
-    if variable.categories:
-        return order.place(codes_of(variable, column))
+def _days(column: "pa.ChunkedArray", variable: Variable, layout: LogLayout, order: Order) -> FloatArray:
     days = order.place(days_of(column))
     origin = layout.origin if layout.schema is None else layout.schema.origin
-    return days.astype(np.float32) if variable.kind == "duration" else since(days, order.offsets, origin)
+    return days if variable.kind == "duration" else since(days, order.offsets, origin)
 
 
 def _note_gaps(rows: Encoded, schema: TableSchema, order: Order, found: RowProblems, learning: bool) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from poela.data.order import Order
 
 NUMBER = r"^\s*[+-]?([0-9]+{0}?[0-9]*|{0}[0-9]+)([eE][+-]?[0-9]+)?\s*$"  # {0}: what stands before decimals
+NOT_TOLD_APART = "that single precision cannot tell apart"
 MERGED_SHARE = 0.01  # so many of a feature's different numbers may become the same in single precision
 
 
