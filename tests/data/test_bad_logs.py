@@ -62,8 +62,8 @@ EVERYWHERE: dict[str, tuple[dict[str, Any], str]] = {
         f"column 'reward' is null, NaN or infinite in 2 rows, first row 2: {fill}",
     ),
     "reward whose square is no number": (
-        {"reward": [0, 1e100, 2, -2e200, 1.7e308, 5]},
-        "column 'reward' is beyond 1e+100 in 2 rows, first row 4: scale it down, since squares of rewards are summed",
+        {"reward": [0, 1e60, 2, -2e61, 1.7e308, 5]},
+        "column 'reward' is beyond 1e+60 in 2 rows, first row 4: scale it down, since squares of rewards are summed",
     ),
     "text reward": (
         {"reward": ["0", "1", "2", "low", "4", "5"]},
@@ -72,7 +72,7 @@ EVERYWHERE: dict[str, tuple[dict[str, Any], str]] = {
     "slip of the pen in a feature": (
         {"age": ["1", "2", "3", "4", "old", "6"]},
         "column 'age' is text, not a number, in 1 row, first row 5: "
-        "turn it into numbers, or name the context columns without it",
+        "turn it into numbers, or name the context columns without it, or name it in category= (--category)",
     ),
     "free text as a feature": (
         {"notes": ["fine", "x" * 101, None, "y" * 200, "fine", "fine"]},

@@ -74,6 +74,12 @@ def test_flat_arrays_come_back() -> None:
         ({"actions": np.zeros((6, 3))}, "vectors of 3 numbers"),
         ({"actions": np.full(6, 0.5)}, "whole numbers"),
         ({"action_size": 2}, "outside 0 … 1"),
+        ({"action_size": "x"}, "action_size must be a whole number"),
+        ({"action_size": float("nan")}, "action_size must be a whole number"),
+        ({"observations": None}, "observations must be a matrix"),
+        ({"observations": np.zeros((0, 2)), "terminals": []}, "observations must be a matrix"),
+        ({"observations": [[1.0], [1.0, 2.0]]}, "rows of one length"),
+        ({"terminals": ["0", "0", "1", "0", "0", "1"]}, "terminals must be 6 flags"),
     ],
 )
 def test_flat_arrays_that_cannot_be_read(changes: dict[str, Any], words: str) -> None:
@@ -120,11 +126,40 @@ def test_one_of_several_positions_is_chosen() -> None:
         ({"pscore": [0.5], "pi_b": None}, "pscore has 1 entries for 3 rounds"),
         ({"pi_b": np.zeros((3, 3, 2))}, "third axis of slots"),
         ({"pscore": [0.5, 0.0, 0.6], "pi_b": None}, r"outside \(0, 1\]"),
+        ({"pscore": [0.5, 0.7, 0.6]}, "pscore and pi_b give .* different probabilities in 1 round, first round 1"),
+        ({"pscore": [0.5, 0.7]}, "pscore has 2 entries for 3 rounds"),
+        ({"n_actions": float("nan")}, "n_actions must be a whole number"),
+        ({"n_actions": -3}, "n_actions must be a whole number"),
+        ({"n_rounds": "three"}, "n_rounds must be a whole number"),
+        ({"reward": 1.0}, "reward has 1 entries for 3 rounds"),
+        ({"position": ["a", "b", "a"]}, "position must be a whole number for each round"),
+        ({"context": np.zeros((0, 2)), "action": [], "n_rounds": 0}, "no rounds"),
     ],
 )
 def test_bandits_that_cannot_be_read(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         poela.from_bandit(bandit(**changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_actions": "x"},
+        {"n_actions": np.inf},
+        {"offsets": 6},
+        {"feature_names": 2},
+        {"action_names": 3},
+        {"episode_ids": [[1], [2, 3], 4]},
+    ],
+)
+def test_wrong_arguments_are_told_in_a_sentence(changes: dict[str, Any]) -> None:
+    given = {"contexts": np.zeros((6, 2)), "actions": [0] * 6, "rewards": [0] * 6, "offsets": [0, 3, 4, 6]}
+    with pytest.raises(InputError, match="must"):
+        poela.Trajectories(**{**given, **changes})
+    with pytest.raises(InputError, match=r"position= must be a whole number"):
+        poela.from_bandit(bandit(position=[0, 0, 1]), position="text")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="needs logs"):
+        poela.to_bandit(None)  # type: ignore[arg-type]
 
 
 def test_longer_episodes_are_no_bandit() -> None:

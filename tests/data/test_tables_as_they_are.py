@@ -182,11 +182,69 @@ def test_a_reward_can_be_a_formula(kind: str, tmp_path: Path) -> None:
         "-" * 400 + "alive",
         "alive +",
         "1e999*alive",
+        "alive # - cost",
     ],
 )
 def test_nothing_but_arithmetic_is_a_formula(formula: str) -> None:
-    with pytest.raises(InputError, match="is missing"):
+    words = "is missing" if formula in ("alive.real", "alive if 1 else 2") else "reward= is no column and no formula"
+    with pytest.raises(InputError, match=words):
         read_logs(table(alive=[1.0] * 5), **NAMES, reward=formula)
+
+
+@pytest.mark.parametrize(
+    ("formula", "first"),
+    [
+        ("ﬁ - fi", 9.0),
+        ("2*µg", 8.0),
+        ("μg + 0", 2.0),
+        ("column_0_ - `a b`", -2.0),
+        ("`a b`", 5.0),
+        ("e\u0301 + 1", 8.0),
+    ],
+)
+def test_columns_of_a_formula_are_those_that_it_spells(formula: str, first: float) -> None:
+    values = {"ﬁ": 10.0, "fi": 1.0, "µg": 4.0, "μg": 2.0, "column_0_": 3.0, "a b": 5.0, "e\u0301": 7.0, "é": 0.0}
+    logs = read_logs(table(**{name: [value] * 5 for name, value in values.items()}), **NAMES, reward=formula)
+    assert logs.rewards.tolist() == [first] * 5
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["2020-01-01", "2020-01-02", "2020-13-x", "2020-01-04", None], "not a date or time, in 1 row, first row 3"),
+        (["31/01/2020", "01/02/2020", "02/02/2020", "3/2/2020", "x"], "not a date or time, in 5 rows"),
+        (["2020-01-01 08:00", "2020-01-02 08:00Z", "2020-01-02 08:00", "2020-01-02 08:00", None], "in 1 row, first"),
+        (["1,234.5", "999", "1,000,000", "12", "x"], "is text, not a number, in 3 rows, first row 1"),
+        (["1", None, None, None, "none"], "is text, not a number, in 1 row, first row 5"),
+    ],
+)
+def test_slips_do_not_turn_dates_and_numbers_into_categories(
+    cells: list[str | None], words: str, kind: str, tmp_path: Path
+) -> None:
+    source = SOURCES[kind](table(ward=cells), tmp_path)
+    with pytest.raises(InputError, match=words):
+        read_logs(source, **NAMES)
+    kept = read_logs(source, **NAMES, category=["ward"])
+    assert sum(name.startswith("ward=") for name in kept.feature_names) == len(set(cells) - {None})
+
+
+def test_numbers_and_times_that_single_precision_merges_are_noted() -> None:
+    def told(origin: str | None = None, **columns: Any) -> list[str]:
+        logs = read_logs(table(ward=None, lactate=None, **columns), **NAMES, origin=origin)
+        return [note for note in logs.notes if "single precision cannot tell apart" in note]
+
+    assert len(told(x=[1e9, 1e9 + 1, 1e9 + 2, 1e9 + 3, 2e9])) == 1
+    assert len(told(x=[1e5 + 1e-4 * row for row in range(5)])) == 1
+    assert told(x=[1e5 + row for row in range(5)]) == told(x=[0.1, 0.2, 0.3, 1e30, -1e30]) == []
+    minutes = [datetime.datetime(2024, 1, 1, 0, minute) for minute in range(5)]
+    assert len(told("0001-01-01", x=minutes)) == 1
+    assert told("2023-12-31", x=minutes) == told(x=minutes) == []
+
+
+def test_an_overflow_is_not_told_as_a_division_alone() -> None:
+    with pytest.raises(InputError, match=r"no number in 5 rows.*nor grow beyond all bounds"):
+        read_logs(table(cost=[1e200] * 5), **NAMES, reward="cost*cost", context=["lactate"])
 
 
 def test_a_formula_that_divides_by_0_and_a_column_called_like_a_formula() -> None:
@@ -253,7 +311,10 @@ def test_schemas_survive_parts_and_files(tmp_path: Path) -> None:
         ({"missing": "guess"}, "missing= must be refuse, indicator or carry-forward"),
         ({"ordinal": {"ward": ["low"]}}, "at least two different values"),
         ({"ordinal": "ward"}, "ordinal= must give columns"),
-        ({"origin": "yesterday"}, "origin= must be a date"),
+        *(
+            ({"origin": text}, "origin= must be a date")
+            for text in ("yesterday", "NaT", "now", "today", "-5", "2020", "99999-01-01", "2020-01-01T00:00Z", "")
+        ),
         ({"category": ["wart"]}, r"'wart' is missing \(did you mean 'ward'"),
         ({"category": [3]}, "category= must name columns"),
     ],

@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from tests.report.conftest import HOSTILE_ACTIONS, HOSTILE_FEATURES, SCRIPT
 from poela.cli import main
 from poela.core.errors import InputError
 from poela.data.layout import LogLayout
+from poela.data.schema import TableSchema, Variable
 from poela.data.trajectories import Trajectories
+from poela.report.blocks import Code, Entry
 from poela.report.compare import comparison_page
 from poela.report.page import Asked, study_page, write_page
-from poela.report.sections.reproduce import candidates_toml, command_of, toml_of
+from poela.report.sections.reproduce import candidates_toml, command_of, reproduce_section, toml_of
 from poela.studies.candidate_files import grids_in
 from poela.studies.candidates import Candidate
 from poela.studies.learning import learn
@@ -92,6 +95,7 @@ def test_hostile_names_are_shown_as_they_are(hostile: Study) -> None:
     assert HOSTILE_FEATURES[2] in page.text
     assert "العمر \\u202e<b>x</b>" in page.text  # what would turn the rest of the line around is told by its number
     assert "\u202e" not in page.text
+    assert not any("\u202e" in (value or "") for _, attributes in page.found for value in attributes.values())
     assert hostile.directory.name in page.text
 
 
@@ -111,6 +115,18 @@ def test_what_is_said_to_reproduce_a_study_does(study: Study) -> None:
     layout = study.record.data.layout
     assert LogLayout.from_json(tomllib.loads(toml_of(layout.to_json()))) == layout
     assert command_of(settings).endswith("--candidates candidates.toml")
+
+
+def test_the_layout_on_a_page_tells_no_value_of_a_feature(study: Study) -> None:
+    learned = TableSchema((Variable("age", indicated=True, fill=61.25), Variable("ward", "category", ("SECRET",))))
+    data = replace(study.record.data, layout=LogLayout(ordinal={"how bad 𝒳\u202e": ["a", "b"]}, schema=learned))
+    told = Study(study.store)
+    told.record = replace(study.record, data=data)
+    section = reproduce_section(told, None)
+    [layout] = [block.lines for block in section.blocks if isinstance(block, Code) and block.title == "layout.toml"]
+    assert LogLayout.from_json(tomllib.loads(layout)) == LogLayout(ordinal={"how bad 𝒳\u202e": ["a", "b"]})
+    assert not any(secret in str(section) for secret in ("SECRET", "61.25", "\u202e"))
+    assert Entry("x", "a\u202e\x1b").sort == r"a\u202e\x1b"
 
 
 def test_candidates_survive_their_file() -> None:

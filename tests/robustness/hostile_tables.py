@@ -162,9 +162,9 @@ TABLES: dict[str, Case] = {
     "text as a reward of CSV": table({"reward": NAMES}, "'reward' is text, not a number", write=csv),
     "times as a reward": table({"reward": TIMES}, "'reward' is timestamp[us]"),
     "lists as a reward": table({"reward": LISTS}, "'reward' is list"),
-    "rewards near the largest number": table({"reward": [8.675309e307] * ROWS}, "'reward' is beyond 1e+100 in 12 rows"),
-    "one such reward": table({"reward": first(-8.675309e307, "reward")}, "'reward' is beyond 1e+100 in 1 row"),
-    "such rewards in CSV": table({"reward": [1.7e308, -1.7e308] * 6}, "'reward' is beyond 1e+100", write=csv),
+    "rewards near the largest number": table({"reward": [8.675309e307] * ROWS}, "'reward' is beyond 1e+60 in 12 rows"),
+    "one such reward": table({"reward": first(-8.675309e307, "reward")}, "'reward' is beyond 1e+60 in 1 row"),
+    "such rewards in CSV": table({"reward": [1.7e308, -1.7e308] * 6}, "'reward' is beyond 1e+60", write=csv),
     # Propensities
     "propensity of 0": table({"propensity": [0.0, *[0.5] * 11]}, "'propensity' lies outside (0, 1] in 1 row"),
     "propensity above 1": table({"propensity": [8675309.0, *[0.5] * 11]}, "'propensity' lies outside (0, 1]"),

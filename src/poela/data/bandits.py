@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.errors import InputError
+from poela.data.given import array_of, count, numbers
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted, quoted
 
@@ -36,11 +37,15 @@ def from_bandit(feedback: Mapping[str, Any], *, position: int | None = None) -> 
             f"{contexts.shape} and {actions.shape}"
         )
     rounds = len(contexts)
-    if feedback.get("n_rounds") not in (None, rounds):
+    if not rounds:
+        raise InputError("the feedback has no rounds: context has no rows")
+    if feedback.get("n_rounds") is not None and count("n_rounds", feedback["n_rounds"]) != rounds:
         raise InputError(f"n_rounds and the rows of context differ: there are {counted(rounds, 'row')}")
+    if position is not None:
+        position = count("position=", position)
     kept = _rounds_of(feedback, position, rounds)
     propensities = _propensities(feedback, position, rounds)
-    return Trajectories(
+    logs = Trajectories(
         contexts[kept],
         _of_rounds("action", actions, rounds)[kept],
         _of_rounds("reward", _array(feedback, "reward"), rounds)[kept],
@@ -49,6 +54,23 @@ def from_bandit(feedback: Mapping[str, Any], *, position: int | None = None) -> 
         n_actions=feedback.get("n_actions"),
         episode_ids=kept,
     )
+    _refuse_two_propensities(feedback, logs, kept, rounds)
+    return logs
+
+
+def _refuse_two_propensities(feedback: Mapping[str, Any], logs: Trajectories, kept: NDArray[Any], rounds: int) -> None:
+    """Refuse a pscore that is not what pi_b says about the logged action."""
+    if feedback.get("pi_b") is None or feedback.get("pscore") is None:
+        return
+    scores = numbers("pscore", _of_rounds("pscore", _array(feedback, "pscore"), rounds), np.float64)[kept]
+    if scores.ndim != 1:
+        raise InputError("pscore must be one probability for each round")
+    differ = ~np.isclose(scores, logs.logged_propensities, rtol=1e-4, atol=1e-8)
+    if differ.any():
+        raise InputError(
+            f"pscore and pi_b give the logged action different probabilities in {counted(int(differ.sum()), 'round')}, "
+            f"first round {kept[differ.argmax()]} (from 0): leave out the one that is wrong"
+        )
 
 
 def to_bandit(logs: Trajectories) -> dict[str, Any]:
@@ -59,6 +81,8 @@ def to_bandit(logs: Trajectories) -> dict[str, Any]:
     >>> feedback["n_rounds"], feedback["n_actions"], feedback["pscore"]
     (2, 2, array([0.2, 0.7]))
     """
+    if not isinstance(logs, Trajectories):
+        raise InputError("to_bandit needs logs (Trajectories)")
     longer = int((logs.lengths > 1).sum())
     if longer:
         raise InputError(
@@ -80,15 +104,13 @@ def to_bandit(logs: Trajectories) -> dict[str, Any]:
 
 
 def _array(feedback: Mapping[str, Any], key: str) -> NDArray[Any]:
-    try:
-        return np.asarray(feedback[key])
-    except ValueError:
-        raise InputError(f"{key} must be numbers, in rows of one length: these are not") from None
+    return array_of(key, feedback[key])
 
 
 def _of_rounds(key: str, values: NDArray[Any], rounds: int) -> NDArray[Any]:
-    if len(values) != rounds:
-        raise InputError(f"{key} has {len(values)} entries for {counted(rounds, 'round')}: give one for each")
+    entries = len(values) if values.ndim else 1
+    if not values.ndim or entries != rounds:
+        raise InputError(f"{key} has {entries} entries for {counted(rounds, 'round')}: give one for each")
     return values
 
 
@@ -97,6 +119,8 @@ def _rounds_of(feedback: Mapping[str, Any], position: int | None, rounds: int) -
     if feedback.get("position") is None:
         return np.arange(rounds)
     slots = _of_rounds("position", _array(feedback, "position"), rounds)
+    if slots.ndim != 1 or slots.dtype.kind not in "iu":
+        raise InputError("position must be a whole number for each round: the slot that was filled")
     known = np.unique(slots)
     if position is None and len(known) > 1:
         raise InputError(

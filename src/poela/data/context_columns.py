@@ -1,20 +1,20 @@
 """The context columns of a table: of which kind they are, and their rows as the features of a schema."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, Float32Array, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.data.encoding import Encoded, categories_of, codes_of, days_of, encoded, learned, since
 from poela.data.labels import is_label
 from poela.data.layout import LogLayout
-from poela.data.numbers import NUMBER, note_type
+from poela.data.numbers import NOT_TOLD_APART, merges_in_single, note_type
 from poela.data.order import Order
 from poela.data.rows import RowProblems
 from poela.data.schema import MOST_CATEGORIES, TableSchema, Variable
+from poela.data.slips import is_mostly_numbers, note_dates
 from poela.data.sources import Source
 from poela.data.words import counted, kind_in_words, quoted
 
@@ -59,26 +59,19 @@ def _discovered(
     if pa.types.is_duration(kind):
         return Variable(name, "duration")
     column = source.read(name)
-    if as_category or (_is_text(kind) and not _is_mostly_numbers(column, source.decimal)):
+    is_text = _is_text(kind)
+    if is_text and not as_category and note_dates(column, name, found):
+        return None
+    if as_category or (is_text and not is_mostly_numbers(column, source.decimal)):
         return _category(column, name, found)
-    return None if note_type(column, name, "a number", REMEDY, found, source.decimal) else Variable(name)
+    remedy = f"{REMEDY}, or name it in category= (--category)" if is_text else REMEDY
+    return None if note_type(column, name, "a number", remedy, found, source.decimal) else Variable(name)
 
 
 def _is_text(kind: "pa.DataType") -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_mostly_numbers(column: "pa.ChunkedArray", decimal: str) -> bool:
-    """Whether at least half of the texts are numbers, so that the others are slips of the pen."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    texts = column.cast(pa.large_string()).drop_null()
-    decimals = "[.,]" if decimal else re.escape(".")
-    numbers = pc.sum(pc.match_substring_regex(texts, NUMBER.format(decimals))).as_py() or 0
-    return bool(len(texts) and numbers >= len(texts) / 2)
 
 
 def _category(column: "pa.ChunkedArray", name: str, found: RowProblems) -> Variable | None:
@@ -148,10 +141,16 @@ def contexts_of(
     """The contexts of a table; `numbers` [N, k] holds its variables of kind number, in their final order."""
     plain = [variable.name for variable in variables if variable.kind == "number"]
     raw: dict[str, Float32Array] = dict(zip(plain, numbers.T, strict=True))
-    for variable in variables:
-        if variable.kind != "number":
-            raw[variable.name] = _raw(source.read(variable.name), variable, layout, order)
     notes: list[str] = []
+    for variable in variables:
+        if variable.categories:
+            raw[variable.name] = order.place(codes_of(variable, source.read(variable.name)))
+        elif variable.kind != "number":
+            days = _days(source.read(variable.name), variable, layout, order)
+            raw[variable.name] = days.astype(np.float32)
+            if merges_in_single(days):
+                remedy = "give an origin= near them" if variable.kind == "time" else "give them as numbers from nearby"
+                notes.append(f"column {quoted(variable.name)} has times {NOT_TOLD_APART}: {remedy}")
     if layout.schema is None:
         empty = [v.name for v in variables if len(raw[v.name]) and np.isnan(raw[v.name]).all()]
         if layout.missing != "refuse":
@@ -173,12 +172,10 @@ def _schema(layout: LogLayout, variables: Sequence[Variable]) -> TableSchema:
     return TableSchema(tuple(variables), **keys, action=layout.action, origin=layout.origin)
 
 
-def _raw(column: "pa.ChunkedArray", variable: Variable, layout: LogLayout, order: Order) -> Float32Array:
-    if variable.categories:
-        return order.place(codes_of(variable, column))
+def _days(column: "pa.ChunkedArray", variable: Variable, layout: LogLayout, order: Order) -> FloatArray:
     days = order.place(days_of(column))
     origin = layout.origin if layout.schema is None else layout.schema.origin
-    return days.astype(np.float32) if variable.kind == "duration" else since(days, order.offsets, origin)
+    return days if variable.kind == "duration" else since(days, order.offsets, origin)
 
 
 def _note_gaps(rows: Encoded, schema: TableSchema, order: Order, found: RowProblems, learning: bool) -> None:

@@ -1,7 +1,9 @@
 """Columns of a table as the features that a schema makes of them; and the schema that a log teaches."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -157,29 +159,30 @@ def days_of(column: "pa.ChunkedArray") -> FloatArray:
     return np.where(missing, np.nan, ticks.fill_null(0).to_numpy() / MICROSECONDS_A_DAY)
 
 
-def since(days: FloatArray, offsets: IntArray, origin: str | None) -> Float32Array:
+def since(days: FloatArray, offsets: IntArray, origin: str | None) -> FloatArray:
     """Days since the origin or, without one, since the first time that is known in the episode.
 
     >>> since(np.array([np.nan, 7.0, 9.5, 3.0]), np.array([0, 3, 4]), None)
-    array([nan, 0. , 2.5, 0. ], dtype=float32)
+    array([nan, 0. , 2.5, 0. ])
     """
     if origin is not None:
-        return (days - day_of(origin)).astype(np.float32)
+        return days - day_of(origin)
     known = np.where(np.isnan(days), np.inf, days)
     # The first that is known, not the least: rows are in the order of steps.
     rows = np.where(np.isnan(days), len(days), np.arange(len(days)))
     first = np.minimum.reduceat(rows, offsets[:-1])
     start = np.append(known, np.nan)[first]
-    return np.asarray(days - np.repeat(start, np.diff(offsets)), np.float32)
+    return np.asarray(days - np.repeat(start, np.diff(offsets)))
 
 
 def day_of(origin: str) -> float:
-    """The days from 1970 to a date.
+    """The days from 1970 to a date, or to a time without a zone.
 
     >>> day_of("1970-01-02")
     1.0
     """
     try:
-        return float(np.datetime64(origin, "us").astype(np.int64)) / MICROSECONDS_A_DAY
-    except ValueError:
+        time = datetime.fromisoformat(origin if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])", origin) else "")
+        return (time - datetime(1970, 1, 1)) / timedelta(days=1)  # TypeError: it has a zone
+    except (TypeError, ValueError):
         raise InputError("origin= must be a date, such as 2020-01-01") from None

@@ -1,6 +1,6 @@
 """Arrays as they are given: numbers and whole numbers, or one sentence that quotes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,33 @@ def whole(values: ArrayLike) -> NDArray[Any]:
     return array
 
 
+def count(name: str, value: Any) -> int:
+    """A whole number, 0 where none is given; anything else is refused.
+
+    >>> count("n_actions", None), count("n_actions", np.int32(3))
+    (0, 3)
+    """
+    if value is None:
+        return 0
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.integer | np.floating)
+        or not (0 <= value < 2**53 and value == int(value))
+    ):
+        raise InputError(f"{name} must be a whole number, 0 or more")
+    return int(value)
+
+
+def array_of(name: str, values: ArrayLike) -> NDArray[Any]:
+    """The values as an array of their own type; rows of several lengths are refused."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be numbers, in rows of one length: these are not") from None
+
+
 def plain_names(names: Sequence[str | int]) -> tuple[str | int, ...]:
     """Names as Python's own text and numbers, which JSON knows, rather than NumPy's."""
+    if not isinstance(names, Iterable):
+        raise InputError("names of actions and of features must be lists")
     return tuple(name.item() if isinstance(name, np.generic) else name for name in names)

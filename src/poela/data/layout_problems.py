@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
 from poela.data.encoding import day_of
+from poela.data.rewards import FORMULA_LIKE, NO_FORMULA
 from poela.data.schema import TableSchema
 from poela.data.words import counted, quoted
 
@@ -57,7 +58,7 @@ def schema_problems(layout: "LogLayout") -> list[str]:
     if layout.origin is not None:
         try:
             day_of(layout.origin)
-        except (InputError, TypeError):
+        except InputError:
             problems.append("origin= must be a date, such as 2020-01-01")
     schema: Any = layout.schema
     if schema is not None and not isinstance(schema, TableSchema):
@@ -125,6 +126,8 @@ def missing_columns(
             problems.append(
                 f"columns propensity_<action> are missing for {share}: add them, or name others with {part}="
             )
+        elif missing and part == "reward" and layout.formula is None and FORMULA_LIKE.search(layout.reward):
+            problems.append(NO_FORMULA)
         elif missing:
             rows = (
                 ", or say step='rows' (--step rows) if rows stand in the order of decisions" if part == "step" else ""

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from poela.core.arrays import BoolArray, Float32Array, IntArray
 from poela.core.errors import InputError
+from poela.data.given import array_of, count
 from poela.data.trajectories import Trajectories
 
 
@@ -47,9 +48,12 @@ def from_mdp_arrays(
     **more: Any,
 ) -> Trajectories:
     """Logs from flat arrays; see `Trajectories.from_mdp_arrays`."""
-    contexts = np.asarray(observations)
+    contexts = array_of("observations", observations)
+    if contexts.ndim == 0 or not contexts.size:
+        raise InputError("observations must be a matrix [steps, features] with at least one of each")
     if contexts.ndim == 1:
         contexts = contexts[:, None]
+    size = count("action_size", action_size)
     ends = _flags("terminals", terminals, len(contexts))
     if timeouts is not None:
         ends = ends | _flags("timeouts", timeouts, len(contexts))
@@ -57,9 +61,7 @@ def from_mdp_arrays(
         raise InputError("the last step ends no episode: set its flag in terminals or in timeouts, or drop the rest")
     offsets = np.append(0, np.flatnonzero(ends) + 1)
     flat = contexts.reshape(len(contexts), -1)
-    return Trajectories(
-        flat, _column("actions", actions), _column("rewards", rewards), offsets, n_actions=action_size, **more
-    )
+    return Trajectories(flat, _column("actions", actions), _column("rewards", rewards), offsets, n_actions=size, **more)
 
 
 def ended_of(terminated: ArrayLike, n_episodes: int) -> BoolArray:
@@ -76,14 +78,14 @@ def ended_of(terminated: ArrayLike, n_episodes: int) -> BoolArray:
 
 def _flags(name: str, values: ArrayLike, steps: int) -> BoolArray:
     flags = _column(name, values)
-    if flags.shape != (steps,) or not np.isin(flags, (0, 1)).all():
+    if flags.shape != (steps,) or flags.dtype.kind not in "biuf" or not np.isin(flags, (0, 1)).all():
         raise InputError(f"{name} must be {steps} flags, 0 or 1, one for each observation")
     return flags.astype(np.bool_)
 
 
 def _column(name: str, values: ArrayLike) -> NDArray[Any]:
     """One value for each step, also where they come as a matrix of one column."""
-    array = np.asarray(values)
+    array = array_of(name, values)
     if name == "actions" and array.ndim == 2 and array.shape[1] != 1:
         raise InputError(
             f"actions are vectors of {array.shape[1]} numbers: only actions out of a finite set can be read"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.interruption import safe_point
+from poela.core.validation import LARGEST
 from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.layout import LogLayout
 from poela.data.rewards import only_at_the_end
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from poela.data.order import Order
 
 NUMBER = r"^\s*[+-]?([0-9]+{0}?[0-9]*|{0}[0-9]+)([eE][+-]?[0-9]+)?\s*$"  # {0}: what stands before decimals
-LARGEST_REWARD = 1e100  # estimates sum squares and cubes of rewards, which must stay finite
+NOT_TOLD_APART = "that single precision cannot tell apart"
 MERGED_SHARE = 0.01  # so many of a feature's different numbers may become the same in single precision
 
 
@@ -114,9 +115,13 @@ def _rewards(
     formula = None if names == (layout.reward,) else layout.formula
     subject = f"column {quoted(names)}" if formula is None else "the formula of the reward"
     rewards = paid[:, 0] if formula is None else formula.value(dict(zip(names, paid.T, strict=True)))
-    note(np.isfinite(paid).all(axis=1) & ~np.isfinite(rewards), f"{subject} is no number", "it must not divide by 0")
-    large = (np.abs(rewards) > LARGEST_REWARD) & np.isfinite(rewards)
-    note(large, f"{subject} is beyond {LARGEST_REWARD:g}", "scale it down, since squares of rewards are summed")
+    note(
+        np.isfinite(paid).all(axis=1) & ~np.isfinite(rewards),
+        f"{subject} is no number",
+        "it must not divide by 0, nor grow beyond all bounds",
+    )
+    large = (np.abs(rewards) > LARGEST) & np.isfinite(rewards)
+    note(large, f"{subject} is beyond {LARGEST:g}", "scale it down, since squares of rewards are summed")
     return np.ascontiguousarray(rewards), notes
 
 

@@ -23,7 +23,16 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
-QUOTED = re.compile(r"`([^`]+)`")
+# A name between backquotes, a number, a sign, or a word; what is none of them is no formula.
+TOKEN = re.compile(
+    r" *(?:`(?P<name>[^`]+)`|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|"
+    r"(?P<sign>[-+*/()])|(?P<word>[^-+*/()` ]+)) *"
+)
+FORMULA_LIKE = re.compile(r"[^\w .]")  # rarely in the name of a column, nearly always in a formula
+NO_FORMULA = (
+    "reward= is no column and no formula of columns: write something like survived - 0.01*cost "
+    f"(at most {LONGEST} characters; + - * / and brackets; `a name of several words` in backquotes)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,29 +53,18 @@ class RewardFormula:
     @classmethod
     def of(cls, text: str) -> "RewardFormula":
         """The formula that a text spells; one sentence where it spells none."""
-        wrong = InputError(
-            f"reward= is no column and no formula of columns: write something like survived - 0.01*cost "
-            f"(at most {LONGEST} characters; + - * / and brackets; `a name of several words` in backquotes)"
-        )
-        if len(text) > LONGEST or not text.isprintable():
-            raise wrong
         names: dict[str, str] = {}
-
-        def word(found: re.Match[str]) -> str:
-            return names.setdefault(found[1], f"column_{len(names)}_")
-
         try:
-            tree = ast.parse(QUOTED.sub(word, text.strip()), mode="eval").body
+            spelled = _with_aliases(text, names)
+            tree = ast.parse(spelled, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise wrong from None
-        given = {alias: name for name, alias in names.items()}
-        found: dict[str, None] = {}
-        if not _is_allowed(tree, given, found):
-            raise wrong
-        return cls(tuple(found), tree, given)
+            raise InputError(NO_FORMULA) from None
+        if not _is_allowed(tree):
+            raise InputError(NO_FORMULA)
+        return cls(tuple(names), tree, {alias: name for name, alias in names.items()})
 
     def value(self, columns: Mapping[str, FloatArray]) -> FloatArray:
-        """What it comes to, row by row; not finite where it divides by 0."""
+        """What it comes to, row by row; not finite where it divides by 0 or grows too large."""
         with np.errstate(all="ignore"):
             return np.asarray(self._value(self._tree, columns), np.float64)
 
@@ -76,22 +74,38 @@ class RewardFormula:
         if isinstance(node, ast.UnaryOp):
             return OPERATORS[type(node.op)](self._value(node.operand, columns))
         if isinstance(node, ast.Name):
-            return columns[self._names.get(node.id, node.id)]
+            return columns[self._names[node.id]]
         assert isinstance(node, ast.Constant)
         return np.float64(node.value)  # type: ignore[arg-type]
 
 
-def _is_allowed(node: ast.AST, names: Mapping[str, str], found: dict[str, None], depth: int = 0) -> bool:
-    """Whether a tree holds only what is allowed; notes the columns that it names."""
+def _with_aliases(text: str, names: dict[str, str]) -> str:
+    """A formula in which every column goes by an alias, noted in `names`; ValueError where it is none.
+
+    Python would read names in a normal form of Unicode (the column µg as another μg), and comments away.
+    """
+    if len(text) > LONGEST or not text.isprintable():
+        raise ValueError
+    spelled, place = [], 0
+    while place < len(text):
+        found = TOKEN.match(text, place)
+        if found is None or (found["word"] and not found["word"].isidentifier()):
+            raise ValueError
+        name = found["name"] or found["word"]
+        spelled.append(names.setdefault(name, f"column_{len(names)}_") if name else found["number"] or found["sign"])
+        place = found.end()
+    return " ".join(spelled)
+
+
+def _is_allowed(node: ast.AST, depth: int = 0) -> bool:
+    """Whether a tree holds only what is allowed."""
     if depth > DEEPEST:
         return False
     if isinstance(node, ast.BinOp):
-        both = [_is_allowed(side, names, found, depth + 1) for side in (node.left, node.right)]
-        return type(node.op) in OPERATORS and all(both)
+        return type(node.op) in OPERATORS and all(_is_allowed(side, depth + 1) for side in (node.left, node.right))
     if isinstance(node, ast.UnaryOp):
-        return type(node.op) in OPERATORS and _is_allowed(node.operand, names, found, depth + 1)
+        return type(node.op) in OPERATORS and _is_allowed(node.operand, depth + 1)
     if isinstance(node, ast.Name):
-        found[names.get(node.id, node.id)] = None
         return True
     number: Any = node.value if isinstance(node, ast.Constant) else None
     return type(number) in (int, float) and abs(number) < 1e300
@@ -107,7 +121,7 @@ def reward_formula(reward: str) -> RewardFormula | None:
         formula = RewardFormula.of(reward)
     except InputError:
         return None
-    return None if not formula.columns or formula.columns == (reward.strip("` "),) else formula
+    return None if not formula.columns or formula.columns == (reward,) else formula
 
 
 def only_at_the_end(values: FloatArray, offsets: IntArray) -> BoolArray:

@@ -16,7 +16,7 @@ from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
 from poela.data.labels import Labels, encode, is_label
 from poela.data.layout import EPISODE, PREFIX, STEP, LogLayout
-from poela.data.numbers import merges_in_single, numbers_of, read_numbers
+from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers
 from poela.data.opening import open_source, readable
 from poela.data.order import Order, order_of, sortable_steps
 from poela.data.rows import RowProblems
@@ -27,6 +27,7 @@ from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, noted_schema
 
 MOST_NOTES = 20
 WHOLE_IN_SINGLE = 2**24  # up to here, single precision tells whole numbers apart
+NARROW = 2**-7  # of the largest number: a range of 2^16 different ones, or fewer
 
 
 def read_logs(
@@ -90,13 +91,14 @@ def read_logs(
 def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Trajectories:
     with readable(source):
         opened, logs = _opened_and_read(source, layout)
-        merged = _merged_features(opened, logs) if for_learning else []
+        merged = _merged_features(opened, logs)
     if for_learning:
         logs = without_constants(logs, but=merged) if layout.schema is None else logs
         problems = learning_problems(logs, merged)
         if problems:
             raise bad_log([*problems, *(logs.notes if not logs.n_features else ())])  # which tell where they went
-    return logs
+    note = f"column {quoted(merged)} has numbers {NOT_TOLD_APART}: subtract an offset, or scale them" if merged else ""
+    return replace(logs, notes=(*logs.notes, note)) if note else logs
 
 
 def told(source: str | PathLike[str] | Any, layout: LogLayout | None, for_learning: bool = False) -> Trajectories:
@@ -231,7 +233,8 @@ def labels_in(source: Source, name: str, found: RowProblems, is_action: bool = F
 def _merged_features(source: Source, logs: Trajectories) -> list[str]:
     """Features whose different numbers are the same in the single precision of contexts."""
     low, high = logs.contexts.min(axis=0), logs.contexts.max(axis=0)
-    doubtful = np.flatnonzero((low == high) | (np.maximum(-low, high) >= WHOLE_IN_SINGLE))
+    largest = np.maximum(-low, high)
+    doubtful = np.flatnonzero((high - low <= NARROW * largest) | (largest >= WHOLE_IN_SINGLE))
     plain = {variable.name for variable in logs.schema.variables if variable.kind == "number"} if logs.schema else set()
     names = [logs.feature_names[column] for column in doubtful if logs.feature_names[column] in plain]
     batches = list(source.batches(names)) if names else []

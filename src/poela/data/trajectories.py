@@ -13,7 +13,7 @@ from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of
 from poela.data.checks import problems_of
 from poela.data.clusters import numbered
 from poela.data.folds import random_parts
-from poela.data.given import numbers, plain_names, whole
+from poela.data.given import array_of, count, numbers, plain_names, whole
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 
@@ -81,17 +81,16 @@ class Trajectories:
         keep("propensities", None if propensities is None else numbers("propensities", propensities, np.float64))
         names = plain_names(() if action_names is None else action_names)
         seen = int(self.actions.max(initial=-1)) + 1
-        keep("n_actions", int(n_actions or len(names) or self._width_of_propensities() or seen))
+        keep("n_actions", count("n_actions", n_actions) or len(names) or self._width_of_propensities() or seen)
         if self.n_actions > MOST_ACTIONS:
-            raise InputError(
-                f"there are {self.n_actions} actions: at most {MOST_ACTIONS}, numbered from 0, can be read"
-            )
+            raise InputError(f"there are {self.n_actions} actions: at most {MOST_ACTIONS}, from 0 on, can be read")
         keep("action_names", names or tuple(range(self.n_actions)))
         width = self.contexts.shape[1] if self.contexts.ndim == 2 else 0
-        features = () if feature_names is None else tuple(str(name) for name in feature_names)
+        features = () if feature_names is None else tuple(map(str, plain_names(feature_names)))
         keep("feature_names", features or tuple(f"x{column}" for column in range(width)))
-        n = max(len(self.offsets) - 1, 0)
-        keep("episode_ids", freeze(np.arange(n) if episode_ids is None else np.array(episode_ids)))
+        n = max(self.offsets.size - 1, 0)
+        ids = np.arange(n) if episode_ids is None else array_of("episode_ids", episode_ids)
+        keep("episode_ids", freeze(ids.copy()))
         keep("clusters", None if clusters is None else numbered(clusters))
         keep("estimated", bool(estimated) and self.propensities is not None)
         keep("schema", schema)

@@ -71,6 +71,10 @@ class Entry:
     words: Words
     sort: float | str | None = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.sort, str):
+            object.__setattr__(self, "sort", clean(self.sort))
+
 
 @dataclass(frozen=True)
 class Column:

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from poela.core.typed import to_plain
@@ -24,10 +25,12 @@ def reproduce_section(study: Study, logs: StudyLogs | None) -> Section:
     blocks: list[Block] = [
         Text(
             f"The same logs, settings, versions and kind of machine give the same study.{same} LOGS stands for the "
-            "file of logged decisions; layout.toml (below) says what its columns are."
+            "file of logged decisions; layout.toml (below) says what its columns are. Categories and medians are left "
+            "off: they are learned from LOGS again."
         ),
         Code("Command", command_of(settings)),
-        Code("layout.toml", toml_of(data.layout.to_json())),
+        # Its schema holds values of features, and is learned again from the same logs.
+        Code("layout.toml", toml_of(replace(data.layout, schema=None).to_json())),
     ]
     if _learner_flags(settings) is None:
         blocks.append(Code("candidates.toml", candidates_toml(settings.candidates)))
@@ -105,10 +108,16 @@ def toml_of(document: Mapping[str, Any]) -> str:
 
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{name} = {_toml(item)}" for name, item in value.items() if item is not None) + " }"
+        return (
+            "{ "
+            + ", ".join(f"{_toml(name)} = {_toml(item)}" for name, item in value.items() if item is not None)
+            + " }"
+        )
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(value)
+    # TOML knows no halves of letters, which JSON writes beyond the first 65536; what turns text around goes by number.
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in text)
 
 
 def _hashes(study: Study) -> Table:
