@@ -1,6 +1,7 @@
 """`poela decide`: from a table with text and gaps to a study, and from there to a file of decisions."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -134,3 +135,16 @@ def test_bad_rows_get_one_sentence_and_nothing_is_written(
     assert "SECRET" not in err
     assert all(line.startswith("error: ") for line in err.splitlines())
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("command", [("decide", "--rows", "rows.csv", "--out", "out.csv"), ("export", "--onnx", "o")])
+def test_an_unfinished_study_and_a_folder_of_something_else_are_told_as_such(
+    command: tuple[str, ...], study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unfinished = tmp_path / "study"
+    shutil.copytree(study, unfinished)
+    (unfinished / "choice.json").unlink()
+    assert main([command[0], str(unfinished), *command[1:]]) == 1
+    assert capsys.readouterr().err == f"error: {unfinished} has come to no result yet: continue it with --resume\n"
+    assert main([command[0], str(tmp_path), *command[1:]]) == 2
+    assert f"{tmp_path} holds neither a study nor a policy" in capsys.readouterr().err

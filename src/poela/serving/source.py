@@ -22,7 +22,7 @@ class PolicySource:
 
 def open_policy(directory: Path) -> PolicySource:
     """The recommended policy of a study, or a saved policy; one sentence where there is none to act by."""
-    from poela.policies.storage import load_policy
+    from poela.policies.storage import FILE_FORMAT, load_policy
     from poela.studies.findings import findings
     from poela.studies.outcomes import read_outcomes
     from poela.studies.study import Study
@@ -30,6 +30,11 @@ def open_policy(directory: Path) -> PolicySource:
     if not is_there(directory) or not directory.is_dir():
         raise InputError(f"{place(directory)} is no directory of a study or a policy: make one with poela learn")
     if not is_there(directory / "study.json"):
+        if not is_there(directory / f"{FILE_FORMAT}.json"):
+            raise InputError(
+                f"{place(directory)} holds neither a study nor a policy: name the folder that poela learn --out, or "
+                "save, has written"
+            )
         return PolicySource(load_policy(directory), str(directory))
     study = Study.open(directory)
     policy = study.acting_policy
