@@ -27,7 +27,7 @@ from poela.studies.options import Execution, LearnOptions, StudyOptions
 from poela.studies.place import study_place
 from poela.studies.records import DataRecord, Session, StudyRecord
 from poela.studies.requests import STUDY_SCORING, sorted_out
-from poela.studies.roles import hashes_of, logging_value, refuse_unlike, write_episodes
+from poela.studies.roles import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.running import run
 from poela.studies.runs import versions
 from poela.studies.selection import DEFAULT_SELECTION, Selection
@@ -146,6 +146,7 @@ def _read(
 
     others = {"validation": read(validation), "test": read(test)}
     refuse_unlike(first, others)
+    refuse_same(first, others)
     return first, others["validation"], others["test"]
 
 
