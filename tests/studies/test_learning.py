@@ -62,6 +62,17 @@ def test_no_file_of_a_study_holds_names_of_episodes(
     assert not [path.name for path in files if b"SECRET" in path.read_bytes()]
 
 
+def test_a_changed_scoring_is_told_by_the_names_of_its_settings(tiny_study: Run, tmp_path: Path) -> None:
+    tiny_study(out=tmp_path / "study", returns=poela.Bounds(-10.0, 10.0))
+    with pytest.raises(InputError) as told:
+        tiny_study(out=tmp_path / "study", resume=True, discount=0.9, resamples=500)
+    assert told.value.problems == (
+        "discount was 1.0 and is now 0.9: keep it, or choose another folder",
+        "returns was -10 to 10 and is now not given: keep it, or choose another folder",
+        "resamples of the scoring was 10000 and is now 500: keep it, or choose another folder",
+    )
+
+
 def test_same_logs_settings_and_seed_give_the_same_study_wherever_it_runs(tiny_study: Run, tmp_path: Path) -> None:
     tiny_study(out=tmp_path / "inline")
     tiny_study(out=tmp_path / "local", backend="local", jobs=2)

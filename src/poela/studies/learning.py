@@ -73,6 +73,9 @@ def learn(
     asked, execution, study_settings = sorted_out(settings, selection, scoring)
     place = None if out is None else study_place(out, resume)
     given = _read(logs, asked.validation, asked.test, layout)
+    if (bounds := study_settings.scoring.bounds) is not None:
+        for part in filter(None, given):  # better now than after hours of fitting
+            bounds.refuse_outside(part.returns(study_settings.scoring.discount))
     study_settings = _smoothed_where_possible(study_settings, given)
     parts = parts_of(*given, study_settings)
     with orderly(passed_on=True), _store(place) as store, store.locked():
