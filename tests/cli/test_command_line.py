@@ -132,6 +132,10 @@ def test_the_version() -> None:
         (["--min-ess", "-1"], "--min-ess is -1"),
         (["--choose-by", "luck"], "--choose-by is 'luck'"),
         (["--test", "3"], "--test is 3"),
+        (["--returns", "nan,1"], "--returns nan,1 must be two numbers, the lowest and then the highest"),
+        (["--returns", "1,0"], "--returns 1,0 must be two numbers, the lowest and then the highest"),
+        (["--shares", "0.5"], "--shares 0.5 must be three numbers above 0"),
+        (["--shares", "0.5,0.5,0.5"], "--shares 0.5,0.5,0.5 must be three numbers above 0 that sum to at most 1"),
         (["--layout", "columns.toml"], "name another with propensity in the --layout file"),
     ],
 )
@@ -143,6 +147,13 @@ def test_problems_are_told_in_flags(poela: Poela, logs: Path, arguments: list[st
     assert code == 2
     assert words in err
     assert not re.search(r"\b[a-z_]+=( |,|:|$)", err)
+
+
+def test_a_range_that_does_not_hold_the_returns_is_refused_before_any_work(poela: Poela, logs: Path) -> None:
+    code, _, err = poela("learn", logs, "--out", logs.parent / "study", "--returns", "0,1")
+    assert code == 2
+    assert re.match(r"error: \d+ of 12 episodes have returns outside of 0 to 1: give a wider range", err)
+    assert not (logs.parent / "study").exists()
 
 
 def test_what_only_python_can_is_said_so(poela: Poela, better: Path) -> None:

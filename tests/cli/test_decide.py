@@ -1,6 +1,7 @@
 """`poela decide`: from a table with text and gaps to a study, and from there to a file of decisions."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -134,3 +135,41 @@ def test_bad_rows_get_one_sentence_and_nothing_is_written(
     assert "SECRET" not in err
     assert all(line.startswith("error: ") for line in err.splitlines())
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("command", [("decide", "--rows", "rows.csv", "--out", "out.csv"), ("export", "--onnx", "o")])
+def test_an_unfinished_study_and_a_folder_of_something_else_are_told_as_such(
+    command: tuple[str, ...], study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unfinished = tmp_path / "study"
+    shutil.copytree(study, unfinished)
+    (unfinished / "choice.json").unlink()
+    assert main([command[0], str(unfinished), *command[1:]]) == 1
+    assert capsys.readouterr().err == f"error: {unfinished} has come to no result yet: continue it with --resume\n"
+    assert main([command[0], str(tmp_path), *command[1:]]) == 2
+    assert f"{tmp_path} holds neither a study nor a policy" in capsys.readouterr().err
+
+
+def test_decisions_and_graphs_overwrite_neither_rows_nor_a_study(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.csv"
+    pyarrow.csv.write_csv(visits(20, 1), rows)
+    (tmp_path / "link.csv").symlink_to(rows)
+    (tmp_path / "way").symlink_to(study / "policy")
+    before = rows.read_bytes()
+
+    def refused(*command: object) -> str:
+        assert main([command[0], str(study), *map(str, command[1:])]) == 2  # type: ignore[list-item]
+        return capsys.readouterr().err
+
+    for out in (rows, tmp_path / "link.csv"):
+        assert "is the table of rows itself" in refused("decide", "--rows", rows, "--out", out, "--overwrite")
+    table = study / "table.parquet"
+    assert "inside the folder of a study" in refused("decide", "--rows", rows, "--out", table, "--overwrite")
+    own = tmp_path / "way" / "decisions.csv"
+    assert "inside the folder of a policy" in refused("decide", "--rows", rows, "--out", own)
+    document = study / "policy" / "poela-policy.json"
+    assert "inside the folder of a policy" in refused("export", "--onnx", document, "--overwrite")
+    assert rows.read_bytes() == before
+    assert Study.open(study).policy is not None

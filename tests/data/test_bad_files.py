@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 from tests.data.log_files import arrow, csv, parquet
 
 from poela import InputError, read_logs
+from poela.data.decision_rows import loose_contexts
 from poela.data.order import order_of
+from poela.data.schema import TableSchema, Variable
 
 SOUND: dict[str, list[Any]] = {
     "episode": [1, 1, 2, 2, 3, 3],
@@ -149,3 +152,36 @@ def test_random_damage_ends_in_logs_or_in_a_sentence(write: Any, seed: int, tmp_
         except InputError:
             refused += 1
     assert refused > 0
+
+
+@pytest.mark.parametrize("read", [read_logs, lambda path: loose_contexts(path, TableSchema((Variable("age"),)))])
+@pytest.mark.parametrize("call", ["open_csv", "CSVStreamingReader"])
+def test_an_interruption_while_a_file_is_read_is_one(
+    read: Any, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow says in its own way that Ctrl-C came, be it at once or after some batches."""
+    path = csv(pa.table(SOUND), tmp_path)
+    opened = pyarrow.csv.open_csv
+
+    class Interrupted:
+        def __init__(self, reader: Any) -> None:
+            self.schema = reader.schema
+
+        def __enter__(self) -> "Interrupted":
+            return self
+
+        def __exit__(self, *error: object) -> None: ...
+
+        def __iter__(self) -> Any:
+            raise pa.ArrowCancelled("Operation cancelled")
+
+        read_all = __iter__
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        if call == "open_csv":
+            raise pa.ArrowCancelled("Operation cancelled")
+        return Interrupted(opened(*arguments, **options))
+
+    monkeypatch.setattr(pyarrow.csv, "open_csv", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read(path)

@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from poela.core.errors import InputError, PoelaError
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.evaluation import evaluate_study
+from poela.studies.learning import learn
 from poela.studies.selection import Selection
 from poela.studies.store import Store
 from poela.studies.study import Study
@@ -48,6 +50,27 @@ def test_the_policy_is_the_same_from_memory_from_the_runs_and_from_its_own_files
     expected = study.policy.along(tiny_logs)
     np.testing.assert_array_equal(saved.along(tiny_logs), expected)
     np.testing.assert_array_equal(opened.along(tiny_logs), expected)
+
+
+def test_no_file_of_a_study_holds_names_of_episodes(
+    tiny_logs: Trajectories, tiny_candidates: list[Candidate], tmp_path: Path
+) -> None:
+    names = [f"SECRET-{number}" for number in range(tiny_logs.n_episodes)]
+    learn(replace(tiny_logs, episode_ids=names), candidates=tiny_candidates, out=tmp_path / "study", backend="inline")
+    files = [path for path in (tmp_path / "study").rglob("*") if path.is_file()]
+    assert any(path.suffix == ".safetensors" and path.parent.name == "runs" for path in files)
+    assert not [path.name for path in files if b"SECRET" in path.read_bytes()]
+
+
+def test_a_changed_scoring_is_told_by_the_names_of_its_settings(tiny_study: Run, tmp_path: Path) -> None:
+    tiny_study(out=tmp_path / "study", returns=poela.Bounds(-10.0, 10.0))
+    with pytest.raises(InputError) as told:
+        tiny_study(out=tmp_path / "study", resume=True, discount=0.9, resamples=500)
+    assert told.value.problems == (
+        "discount was 1.0 and is now 0.9: keep it, or choose another folder",
+        "returns was -10 to 10 and is now not given: keep it, or choose another folder",
+        "resamples of the scoring was 10000 and is now 500: keep it, or choose another folder",
+    )
 
 
 def test_same_logs_settings_and_seed_give_the_same_study_wherever_it_runs(tiny_study: Run, tmp_path: Path) -> None:

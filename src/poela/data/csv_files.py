@@ -27,6 +27,8 @@ def open_csv(path: Path, layout: LogLayout, labels: Sequence[str], others: Seque
     if others is not None:
         try:
             return file.streamed(others)
+        except pa.ArrowCancelled:
+            raise  # an interruption: nothing is wrong with the file
         except (pa.ArrowException, UnicodeError):
             pass  # what is wrong shows when all of the file is looked at
     return file.inferred()

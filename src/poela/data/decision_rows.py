@@ -122,6 +122,8 @@ def _parts(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[Source]:
         try:
             yield from _csv_parts(Path(source), wanted, layout)
             return
+        except pa.ArrowCancelled:
+            raise  # an interruption: nothing is wrong with the file
         except pa.ArrowException:
             pass  # what is wrong shows when all of the file is looked at
     how = {"separator": layout.separator, "decimal": layout.decimal, "encoding": layout.encoding}

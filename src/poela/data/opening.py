@@ -56,6 +56,8 @@ def readable(source: Any) -> Iterator[None]:
         raise InputError(f"{name} does not exist: check the path") from None
     except PermissionError:
         raise InputError(f"{name} may not be read: ask for permission") from None
+    except pa.ArrowCancelled:  # Arrow's own way of saying that Ctrl-C came while it read
+        raise KeyboardInterrupt from None
     except pa.ArrowNotImplementedError:
         raise InputError(
             f"{name} holds columns of a type that cannot be used: give numbers, text, booleans or times"

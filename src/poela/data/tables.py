@@ -122,6 +122,8 @@ def _opened_and_read(source: Any, layout: LogLayout) -> tuple[Source, Trajectori
     again = opened.reopened
     try:
         return opened, _read(opened, layout)
+    except pa.ArrowCancelled:
+        raise  # an interruption: nothing is wrong with the file
     except pa.ArrowException:
         if again is None:
             raise

@@ -40,13 +40,12 @@ def stored_eligibility(fitted: FittedEligibility) -> Stored:
         "action_names": list(fitted.action_names),
         "feature_names": list(fitted.feature_names),
         "holds_logged_contexts": fitted.holds_logged_contexts,
-        "episode_ids": None,
+        "episode_ids": None,  # names of episodes are never written, be it as a policy or within a study
         **({} if fitted.schema is None else {"schema": fitted.schema.to_json()}),
     }
     arrays = {}
     if rule.radius is not None and fitted.logged is not None:
         arrays = {name: getattr(fitted.logged, name) for name in ("contexts", "factors", *WHOLE_NUMBERS)}
-        settings["episode_ids"] = None if fitted.episode_ids is None else list(fitted.episode_ids)
     parts = {}
     if fitted.behavior is not None:
         if not callable(getattr(fitted.behavior, "stored", None)):

@@ -8,6 +8,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.core.readable import plain
 from poela.core.typed import refuse_problems
 from poela.evaluation.contributions import Contributions
 
@@ -51,7 +52,24 @@ class Bounds:
     def __post_init__(self) -> None:
         refuse_problems(self)
         if not self.lowest_return <= self.highest_return:
-            raise InputError(f"returns from {self.lowest_return} to {self.highest_return}: the lowest comes first")
+            raise InputError(f"returns from {self}: the lowest comes first")
+
+    def __str__(self) -> str:
+        return f"{plain(self.lowest_return)} to {plain(self.highest_return)}"
+
+    def refuse_outside(self, returns: FloatArray) -> None:
+        """Refuse returns that are lower or higher.
+
+        >>> Bounds(0.0, 1.0).refuse_outside(np.array([0.5, 2.0]))
+        Traceback (most recent call last):
+        poela.core.errors.InputError: 1 of 2 episodes have returns outside of 0 to 1: give a wider range, or correct ...
+        """
+        outside = (returns < self.lowest_return) | (returns > self.highest_return)
+        if outside.any():
+            raise InputError(
+                f"{int(outside.sum())} of {len(returns)} episodes have returns outside of {self}: give a wider range, "
+                "or correct the rewards"
+            )
 
     @property
     def return_range(self) -> float:

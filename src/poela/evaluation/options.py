@@ -1,6 +1,7 @@
 """Settings of evaluation that people give by name; nothing heavy is imported, since help texts are made of them."""
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 from poela.core.errors import InputError
@@ -20,8 +21,8 @@ def bounds_in(returns: str) -> "Bounds":
     from poela.evaluation.bounds import Bounds
 
     numbers = numbers_in("--returns", returns)
-    if len(numbers) != 2:
-        raise InputError(f"--returns {returns} must be two numbers, the lowest and the highest: --returns 0,1")
+    if len(numbers) != 2 or not all(map(isfinite, numbers)) or numbers[0] > numbers[1]:
+        raise InputError(f"--returns {returns} must be two numbers, the lowest and then the highest: --returns 0,1")
     return Bounds(*numbers)
 
 

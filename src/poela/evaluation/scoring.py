@@ -9,7 +9,6 @@ import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.core.readable import plain
 from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in, refuse_problems
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
@@ -99,15 +98,7 @@ class Evaluator:
                 f"estimator {scoring.estimator!r} averages a model that you give: pass q with a method q(trajectories)"
             )
         if scoring.bounds is not None:
-            self._refuse_outside(scoring.bounds)
-
-    def _refuse_outside(self, bounds: Bounds) -> None:
-        outside = (self.returns < bounds.lowest_return) | (self.returns > bounds.highest_return)
-        if outside.any():
-            raise InputError(
-                f"{int(outside.sum())} episodes have returns outside of {plain(bounds.lowest_return)} to "
-                f"{plain(bounds.highest_return)}: give a wider range, or correct the rewards"
-            )
+            scoring.bounds.refuse_outside(self.returns)
 
     @cached_property
     def returns(self) -> FloatArray:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
-from poela.core.paths import folder_at, is_there, new_path, place
+from poela.core.paths import folder_at, is_there, new_path, place, regular_file
 from poela.data.layout import LogLayout
 from poela.data.words import quoted
 from poela.policies.deciding import Deciding, decided_parts
+from poela.serving.source import refuse_inside_ours
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,6 +51,8 @@ def decide_file(
 ) -> Decided:
     """Write a decision for each row of a file, as CSV or Parquet, whole or not at all."""
     path = file_for_decisions(out, overwrite)
+    if is_there(path) and path.samefile(regular_file(rows)):
+        raise InputError(f"{place(path)} is the table of rows itself: choose another file for the decisions")
     count, deferred, noted = 0, 0, 0
     actions: Counter[str] = Counter()
     parts = decided_parts(policy, rows, how, layout)
@@ -72,6 +75,7 @@ def file_for_decisions(out: str | PathLike[str], overwrite: bool) -> Path:
     if path.suffix not in {".parquet", ".csv"}:
         raise InputError(f"{place(path)} ends in neither .parquet nor .csv: choose one of them")
     folder_at(path.parent, "decisions")
+    refuse_inside_ours(path, "decisions")
     if is_there(path) and not (overwrite and path.is_file()):
         what = "exists already: choose another file, or add --overwrite" if path.is_file() else "is no file: name one"
         raise InputError(f"{place(path)} {what}")

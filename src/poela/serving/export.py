@@ -14,6 +14,7 @@ from poela.core.paths import is_there, new_path, place
 from poela.core.storage import fingerprint_of_stored
 from poela.policies.ruled import RuledPolicy
 from poela.policies.storage import as_filed, holds_logged_contexts
+from poela.serving.source import refuse_inside_ours
 
 FORMAT = "poela-onnx"
 FORMAT_VERSION = "1"
@@ -49,6 +50,7 @@ def export_onnx(
     file = new_path(path, "an ONNX file")
     if is_there(file) and not overwrite:
         raise InputError(f"{place(file)} exists already: choose another name, or say so (--overwrite)")
+    refuse_inside_ours(file, "the graph")
     model, metadata = onnx_model(policy, include_contexts, findings or {})
     if model.ByteSize() > LARGEST:
         raise InputError(

@@ -1,5 +1,6 @@
 """The policy that a folder holds, be it a study's or a saved one, and what is known about it."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ class PolicySource:
 
 def open_policy(directory: Path) -> PolicySource:
     """The recommended policy of a study, or a saved policy; one sentence where there is none to act by."""
-    from poela.policies.storage import load_policy
+    from poela.policies.storage import FILE_FORMAT, load_policy
     from poela.studies.findings import findings
     from poela.studies.outcomes import read_outcomes
     from poela.studies.study import Study
@@ -30,8 +31,25 @@ def open_policy(directory: Path) -> PolicySource:
     if not is_there(directory) or not directory.is_dir():
         raise InputError(f"{place(directory)} is no directory of a study or a policy: make one with poela learn")
     if not is_there(directory / "study.json"):
+        if not is_there(directory / f"{FILE_FORMAT}.json"):
+            raise InputError(
+                f"{place(directory)} holds neither a study nor a policy: name the folder that poela learn --out, or "
+                "save, has written"
+            )
         return PolicySource(load_policy(directory), str(directory))
     study = Study.open(directory)
     policy = study.acting_policy
     known = {} if study.result is None else findings(study.result, study.record)
     return PolicySource(policy, study.chosen_name, read_outcomes(directory), known)
+
+
+def refuse_inside_ours(path: Path, what: str) -> None:
+    """Refuse a place within the folder of a study or a policy, whose files are checked against each other."""
+    from poela.policies.storage import FILE_FORMAT
+    from poela.studies.store import MARK
+
+    # By its true place: a link may lead into such a folder.
+    for folder in Path(os.path.realpath(path)).parents:
+        for mark, owner in ((MARK, "study"), (f"{FILE_FORMAT}.json", "policy")):
+            if is_there(folder / mark):
+                raise InputError(f"{place(path)} is inside the folder of a {owner}: choose another place for {what}")

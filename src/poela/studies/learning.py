@@ -27,7 +27,7 @@ from poela.studies.options import Execution, LearnOptions, StudyOptions
 from poela.studies.place import study_place
 from poela.studies.records import DataRecord, Session, StudyRecord
 from poela.studies.requests import STUDY_SCORING, sorted_out
-from poela.studies.roles import hashes_of, logging_value, refuse_unlike, write_episodes
+from poela.studies.roles import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.running import run
 from poela.studies.runs import versions
 from poela.studies.selection import DEFAULT_SELECTION, Selection
@@ -73,6 +73,9 @@ def learn(
     asked, execution, study_settings = sorted_out(settings, selection, scoring)
     place = None if out is None else study_place(out, resume)
     given = _read(logs, asked.validation, asked.test, layout)
+    if (bounds := study_settings.scoring.bounds) is not None:
+        for part in filter(None, given):  # better now than after hours of fitting
+            bounds.refuse_outside(part.returns(study_settings.scoring.discount))
     study_settings = _smoothed_where_possible(study_settings, given)
     parts = parts_of(*given, study_settings)
     with orderly(passed_on=True), _store(place) as store, store.locked():
@@ -146,6 +149,7 @@ def _read(
 
     others = {"validation": read(validation), "test": read(test)}
     refuse_unlike(first, others)
+    refuse_same(first, others)
     return first, others["validation"], others["test"]
 
 

@@ -23,6 +23,16 @@ def _share_or_file(text: str) -> float | str:
         return text
 
 
+def _shares_in(text: str) -> tuple[float, ...]:
+    shares = numbers_in("--shares", text)
+    if len(shares) != 3 or not all(0 < share < 1 for share in shares) or sum(shares) > 1 + 1e-9:
+        raise InputError(
+            f"--shares {text} must be three numbers above 0 that sum to at most 1, to learn from, to choose by and to "
+            "test with: --shares 0.5,0.3,0.2"
+        )
+    return shares
+
+
 def _grids_in(file: Path) -> Any:
     from poela.studies.candidate_files import candidates_in
 
@@ -50,7 +60,7 @@ class StudyOptions:
             Option(
                 "One split instead: shares to learn from, to choose by, to test with: 0.5,0.3,0.2.",
                 EPISODES,
-                read=lambda text: numbers_in("--shares", text),
+                read=_shares_in,
             ),
         ]
         | None

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.core.errors import InputError
+from poela.core.errors import InputError, PoelaWarning
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.core.typed import to_plain
 from poela.data.trajectories import Trajectories
@@ -35,6 +36,39 @@ def refuse_unlike(train: Trajectories, others: Mapping[str, Trajectories | None]
     ]
     if problems:
         raise InputError(problems)
+
+
+def refuse_same(train: Trajectories, others: Mapping[str, Trajectories | None]) -> None:
+    """Refuse logs to judge by that are those which teach, or each other; note those that share episodes with these."""
+    known = {"training": train}
+    for role, logs in others.items():
+        if logs is None:
+            continue
+        same = [name for name, other in known.items() if data_hash(other) == data_hash(logs)]
+        if same:
+            raise InputError(
+                f"the {role} logs are the {same[0]} logs: what a policy is worth shows on other episodes alone, "
+                f"so give other logs, or leave {role}= away"
+            )
+        if shared := _shared_episodes(train, logs):
+            warnings.warn(
+                f"{shared} of the {logs.n_episodes} episodes of the {role} logs are in the training logs too, with the "
+                "same name and content: they make a policy look better than it is",
+                PoelaWarning,
+                stacklevel=4,
+            )
+        known[role] = logs
+
+
+def _shared_episodes(train: Trajectories, logs: Trajectories) -> int:
+    """How many episodes are in both by name and content; 0 where contexts are so few that many look alike anyway."""
+    digests = episode_digests(train)
+    if len(np.unique(digests)) < (1 - CHANCE) * len(digests) or train.episode_ids is None or logs.episode_ids is None:
+        return 0
+    there = set(zip(map(str, train.episode_ids), digests.tolist(), strict=True))
+    return sum(
+        pair in there for pair in zip(map(str, logs.episode_ids), episode_digests(logs).tolist(), strict=True)
+    )
 
 
 def hashes_of(parts: Sequence[Trajectories | None]) -> dict[str, str | None]:

@@ -1,13 +1,16 @@
 """The settings of a study: everything that its results depend on, beside the logs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 
 from poela.core.errors import InputError
+from poela.core.options import options_of
 from poela.core.typed import Range, one_of, refuse_problems, shown, to_plain
+from poela.evaluation.bounds import Bounds
+from poela.evaluation.options import ScoringOptions
 from poela.evaluation.scoring import Scoring
 from poela.learners.learner import Learner
 from poela.studies.candidates import Candidate, checked_candidates
@@ -59,14 +62,39 @@ class StudySettings(StudyOptions):
 
     def conflicts_with(self, earlier: "StudySettings") -> list[str]:
         """Why these settings cannot continue an earlier study, each as one sentence."""
-        now, then = to_plain(self), to_plain(earlier)
         if self.by_model and not earlier.by_model:
             return [
                 f"policies of this study were scored by sntis alone, so none can be chosen by {self.selection.by}: "
                 "choose by sntis, or begin another study"
             ]
+        now, then = self._by_name(), earlier._by_name()
         return [
-            f"{name} was {shown(then[name])} and is now {shown(now[name])}: keep it, or choose another folder"
+            f"{name} was {_in_words(then[name])} and is now {_in_words(now[name])}: keep it, or choose another folder"
             for name in now
-            if name not in MAY_CHANGE and now[name] != then[name]
+            if to_plain(now[name]) != to_plain(then[name])
         ]
+
+    def _by_name(self) -> dict[str, Any]:
+        """What may not change, by the names that people give it."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        offered = {given.field: given.name for given in options_of(ScoringOptions()).values()}
+        scored = {
+            offered.get(field.name, f"{field.name} of the scoring"): getattr(self.scoring, field.name)
+            for field in fields(self.scoring)
+        }
+        return {name: value for name, value in own.items() if name not in (*MAY_CHANGE, "scoring")} | scored
+
+
+def _in_words(value: Any) -> str:
+    """A setting as people would say it.
+
+    >>> _in_words(None), _in_words((0.5, 0.3, 0.2)), _in_words("auto")
+    ('not given', '0.5, 0.3, 0.2', "'auto'")
+    """
+    if value is None:
+        return "not given"
+    if isinstance(value, Bounds):
+        return str(value)
+    if is_dataclass(value):
+        return ", ".join(f"{field.name} {_in_words(getattr(value, field.name))}" for field in fields(value))
+    return ", ".join(map(_in_words, value)) if isinstance(value, list | tuple) else shown(value)

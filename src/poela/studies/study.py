@@ -197,7 +197,7 @@ class Study:
     @property
     def acting_policy(self) -> Any:
         """The recommended policy; an error where the study recommends to carry on as before."""
-        if self.choice.chosen is None:
+        if self._ended.chosen is None:
             raise InputError(
                 f"{self.directory} recommends no new policy, so there is nothing to decide by: carry on as before"
             )
