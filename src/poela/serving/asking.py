@@ -97,6 +97,9 @@ class Form:
         if not isinstance(case, dict) or "features" not in case or not set(case) <= known:
             problems.append(f"{where} must be an object with features{_also(known - {'features'})} and nothing else")
             return None
+        if self.wants_step and "step" not in case:
+            problems.append(f"{where}: step is missing: say how many steps of its episode came before")
+            return None
         features = self._features(case["features"], where, problems)
         step, history = _whole(case.get("step", 0)), case.get("history", [])
         if not isinstance(step, int) or not 0 <= step <= MOST_EARLIER:
