@@ -38,7 +38,9 @@ def test_the_margin_of_chance(alike_in_validation: int, most: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize("role", ["validation", "test"])
-def test_logs_to_judge_by_are_not_those_that_teach(tiny_study: Callable[..., Study], tiny_logs: Trajectories, role: str) -> None:
+def test_logs_to_judge_by_are_not_those_that_teach(
+    tiny_study: Callable[..., Study], tiny_logs: Trajectories, role: str
+) -> None:
     with pytest.raises(InputError, match=f"the {role} logs are the training logs: .* leave {role}= away"):
         tiny_study(**{role: tiny_logs})
 

@@ -157,7 +157,9 @@ class Form:
         if self._wanted.follows and self.schema.episode is not None:
             columns[self.schema.episode] = [number for number, case in enumerate(cases) for _ in case.steps]
             if self.schema.step is not None:
-                columns[self.schema.step] = [place for case in cases for place in range(len(case.steps))]
+                first, distance = self.schema.pace or (0, 1)
+                places = (place for case in cases for place in range(len(case.steps)))
+                columns[self.schema.step] = [first + distance * place for place in places]
             if self.needs == "history":
                 columns[self.schema.action] = [action for case in cases for action in (*case.actions, None)]
         return pa.table(columns)
