@@ -46,7 +46,7 @@ class Rows:
 
     @property
     def incomplete(self) -> BoolArray:
-        """By row of the file: whether the steps of its episode before it are not all there, as those of the log were."""
+        """By row of the file: whether steps of its episode before it are missing, which the log always had."""
         return self.order.in_file(self.order.off(self.contexts.schema.pace))
 
 
