@@ -213,6 +213,24 @@ def test_episodes_are_followed_by_their_ids(kind: str, tmp_path: Path) -> None:
         policy.decide(table.drop_columns(["stay"]))
 
 
+@pytest.mark.parametrize("history", [0, 1])
+def test_steps_that_are_missing_before_a_row_are_told(history: int) -> None:
+    policy, table = learned("fittedq", history=history), stays(seed=7)
+    assert policy.table_schema.pace == (0.0, 4.0)
+    hours = table["hour"].to_numpy()
+    first = np.arange(180) // 3
+
+    def told(kept: Any) -> list[bool]:
+        notes = policy.decide(table.filter(pa.array(kept)))["note"].to_pylist()
+        return ["earlier steps of its episode are missing" in (note or "") for note in notes]
+
+    assert not any(told(hours < 8))  # the end of an episode is yet to come
+    assert told(~((first == 0) & (hours == 0))) == [True] * 2 + [False] * 177
+    assert told(~((first == 1) & (hours == 4))) == [False] * 4 + [True] + [False] * 174
+    uneven = table.set_column(1, "hour", pa.array(np.tile([0, 4, 9], 60)))
+    assert read_logs(uneven, **NAMES).schema.pace is None  # type: ignore[union-attr]
+
+
 def test_steps_are_counted_and_needs_are_said() -> None:
     policy, table = learned("fittedq", history=0), stays(seed=7)
     assert policy.needs == "step"

@@ -170,6 +170,13 @@ def test_bad_requests_get_a_sentence_without_values(name: str, plain: Any) -> No
     assert not any(secret in answer.text for secret in ("SECRET", "77.125"))
 
 
+def test_a_policy_that_counts_steps_must_be_told_their_number() -> None:
+    app = served(POLICIES["fittedq, no history"](logs()))
+    answer = asked(app, "POST", "/v1/decide", json={"cases": [{"features": FINE, "step": 0}, {"features": FINE}]})
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == ["case 1: step is missing: say how many steps of its episode came before"]
+
+
 def test_other_refusals(plain: Any) -> None:
     text = asked(plain, "POST", "/v1/decide", content=b"{}", headers={"content-type": "text/plain"})
     assert text.status_code == 415

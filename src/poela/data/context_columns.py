@@ -157,7 +157,7 @@ def contexts_of(
             notes += [f"{_subject(empty)} without a value in any row: left out"] if empty else []
             variables = [v for v in variables if v.name not in empty]
         variables = [learned(v, raw[v.name], order.offsets, layout.missing) for v in variables]
-    schema = _schema(layout, variables)
+    schema = _schema(layout, variables, order)
     if len(plain) == len(variables) == numbers.shape[1] and schema.is_plain:
         return Contexts(Encoded(numbers), schema, tuple(notes))
     rows = encoded(schema, raw, order.offsets)
@@ -165,11 +165,11 @@ def contexts_of(
     return Contexts(rows, schema, (*notes, *notes_of(rows, schema, learning=layout.schema is None)))
 
 
-def _schema(layout: LogLayout, variables: Sequence[Variable]) -> TableSchema:
+def _schema(layout: LogLayout, variables: Sequence[Variable], order: Order) -> TableSchema:
     if layout.schema is not None and len(variables) == len(layout.schema.variables):
         return layout.schema
     keys = {"episode": layout.episode, "step": None if layout.keeps_row_order else layout.step}
-    return TableSchema(tuple(variables), **keys, action=layout.action, origin=layout.origin)
+    return TableSchema(tuple(variables), **keys, action=layout.action, origin=layout.origin, pace=order.pace)
 
 
 def _days(column: "pa.ChunkedArray", variable: Variable, layout: LogLayout, order: Order) -> FloatArray:

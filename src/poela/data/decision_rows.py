@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poela.core.arrays import Float32Array, IntArray
+from poela.core.arrays import BoolArray, Float32Array, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.paths import regular_file
@@ -43,6 +43,11 @@ class Rows:
     order: Order
     kept: "pa.Table"  # columns that go into the result, in the order of the file
     is_named: bool  # whether `kept` tells every row apart
+
+    @property
+    def incomplete(self) -> BoolArray:
+        """By row of the file: whether steps of its episode before it are missing, which the log always had."""
+        return self.order.in_file(self.order.off(self.contexts.schema.pace))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.core.arrays import IntArray, T
+from poela.core.arrays import BoolArray, IntArray, T
 from poela.data.labels import Labels
 from poela.data.layout import LogLayout
 from poela.data.numbers import note_type, numbers_of
@@ -16,6 +16,8 @@ from poela.data.words import quoted
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SLACK = 1e-6  # of the distance between steps: 0.1 is no number of a computer's
+
 
 @dataclass(frozen=True, eq=False)
 class Order:
@@ -23,6 +25,33 @@ class Order:
 
     positions: IntArray | None
     offsets: IntArray
+    steps: NDArray[Any] | None = None  # in order, where a column numbers them
+
+    @property
+    def pace(self) -> tuple[float, float] | None:
+        """The first step and the distance to the next, where these are the same in all episodes.
+
+        >>> Order(None, np.array([0, 3, 5]), np.array([0, 4, 8, 0, 4])).pace
+        (0.0, 4.0)
+        """
+        lengths = np.diff(self.offsets)
+        if self.steps is None or lengths.max(initial=0) < 2:
+            return None
+        longest = int(self.offsets[lengths.argmax()])
+        pace = float(self.steps[longest]), float(self.steps[longest + 1] - self.steps[longest])
+        return None if self.off(pace).any() else pace
+
+    def off(self, pace: tuple[float, float] | None) -> BoolArray:
+        """Which steps are not where they would be at this pace, since others are missing before them.
+
+        >>> Order(None, np.array([0, 3, 5]), np.array([0, 1, 3, 1, 2])).off((0.0, 1.0)).tolist()
+        [False, False, True, True, True]
+        """
+        n = int(self.offsets[-1])
+        if self.steps is None or pace is None:
+            return np.zeros(n, bool)
+        number = np.arange(n) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+        return np.asarray(np.abs(self.steps - pace[0] - pace[1] * number) > SLACK * abs(pace[1]))
 
     def place(self, values: NDArray[T]) -> NDArray[T]:
         """Values by row of the file, put in order."""

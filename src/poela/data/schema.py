@@ -70,6 +70,7 @@ class TableSchema:
     step: str | None = None
     action: str = "action"
     origin: str | None = None
+    pace: tuple[float, float] | None = None  # the first step of every episode and the distance to the next, if regular
 
     def __post_init__(self) -> None:
         refuse_problems(self)
@@ -116,6 +117,7 @@ class TableSchema:
                 for variable in self.variables
             ],
             **{name: getattr(self, name) for name in ("episode", "step", "action", "origin")},
+            **({} if self.pace is None else {"pace": list(self.pace)}),  # which older files do not have
         }
 
     @classmethod
@@ -138,6 +140,7 @@ class _Document:
     step: str | None = None
     action: str = "action"
     origin: str | None = None
+    pace: tuple[float, float] | None = None
 
     @staticmethod
     def schema(document: Any) -> TableSchema:

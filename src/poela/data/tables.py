@@ -182,13 +182,18 @@ def ordered(
         return Labels(rows, pa.array(rows)), Order(None, np.arange(source.n_rows + 1)), (note,)
     episodes = labels_in(source, layout.episode, found)
     steps = rows if layout.keeps_row_order else None
+    numbered = False
     if layout.step in source.names and layout.step is not None:
-        steps = sortable_steps(source.read(layout.step), layout.step, found, source.decimal)
+        column = source.read(layout.step)
+        numbered = not pa.types.is_temporal(column.type)
+        steps = sortable_steps(column, layout.step, found, source.decimal)
     if episodes is None or steps is None:
         return episodes, None, ()
     order = order_of(episodes, steps, layout, found)
     if (episodes.codes < 0).any():
         return episodes, None, ()
+    if numbered:
+        order = replace(order, steps=order.place(steps))
     notes = [] if layout.keeps_row_order else irregular(order.place(steps), order.offsets, str(layout.step))
     return episodes, order, tuple(notes)
 

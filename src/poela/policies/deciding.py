@@ -27,6 +27,8 @@ NEAREST_CASES = 10  # whose outcomes are averaged
 FEWEST_CASES = 5  # an average of fewer would tell of single persons
 DEFERRED = "nothing like it was logged: decide as before"
 
+INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at them"
+
 
 @dataclass(frozen=True)
 class Deciding:
@@ -230,6 +232,7 @@ def _notes(rows: Rows, stranded: BoolArray) -> "pa.Array":
     encoded, order = rows.contexts.rows, rows.order
     said: Mapping[str, BoolArray] = {
         DEFERRED: stranded,
+        INCOMPLETE: rows.incomplete,
         **{f"{name}: a category that was not logged": order.in_file(bad) for name, bad in encoded.unseen.items()},
         **{f"{name}: missing, filled in": order.in_file(bad) for name, bad in encoded.filled.items()},
     }

@@ -97,6 +97,9 @@ class Form:
         if not isinstance(case, dict) or "features" not in case or not set(case) <= known:
             problems.append(f"{where} must be an object with features{_also(known - {'features'})} and nothing else")
             return None
+        if self.wants_step and "step" not in case:
+            problems.append(f"{where}: step is missing: say how many steps of its episode came before")
+            return None
         features = self._features(case["features"], where, problems)
         step, history = _whole(case.get("step", 0)), case.get("history", [])
         if not isinstance(step, int) or not 0 <= step <= MOST_EARLIER:
@@ -154,7 +157,9 @@ class Form:
         if self._wanted.follows and self.schema.episode is not None:
             columns[self.schema.episode] = [number for number, case in enumerate(cases) for _ in case.steps]
             if self.schema.step is not None:
-                columns[self.schema.step] = [place for case in cases for place in range(len(case.steps))]
+                first, distance = self.schema.pace or (0, 1)
+                places = (place for case in cases for place in range(len(case.steps)))
+                columns[self.schema.step] = [first + distance * place for place in places]
             if self.needs == "history":
                 columns[self.schema.action] = [action for case in cases for action in (*case.actions, None)]
         return pa.table(columns)

@@ -117,7 +117,7 @@ def _request(form: Form, most: int) -> dict[str, Any]:
                 "maxItems": most,
                 "items": {
                     "type": "object",
-                    "required": ["features"],
+                    "required": ["features", *(["step"] if form.wants_step else [])],
                     "properties": case,
                     "additionalProperties": False,
                 },

@@ -66,9 +66,7 @@ def _shared_episodes(train: Trajectories, logs: Trajectories) -> int:
     if len(np.unique(digests)) < (1 - CHANCE) * len(digests) or train.episode_ids is None or logs.episode_ids is None:
         return 0
     there = set(zip(map(str, train.episode_ids), digests.tolist(), strict=True))
-    return sum(
-        pair in there for pair in zip(map(str, logs.episode_ids), episode_digests(logs).tolist(), strict=True)
-    )
+    return sum(pair in there for pair in zip(map(str, logs.episode_ids), episode_digests(logs).tolist(), strict=True))
 
 
 def hashes_of(parts: Sequence[Trajectories | None]) -> dict[str, str | None]:
