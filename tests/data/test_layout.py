@@ -76,6 +76,13 @@ def test_toml(tmp_path: Path) -> None:
     ("text", "start"),
     [
         ("episode = ", "{path} cannot be read as TOML"),
+        (
+            'episode = "a"\nepisode = "b"\n',
+            "{path} cannot be read as TOML: line 2, column 14 gives a key a second time;",
+        ),
+        ('episode = "a"\nepisode = "b"', "{path} cannot be read as TOML: its last line gives a key a second time;"),
+        ("[propensity]\n[propensity]\n", "{path} cannot be read as TOML: line 2, column 12 gives a key a second time;"),
+        ('episode = "a', "{path} cannot be read as TOML: its last line is not as it should be;"),
         ('episodes = "stay"', "a layout has no field 'episodes'"),
         ("episode = 3", "episode= must name a column"),
         ("context = [1, 2]", "context= must name columns"),

@@ -104,7 +104,7 @@ TABLES: dict[str, Case] = {
     "gaps in text": table({"age": [None, *"ababababab", "SECRET"]}, "'age' is missing in 1 row", flags=REFUSED),
     "an order of others": table({"age": NAMES}, "its order names", flags=("--ordinal", "age=low<high")),
     "an order of nothing": table({}, "--ordinal must name a column", flags=("--ordinal", "age")),
-    "a formula of secrets": table({}, "is missing", flags=("--reward", "__import__('os')")),
+    "a formula of secrets": table({}, "no formula of columns", flags=("--reward", "__import__('os')")),
     "a formula of a column that is not there": table({}, "'cost' is missing", flags=("--reward", "reward - cost")),
     "a formula of the context": table(
         {}, "reward and as context", flags=("--reward", "reward-age", "--context", "age")

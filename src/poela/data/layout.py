@@ -265,12 +265,20 @@ class LogLayout:
             raise InputError(f"{place(path)} may not be read: ask for permission") from None
         except (OSError, ValueError) as error:
             # The rest of the error may quote the file, which may be a log that was named by mistake.
-            found = re.search(r"line \d+, column \d+", str(error))
-            where = f": {found.group()} is not as it should be" if found else ": it is no text in UTF-8"
             raise InputError(
-                f'{place(path)} cannot be read as TOML{where}; write lines like episode = "stay"'
+                f'{place(path)} cannot be read as TOML: {_toml_problem(error)}; write lines like episode = "stay"'
             ) from None
         return cls.from_json(document)
+
+
+def _toml_problem(error: Exception) -> str:
+    """What keeps a file from being TOML, and where, without any of its words."""
+    if not isinstance(error, tomllib.TOMLDecodeError):
+        return "it is no text in UTF-8"
+    found = re.search(r"line \d+, column \d+", str(error))
+    where = found.group() if found else "its last line"
+    twice = re.match("Cannot overwrite|Cannot declare|Cannot mutate|Duplicate", str(error))
+    return f"{where} gives a key a second time" if twice else f"{where} is not as it should be"
 
 
 def _plain(values: Any) -> tuple[Any, ...] | None:
