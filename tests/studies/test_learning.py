@@ -55,7 +55,7 @@ def test_the_policy_is_the_same_from_memory_from_the_runs_and_from_its_own_files
 def test_no_file_of_a_study_holds_names_of_episodes(
     tiny_logs: Trajectories, tiny_candidates: list[Candidate], tmp_path: Path
 ) -> None:
-    names = [f"SECRET-{number}" for number in range(tiny_logs.n_episodes)]
+    names = np.array([f"SECRET-{number}" for number in range(tiny_logs.n_episodes)])
     learn(replace(tiny_logs, episode_ids=names), candidates=tiny_candidates, out=tmp_path / "study", backend="inline")
     files = [path for path in (tmp_path / "study").rglob("*") if path.is_file()]
     assert any(path.suffix == ".safetensors" and path.parent.name == "runs" for path in files)
