@@ -146,7 +146,12 @@ def test_what_is_pointed_at_tells_what_it_is(pages: dict[str, Path], opened: Any
     assert page.locator("#tip").is_hidden()
     mark = page.locator("circle[data-tip]").first
     mark.scroll_into_view_if_needed()
-    mark.hover(force=True)
+    for _ in range(10):  # the page may still be scrolling when the mouse arrives
+        mark.hover(force=True)
+        if page.locator("#tip").is_visible():
+            break
+        page.mouse.move(0, 0)
+        page.wait_for_timeout(300)
     assert page.locator("#tip").is_visible()
     assert page.locator("#tip").inner_text() == mark.get_attribute("data-tip")
     page.keyboard.press("Escape")

@@ -58,11 +58,12 @@ def _facts(study: Study, shown: Shown | None) -> list[Fact]:
     if shown is not None:
         facts += _of_policy(study, shown)
     if gain is not None and gain.sensitivity is not None and gain.value > 0:
+        what = "the estimated gain" if study.keeps_logging_policy else "what is shown"
         facts.append(
             Fact(
                 "Γ",
                 f"{gain.sensitivity:.1f}",
-                "weights would have to be wrong by this factor to undo the estimated gain",
+                f"weights would have to be wrong by this factor to undo {what}",
             )
         )
     return facts

@@ -20,7 +20,7 @@ def sensitivity_section(study: Study, logs: StudyLogs | None) -> Section:
         )
     ]
     if gain is not None and gain.sensitivity is not None:
-        blocks.append(Text(_vanishes(gain.value, gain.sensitivity)))
+        blocks.append(Text(_vanishes(gain.value, gain.sensitivity, shown=not study.keeps_logging_policy)))
     gamma = study.settings.selection.sensitivity
     if data.estimated:
         words = f"Propensities are estimates here, so what is shown as a gain has to survive Γ = {gamma:g}."
@@ -33,9 +33,11 @@ def sensitivity_section(study: Study, logs: StudyLogs | None) -> Section:
     return Section("sensitivity", TITLE, blocks)
 
 
-def _vanishes(value: float, gamma: float) -> str:
+def _vanishes(value: float, gamma: float, *, shown: bool) -> str:
     if value <= 0:
         return "There is no estimated gain that could vanish."
+    if shown:
+        return f"What is shown is gone at Γ = {gamma:.2f}; the estimated gain, below, later."
     return f"The estimated gain of {readable(value, signed=True)} vanishes at Γ = {gamma:.2f}."
 
 
