@@ -91,8 +91,8 @@ class Forest:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Forest":
         """The inverse of `to_arrays`."""
-        kept: dict[str, Any] = {name: readonly(arrays[name], dtype) for name, dtype in _DTYPES.items()}
-        return cls(**kept)
+        fields: dict[str, Any] = {name: readonly(arrays[name], dtype) for name, dtype in _DTYPES.items()}
+        return cls(**fields)
 
     @classmethod
     def from_stored(cls, stored: Stored, n_scores: int, n_inputs: int = 2**31) -> "Forest":

@@ -51,11 +51,11 @@ class Memory:
                 "action, and no history features yet"
             )
         size = f"{_nats(abs(self.gain))} nats per step {'higher' if self.gain > 0 else 'lower'}"
-        found = f"with the last action and context its held-out likelihood is {size}"
+        finding = f"with the last action and context its held-out likelihood is {size}"
         if not self.remembers:
-            return f"the logging policy does not seem to remember: {found}, and {_nats(self.needed)} would count"
+            return f"the logging policy does not seem to remember: {finding}, and {_nats(self.needed)} would count"
         errors = f"{self.gain / self.standard_error:.0f} standard errors" if self.standard_error else "in all episodes"
-        return f"the logging policy remembers: {found} ({errors}); add history (with_history) or log propensities"
+        return f"the logging policy remembers: {finding} ({errors}); add history (with_history) or log propensities"
 
 
 def _nats(number: float) -> str:
@@ -97,8 +97,8 @@ def _sample(logs: Trajectories, seed: int) -> tuple[Trajectories, Trajectories] 
     most = min(MOST_STEPS, MOST_NUMBERS / (2 * logs.n_features + logs.n_actions + 2))
     order = np.random.default_rng(seed).permutation(logs.n_units)
     steps = np.bincount(logs.units, logs.lengths)[order]
-    kept = order[np.cumsum(steps) <= most]
-    sample = logs.take(np.isin(logs.units, kept)) if len(kept) >= FEWEST_UNITS else None
+    units = order[np.cumsum(steps) <= most]
+    sample = logs.take(np.isin(logs.units, units)) if len(units) >= FEWEST_UNITS else None
     if sample is None or sample.lengths.max() == 1:
         return None
     taken = len(np.unique(sample.actions))
@@ -115,7 +115,7 @@ def _likelihoods(logs: Trajectories, quarters: IntArray, seen: BoolArray, seed: 
 
     Only episodes that are `seen` are fitted on.
     """
-    found = np.empty((len(MODELS), logs.n_steps))
+    likelihoods = np.empty((len(MODELS), logs.n_steps))
     for half in (0, 1):
         held = quarters % 2 == half
         judged, rows = logs.take(held), np.flatnonzero(held[logs.episode_of_step])
@@ -124,8 +124,8 @@ def _likelihoods(logs: Trajectories, quarters: IntArray, seen: BoolArray, seed: 
                 warnings.simplefilter("ignore", PoelaWarning)  # of a fit that has not converged
                 model = behavior.fit_quietly(logs.take(~held & seen), seed)
             chances = model.along(judged)[np.arange(len(rows)), judged.actions]
-            found[place, rows] = np.log(np.maximum(chances, FLOOR))
-    return np.asarray(found[found.mean(axis=1).argmax()])
+            likelihoods[place, rows] = np.log(np.maximum(chances, FLOOR))
+    return np.asarray(likelihoods[likelihoods.mean(axis=1).argmax()])
 
 
 def _mean_and_error(differences: FloatArray, logs: Trajectories) -> tuple[float, float]:

@@ -185,7 +185,7 @@ class Evaluator:
         units = in_clusters(contributions, logs.clusters)
         pool = pool or self.pool(evidence, chosen)
         diagnostics = self._diagnostics(evidence, chosen, pool)
-        interval, untold = self._interval(units, evidence, chosen, pool, diagnostics.ess)
+        interval, interval_notes = self._interval(units, evidence, chosen, pool, diagnostics.ess)
         estimated = logs.estimated and chosen.weights != "none"
         verdict = verdict_on(diagnostics, scoring.thresholds, leans_on_model=chosen.leans, estimated=estimated)
         level = None if interval is None else scoring.level
@@ -208,7 +208,7 @@ class Evaluator:
             advice=NOT_SHOWN if without else verdict.advice,
             warnings=computing_notes(contributions, diagnostics, interval, scoring.resamples)
             + smoothing_notes(evidence.smoothing)
-            + untold
+            + interval_notes
             + verdict.reasons * (verdict.word != "trust"),
         )
 
