@@ -23,9 +23,9 @@ def read_record(kind: type[T], path: Path, *, file_format: str, version: int) ->
     document = read_json(path)
     if not isinstance(document, dict) or document.get("format") != file_format:
         raise InputError(f"{place(path)} is no {file_format}: its format field is missing or different")
-    found = document.get("format_version")
-    if found != version:
-        raise InputError(f"{place(path)} has format version {shown(found)}; this poela reads version {version}")
+    stored = document.get("format_version")
+    if stored != version:
+        raise InputError(f"{place(path)} has format version {shown(stored)}; this poela reads version {version}")
     if document.pop("checksum", None) != sha256(canonical(document)):
         raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match")
     body = {name: value for name, value in document.items() if name not in ("format", "format_version")}

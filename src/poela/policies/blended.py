@@ -201,8 +201,8 @@ def _stored(part: Any) -> Stored:
             f"the behavior model {type(part).__name__} cannot be saved (it has no method stored()): "
             "learn with one of poela's behavior models"
         )
-    found: Stored = part.stored()
-    return found
+    stored: Stored = part.stored()
+    return stored
 
 
 def _behavior(stored: Stored, load_part: Callable[[Stored], Any], fields: dict[str, Any]) -> Any:

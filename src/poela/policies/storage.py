@@ -98,14 +98,14 @@ def load_checked(stored: Stored, where: str) -> Any:
 def load_object(stored: Stored) -> Any:
     """The policy or behavior model that was stored, with its parts; one sentence where it would not work."""
     try:
-        found = _load(stored)
+        loaded = _load(stored)
     except InputError as error:
         problem = "; ".join(error.problems)
     except BEYOND_THE_CHECKS as error:
         problem = f"{UNFORESEEN} ({type(error).__name__})"
     else:
-        if isinstance(found, Policy):
-            return found
+        if isinstance(loaded, Policy):
+            return loaded
         problem = f"it is of kind {stored.kind}, which is no policy"
     raise InputError(f"the stored policy is not valid: {problem[:MOST_WORDS]}")
 
