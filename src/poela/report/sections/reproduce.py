@@ -88,12 +88,12 @@ def _learner_flags(settings: StudySettings) -> list[str] | None:
 
 def candidates_toml(candidates: tuple[Candidate, ...]) -> str:
     """The candidates as the file that `--candidates` reads, where a list holds alternatives: here, one."""
-    found = []
+    grids = []
     for candidate in candidates:
         settings = to_plain(candidate.settings)
         lines = [f"{name} = [{_toml(value)}]" for name, value in settings.items() if value is not None]
-        found.append("\n".join(["[[grid]]", f"learner = {json.dumps(candidate.learner)}", *lines]))
-    return "\n\n".join(found)
+        grids.append("\n".join(["[[grid]]", f"learner = {json.dumps(candidate.learner)}", *lines]))
+    return "\n\n".join(grids)
 
 
 def toml_of(document: Mapping[str, Any]) -> str:
