@@ -19,7 +19,7 @@ from poela.data.trajectories import Trajectories
 from poela.learners.stacked import Learned
 from poela.studies import finishing, runs
 from poela.studies.candidates import Candidate
-from poela.studies.material import read_behavior
+from poela.studies.fold_data import read_behavior
 from poela.studies.records import Task
 from poela.studies.selection import Selection
 from poela.studies.study import LOGGING_POLICY, Study
@@ -252,8 +252,8 @@ def test_a_last_look_at_episodes_that_the_folds_have_not_seen() -> None:
     logs = coins(300, effect=1.0)
     study = poela.learn(logs, candidates=[Candidate("fittedq", {"history": 0})], folds=2, test=0.2, backend="inline")
     assert (study.record.data.train_episodes, study.record.data.test_episodes) == (240, 60)
-    assert study.test_look is not None
-    assert (study.test_look.number, study.test_look.seen, study.estimate.n_episodes) == (1, 0, 60)
+    assert study.test_evaluation is not None
+    assert (study.test_evaluation.number, study.test_evaluation.seen, study.estimate.n_episodes) == (1, 0, 60)
 
 
 @pytest.mark.parametrize("backend", ["inline", "local"])

@@ -86,7 +86,7 @@ def _cells(row: dict[str, Any], error: float, by_gain: bool) -> tuple[str, ...]:
 
 
 def _print_worth(study: "Study") -> None:
-    look, result = study.test_look, study.result
+    look, result = study.test_evaluation, study.result
     assert result is not None
     if look is None and result.chosen is None:
         _print_value(result.estimate, f"What is done now, on {result.estimate.n_episodes:,} episodes")
@@ -145,7 +145,7 @@ def print_estimate(estimate: "Estimate", where: str) -> None:
 
 def study_document(study: "Study") -> dict[str, Any]:
     """The study as one JSON document."""
-    look, result = study.test_look, study.result
+    look, result = study.test_evaluation, study.result
     return {
         "directory": str(study.directory),
         "runs_finished": len(study.runs),

@@ -17,13 +17,13 @@ from poela.core.policy import Policy
 from poela.core.readable import plain
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.trajectories import Trajectories
-from poela.studies.material import data_hash, read_behavior, write_behavior
+from poela.studies.fold_data import data_hash, read_behavior, write_behavior
 from poela.studies.runs import versions
 
 AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
 LOOKING_BACK = " with history"  # how the same models are called where they see the last step too
 HELD_OUT = 0.25
-KEPT, KEPT_FORMAT = "propensities", "poela-propensities"
+PROPENSITIES, PROPENSITIES_FORMAT = "propensities", "poela-propensities"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +58,8 @@ def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: 
         return LoggingPolicy(parts, model, f"{known}; at contexts outside the logs, by {behavior}")
     if train.propensities is not None:
         name, model = _fitted(train, behavior, seed)
-        asked = "those of actions not taken, which some learners ask for, are estimated by"
-        return LoggingPolicy(parts, model, f"{known}; {asked} {_in_words(name)}")
+        others = "those of actions not taken, which some learners ask for, are estimated by"
+        return LoggingPolicy(parts, model, f"{known}; {others} {_in_words(name)}")
     name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed)
     settings = _settings(name, train.n_steps)
     crossed = annotation(settings, train, folds=min(5, train.n_units), seed=seed)
@@ -69,15 +69,15 @@ def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: 
     return LoggingPolicy(annotated, model, _note(name, likelihoods, crossed))
 
 
-def kept_logging_policy(
+def stored_logging_policy(
     directory: Path, parts: tuple[Trajectories | None, ...], behavior: str, seed: int
 ) -> LoggingPolicy:
     """As `logging_policy`; estimates that the study in this directory has made of the same logs are read from there."""
     if parts[0] is not None and parts[0].propensities is not None:
         return logging_policy(parts, behavior, seed)
     basis = _basis(parts, behavior, seed)
-    if is_there(directory / KEPT):
-        stored, _ = load_stored(directory / KEPT, file_format=KEPT_FORMAT, version=1)
+    if is_there(directory / PROPENSITIES):
+        stored, _ = load_stored(directory / PROPENSITIES, file_format=PROPENSITIES_FORMAT, version=1)
         model = read_behavior(directory / "behavior")
         if stored.settings.get("basis") == basis and model is not None:
             annotated = tuple(
@@ -88,16 +88,18 @@ def kept_logging_policy(
     return replace(logging_policy(parts, behavior, seed), basis=basis)
 
 
-def keep(directory: Path, given: LoggingPolicy) -> None:
-    """Write the model, where there is one, and estimated propensities for `kept_logging_policy`."""
-    if given.model is not None:
-        write_behavior(directory / "behavior", given.model)
-    if given.basis:
+def store_logging_policy(directory: Path, logging: LoggingPolicy) -> None:
+    """Write the model, where there is one, and estimated propensities for `stored_logging_policy`."""
+    if logging.model is not None:
+        write_behavior(directory / "behavior", logging.model)
+    if logging.basis:
         arrays = {
-            str(place): np.asarray(part.propensities) for place, part in enumerate(given.parts) if part is not None
+            str(place): np.asarray(part.propensities) for place, part in enumerate(logging.parts) if part is not None
         }
-        stored = Stored("propensities", {"basis": given.basis, "note": given.note}, arrays)
-        save_stored(directory / KEPT, stored, file_format=KEPT_FORMAT, version=1, notes={}, overwrite=True)
+        stored = Stored("propensities", {"basis": logging.basis, "note": logging.note}, arrays)
+        save_stored(
+            directory / PROPENSITIES, stored, file_format=PROPENSITIES_FORMAT, version=1, notes={}, overwrite=True
+        )
 
 
 def _basis(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> str:
@@ -112,12 +114,12 @@ def best_behavior(train: Trajectories, seed: int) -> tuple[str, Mapping[str, flo
     """
     fitted_on, judged_on = train.split((1 - HELD_OUT, HELD_OUT), seed=seed)
     looking_back = tuple(name + LOOKING_BACK for name in AUTO) if memory_of(train, seed).remembers else ()
-    found = {}
+    likelihoods = {}
     for name in (*AUTO, *looking_back):
         model = _settings(name, fitted_on.n_steps).fit_quietly(fitted_on, seed)
         rows = model.along(judged_on)[np.arange(judged_on.n_steps), judged_on.actions]
-        found[name] = float(np.log(np.maximum(rows, FLOOR)).mean())
-    return max(found, key=lambda name: found[name]), found
+        likelihoods[name] = float(np.log(np.maximum(rows, FLOOR)).mean())
+    return max(likelihoods, key=lambda name: likelihoods[name]), likelihoods
 
 
 def model_of_logging_policy(train: Trajectories, seed: int) -> Any:
@@ -133,13 +135,13 @@ def _fitted(train: Trajectories, behavior: str, seed: int) -> tuple[str, Any]:
 def _settings(name: str, n_steps: int) -> Any:
     if name.endswith(LOOKING_BACK):
         return HistoryBehavior(_settings(name.removesuffix(LOOKING_BACK), n_steps))
-    found: Any = BEHAVIORS[name]
-    return found(k=min(100, max(n_steps // 10, 1))) if name == "knn" else found()
+    kind: Any = BEHAVIORS[name]
+    return kind(k=min(100, max(n_steps // 10, 1))) if name == "knn" else kind()
 
 
 def _in_words(name: str) -> str:
-    remembered = " with the last step's action, since the logging policy remembers it"
-    return name.removesuffix(LOOKING_BACK) + remembered if name.endswith(LOOKING_BACK) else name
+    with_memory = " with the last step's action, since the logging policy remembers it"
+    return name.removesuffix(LOOKING_BACK) + with_memory if name.endswith(LOOKING_BACK) else name
 
 
 def _note(name: str, likelihoods: Mapping[str, float], report: Annotation) -> str:

@@ -36,7 +36,7 @@ from poela.core.records import read_record, write_record
 from poela.core.storage import Stored, read_bytes
 from poela.core.temporary import sweep
 from poela.studies.held_out import HELD_OUT, HeldOut
-from poela.studies.records import ChoiceRecord, Looks, RunRecord, StudyRecord
+from poela.studies.records import ChoiceRecord, EvaluationsRecord, RunRecord, StudyRecord
 
 MARK = ".poela-study"
 SCRATCH = ".scratch"  # what workers are given, while they work
@@ -44,7 +44,7 @@ FOLDERS = ("runs", "shared", "episodes", "behavior", "propensities", "policy", "
 FORMATS: dict[type, tuple[str, str]] = {
     StudyRecord: ("poela-study", "study.json"),
     ChoiceRecord: ("poela-choice", "choice.json"),
-    Looks: ("poela-looks", "looks.json"),
+    EvaluationsRecord: ("poela-looks", "looks.json"),
 }
 RUN_FORMAT = "poela-run"
 FORMAT_VERSION = 3
@@ -119,8 +119,8 @@ class Store:
             self.read(kind)  # which refuses documents that are not ours
         for path in self._folders():
             if not stat.S_ISDIR(mode := path.lstat().st_mode):
-                found = kind_of(mode) or "a file"
-                raise InputError(f"{place(path)} is {found}, where a folder of this study should be: move it away")
+                what = kind_of(mode) or "a file"
+                raise InputError(f"{place(path)} is {what}, where a folder of this study should be: move it away")
 
     def _folders(self) -> list[Path]:
         return [path for name in FOLDERS if is_there(path := self.directory / name)]
@@ -147,7 +147,7 @@ class Store:
         finally:
             os.close(handle)
 
-    def write(self, record: StudyRecord | ChoiceRecord | Looks) -> None:
+    def write(self, record: StudyRecord | ChoiceRecord | EvaluationsRecord) -> None:
         """Write one of the study's documents."""
         file_format, name = FORMATS[type(record)]
         write_record(self.directory / name, record, file_format=file_format, version=FORMAT_VERSION)
@@ -166,10 +166,10 @@ class Store:
 
     def record(self) -> StudyRecord:
         """What the study is."""
-        found = self.read(StudyRecord)
-        if found is None:
+        record = self.read(StudyRecord)
+        if record is None:
             raise InputError(f"{place(self.directory)} holds no study (no study.json): make one with poela learn")
-        return found
+        return record
 
     def write_run(self, record: RunRecord, policies: PackedPolicies | None) -> None:
         """Write a finished run; its JSON file comes last, and makes it finished."""

@@ -99,13 +99,13 @@ def _of_policy(study: Study, shown: Shown) -> list[Fact]:
 
 
 def _test(study: Study) -> list[Block]:
-    look = study.test_look
-    if look is None:
+    evaluation = study.test_evaluation
+    if evaluation is None:
         return []
-    estimate, error = look.estimate, look.estimate.standard_error
+    estimate, error = evaluation.estimate, evaluation.estimate.standard_error
     ends = ""
     if estimate.low is not None and estimate.high is not None and estimate.level is not None:
         ends = f" [{readable(estimate.low, error)}, {readable(estimate.high, error)}] ({100 * estimate.level:g}%)"
     where = f"on {estimate.n_episodes:,} test episodes, used for nothing else"
     words = f"{where}, it is worth {readable(estimate.value, error)}{ends}"
-    return [Text(sentence(words)), *([Text(sentence(look.caveat), "note")] if look.caveat else [])]
+    return [Text(sentence(words)), *([Text(sentence(evaluation.caveat), "note")] if evaluation.caveat else [])]

@@ -127,7 +127,7 @@ def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) 
     changed = (
         "" if departure is None else f" {departure:.0%} of decisions change; section “What would change” shows where."
     )
-    look = study.test_look
+    evaluation = study.test_evaluation
     return [
         Item("Gottesman, variables", "Does the policy see all that decisions depended on?"),
         Item(
@@ -143,8 +143,8 @@ def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) 
             "Gottesman, data",
             "Was there a last look at fresh data?",
             "No: add --test, or evaluate on later logs."
-            if look is None
-            else f"Yes, on {look.estimate.n_episodes:,} episodes (look {look.number}).",
+            if evaluation is None
+            else f"Yes, on {evaluation.estimate.n_episodes:,} episodes (look {evaluation.number}).",
         ),
         Item(
             "Gottesman, behaviour",
