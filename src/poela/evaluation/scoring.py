@@ -115,6 +115,10 @@ class Evaluator:
         return Recombined(self.logs, self.scoring.seed)
 
     @cached_property
+    def _with_beside(self) -> Trajectories:
+        return self.logs if self._beside is None else joined(self._beside, self.logs)
+
+    @cached_property
     def _model(self) -> ValueModel:
         s = self.scoring
         return ValueModel(
@@ -134,7 +138,7 @@ class Evaluator:
             yield from (self._without_policy() for _ in policies)
             return
         with_model = any(estimator.model != "none" for estimator in used)
-        seen = joined(self._beside, self.logs) if with_model and self._beside is not None else self.logs
+        seen = self._with_beside if with_model else self.logs
         step = max(int(MOST_NUMBERS / (seen.n_steps * seen.n_actions)), 1)
         for start in range(0, len(policies), step):
             some = policies[start : start + step]

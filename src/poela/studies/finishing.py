@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from poela.core.errors import PoelaError
 from poela.core.files import atomic_file
@@ -52,7 +53,8 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData]) -> None:
         write_outcomes(study.directory, splits.train, settings.scoring.discount)
     gains = GainsShown(study, episodes, settings)
     name = LOGGING_POLICY if choice.chosen is None else study.name_of(choice.chosen)
-    evaluation = _test_evaluation(study, choice.chosen, name, splits)
+    policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
+    evaluation = _test_evaluation(study, policies["policy"], name, splits)
     result = ChoiceRecord(
         study=study.record.fingerprint,
         policy=name,
@@ -69,12 +71,12 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData]) -> None:
         left_out=tuple(task.run_id for task in study.left_out),
         runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, wanted.values())},
     )
-    for folder, point in wanted.items():
-        if point is None:
+    for folder, policy in policies.items():
+        if policy is None:
             remove_stored(study.directory / folder, POLICY_FORMAT)
         else:
             known = findings(result, study.record, promising=folder == "promising")
-            save_policy(study.policy_of(point), study.directory / folder, overwrite=True, findings=known)
+            save_policy(policy, study.directory / folder, overwrite=True, findings=known)
     study.store.write(result)
     with atomic_file(study.directory / TABLE) as temporary:
         pq.write_table(Study(study.store).table(), temporary)
@@ -106,12 +108,11 @@ def _logging_value(test: Trajectories | None, settings: StudySettings) -> Loggin
     return None if test is None else logging_value([test], settings.scoring.discount)
 
 
-def _test_evaluation(study: Study, chosen: Point | None, name: str, splits: Splits) -> EvaluationRecord | None:
-    """The one evaluation on the test logs, where there are any."""
+def _test_evaluation(study: Study, policy: Any, name: str, splits: Splits) -> EvaluationRecord | None:
+    """The one evaluation on the test logs, where there are any; without a policy, of the logging policy."""
     key = study.record.data.hashes["test"]
     if splits.test is None or key is None:
         return None
     scoring = study.settings.scoring
-    if chosen is None:
-        return recorded_evaluation(study.store, None, name, splits.test, key, replace(scoring, estimator="behavior"))
-    return recorded_evaluation(study.store, study.policy_of(chosen), name, splits.test, key, scoring)
+    scoring = replace(scoring, estimator="behavior") if policy is None else scoring
+    return recorded_evaluation(study.store, policy, name, splits.test, key, scoring)

@@ -51,6 +51,7 @@ FORMAT_VERSION = 3
 DEEPEST = 20  # parts within parts of a policy
 
 T = TypeVar("T")
+_Version = tuple[int, ...] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +104,7 @@ class Store:
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
+        self._known: dict[Path, tuple[_Version, Any]] = {}  # documents as they were written or read last
 
     def __repr__(self) -> str:
         return f"Store({str(self.directory)!r})"
@@ -150,7 +152,7 @@ class Store:
     def write(self, record: StudyRecord | ChoiceRecord | EvaluationsRecord) -> None:
         """Write one of the study's documents."""
         file_format, name = FORMATS[type(record)]
-        write_record(self.directory / name, record, file_format=file_format, version=FORMAT_VERSION)
+        self._write(self.directory / name, record, file_format)
 
     def read(self, kind: type[T]) -> T | None:
         """Read one of the study's documents; None where it has not been written."""
@@ -158,7 +160,20 @@ class Store:
         path = self.directory / name
         if not is_there(path):
             return None
-        return read_record(kind, path, file_format=file_format, version=FORMAT_VERSION)
+        return self._read(kind, path, file_format)
+
+    def _write(self, path: Path, record: Any, file_format: str) -> None:
+        known = write_record(path, record, file_format=file_format, version=FORMAT_VERSION)
+        self._known[path] = (_version(path), known)
+
+    def _read(self, kind: type[T], path: Path, file_format: str) -> T:
+        """A document: parsed and checked, unless it is the very file that this store wrote or read before."""
+        version = _version(path)
+        if version is None or path not in self._known or self._known[path][0] != version:
+            record = read_record(kind, path, file_format=file_format, version=FORMAT_VERSION)
+            self._known[path] = (version, record)
+        known: T = self._known[path][1]
+        return known
 
     def withdraw_choice(self) -> None:
         """Take back what came of the study, which from now on is unfinished."""
@@ -181,7 +196,7 @@ class Store:
                     write_bytes(path, content)
             write_bytes(self.directory / "runs" / f"{run_id}.safetensors", policies.own)
             record = replace(record, policies_sha256=sha256(policies.own))
-        write_record(self._run_path(run_id), record, file_format=RUN_FORMAT, version=FORMAT_VERSION)
+        self._write(self._run_path(run_id), record, RUN_FORMAT)
 
     def finished_runs(self) -> dict[str, RunRecord]:
         """The records of all finished runs, by their ids."""
@@ -197,7 +212,7 @@ class Store:
 
     def _run(self, run_id: str) -> RunRecord:
         path = self._run_path(run_id)
-        record = read_record(RunRecord, path, file_format=RUN_FORMAT, version=FORMAT_VERSION)
+        record = self._read(RunRecord, path, RUN_FORMAT)
         if record.task.run_id != run_id:
             raise InputError(f"{place(path)} is the record of another run: it was renamed or changed")
         return record
@@ -253,6 +268,15 @@ class Store:
         if not re.fullmatch("[0-9a-f]{64}", key):
             raise ValueError("no checksum")
         return self.directory / "shared" / f"{key}.safetensors"
+
+
+def _version(path: Path) -> _Version:
+    """What changes whenever somebody writes the file; None where there is none."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _refuse_unwritable(folder: Path) -> None:
