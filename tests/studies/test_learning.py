@@ -181,6 +181,7 @@ def test_evaluating_on_episodes_that_took_part_is_told(
     look = evaluate_study(tiny_study(out=tmp_path / "study"), tiny_logs)
     assert look.seen == 48  # all but the test episodes
     assert look.caveat.startswith("48 of 60 episodes took part in learning or choosing")
+    assert look.advice == "evaluate it on episodes that had no part in the study."
 
 
 def test_episodes_that_look_alike_by_chance_are_no_reason_for_a_caveat(tiny_candidates: list[Candidate]) -> None:

@@ -23,8 +23,11 @@ LEAST_GAIN = 0.01  # nats per step: less moves the weight of an episode of 30 st
 # A model whose excess loss falls as 1/√n could still gain 1 / (√2 − 1) times what the last doubling of n has brought.
 LEFT_TO_LEARN = 2.4
 # The same on both sides: when to stop boosting would be told by a few episodes, and hence by luck.
-BOOSTED = tuple(BoostedBehavior(max_rounds=rounds, learning_rate=0.15, leaves=6, held_out=0) for rounds in (14, 40))
-MODELS = (MultinomialBehavior(), *BOOSTED)
+ROUNDS = (14, 40)
+LINEAR, BOOSTED = (
+    MultinomialBehavior(),
+    BoostedBehavior(max_rounds=ROUNDS[-1], learning_rate=0.15, leaves=6, held_out=0),
+)
 
 
 @dataclass(frozen=True)
@@ -115,14 +118,15 @@ def _likelihoods(logs: Trajectories, quarters: IntArray, seen: BoolArray, seed: 
 
     Only episodes that are `seen` are fitted on.
     """
-    likelihoods = np.empty((len(MODELS), logs.n_steps))
+    likelihoods = np.empty((1 + len(ROUNDS), logs.n_steps))
     for half in (0, 1):
         held = quarters % 2 == half
         judged, rows = logs.take(held), np.flatnonzero(held[logs.episode_of_step])
-        for place, behavior in enumerate(MODELS):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PoelaWarning)  # of a fit that has not converged
-                model = behavior.fit_quietly(logs.take(~held & seen), seed)
+        train = logs.take(~held & seen)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PoelaWarning)  # of a fit that has not converged
+            linear, boosted = LINEAR.fit_quietly(train, seed), BOOSTED.fit_quietly(train, seed)
+        for place, model in enumerate([linear, *map(boosted.after, ROUNDS)]):
             chances = model.along(judged)[np.arange(len(rows)), judged.actions]
             likelihoods[place, rows] = np.log(np.maximum(chances, FLOOR))
     return np.asarray(likelihoods[likelihoods.mean(axis=1).argmax()])

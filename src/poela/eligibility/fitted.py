@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, first_bad
 from poela.core.errors import InputError
 from poela.core.log_cache import cached
-from poela.core.policy import LoggedSteps, as_policy
+from poela.core.policy import LoggedSteps, along_once
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
 from poela.data.decision_rows import has_columns, loose_contexts
@@ -117,7 +117,7 @@ class FittedEligibility:
         probabilities = None
         distances = None if rule.radius is None else self.distances_along(logs)
         if rule.asks_behavior:
-            probabilities = cached(logs, "along", self.behavior, lambda: as_policy(self.behavior).along(logs))
+            probabilities = along_once(self.behavior, logs)
             probabilities = self.checked_behavior(probabilities, len(checked[0]))
         return self._resolved(checked[0], distances, probabilities)
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from poela.core.errors import InputError
-from poela.core.readable import effective
+from poela.core.readable import effective, factor_in_words
 from poela.core.typed import to_plain
 from poela.report.blocks import Block, Column, Entry, Pictures, Section, Table, Text, named
 from poela.report.numbers.judged import frontier_of, ladder_of
@@ -85,7 +85,7 @@ def _answer_row(name: str, study: Study) -> tuple[Entry, ...]:
         Entry(readable(current.value, error), current.value),
         Entry(effective(estimate.ess), estimate.ess),
         Entry(
-            "–" if gain is None or gain.sensitivity is None else f"{gain.sensitivity:.1f}",
+            "–" if gain is None or gain.sensitivity is None else factor_in_words(gain.sensitivity),
             None if gain is None else gain.sensitivity,
         ),
         Entry("–" if chosen is None else estimate.verdict),

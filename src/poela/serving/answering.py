@@ -13,7 +13,7 @@ from poela.core.errors import InputError, PoelaError
 from poela.data.decision_rows import Wanted, parts_to_decide
 from poela.data.history import StepsToFollow
 from poela.data.layout import LogLayout
-from poela.policies.card import rule_in_words
+from poela.eligibility.words import rule_in_words
 from poela.policies.deciding import Deciding, decisions
 from poela.policies.ruled import RuledPolicy
 from poela.serving.asking import Case, DecisionRequest, Form

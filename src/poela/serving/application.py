@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 import poela
 from poela.core.errors import InputError
 from poela.core.storage import fingerprint_of_stored
-from poela.policies.card import rule_in_words
+from poela.eligibility.words import rule_in_words
 from poela.serving.answering import Answering, Together, TooBusy
 from poela.serving.asking import Form, is_optional
 from poela.serving.guarding import Guard

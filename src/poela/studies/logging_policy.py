@@ -12,6 +12,7 @@ from poela.behavior.annotation import FLOOR, Annotation, annotation
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.memory import memory_of
 from poela.behavior.registry import BEHAVIORS
+from poela.core.log_cache import cached
 from poela.core.paths import is_there
 from poela.core.policy import Policy
 from poela.core.readable import plain
@@ -41,12 +42,15 @@ class LoggingPolicy:
         return any(part is not None and part.estimated for part in self.parts)
 
 
-def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> LoggingPolicy:
+def logging_policy(
+    parts: tuple[Trajectories | None, ...], behavior: str, seed: int, whole: Trajectories | None = None
+) -> LoggingPolicy:
     """The parts (train, validation, test) with propensities: the logged ones, or estimates of a model.
 
     The model sees training episodes only. Training episodes get cross-fitted propensities, so that no episode is
     weighted by a model that has seen it. Where propensities are logged, a model that is asked for by name serves the
-    rules of policies at contexts outside the logs.
+    rules of policies at contexts outside the logs. Whether the logging policy remembers is asked of the `whole` logs
+    where these are one fold's: once for a study, and of more episodes.
     """
     train = parts[0]
     assert train is not None
@@ -54,13 +58,13 @@ def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: 
     if train.propensities is not None and train.propensities.ndim == 2:
         if behavior == "auto":
             return LoggingPolicy(parts, None, known)
-        _, model = _fitted(train, behavior, seed)
+        _, model = _fitted(train, behavior, seed, whole)
         return LoggingPolicy(parts, model, f"{known}; at contexts outside the logs, by {behavior}")
     if train.propensities is not None:
-        name, model = _fitted(train, behavior, seed)
+        name, model = _fitted(train, behavior, seed, whole)
         others = "those of actions not taken, which some learners ask for, are estimated by"
         return LoggingPolicy(parts, model, f"{known}; {others} {_in_words(name)}")
-    name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed)
+    name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed, whole)
     settings = _settings(name, train.n_steps)
     crossed = annotation(settings, train, folds=min(5, train.n_units), seed=seed)
     model = settings.fit_quietly(train, seed)
@@ -70,11 +74,15 @@ def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: 
 
 
 def stored_logging_policy(
-    directory: Path, parts: tuple[Trajectories | None, ...], behavior: str, seed: int
+    directory: Path,
+    parts: tuple[Trajectories | None, ...],
+    behavior: str,
+    seed: int,
+    whole: Trajectories | None = None,
 ) -> LoggingPolicy:
     """As `logging_policy`; estimates that the study in this directory has made of the same logs are read from there."""
     if parts[0] is not None and parts[0].propensities is not None:
-        return logging_policy(parts, behavior, seed)
+        return logging_policy(parts, behavior, seed, whole)
     basis = _basis(parts, behavior, seed)
     if is_there(directory / PROPENSITIES):
         stored, _ = load_stored(directory / PROPENSITIES, file_format=PROPENSITIES_FORMAT, version=1)
@@ -85,7 +93,7 @@ def stored_logging_policy(
                 for place, part in enumerate(parts)
             )
             return LoggingPolicy(annotated, model, str(stored.settings["note"]), basis)
-    return replace(logging_policy(parts, behavior, seed), basis=basis)
+    return replace(logging_policy(parts, behavior, seed, whole), basis=basis)
 
 
 def store_logging_policy(directory: Path, logging: LoggingPolicy) -> None:
@@ -107,13 +115,15 @@ def _basis(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> 
     return hashlib.sha256(repr((hashes, behavior, seed, versions())).encode()).hexdigest()
 
 
-def best_behavior(train: Trajectories, seed: int) -> tuple[str, Mapping[str, float]]:
+def best_behavior(train: Trajectories, seed: int, whole: Trajectories | None = None) -> tuple[str, Mapping[str, float]]:
     """The model under which held-out actions are likeliest, and the mean log likelihood of each.
 
-    Models that look back take part where the logging policy remembers.
+    Models that look back take part where the logging policy remembers, by the `whole` logs if they are given.
     """
+    judged_by = train if whole is None else whole
+    memory = cached(judged_by, ("memory", seed), None, lambda: memory_of(judged_by, seed))
     fitted_on, judged_on = train.split((1 - HELD_OUT, HELD_OUT), seed=seed)
-    looking_back = tuple(name + LOOKING_BACK for name in AUTO) if memory_of(train, seed).remembers else ()
+    looking_back = tuple(name + LOOKING_BACK for name in AUTO) if memory.remembers else ()
     likelihoods = {}
     for name in (*AUTO, *looking_back):
         model = _settings(name, fitted_on.n_steps).fit_quietly(fitted_on, seed)
@@ -127,8 +137,8 @@ def model_of_logging_policy(train: Trajectories, seed: int) -> Any:
     return _fitted(train, "auto", seed)[1]
 
 
-def _fitted(train: Trajectories, behavior: str, seed: int) -> tuple[str, Any]:
-    name = best_behavior(train, seed)[0] if behavior == "auto" else behavior
+def _fitted(train: Trajectories, behavior: str, seed: int, whole: Trajectories | None = None) -> tuple[str, Any]:
+    name = best_behavior(train, seed, whole)[0] if behavior == "auto" else behavior
     return name, _settings(name, train.n_steps).fit_quietly(train, seed)
 
 

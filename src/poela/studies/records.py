@@ -143,6 +143,11 @@ class EvaluationRecord:
             )
         return ""
 
+    @property
+    def advice(self) -> str:
+        """What to do next: nothing is to be acted on that was judged by what it was learned from."""
+        return "evaluate it on episodes that had no part in the study." if self.seen else self.estimate.advice
+
 
 @dataclass(frozen=True)
 class EvaluationsRecord:

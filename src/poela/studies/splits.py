@@ -71,7 +71,7 @@ def splits_of(
     folds = []
     for fold in range(settings.folds):
         parts = (learning.take(np.flatnonzero(fold_of != fold)), learning.take(np.flatnonzero(fold_of == fold)), None)
-        folds.append(stored_logging_policy(directory / FOLDS / str(fold), parts, behavior, seed))
+        folds.append(stored_logging_policy(directory / FOLDS / str(fold), parts, behavior, seed, learning))
     return Splits(tuple(folds), stored_logging_policy(directory, (learning, None, test), behavior, seed))
 
 

@@ -2,12 +2,13 @@
 
 from markupsafe import Markup
 
-from poela.core.readable import effective
+from poela.core.readable import effective, factor_in_words
+from poela.eligibility.words import rule_in_words, strictness_in_words
 from poela.report.blocks import Block, Fact, Facts, Section, Text, named
 from poela.report.study_logs import Shown
 from poela.report.wording import readable
 from poela.studies.study import Study
-from poela.studies.words import rule_in_words, sentence
+from poela.studies.words import sentence
 
 
 def answer_section(study: Study, shown: Shown | None) -> Section:
@@ -33,7 +34,7 @@ def answer_section(study: Study, shown: Shown | None) -> Section:
 
 def _recommended(shown: Shown) -> Markup:
     rule = getattr(shown.policy, "eligibility", None)
-    acts = "" if rule is None else f" It acts {rule_in_words(rule.settings)}."
+    acts = "" if rule is None else f" {rule_in_words(rule)} {strictness_in_words(rule)}".rstrip()
     return Markup("Recommended: ") + named(shown.name) + f".{acts}"
 
 
@@ -62,7 +63,7 @@ def _facts(study: Study, shown: Shown | None) -> list[Fact]:
         facts.append(
             Fact(
                 "Γ",
-                f"{gain.sensitivity:.1f}",
+                factor_in_words(gain.sensitivity),
                 f"weights would have to be wrong by this factor to undo {what}",
             )
         )
