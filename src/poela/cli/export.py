@@ -21,7 +21,7 @@ def export(
     """Write a policy as one ONNX graph, with its rule of eligible actions and what it falls back to.
 
     It takes features as numbers (contexts, and where the policy asks for them steps and earlier steps) and gives the
-    probability of every action. What its inputs are is told here, and in its metadata.
+    probability of every action. What its inputs are is printed, and stands in its metadata.
 
     Example: poela export study/ --onnx policy.onnx
     """

@@ -19,7 +19,7 @@ EPISODES, TRYING, CHOOSING, RUNNING = "Episodes", "What to try", "How the policy
 
 @dataclass(frozen=True)
 class Option:
-    """What people are told of a setting: a sentence, and the section of the help that it stands in.
+    """What people read about a setting: a sentence, and the section of the help that it stands in.
 
     `name` is for those who give it, where the field has another; `read` makes a value of what a command line
     gives; `kind` is what the

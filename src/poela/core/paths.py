@@ -57,7 +57,7 @@ def regular_file(path: str | os.PathLike[str]) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has this name, be it a link to nowhere; one sentence where that cannot be told."""
+    """Whether anything has this name, be it a link to nowhere; one sentence where that cannot be known."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

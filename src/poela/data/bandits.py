@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.errors import InputError
-from poela.data.given import array_of, count, numbers
+from poela.data.array_inputs import array_of, count, numbers
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted, quoted
 
@@ -134,7 +134,7 @@ def _rounds_of(feedback: Mapping[str, Any], position: int | None, rounds: int) -
 
 
 def _propensities(feedback: Mapping[str, Any], position: int | None, rounds: int) -> NDArray[Any] | None:
-    """Of every action where they are told, else of the logged one."""
+    """Of every action where they are known, else of the logged one."""
     if feedback.get("pi_b") is not None:
         every = _of_rounds("pi_b", _array(feedback, "pi_b"), rounds)
         if every.ndim == 2:

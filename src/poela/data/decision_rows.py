@@ -97,7 +97,7 @@ class Wanted:
 def parts_to_decide(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[Rows]:
     """The rows of a table: in parts of bounded size or, where episodes are followed, all at once.
 
-    Everything that is wrong, in whatever part, is told in one error. `layout` says how a CSV file is written.
+    Everything that is wrong, in whatever part, is reported in one error. `layout` says how a CSV file is written.
     """
     row_problems, sound = RowProblems(), True
     with readable(source):

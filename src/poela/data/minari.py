@@ -27,7 +27,7 @@ def from_minari(dataset: Any) -> Trajectories:
     Actions must be discrete; observations are flattened, discrete ones become one feature for each value. Each
     episode's last observation, after which nothing was decided, is left out. Where the infos have `propensity` (of the
     logged action) or `propensities` (of every action), these are read: one for each step, or one more, the first of
-    which belongs to the reset. How many episodes were cut (truncated) before their end is told by a warning.
+    which belongs to the reset. How many episodes were cut (truncated) before their end is said in a warning.
     """
     opened = _opened(dataset) if isinstance(dataset, str) else dataset
     spaces = (getattr(opened, "observation_space", None), getattr(opened, "action_space", None))

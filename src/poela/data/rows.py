@@ -1,4 +1,4 @@
-"""Problems that are met row by row, each told once: where, how often, and where first."""
+"""Problems that are met row by row, each reported once: where, how often, and where first."""
 
 from poela.core.arrays import BoolArray, first_bad
 from poela.data.words import counted

@@ -69,7 +69,7 @@ def read_logs(
     What `to_table` wrote is read back as it was; only a CSV file cannot say that its propensities were estimated, or
     that a column names clusters.
 
-    Everything that is wrong is told at once in an `InputError`; rows count from 1, the header of a CSV file apart.
+    Everything that is wrong is reported at once in an `InputError`; rows count from 1, the header of a CSV file apart.
 
     >>> import pyarrow as pa
     >>> logs = read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, None, 50],

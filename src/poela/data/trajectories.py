@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from poela.core.arrays import Float32Array, FloatArray, IntArray, freeze
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
+from poela.data.array_inputs import array_of, count, numbers, plain_names, whole
 from poela.data.checks import EMPTY, problems_of
 from poela.data.clusters import numbered
 from poela.data.folds import random_parts
-from poela.data.given import array_of, count, numbers, plain_names, whole
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 

@@ -32,7 +32,7 @@ INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at 
 
 @dataclass(frozen=True)
 class Deciding:
-    """How decisions are made: the most likely action or, with a seed, a drawn one; what is told beside it."""
+    """How decisions are made: the most likely action or, with a seed, a drawn one; what is reported beside it."""
 
     seed: int | None = None
     similar: bool = True

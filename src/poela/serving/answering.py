@@ -46,7 +46,7 @@ class Answering:
 
     @cached_property
     def form(self) -> Form:
-        """What it wants to be told."""
+        """What it needs to know of a case."""
         return Form(self.policy.table_schema, self.policy.action_names, self.policy.needs)
 
     def decided(self, requests: Sequence[DecisionRequest]) -> list[list[dict[str, Any]]]:

@@ -56,7 +56,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Form:
-    """What a policy wants to be told of a case."""
+    """What a policy needs to know of a case."""
 
     schema: TableSchema
     action_names: tuple[ActionName, ...]
