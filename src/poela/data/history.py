@@ -183,7 +183,9 @@ class WithHistory:
         # The names as given, so that an inner policy that looks at the order of features can refuse another one.
         feature_names = getattr(trajectories, "feature_names", self.feature_names)
         names = self.features.names(feature_names, self.action_names)
-        return self.policy.along(StepsToFollow(contexts, trajectories.actions, trajectories.offsets, names))
+        propensities = getattr(trajectories, "propensities", None)
+        steps = StepsToFollow(contexts, trajectories.actions, trajectories.offsets, names, propensities)
+        return self.policy.along(steps)
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once, with a record of their last steps."""
@@ -224,6 +226,7 @@ class StepsToFollow:
     actions: IntArray
     offsets: IntArray
     feature_names: tuple[str, ...]
+    propensities: FloatArray | None = None  # of every action [N, A], where cases bring them
 
 
 class _HistoryActor:

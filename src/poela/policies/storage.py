@@ -34,6 +34,7 @@ KINDS = {
     "boosted_step": "poela.policies.step_values:BoostedStep",
     "eligibility": "poela.eligibility.fitted:FittedEligibility",
     "nearest_propensities": "poela.eligibility.propensities:NearestPropensities",
+    "logged_propensities": "poela.eligibility.propensities:LoggedPropensities",
     "with_history": "poela.data.history:WithHistory",
     **STORED_KINDS,
 }

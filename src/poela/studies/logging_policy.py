@@ -12,17 +12,20 @@ from poela.behavior.annotation import FLOOR, Annotation, annotation
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.memory import memory_of
 from poela.behavior.registry import BEHAVIORS
+from poela.core.errors import InputError
 from poela.core.log_cache import cached
 from poela.core.paths import is_there
 from poela.core.policy import Policy
 from poela.core.readable import plain
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.trajectories import Trajectories
+from poela.eligibility.propensities import LoggedPropensities
 from poela.studies.fold_data import data_hash, read_behavior, write_behavior
 from poela.studies.runs import versions
 
 AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
 LOOKING_BACK = " with history"  # how the same models are called where they see the last step too
+LOGGED = "logged"  # in the place of a model: the propensities that cases bring
 HELD_OUT = 0.25
 PROPENSITIES, PROPENSITIES_FORMAT = "propensities", "poela-propensities"
 
@@ -55,6 +58,11 @@ def logging_policy(
     train = parts[0]
     assert train is not None
     known = "propensities: estimates that the logs carry" if train.estimated else "propensities: as logged"
+    if behavior == LOGGED:
+        if train.propensities is None or train.propensities.ndim == 1 or train.estimated:
+            raise InputError(f"behavior {LOGGED!r} needs logs with the propensities of every action, as logged")
+        as_logged = LoggedPropensities(train.n_features, train.n_actions)
+        return LoggingPolicy(parts, as_logged, f"{known}; the policy builds on them, so new cases must bring theirs")
     if train.propensities is not None and train.propensities.ndim == 2:
         if behavior == "auto":
             return LoggingPolicy(parts, None, known)
