@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, Float32Array, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.paths import regular_file
@@ -16,9 +16,9 @@ from poela.data.actions import name_actions
 from poela.data.context_columns import Contexts, contexts_of, strict_columns, variables_of
 from poela.data.csv_files import stream_csv
 from poela.data.header import is_header
-from poela.data.layout import LogLayout
+from poela.data.layout import PREFIX, LogLayout
 from poela.data.layout_problems import absent
-from poela.data.numbers import read_contexts
+from poela.data.numbers import read_contexts, read_propensities
 from poela.data.opening import kind_of_file, open_source, readable
 from poela.data.order import Order
 from poela.data.rows import RowProblems
@@ -43,6 +43,7 @@ class Rows:
     order: Order
     copied: "pa.Table"  # columns that go into the result, in the order of the file
     is_named: bool  # whether `kept` tells every row apart
+    propensities: FloatArray | None = None  # of every action [N, A], where the policy builds on them
 
     @property
     def incomplete(self) -> BoolArray:
@@ -58,6 +59,12 @@ class Wanted:
     action_names: tuple[ActionName, ...]
     needs: str = "context"  # "context", "step" or "history": what a decision looks at
     keep: tuple[str, ...] = ()
+    builds_on_propensities: bool = False  # those that each case brings
+
+    @property
+    def propensities(self) -> tuple[str, ...]:
+        """The columns of propensities that are read."""
+        return tuple(f"{PREFIX}{name}" for name in self.action_names) if self.builds_on_propensities else ()
 
     @property
     def follows(self) -> bool:
@@ -71,12 +78,12 @@ class Wanted:
         if self.schema.episode is None:
             keys = {"episode": None, "step": None}
         named = {"context": self.schema.columns, "actions": self.action_names, "schema": self.schema}
-        return LogLayout(**keys, action=self.schema.action, **named)  # type: ignore[arg-type]
+        return LogLayout(**keys, action=self.schema.action, propensity=self.propensities or None, **named)  # type: ignore[arg-type]
 
     def columns(self, there: Sequence[str]) -> list[str]:
         """The columns that are read, in a table with these columns."""
         keys = (self.schema.episode, self.schema.step)
-        named = (*self.schema.columns, *(name for name in keys if name in there), *self.keep)
+        named = (*self.schema.columns, *(name for name in keys if name in there), *self.keep, *self.propensities)
         acted = (self.schema.action,) if self.needs == "history" and self.schema.action in there else ()
         return list(dict.fromkeys(name for name in (*named, *acted) if name is not None))
 
@@ -85,6 +92,12 @@ class Wanted:
         columns = there if is_header(there, self.schema.columns) else ()
         missing = [name for name in (*self.schema.columns, *self.keep) if name not in there]
         problems = [f"{absent(missing, columns)}: columns are found by name, so add or rename it"] if missing else []
+        untold = [name for name in self.propensities if name not in there]
+        if untold:
+            problems.append(
+                f"{absent(untold, columns)}: this policy changes what the logging policy would do, so give the logging "
+                "policy's propensity of every action for each case"
+            )
         keys = [name for name in (self.schema.episode, self.schema.step) if name is not None and name not in there]
         if self.follows and keys:
             problems.append(
@@ -147,6 +160,7 @@ def _csv_parts(path: Path, wanted: Wanted, layout: LogLayout) -> Iterator[TableS
     types = {v.name: pa.float64() for v in wanted.schema.variables if v.kind == "number"}
     types |= {v.name: pa.string() for v in wanted.schema.variables if v.categories}
     keys = (wanted.schema.episode, wanted.schema.step, wanted.schema.action, *wanted.keep)
+    types |= {name: pa.float64() for name in wanted.propensities}
     types |= {name: pa.string() for name in keys if name is not None and name not in types}
     names, batches, decimal = stream_csv(path, layout, wanted.columns, types)
     if wanted.problems(names):
@@ -194,7 +208,8 @@ def _rows(source: TableSource, wanted: Wanted, problems: RowProblems) -> Rows:
         _note_unsaid(actions, usable, wanted, problems)
     keys = [name for name in (wanted.schema.episode, wanted.schema.step) if name in source.names and name is not None]
     columns = {name: source.read(name) for name in dict.fromkeys((*keys, *wanted.keep)) if name in source.names}
-    return Rows(contexts, actions, usable, pa.table(columns), len(keys) == 2)
+    own = read_propensities(source, layout, usable, problems) if wanted.propensities else None
+    return Rows(contexts, actions, usable, pa.table(columns), len(keys) == 2, own)
 
 
 def _note_unsaid(actions: IntArray, order: Order, wanted: Wanted, problems: RowProblems) -> None:

@@ -96,6 +96,22 @@ def read_contexts(
     return contexts
 
 
+@np.errstate(over="ignore", invalid="ignore")
+def read_propensities(source: TableSource, layout: LogLayout, order: "Order", problems: RowProblems) -> FloatArray:
+    """Those of every action [N, A] in rows whose action is still to be chosen, each row to its position."""
+    names = layout.propensity_columns()
+    usable, start = _usable(source, names, "give the probabilities as numbers", problems), 0
+    propensities = np.zeros((source.n_rows, len(names)))
+    for batch in source.batches(names) if len(usable) == len(names) else ():
+        safe_point()
+        rows = slice(start, start + len(batch))
+        probabilities = _block(batch, names, np.float64, start, problems, names)
+        _check_propensities(probabilities, np.full(len(batch), -1), layout, start, problems)
+        propensities[rows if order.positions is None else order.positions[rows]] = probabilities
+        start += len(batch)
+    return propensities
+
+
 def _rewards(
     paid: FloatArray, source: TableSource, layout: LogLayout, order: "Order | None", problems: RowProblems
 ) -> tuple[FloatArray, list[str]]:

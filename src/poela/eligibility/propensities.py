@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from poela.core.arrays import Float32Array, FloatArray, readonly
 from poela.core.errors import InputError
 from poela.core.neighbours import Neighbours
-from poela.core.policy import Actor, LoggedSteps, Memoryless
+from poela.core.policy import LoggedSteps, Memoryless
 from poela.core.storage import Stored
 from poela.core.validation import expect_array, expect_contents, expect_setting
 from poela.data.checks import ROW_SUM_TOLERANCE
@@ -96,10 +96,6 @@ class LoggedPropensities(Memoryless):
         if propensities is None or propensities.ndim == 1:
             raise _needs_propensities()
         return np.asarray(propensities, np.float64)
-
-    def actor(self, n: int) -> Actor:
-        """Refused, as `probabilities` is."""
-        raise _needs_propensities()
 
     def stored(self) -> Stored:
         """For a file: nothing of the logs."""

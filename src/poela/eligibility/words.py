@@ -40,7 +40,7 @@ def strictness_in_words(rule: FittedEligibility) -> str:
     >>> import numpy as np
     >>> from poela import Radius, Trajectories
     >>> logs = Trajectories(np.array([[0.0], [0.1], [9.0]]), [0, 1, 1], [0, 1, 1], [0, 1, 2, 3])
-    >>> strictness_in_words(Radius(1.0).fit(logs)), strictness_in_words(Radius(10.0).fit(logs))
+    >>> strictness_in_words(Radius(1.0).fit(logs)), strictness_in_words(Radius(100.0).fit(logs))
     ('At logged contexts it leaves 1.7 of 2 actions on average.', 'At logged contexts it bars nothing.')
     """
     logged = rule.logged

@@ -49,7 +49,7 @@ def decided_parts(
     policy: "RuledPolicy", source: Any, how: Deciding, layout: LogLayout | None = None
 ) -> "Iterator[pa.Table]":
     """Tables of decisions, in the order of the rows; each is made before the next rows are read."""
-    wanted = Wanted(policy.table_schema, policy.action_names, policy.needs, how.keep)
+    wanted = Wanted(policy.table_schema, policy.action_names, policy.needs, how.keep, policy.builds_on_propensities)
     clashes = [name for name in (wanted.schema.episode, wanted.schema.step, *how.keep) if name in RESULTS]
     if clashes:
         raise InputError(f"column {quoted(clashes)} is called as a column of the decisions: rename it")
@@ -89,7 +89,8 @@ def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int) -> "p
     for first, last, offsets in _blocks(order.offsets):
         safe_point()
         actions = np.maximum(rows.actions[first:last], 0)
-        steps = StepsToFollow(contexts.contexts[first:last], actions, offsets, policy.feature_names)
+        own = None if rows.propensities is None else rows.propensities[first:last]
+        steps = StepsToFollow(contexts.contexts[first:last], actions, offsets, policy.feature_names, own)
         blocks.append(_block(policy, steps, None if uniform is None else uniform[first:last], how))
 
     def whole(name: str) -> Any:

@@ -51,6 +51,10 @@ def server_of(source: PolicySource, token: str | None) -> Any:
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
         raise InputError(f"serving needs {' and '.join(missing)}: pip install 'poela[serve]'")
+    if source.policy.builds_on_propensities:
+        raise InputError(
+            "this policy builds on the propensities that cases bring, which cannot be served: use poela decide"
+        )
     import uvicorn
 
     from poela.serving.application import application
