@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format clean
+.PHONY: setup demo test check format docs dist lowest clean
 
 setup: $(STAMP)
 
@@ -28,9 +28,26 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: setup
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
+
+# Built from what is in the repository, checked, and installed where the repository cannot be seen.
+dist: setup
+	rm -rf dist build/lib build/bdist.*
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/python scripts/try_wheel.py dist/*.whl
+
+# The oldest versions that pyproject.toml allows: do they still work? Needs uv, and patience for an old torch.
+lowest: dist
+	uv pip compile --quiet --resolution lowest-direct --extra report pyproject.toml --output-file build/lowest.txt
+	$(BIN)/python scripts/try_wheel.py dist/*.whl --requirements build/lowest.txt --exact
+
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
