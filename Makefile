@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format docs dist lowest clean
+.PHONY: setup demo test check format docs notebooks dist lowest clean
 
 setup: $(STAMP)
 
@@ -29,8 +29,12 @@ check: setup
 	$(BIN)/lint-imports
 
 docs: setup
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open build/site/index.html"
+
+# Tutorials, executed again and stored.
+notebooks: setup
+	$(BIN)/python scripts/site/notebooks.py
 
 # Built from what is in the repository, checked, and installed where the repository cannot be seen.
 dist: setup

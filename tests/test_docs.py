@@ -1,4 +1,4 @@
-"""Every code block in the README and the docs runs: Python blocks here, bash blocks as commands."""
+"""Every code block in the docs runs: Python blocks here, bash blocks as commands, tutorials as notebooks."""
 
 import os
 import re
@@ -7,12 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from scripts.site import notebooks
 
 ROOT = Path(__file__).parents[1]
-WALKS = sorted((ROOT / "docs" / "walks").glob("*.md"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+README = ROOT / "README.md"
+FIRST_STUDY = DOCS / "start" / "first-study.md"
+PAPER = (DOCS / "results", DOCS / "reproduction.md", DOCS / "deviations.md")
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if not any(page.is_relative_to(part) for part in PAPER)]
 STORIES = {"serving.md"}  # whose blocks, of both kinds, follow on each other
 BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+MOST_WORDS = 25_000  # written by hand
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -29,7 +34,11 @@ def run_bash(code: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p.name in STORIES], ids=lambda p: p.name)
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name in STORIES], ids=name_of)
 def test_stories_run_from_beginning_to_end(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -40,7 +49,7 @@ def test_stories_run_from_beginning_to_end(page: Path, tmp_path: Path, monkeypat
             exec(compile(code, f"{page.name} block {number}", "exec"), names)
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [p for p in [README, *PAGES] if blocks(p, "python")], ids=name_of)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
@@ -49,24 +58,48 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
         exec(compile(code, f"{page.name} block {number}", "exec"), names)
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "bash")], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "bash")], ids=name_of)
 def test_bash_blocks_run(page: Path, tmp_path: Path) -> None:
     for code in blocks(page, "bash"):
         run_bash(code, tmp_path)
 
 
-@pytest.mark.parametrize("page", WALKS, ids=lambda p: p.name)
-def test_walks_go_from_a_raw_file_to_decisions(page: Path, tmp_path: Path) -> None:
-    """All blocks of a walk in their order, in one folder, beside the examples."""
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
-        command = [sys.executable, "-c", code] if language == "python" else ["bash", "-e", "-c", code]
-        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+def test_the_readme_has_the_commands_of_the_first_study() -> None:
+    """Which run as blocks of that page."""
+    told = [re.sub(r"\s+#.*", "", line) for code in blocks(README, "bash") for line in code.splitlines()]
+    assert len(told) > 3
+    assert set(told) <= {line for code in blocks(FIRST_STUDY, "bash") for line in code.splitlines()}
+
+
+@pytest.mark.parametrize("script", notebooks.scripts(), ids=lambda script: script.stem)
+def test_tutorials_run_and_say_what_their_stored_notebooks_say(script: Path) -> None:
+    """If this fails: make notebooks. Numbers may differ between machines, but not what is said with them."""
+    nbformat = pytest.importorskip("nbformat")
+    stored = nbformat.read(script.with_suffix(".ipynb"), as_version=4)
+    assert [(cell.cell_type, cell.source) for cell in stored.cells] == notebooks.cells_of(script)
+    now = notebooks.executed(script)
+    assert any(cell.get("outputs") for cell in now.cells)
+    for was, is_now in zip(stored.cells, now.cells, strict=True):
+        assert opening_words(is_now) == opening_words(was)
+
+
+def opening_words(cell: dict[str, list[object]]) -> list[str]:
+    """The first line of each output, without its numbers."""
+    texts = [notebooks.text_of(output) for output in cell.get("outputs", [])]
+    return [re.sub(r"[-+\d.,\s]+", " ", text.splitlines()[0]) for text in texts if text]
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [*PAGES, *WALKS]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    made = {"tutorials/" + script.stem + ".md" for script in notebooks.scripts()}
+    made |= {"contributing.md", "changelog.md", "security.md", "benchmarks.md", "reference/commands.md"}
+    for page in [README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *PAGES]:
+        for target in re.findall(r"\]\(([^)#:]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            goal = (page.parent / target).resolve()
+            is_made = goal.is_relative_to(DOCS) and goal.relative_to(DOCS).as_posix() in made
+            assert goal.exists() or is_made, f"{page.name} links to {target}"
+
+
+def test_the_docs_stay_short_enough_to_read() -> None:
+    prose = [re.sub(r"<!-- measured.*?<!-- end", "", page.read_text(encoding="utf-8"), flags=re.DOTALL) for page in PAGES]
+    prose += [source for script in notebooks.scripts() for kind, source in notebooks.cells_of(script) if kind == "markdown"]
+    assert 5_000 < sum(len(text.split()) for text in prose) < MOST_WORDS

@@ -1,9 +1,7 @@
-"""Small studies whose names are as hostile as names can be, and a browser to open their pages."""
+"""Small studies whose names are as hostile as names can be."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +11,6 @@ from poela.studies.candidates import Candidate
 from poela.studies.learning import learn
 from poela.studies.study import Study
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-]
 SCRIPT = "<script>document.title='owned'</script>"
 HOSTILE_ACTIONS = (SCRIPT, "\"'><img src=x onerror=\"document.title='owned'\">" + "w" * 300)
 HOSTILE_FEATURES = ("العمر \u202e<b>x</b>", "</script><script>document.title='owned'</script>", "{{ 7 * 7 }} 'quoted'")
@@ -73,15 +66,3 @@ def unfinished(study: Study, tmp_path: Path) -> Path:
     for run in sorted((out / "runs").glob("*-3.*")):
         run.unlink()
     return out
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """A real headless Chromium; where there is none, tests are skipped."""
-    if CHROMIUM is None:
-        pytest.skip("no Chromium is installed here: apt-get install chromium")
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
-    with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield started
-        started.close()

@@ -1,7 +1,6 @@
 """Pages in a real browser: nothing breaks, nothing is fetched, everything can be read, and hostile names stay names."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,37 +29,6 @@ def pages(study: Study, hostile: Study, tmp_path_factory: pytest.TempPathFactory
         "compare": comparison_page([study, hostile]),
     }
     return {name: write_page(page, folder / f"{name}.html") for name, page in made.items()}
-
-
-class Opened:
-    """A page in a tab of its own, with all that it complained of and asked for."""
-
-    def __init__(self, browser: Any, path: Path, width: int = 1280, scheme: str = "light") -> None:
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-
-    def fetched(self) -> list[str]:
-        return [url for url in self.requests if not url.startswith(("file:", "data:"))]
-
-
-@pytest.fixture
-def opened(browser: Any) -> Iterator[Any]:
-    tabs: list[Opened] = []
-
-    def open_page(path: Path, **how: Any) -> Opened:
-        tabs.append(Opened(browser, path, **how))
-        return tabs[-1]
-
-    yield open_page
-    for tab in tabs:
-        tab.context.close()
 
 
 @pytest.mark.parametrize("name", ["usual", "hostile", "without logs", "compare"])

@@ -11,6 +11,7 @@ import typer
 
 from poela import __version__
 from poela.cli import decide, evaluate, export, learn, plan, report, reproduce, serve, simulate, studies
+from poela.cli.pages import docs, page_for
 from poela.cli.streams import forgiving_streams, silence
 from poela.cli.wording import flags_of, in_flags
 from poela.core.errors import InputError, PoelaError, PoelaWarning
@@ -28,16 +29,16 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("simulate")(simulate.simulate)
-app.command("learn")(learn.learn)
-app.command("evaluate")(evaluate.evaluate)
-app.command("plan")(plan.plan)
-app.command("export")(export.export)
-app.command("serve")(serve.serve)
-app.command("decide")(decide.decide)
-app.command("report")(report.report)
-app.command("reproduce")(reproduce.reproduce)
-app.add_typer(studies.app, name="studies")
+app.command("simulate", epilog=docs("simulate"))(simulate.simulate)
+app.command("learn", epilog=docs("learn"))(learn.learn)
+app.command("evaluate", epilog=docs("evaluate"))(evaluate.evaluate)
+app.command("plan", epilog=docs("plan"))(plan.plan)
+app.command("export", epilog=docs("export"))(export.export)
+app.command("serve", epilog=docs("serve"))(serve.serve)
+app.command("decide", epilog=docs("decide"))(decide.decide)
+app.command("report", epilog=docs("report"))(report.report)
+app.command("reproduce", epilog=docs("reproduce"))(reproduce.reproduce)
+app.add_typer(studies.app, name="studies", epilog=docs("studies"))
 
 
 def _tell_version(wanted: bool) -> None:
@@ -55,6 +56,9 @@ def poela(
     """Better decision policies from logged decisions, with an honest estimate of their value.
 
     Example: poela learn logs.csv --out study/
+
+    Docs: start/first-study, glossary. A page such as guides/tables is docs/guides/tables.md in the repository; make docs
+    builds all of them.
     """
 
 
@@ -89,9 +93,9 @@ def _run(arguments: Sequence[str] | None) -> int:
             warnings.simplefilter("always", PoelaWarning)
             outcome = command.main(words, standalone_mode=False)
     except InputError as error:
-        return _failed(2, *map(worded, error.problems))
+        return _failed(2, *map(worded, error.problems), page=page_for(error.problems))
     except PoelaError as error:
-        return _failed(1, worded(str(error)))
+        return _failed(1, worded(str(error)), page=page_for([str(error)]))
     except KeyboardInterrupt:
         return _failed(1, "interrupted")
     except OSError as error:
@@ -118,9 +122,10 @@ def _usage_error(error: Exception) -> int:
     return _failed(2, f"{text}{hint}") if text else 2
 
 
-def _failed(code: int, *lines: str) -> int:
-    for line in lines:
-        _tell(f"error: {line}")
+def _failed(code: int, *lines: str, page: str | None = None) -> int:
+    for number, line in enumerate(lines, start=1):
+        helps = f" (docs: {page})" if page is not None and number == len(lines) else ""
+        _tell(f"error: {line}{helps}")
     return code
 
 

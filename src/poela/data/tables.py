@@ -64,7 +64,7 @@ def read_logs(
 
     Text becomes one feature 0/1 for each category (or, with `ordinal`, a number), and so do number columns named in
     `category`; times count in days from the first of their episode, or from `origin`; `missing` says what becomes of
-    gaps. The result carries this as its `schema`, and what was done in `notes`: docs/tables.md tells the rules.
+    gaps. The result carries this as its `schema`, and what was done in `notes`: docs/guides/tables.md tells the rules.
 
     What `to_table` wrote is read back as it was; only a CSV file cannot say that its propensities were estimated, or
     that a column names clusters.

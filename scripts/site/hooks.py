@@ -1,0 +1,74 @@
+"""What MkDocs does not do by itself: pages from notebooks, commands and the repository's own files, and their places."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # MkDocs runs this file by itself, without its neighbours
+
+from scripts.site.commands import commands_page  # noqa: E402
+from scripts.site.notebooks import page_of  # noqa: E402
+
+DOCS = ROOT / "docs"
+COPIES = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
+TUTORIALS = ("hospital", "clicks", "tutoring", "doses", "gymnasium", "cluster")  # in this order, then all others
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#:]+)\)")
+
+
+def on_config(config: Any) -> Any:
+    """Put pages that are found into the navigation."""
+    for entry in config.nav:
+        if "Tutorials" in entry:
+            entry["Tutorials"] = _tutorials()
+        if "The paper" in entry:
+            entry["The paper"] += [f"results/{page.name}" for page in sorted((DOCS / "results").glob("*.md"))]
+        if "Guides" in entry and (DOCS / "continuous.md").exists():
+            entry["Guides"].insert(4, "continuous.md")
+    return config
+
+
+def _tutorials() -> list[str]:
+    order = {name: place for place, name in enumerate(TUTORIALS)}
+    found = {page.stem: f"walks/{page.name}" for page in (DOCS / "walks").glob("*.md")}
+    found |= {notebook.stem: f"tutorials/{notebook.stem}.md" for notebook in (DOCS / "tutorials").glob("*.ipynb")}
+    return [found[name] for name in sorted(found, key=lambda name: (order.get(name, len(order)), name))]
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that are made."""
+    made = {"reference/commands.md": commands_page(), "benchmarks.md": _benchmarks()}
+    for notebook in sorted((DOCS / "tutorials").glob("*.ipynb")):
+        made[f"tutorials/{notebook.stem}.md"] = page_of(nbformat.read(notebook, as_version=4), notebook.stem)
+    for page, source in COPIES.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        made[page] = text.replace("](docs/", "](")
+    for path, text in made.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def _benchmarks() -> str:
+    rows = []
+    for script in sorted((ROOT / "benchmarks").glob("*.py")):
+        about = (ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or "").split("\n\n")[0]
+        rows.append(f"| `{script.name}` | {' '.join(about.split()).replace('|', '/')} |\n")
+    head = (ROOT / "scripts" / "site" / "benchmarks.md").read_text(encoding="utf-8")
+    return f"{head}\n| script | what it measures |\n|---|---|\n{''.join(rows)}"
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links to folders and to what lies outside of the site are names there."""
+    folder = (DOCS / page.file.src_uri).parent
+
+    def link(found: re.Match[str]) -> str:
+        target = folder / found[2]
+        inside = DOCS in target.resolve().parents
+        return found[1] if target.is_dir() or (target.exists() and not inside) else found[0]
+
+    return LINK.sub(link, markdown)
