@@ -136,7 +136,7 @@ def test_pages_can_be_read_by_everybody(site: Path, opened: Any, axe: str, width
 
 def test_search_works_from_a_disk(site: Path, opened: Any) -> None:
     page = opened(site / "index.html").page
-    page.fill(".md-search__input", "propensity overfitting")
+    page.locator(".md-search__input").press_sequentially("propensity overfitting")
     page.wait_for_selector(".md-search-result__link", timeout=30_000)
     targets = [link.get_attribute("href") for link in page.locator(".md-search-result__link").all()]
     assert any("glossary.html" in str(target) for target in targets)

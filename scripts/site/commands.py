@@ -33,7 +33,7 @@ def _of(command: Any, path: str) -> str:
         if not getattr(parameter, "hidden", False) and parameter.name != "help":
             panels[getattr(parameter, "rich_help_panel", None) or "Arguments and options"].append(parameter)
     about = inspect.cleandoc(command.help or "").replace("Example: ", "Example:\n\n    ").replace("Afterwards: ", "Afterwards:\n\n    ")
-    tables = "".join(f"\n**{panel}**\n\n| | |\n|---|---|\n{''.join(map(_row, rows))}" for panel, rows in panels.items())
+    tables = "".join(f"\n**{panel}**\n\n| option | meaning |\n|---|---|\n{''.join(map(_row, rows))}" for panel, rows in panels.items())
     return f"\n## {path}\n\n{about}\n{tables}"
 
 

@@ -72,3 +72,14 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return found[1] if target.is_dir() or (target.exists() and not inside) else found[0]
 
     return LINK.sub(link, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """A corner of a table that says nothing is no heading."""
+    return html.replace("<th></th>", "<td></td>")
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Names for what the theme leaves without one, for those who listen to pages."""
+    named = output.replace('data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"')
+    return re.sub(r'aria-labelledby="__nav_([\d_]+)_label"', r'aria-label="Pages of part \1"', named)
