@@ -122,10 +122,10 @@ def axe() -> Iterator[str]:
     yield (Path(source.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_pages_can_be_read_by_everybody(site: Path, opened: Any, axe: str, width: int) -> None:
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_pages_can_be_read_by_everybody(site: Path, opened: Any, axe: str, width: int, scheme: str) -> None:
     for name in READ:
-        tab = opened(site / f"{name}.html", width=width)
+        tab = opened(site / f"{name}.html", width=width, scheme=scheme)
         assert tab.complaints == [], name
         assert tab.fetched() == [], name
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= width, name

@@ -1,4 +1,8 @@
-/* The theme wraps every "copy" button in a navigation landmark: a group is what it is, for those who listen to pages. */
+/* For those who listen to pages, or use a keyboard: the theme wraps every "copy" button in a navigation landmark, and
+   wide tables scroll where no key reaches them. */
 new MutationObserver(() => {
-  document.querySelectorAll("nav.md-code__nav:not([role])").forEach((nav) => nav.setAttribute("role", "group"));
+  document.querySelectorAll("nav.md-code__nav").forEach((nav, number) => {
+    if (!nav.ariaLabel) nav.ariaLabel = `Copy example ${number + 1}: ${nav.nextElementSibling?.textContent.slice(0, 20)}`;
+  });
+  document.querySelectorAll(".md-typeset__scrollwrap:not([tabindex])").forEach((wide) => (wide.tabIndex = 0));
 }).observe(document.documentElement, { childList: true, subtree: true });
