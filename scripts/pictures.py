@@ -1,6 +1,6 @@
 """The pictures of the site that explain, drawn from real runs of the library.
 
-    python scripts/pictures.py [--out docs/pictures] [eligibility overfitting ladder]
+python scripts/pictures.py [--out docs/pictures] [eligibility overfitting ladder]
 """
 
 import argparse
@@ -86,11 +86,9 @@ def _weighted_cases(axes: Axes, places: np.ndarray, rewards: np.ndarray, weights
 
 
 def ladder() -> Figure:
-    """A study's policies from cautious to bold: what is estimated, what is shown, and what is true."""
+    """A study's policies from cautious to bold: what is estimated, and what is shown."""
     study = poela.learn(simulate("tumor", episodes=300, seed=0), learners=["fittedq"], backend="inline")
-    rungs = study.table().to_pandas().sort_values("ess", ascending=False)
-    best = rungs.loc[rungs.groupby(rungs["ess"].rank(pct=True).mul(14).round())["guarded"].idxmax()]
-    best = best.sort_values("ess", ascending=False).reset_index(drop=True)
+    best = study.ladder().to_pandas()
     figure = Figure(figsize=(9, 3.6))
     axes = figure.subplots()
     places = np.arange(len(best))
@@ -98,12 +96,13 @@ def ladder() -> Figure:
     axes.plot(places, best["shown"].where(best["verdict"] == "trust"), "s-", color=GREEN, label="shown: at least")
     chosen = best.index[best["chosen"]]
     for place in chosen:
-        axes.annotate("recommended", (place, best["shown"][place]), (place, best["shown"][place] - 2.2),
+        axes.annotate("recommended", (place, best["shown"][place]), (place, best["shown"][place] - 1.8),
                       ha="center", arrowprops={"arrowstyle": "->"})  # fmt: skip
     doubtful = int((best["verdict"] == "trust").sum())
     axes.axvspan(doubtful - 0.5, len(best) - 0.5, color=GREY, alpha=0.15)
     axes.text(doubtful - 0.3, axes.get_ylim()[0] + 0.3, "the logs cannot tell")
-    axes.set_xticks(places, [f"{ess:.0f}" if ess >= 10 else f"{ess:.1f}" for ess in best["ess"]])
+    told = places[::3]
+    axes.set_xticks(told, [f"{ess:.0f}" if ess >= 10 else f"{ess:.1f}" for ess in best["ess"][told]])
     axes.set_xlabel("effective cases: cautious on the left, bold on the right")
     axes.set_ylabel("new − current")
     axes.legend(frameon=False, loc="upper left")

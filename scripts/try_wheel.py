@@ -1,9 +1,9 @@
-"""Install a wheel into a new environment, away from the repository, and do there what the first page tells people to do.
+"""Install a wheel into a new environment, away from the repository, and do there what the first page tells people.
 
-    python scripts/try_wheel.py dist/poela-0.2.0-py3-none-any.whl [--requirements requirements.lock] [--python python3.13]
+    python scripts/try_wheel.py dist/poela-*.whl [--requirements requirements.lock] [--python python3.13]
 
-With `--requirements lowest.txt --exact` all of these are installed, not only used as limits: that is how the lower bounds
-of the dependencies are tried.
+With `--requirements lowest.txt --exact` all of these are installed, not only used as limits: that is how the lower
+bounds of the dependencies are tried.
 """
 
 import argparse

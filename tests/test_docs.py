@@ -100,6 +100,10 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def test_the_docs_stay_short_enough_to_read() -> None:
-    prose = [re.sub(r"<!-- measured.*?<!-- end", "", page.read_text(encoding="utf-8"), flags=re.DOTALL) for page in PAGES]
-    prose += [source for script in notebooks.scripts() for kind, source in notebooks.cells_of(script) if kind == "markdown"]
+    prose = [
+        re.sub(r"<!-- measured.*?<!-- end", "", page.read_text(encoding="utf-8"), flags=re.DOTALL) for page in PAGES
+    ]
+    prose += [
+        source for script in notebooks.scripts() for kind, source in notebooks.cells_of(script) if kind == "markdown"
+    ]
     assert 5_000 < sum(len(text.split()) for text in prose) < MOST_WORDS

@@ -70,6 +70,7 @@ print(study.answer)
 # In a simulator we can play the recommended policy. With real logs nobody can, which is why the lower end of the gain
 # matters. `policy.actor(1)` acts live in one episode: it has the same two methods as our careless player.
 
+
 # %%
 def value(new_player, seed, hands=4000):
     """The mean reward of a hand."""

@@ -10,8 +10,8 @@ from poela.cli.application import app
 
 HEAD = """# Commands
 
-Made from the commands themselves: `poela COMMAND --help` says the same. Exit codes are 0 (done), 1 (could not) and 2 (bad input or
-usage). Every command that prints a result has `--json`, where it is listed.
+Made from the commands themselves: `poela COMMAND --help` says the same. Exit codes are 0 (done), 1 (could not) and 2
+(bad input or usage). With `--json`, where it is listed, a command prints one JSON document.
 """
 
 
@@ -32,8 +32,15 @@ def _of(command: Any, path: str) -> str:
     for parameter in command.params:
         if not getattr(parameter, "hidden", False) and parameter.name != "help":
             panels[getattr(parameter, "rich_help_panel", None) or "Arguments and options"].append(parameter)
-    about = inspect.cleandoc(command.help or "").replace("Example: ", "Example:\n\n    ").replace("Afterwards: ", "Afterwards:\n\n    ")
-    tables = "".join(f"\n**{panel}**\n\n| option | meaning |\n|---|---|\n{''.join(map(_row, rows))}" for panel, rows in panels.items())
+    about = (
+        inspect.cleandoc(command.help or "")
+        .replace("Example: ", "Example:\n\n    ")
+        .replace("Afterwards: ", "Afterwards:\n\n    ")
+    )
+    tables = "".join(
+        f"\n**{panel}**\n\n| option | meaning |\n|---|---|\n{''.join(map(_row, rows))}"
+        for panel, rows in panels.items()
+    )
     return f"\n## {path}\n\n{about}\n{tables}"
 
 

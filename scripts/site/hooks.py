@@ -1,4 +1,4 @@
-"""What MkDocs does not do by itself: pages from notebooks, commands and the repository's own files, and their places."""
+"""What MkDocs does not do by itself: pages from notebooks, commands and files of the repository, and their places."""
 
 import ast
 import re
@@ -81,5 +81,7 @@ def on_page_content(html: str, **_: Any) -> str:
 
 def on_post_page(output: str, **_: Any) -> str:
     """Names for what the theme leaves without one, for those who listen to pages."""
-    named = output.replace('data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"')
+    named = output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )
     return re.sub(r'aria-labelledby="__nav_([\d_]+)_label"', r'aria-label="Pages of part \1"', named)

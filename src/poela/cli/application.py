@@ -57,8 +57,8 @@ def poela(
 
     Example: poela learn logs.csv --out study/
 
-    Docs: start/first-study, glossary. A page such as guides/tables is docs/guides/tables.md in the repository; make docs
-    builds all of them.
+    Docs: start/first-study, glossary. A page such as guides/tables is docs/guides/tables.md in the repository; make
+    docs builds all of them.
     """
 
 
