@@ -5,6 +5,7 @@ python scripts/pictures.py [--out docs/pictures] [eligibility overfitting ladder
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -60,7 +61,7 @@ def overfitting() -> Figure:
     )
     figure = Figure(figsize=(9, 5.4))
     panels = figure.subplots(2, 3, sharex=True, sharey=True)
-    learners = (
+    learners: tuple[tuple[Any, dict[str, Any], str], ...] = (
         (poela.POCRM, {}, "any action (PO-CRM)"),
         (poela.POELA, {"radius": "q50"}, "only eligible actions (POELA)"),
     )
