@@ -20,12 +20,12 @@ from poela.core.readable import plain
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.trajectories import Trajectories
 from poela.eligibility.propensities import LoggedPropensities
+from poela.studies.defaults import LOGGED
 from poela.studies.fold_data import data_hash, read_behavior, write_behavior
 from poela.studies.runs import versions
 
 AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
 LOOKING_BACK = " with history"  # how the same models are called where they see the last step too
-LOGGED = "logged"  # in the place of a model: the propensities that cases bring
 HELD_OUT = 0.25
 PROPENSITIES, PROPENSITIES_FORMAT = "propensities", "poela-propensities"
 

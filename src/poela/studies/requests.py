@@ -42,7 +42,7 @@ def sorted_out(
     shares = SHARES if study_options.shares is None else expect_list("shares", study_options.shares)
     share_of_test = float(learn_options.test) if isinstance(learn_options.test, int | float) else None
     settings = StudySettings.checked(
-        _candidates(learn_options),
+        _candidates(learn_options, study_options.behavior),
         restarts=study_options.restarts,
         seed=study_options.seed,
         behavior=study_options.behavior,
@@ -57,9 +57,9 @@ def sorted_out(
     return replace(learn_options, test=learn_options.test if share_of_test is None else None), execution, settings
 
 
-def _candidates(options: LearnOptions) -> Sequence[Candidate | Learner]:
+def _candidates(options: LearnOptions, behavior: str) -> Sequence[Candidate | Learner]:
     if options.candidates is None:
-        return default_candidates(options.learners, ruled=not options.no_rule)
+        return default_candidates(options.learners, ruled=not options.no_rule, behavior=behavior)
     candidates: Sequence[Candidate | Learner] = options.candidates
     return candidates
 
