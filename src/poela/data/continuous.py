@@ -107,7 +107,7 @@ class ContinuousTrajectories(LoggedEpisodes):
         """The log densities [N], which must be known."""
         if self.log_densities is None:
             raise InputError(
-                "these logs carry no log densities: name their column, or estimate them with GaussianBehavior (annotate)"
+                "these logs carry no log densities: name their column, or estimate them (GaussianBehavior().annotate)"
             )
         return self.log_densities
 

@@ -63,8 +63,8 @@ class ContinuousEligibility:
             raise InputError("radius is infinite, which is no rule: leave the rule out")
         if self.neighbours is not None and self.neighbours > most:
             raise InputError(
-                f"neighbours is {self.neighbours}: with {logs.n_components} action columns at most {most} can be looked "
-                "at together; say fewer, or use the penalty instead of the rule"
+                f"neighbours is {self.neighbours}: with {logs.n_components} action columns at most {most} can be "
+                "looked at together; say fewer, or use the penalty instead of the rule"
             )
         settings = replace(self, neighbours=self.neighbours or min(NEAREST, most))
         share = quantile_of(self.radius)

@@ -23,6 +23,7 @@ LEARNERS: "Registry[type[Learner]]" = Registry(
         "softspibb": "poela.learners.safe_improvement:SoftSPIBB",
         "continuousclone": "poela.learners.continuous:ContinuousClone",
         "continuouspoela": "poela.learners.continuous:ContinuousPOELA",
+        "iql": "poela.learners.implicit_q:IQL",
         "dprl": "poela.learners.safe_improvement:DPRL",
     },
 )
