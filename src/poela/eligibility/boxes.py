@@ -89,22 +89,26 @@ class Cells:
         return torch.logsumexp(self.log_masses(mean, std).flatten(1), dim=1)
 
     def sample(self, mean: FloatArray, std: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """An action [N, m] of the Gaussian within the union: a cell by its mass, then a place in it by inversion."""
+        """An action [N, m] of the Gaussian within the union, by as many uniform numbers as it has columns.
+
+        The first number chooses a cell by its mass; where it falls within that share is uniform again.
+        """
         n, m = mean.shape
-        uniform = rng.random((n, m + 1))
+        uniform = rng.random((n, m))
         masses = self.log_masses(torch.as_tensor(mean), torch.as_tensor(std)).flatten(1).numpy()
-        shares = np.cumsum(np.exp(masses - masses.max(axis=1, keepdims=True)), axis=1)
-        cell = (shares <= (uniform[:, :1] * shares[:, -1:])).sum(axis=1)
-        places = np.unravel_index(cell, self.covered.shape[1:])
+        shares = np.exp(masses - masses.max(axis=1, keepdims=True))
+        reached = np.cumsum(shares, axis=1)
+        wanted = uniform[:, 0] * reached[:, -1]
         rows, found = np.arange(n), np.empty((n, m))
+        cell = np.minimum((reached <= wanted[:, None]).sum(axis=1), reached.shape[1] - 1)
+        within = (wanted - reached[rows, cell] + shares[rows, cell]) / shares[rows, cell]
+        uniform[:, 0] = np.clip(within, 0.0, 1.0)
+        places = np.unravel_index(cell, self.covered.shape[1:])
         for column, (edges, place) in enumerate(zip(self.edges, places, strict=True)):
             low, high = edges[rows, place], edges[rows, place + 1]
-            drawn = truncated_normal(
-                (low - mean[:, column]) / std[:, column],
-                (high - mean[:, column]) / std[:, column],
-                uniform[:, 1 + column],
-            )
-            found[:, column] = np.clip(mean[:, column] + std[:, column] * drawn, low, high)
+            middle, spread = mean[:, column], std[:, column]
+            drawn = truncated_normal((low - middle) / spread, (high - middle) / spread, uniform[:, column])
+            found[:, column] = np.clip(middle + spread * drawn, low, high)
         return found
 
 
