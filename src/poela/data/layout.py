@@ -26,7 +26,8 @@ from poela.data.schema import TableSchema
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
-    from poela.data.trajectories import ActionName, Trajectories
+    from poela.data.continuous import Logs
+    from poela.data.trajectories import ActionName
 
 PREFIX = "propensity_"
 EPISODE, STEP, ROWS = "episode", "step", "rows"
@@ -205,7 +206,7 @@ class LogLayout:
             problems.append("a column has no name (a saved index?): drop it, or name the context columns")
         return problems
 
-    def fixed(self, logs: "Trajectories") -> "LogLayout":
+    def fixed(self, logs: "Logs") -> "LogLayout":
         """The layout with the context order and actions of these logs, to read other logs into the same shape.
 
         >>> from poela.data.trajectories import Trajectories

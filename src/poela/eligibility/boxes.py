@@ -59,7 +59,7 @@ class Boxes:
             inside.append(within & (np.diff(ends, axis=1) > 0)[..., None])  # [N, C, K]
         inside[0] = inside[0] & self.there[:, None]
         if len(inside) == 1:
-            return Cells(tuple(edges), np.asarray(inside[0].any(axis=2)))
+            return _merged(edges[0], np.asarray(inside[0].any(axis=2)))
         letters = _LETTERS[: len(inside)]
         spelled = ",".join(f"n{letter}a" for letter in letters) + f"->n{letters}"
         covered = np.einsum(spelled, *(part.astype(np.float32) for part in inside), optimize=True)
@@ -110,6 +110,20 @@ class Cells:
             drawn = truncated_normal((low - middle) / spread, (high - middle) / spread, uniform[:, column])
             found[:, column] = np.clip(middle + spread * drawn, low, high)
         return found
+
+
+def _merged(edges: FloatArray, covered: BoolArray) -> Cells:
+    """The same union in one column with as few cells as it has parts and gaps: neighbouring cells are one."""
+    n = len(edges)
+    closed = np.concatenate([np.zeros((n, 1), np.bool_), covered, np.zeros((n, 1), np.bool_)], axis=1)
+    turns = closed[:, 1:] != closed[:, :-1]  # [N, C + 1]: edges where the union begins or ends
+    most = int(turns.sum(axis=1).max(initial=2))
+    place = np.cumsum(turns, axis=1) - 1
+    rows, columns = np.nonzero(turns)
+    kept = np.repeat(edges[:, -1:], most, axis=1)
+    kept[rows, place[rows, columns]] = edges[rows, columns]
+    parts = turns.sum(axis=1) // 2
+    return Cells((kept,), (np.arange(most - 1) % 2 == 0) & (np.arange(most - 1) < 2 * parts[:, None]))
 
 
 def log_interval(low: Tensor, high: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class IQL(ContinuousLearner):
     def fit_path(self, train: LoggedEpisodes, seed: int = 0, behavior: Any = None) -> Iterator[Checkpoint]:
         """Yield the policy at each checkpoint, the final one last."""
         logs = continuous_actions(train, "learner 'iql'")
-        rule, start = self.rule(logs), self.clone(logs, seed)
+        rule, start = self.rule(logs), self.clone(logs, seed, behavior)
         nets = _Networks(self, logs, start, seed)
         every = max(self.steps // self.checkpoints, 1)
         with progress("IQL", self.steps) as advance:

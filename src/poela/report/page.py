@@ -30,7 +30,7 @@ from poela.report.sections.ladder import ladder_section
 from poela.report.sections.overfitting import overfitting_section
 from poela.report.sections.reproduce import reproduce_section
 from poela.report.sections.sensitivity import sensitivity_section
-from poela.report.study_logs import Logs, shown_policy, study_logs
+from poela.report.study_logs import Given, shown_policy, study_logs
 from poela.report.unfinished import unfinished_sections
 from poela.studies.study import Study
 
@@ -74,7 +74,7 @@ class Page:
         return found
 
 
-def study_page(study: Study, logs: Logs | None = None, asked: Asked | None = None) -> Page:
+def study_page(study: Study, logs: Given | None = None, asked: Asked | None = None) -> Page:
     """The page of a study, finished or not."""
     asked = asked or Asked()
     title = asked.title or _name(study)

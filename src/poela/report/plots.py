@@ -11,7 +11,7 @@ from poela.report.numbers.eligible import eligible_along
 from poela.report.numbers.judged import frontier_of, ladder_of
 from poela.report.numbers.weights import weights_by_return
 from poela.report.pictures.drawing import clean
-from poela.report.study_logs import Logs, StudyLogs, study_logs
+from poela.report.study_logs import Given, StudyLogs, study_logs
 
 if TYPE_CHECKING:
     from poela.studies.study import Study

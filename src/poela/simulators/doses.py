@@ -1,7 +1,7 @@
 """Two problems with real-valued doses whose truth is known in closed form: one dose, and ten adjustments of a rate."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,7 @@ class LinearGaussian:
 
     def mean(self, contexts: ArrayLike) -> FloatArray:
         """[N, 1]."""
-        return (self.intercept + np.asarray(contexts, np.float64) @ np.array(self.slopes))[:, None]
+        return np.asarray(self.intercept + np.asarray(contexts, np.float64) @ np.array(self.slopes))[:, None]
 
     def log_density(self, contexts: ArrayLike, actions: ArrayLike) -> FloatArray:
         """[N]."""
@@ -48,7 +48,7 @@ class Dosing:
     """
 
     noise: float = 1.0
-    real_valued: bool = field(default=True, init=False)
+    real_valued: Literal[True] = field(default=True, init=False)
     feature_names: tuple[str, ...] = field(default=("severity", "clearance"), init=False)
     action_names: tuple[str, ...] = field(default=("dose",), init=False)
     horizon: int = field(default=1, init=False)
@@ -84,14 +84,14 @@ class Dosing:
 
 @dataclass(frozen=True)
 class Titration:
-    """Ten adjustments of an infusion: a level is to be kept near 0 while it drifts, each patient's at a rate of its own.
+    """Ten adjustments of an infusion that keeps a level near 0 while it drifts, each patient's in its own way.
 
     level′ = 0.8·level + drift − 0.5·rate + 0.3·ε, and a step is worth 1 − level′² − 0.02·rate². The logging policy
     answers too weakly to the level.
     """
 
     horizon: int = 10
-    real_valued: bool = field(default=True, init=False)
+    real_valued: Literal[True] = field(default=True, init=False)
     feature_names: tuple[str, ...] = field(default=("level", "drift"), init=False)
     action_names: tuple[str, ...] = field(default=("rate",), init=False)
 
@@ -116,7 +116,7 @@ class Titration:
 
     def reset(self, n: int, noise: Noise) -> FloatArray:
         """Fresh patients."""
-        return noise.normal(2) * np.array([1.0, 0.3])
+        return np.asarray(noise.normal(2) * np.array([1.0, 0.3]))
 
     def contexts(self, state: FloatArray) -> Float32Array:
         """[n, 2]."""

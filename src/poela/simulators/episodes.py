@@ -7,7 +7,7 @@ however many episodes run, in whatever batches, and however long the other episo
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,9 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.policy import as_policy
+from poela.data.continuous import ContinuousTrajectories
 from poela.data.episodes import LoggedEpisodes
-from poela.data.trajectories import ActionName
+from poela.data.trajectories import ActionName, Trajectories
 from poela.simulators.acting import Acting, FiniteActing, RealActing
 
 Seed = int | tuple[int, ...]
@@ -112,6 +113,24 @@ class Simulator(Protocol):
         """The next state, the rewards [n] and which episodes have now ended [n]; the given state is left as it is."""
 
 
+class RealSimulator(Simulator, Protocol):
+    """A simulator whose actions are real numbers, a column for each of `action_names`."""
+
+    @property
+    def real_valued(self) -> Literal[True]:
+        """They are."""
+
+
+@overload
+def run(
+    simulator: RealSimulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000
+) -> ContinuousTrajectories: ...
+
+
+@overload
+def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000) -> Trajectories: ...
+
+
 def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000) -> Any:
     """Episodes of a policy (anything with `probabilities(contexts)`), with the propensities of every action.
 
@@ -133,7 +152,7 @@ def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch:
 
 def run_in_batches(
     simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000
-) -> Iterator[LoggedEpisodes]:
+) -> Iterator[Any]:
     """The same episodes as `run`, a batch at a time."""
     if episodes < 1 or batch < 1:
         raise InputError(f"episodes ({episodes}) and batch ({batch}) must be at least 1")

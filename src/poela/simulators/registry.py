@@ -3,14 +3,15 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints, overload
 
 from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
 from poela.core.policy import Policy
 from poela.core.registry import Registry
 from poela.core.typed import Range, Share, one_of, parsed
-from poela.data.continuous import ContinuousTrajectories
+from poela.data.continuous import ContinuousTrajectories, Logs
+from poela.data.trajectories import Trajectories
 from poela.simulators.episodes import Simulator, run
 
 Size = Annotated[int, Range(least=2, most=10_000)]
@@ -32,9 +33,9 @@ class Source:
     seen: Simulator | None = None  # what the behavior looks at, where it sees more than the logs show
     logged_only: bool = False  # of the propensities, only those of the logged actions are written down
 
-    def collect(self, episodes: int, seed: int = 0) -> Any:
+    def collect(self, episodes: int, seed: int = 0) -> Logs:
         """Logs of the behavior."""
-        logs = run(self.seen or self.simulator, self.behavior, episodes, seed)
+        logs: Logs = run(self.seen or self.simulator, self.behavior, episodes, seed)
         if isinstance(logs, ContinuousTrajectories):
             return logs.with_log_densities(None) if self.recorded is None else logs
         if self.recorded is not self.behavior:
@@ -142,6 +143,16 @@ def source(name: str, **options: Any) -> Source:
         raise InputError(f"simulator {name!r} has no option {', '.join(unknown)}: it has {', '.join(known)}")
     kinds = get_type_hints(SOURCES[name], include_extras=True)
     return SOURCES[name](**{option: parsed(option, kinds[option], value) for option, value in options.items()})
+
+
+@overload
+def simulate(
+    name: Literal["dosing", "titration"], episodes: int, seed: int = 0, **options: Any
+) -> ContinuousTrajectories: ...
+
+
+@overload
+def simulate(name: str, episodes: int, seed: int = 0, **options: Any) -> Trajectories: ...
 
 
 def simulate(name: str, episodes: int, seed: int = 0, **options: Any) -> Any:
