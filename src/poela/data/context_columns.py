@@ -171,7 +171,9 @@ def _schema(layout: LogLayout, variables: Sequence[Variable], order: Order) -> T
     if layout.schema is not None and len(variables) == len(layout.schema.variables):
         return layout.schema
     keys = {"episode": layout.episode, "step": None if layout.keeps_row_order else layout.step}
-    return TableSchema(tuple(variables), **keys, action=layout.action, origin=layout.origin, pace=order.pace)
+    return TableSchema(
+        tuple(variables), **keys, action=",".join(layout.action_columns), origin=layout.origin, pace=order.pace
+    )
 
 
 def _days(column: "pa.ChunkedArray", variable: Variable, layout: LogLayout, order: Order) -> FloatArray:

@@ -1,6 +1,6 @@
 """The Gaussian policy of real-valued actions: what all learners of such policies learn, and its blends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -99,11 +99,20 @@ class GaussianPolicy:
         rows = self.checked(context if has_columns(context) else np.atleast_2d(np.asarray(context)))
         return self.eligibility.explain(rows[0], self.moments(rows)[0][0] if action is None else action, k)
 
-    def decide(self, rows: Any, *, seed: int | None = None, keep: tuple[str, ...] = (), **_: Any) -> "pa.Table":
-        """A decision for each row of a table: the mean action or, with a seed, a drawn one, and its spread."""
-        from poela.policies.continuous_decisions import decisions
+    @property
+    def needs(self) -> str:
+        """What a decision looks at."""
+        return "context"
 
-        return decisions(self, rows, seed, keep)
+    def decide(self, rows: Any, *, seed: int | None = None, keep: Sequence[str] = (), **_: Any) -> "pa.Table":
+        """A decision for each row of a table: the likeliest eligible action or, with a seed, a drawn one.
+
+        Each action column has one beside it with the spread of the policy there; `defer` says where nothing like it was
+        logged, and `similar` how many of the nearest logged pairs are within the radius of the action.
+        """
+        from poela.policies.deciding import Deciding, decisions
+
+        return decisions(self, rows, Deciding(seed=seed, keep=tuple(keep)))
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> None:
         """Write the policy as JSON and safetensors, for the owner alone, into an empty folder or a new one."""
