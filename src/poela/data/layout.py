@@ -236,11 +236,10 @@ class LogLayout:
         """
         plain = replace(TableSchema.plain(logs.feature_names), episode=self.episode, step=self.step)
         if logs.actions.ndim == 2:
-            real = replace(self, action=tuple(map(str, logs.action_names)))
-            return replace(real.fixed_by(logs.schema or plain, ()), actions=None)
+            return replace(self, action=tuple(map(str, logs.action_names))).fixed_by(logs.schema or plain, None)
         return self.fixed_by(logs.schema or plain, logs.action_names)
 
-    def fixed_by(self, schema: TableSchema, actions: "tuple[ActionName, ...]") -> "LogLayout":
+    def fixed_by(self, schema: TableSchema, actions: "tuple[ActionName, ...] | None") -> "LogLayout":
         """The same by a schema and actions, such as those of a policy."""
         keys: dict[str, Any] = {"episode": schema.episode, "step": schema.step}
         return replace(self, **keys, context=schema.columns, actions=actions, schema=schema)

@@ -51,7 +51,7 @@ def ambition_path(learner: Learner, checkpoints: Sequence[Checkpoint], train: Lo
 
 
 def _gaussian_path(learned: GaussianPolicy, train: Logs, behavior: Any) -> list[Checkpoint]:
-    """Geometric blends with the logging policy, each of them Gaussian, within the rule of what was learned."""
+    """Gaussians on the way from the logging policy to what was learned, within its rule."""
     base = behavior if isinstance(behavior, GaussianModel) else GaussianBehavior().fit_quietly(train)
     return [
         Checkpoint(place, replace(learned, behavior=base, share=share), f"blend {share:g}")

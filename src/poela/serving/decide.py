@@ -76,8 +76,11 @@ def decide_file(
             for entry in part["action"].value_counts().to_pylist():
                 actions[str(entry["values"])] += entry["counts"] if entry["values"] is not None else 0
     taken = {str(name): actions[str(name)] for name in policy.action_names if actions[str(name)]}
-    means = np.nanmean(np.concatenate(amounts), axis=0) if amounts and deferred < count else ()
-    return Decided(count, int(deferred), taken, noted, dict(zip(map(str, policy.action_names), map(float, means))))
+    means = {}
+    if amounts and deferred < count:
+        found = np.nanmean(np.concatenate(amounts), axis=0).tolist()
+        means = dict(zip(map(str, policy.action_names), found, strict=True))
+    return Decided(count, int(deferred), taken, noted, means)
 
 
 def file_for_decisions(out: str | PathLike[str], overwrite: bool) -> Path:

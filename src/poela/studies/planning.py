@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from poela.core.readable import about, readable
 from poela.core.typed import Count, Positive, Range, refuse_problems
-from poela.data.continuous import Logs
+from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.evaluation.gain import Gain
 from poela.studies.final_gain import POWER, GainsShown, episodes_needed, error_of, widening
 from poela.studies.held_out import Episodes
@@ -82,9 +82,8 @@ def plan(logs: Logs, gain: float, *, confidence: float = DEFAULT_SELECTION.confi
     (True, True)
     """
     asked = Asked(gain, confidence)
-    study = learn(
-        logs, **{"learners": ["fittedq"], "selection": Selection("gain", "best", asked.confidence), **settings}
-    )
+    quick = "continuouspoela" if isinstance(logs, ContinuousTrajectories) else "fittedq"
+    study = learn(logs, **{"learners": [quick], "selection": Selection("gain", "best", asked.confidence), **settings})
     estimated = study.record.data.estimated
     wider = widening(study.points, estimated=estimated)
     return planned(rungs_of(study, logs), asked, logs.n_episodes, estimated, wider)
