@@ -9,7 +9,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.evaluation.weights import probabilities_along
 from poela.simulators.sepsis import sofa_scores
-from poela.studies.material import read_behavior
+from poela.studies.fold_data import read_behavior
 from poela_experiments.frame.candidates import tried
 from poela_experiments.frame.figures import panel_figure
 from poela_experiments.frame.policies import Source

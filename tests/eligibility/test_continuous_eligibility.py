@@ -93,7 +93,8 @@ def test_two_columns_integrate_to_one_and_draws_follow_the_density() -> None:
     density = np.exp(rule.log_density(rows[0], actions, rows[1], rows[2]))
     cell = (grid[1] - grid[0]) ** 2
     assert density.sum() * cell == pytest.approx(1.0, abs=0.01)
-    drawn = rule.sample(*(np.repeat(part, 20_000, axis=0) for part in (context, mean, std)), np.random.default_rng(0))
+    many = [np.repeat(part, 20_000, axis=0) for part in (context, mean, std)]
+    drawn = rule.sample(many[0], many[1], many[2], np.random.default_rng(0))
     expected = (density[:, None] * actions).sum(axis=0) * cell
     np.testing.assert_allclose(drawn.mean(axis=0), expected, atol=0.06)
 

@@ -45,6 +45,11 @@ class ContinuousLearner(Learner):
     held_out: HeldOut = 0.1
     device: Device = "auto"
 
+    def fit(self, train: LoggedEpisodes, seed: int = 0, behavior: Any = None) -> Any:
+        """The final policy."""
+        logs: Any = train
+        return super().fit(logs, seed, behavior)
+
     def clone(self, logs: ContinuousTrajectories, seed: int, behavior: Any = None) -> GaussianModel:
         """A model of the logging policy, to begin from: the given one, where it is of this form."""
         if isinstance(behavior, GaussianModel) and behavior.network.shape.hidden == self.hidden:

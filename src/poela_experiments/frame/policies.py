@@ -14,7 +14,7 @@ from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
 from poela.policies.storage import load_object
 from poela.studies.candidates import Candidate
-from poela.studies.material import read_behavior
+from poela.studies.fold_data import read_behavior
 from poela.studies.selection import Point, Selection, choose
 from poela.studies.study import Study
 from poela_experiments.frame.candidates import name_of
