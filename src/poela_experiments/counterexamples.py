@@ -84,7 +84,7 @@ def solved_shares(
     >>> solved_shares(h=2, decoy=False, repeats=10, seed=0, sizes=(4096,))["eligible actions"]
     [1.0]
     """
-    example = HiddenBranch(horizon=h + 1, decoy=decoy)
+    example = HiddenBranch(horizon=h, decoy=decoy)
     plans = Plans.of(example)
     shares: dict[str, list[float]] = {}
     for size in sizes:

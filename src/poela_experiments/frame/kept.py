@@ -2,11 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from inspect import signature
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+import poela
 from poela import __version__
 from poela.core.files import write_json
 from poela.core.storage import read_json
@@ -35,17 +37,74 @@ def kept(
     [8, 16, 8]
     2
     """
+    return kept_with({}, out, name, make, *args, **kwargs)
+
+
+def kept_with(
+    about: Mapping[str, Any],
+    out: Path,
+    name: str,
+    make: Callable[Arguments, Piece],
+    /,
+    *args: Arguments.args,
+    **kwargs: Arguments.kwargs,
+) -> Piece:
+    """The same, with a record of how the piece came about in its file."""
+    basis = basis_of(name, make, *args, **kwargs)
+    file = out / DIRECTORY / file_of(name, basis)
+    if not file.exists():
+        with one_thread():
+            made = make(*args, **kwargs)
+        write_json(file, {**basis, "about": dict(about), "piece": made})
+    piece: Piece = read_json(file)["piece"]
+    return piece
+
+
+def basis_of(
+    name: str, make: Callable[Arguments, Any], /, *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> dict[str, Any]:
+    """All that a piece depends on, in words."""
     given = signature(make).bind(*args, **kwargs)
     given.apply_defaults()
     arguments = {argument: repr(value) for argument, value in given.arguments.items()}
     if any(" at 0x" in text for text in arguments.values()):
         raise TypeError(f"{name}: an argument that shows its address is another one in every run")
-    basis = {"poela": __version__, "made by": f"{make.__module__}.{make.__qualname__}", "of": arguments}
-    key = hashlib.sha256(repr(basis).encode()).hexdigest()[:16]
-    file = out / DIRECTORY / f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{key}.json"
-    if not file.exists():
-        with one_thread():
-            made = make(*args, **kwargs)
-        write_json(file, {**basis, "piece": made})
-    piece: Piece = read_json(file)["piece"]
-    return piece
+    return {"poela": __version__, "made by": f"{make.__module__}.{make.__qualname__}", "of": arguments}
+
+
+def file_of(name: str, basis: Mapping[str, Any]) -> str:
+    """The name of a piece's file: its own name, and a hash of what it depends on."""
+    return f"{slug(name)}-{hashlib.sha256(repr(basis).encode()).hexdigest()[:16]}.json"
+
+
+def slug(name: str) -> str:
+    """A name as files have it.
+
+    >>> slug("example 2, H = 3")
+    'example-2-h-3'
+    """
+    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+@cache
+def code_version() -> str:
+    """A short hash of all our sources: two pieces with the same one were made by the same code."""
+    home = Path(poela.__file__).parents[1]
+    digest = hashlib.sha256()
+    for package in ("poela", "poela_experiments"):
+        for file in sorted((home / package).rglob("*.py")):
+            digest.update(file.relative_to(home).as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+@cache
+def machine() -> dict[str, str]:
+    """What numbers may depend on in their last digits: versions of packages, and the device that learns."""
+    import platform
+    from importlib.metadata import version
+
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    packages = {package: version(package) for package in ("numpy", "scipy", "scikit-learn", "torch")}
+    return {"python": platform.python_version(), **packages, "device": device}
