@@ -11,13 +11,12 @@ from poela.simulators.tumor import Schedule, TumorBehavior, TumorGrowth, normali
 from poela.studies.candidates import Candidate
 from poela_experiments.frame.candidates import candidates_of, name_of
 from poela_experiments.frame.judging import compared, measured
-from poela_experiments.frame.policies import UNLIMITED
 from poela_experiments.frame.published import LEARNERS, Number, PublishedTable, published
 from poela_experiments.frame.results import Cell, Report, ResultTable
 from poela_experiments.frame.run import Run
 from poela_experiments.frame.settings import described
 from poela_experiments.frame.shards import Part
-from poela_experiments.frame.trials import tried
+from poela_experiments.frame.trials import UNLIMITED, tried
 from poela_experiments.order import order_table
 from poela_experiments.tumor_logs import SCALE, TumorTask, normalised_weights, on_scale
 
@@ -109,17 +108,15 @@ def data_set(
     (train, validation), behavior = task.weighted_logs()
     low = train.returns() < LOW
     found = tried(candidates, restarts, task.data_set, (train, validation), behavior, published)
-    by_point = {id(one.point): one for one in found}
     rows = []
     for learner in LEARNERS:
-        points = [one.point for one in found if name_of(one.candidate) == learner]
+        own = [one for one in found if name_of(one.candidate) == learner]
         for protocol in UNLIMITED.selections:
-            chosen, _ = UNLIMITED.chosen(points, protocol, validation.n_episodes)
-            if chosen is None:
+            one, _ = UNLIMITED.chosen(own, protocol, validation.n_episodes)
+            if one is None:
                 continue
-            one, metrics = by_point[id(chosen)], chosen.metrics
             truth = task.truth(one.policy, roll_outs)
-            weights = normalised_weights(one.policy, train, metrics["smoothing"] or 0.0)
+            weights = normalised_weights(one.policy, train, one.metric("smoothing"))
             rows.append(
                 {
                     "contexts": task.contexts,
@@ -128,8 +125,8 @@ def data_set(
                     "learner": learner,
                     "protocol": protocol,
                     "chosen": str(one),
-                    "sntis": normalised(metrics["sntis"] or 0.0),
-                    "ess": metrics["ess"],
+                    "sntis": normalised(one.metric("sntis")),
+                    "ess": one.metric("ess"),
                     "value": truth.value,
                     "error": truth.standard_error,
                     "weight": float(weights[low].sum()),

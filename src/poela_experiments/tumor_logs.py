@@ -1,4 +1,4 @@
-"""Tumor logs to learn from and to choose by, whose probabilities stand in their weights, and what policies are worth."""
+"""Tumor logs to learn from and to choose by, whose probabilities weigh them, and what policies are worth."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -118,12 +118,26 @@ class Run:
         return ResultTable(key, title, rows, self.command, tuple(notes))
 
     def beside(self, paper: PublishedTable, numbers: Iterable[Number], notes: Iterable[str] = ()) -> ResultTable:
-        """Our numbers beside a table of the paper, judged."""
-        return self.table(paper.key, paper.title, compared(paper, numbers), notes)
+        """Our numbers beside a table of the paper, judged where they can be; a small version stands alone."""
+        return self.table(paper.key, paper.title, self.comparison(paper, numbers), notes)
 
-    def report(self, tables: Iterable[ResultTable], closing: str = "") -> Report:
-        """The report, written; where it is written anew after each part, an interruption leaves what was finished."""
-        return Report(self.experiment, tuple(tables), closing).write(self.out)
+    def comparison(self, paper: PublishedTable, numbers: Iterable[Number]) -> list[dict[str, Cell]]:
+        """Its rows."""
+        rows = compared(paper, numbers)
+        if not self.size.settings.get("about"):
+            return rows
+        return [{name: row[name] for name in ("contexts", "learner", "quantity", "ours", "± ours")} for row in rows]
+
+    def report(
+        self, tables: Iterable[ResultTable], closing: str = "", pictures: Callable[..., None] | None = None
+    ) -> Report:
+        """The report, written, with pictures that are no comparisons drawn by a function of its tables."""
+        about = self.size.settings.get("about", "")
+        opening = f"A small version, beside which nothing of the paper can stand: {about}." if about else ""
+        report = Report(self.experiment, tuple(tables), closing, opening)
+        if pictures is not None:
+            pictures(self.out, {table.key: table for table in report.tables})
+        return report.write(self.out)
 
 
 def _made(given: tuple[Mapping[str, Any], Path, str, Part]) -> Any:

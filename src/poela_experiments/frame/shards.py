@@ -16,7 +16,7 @@ from poela_experiments.frame.kept import DIRECTORY, basis_of, file_of, slug
 Part = partial[Any]  # a function and all that its result depends on
 
 
-class ShardDone(Exception):  # noqa: N818  (nothing went wrong)
+class ShardDone(Exception):
     """The parts of a shard are made; there is nothing to report before they are joined with the others."""
 
     def __init__(self, made: int, parts: int) -> None:
