@@ -100,7 +100,7 @@ def test_a_piece_is_made_on_one_thread(tmp_path: Path) -> None:
 
 
 def results(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    return {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.parent.name != "kept"}
 
 
 def make_values_tiny(monkeypatch: pytest.MonkeyPatch) -> None:

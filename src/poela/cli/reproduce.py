@@ -22,7 +22,7 @@ class Experiment(Protocol):
     def summary(self) -> str:
         """What it shows."""
 
-    def run(self, out: Path, quick: bool, seed: int, execution: "Execution", **more: Any) -> Any:
+    def run(self, out: Path, quick: bool, seed: int, execution: "Execution") -> Any:
         """Carry it out; results are written to `out`."""
 
 
@@ -67,6 +67,7 @@ def reproduce(
         raise InputError("--shard makes parts and --join takes finished ones: give one of them")
     from poela.studies.options import Execution
 
+    experiment: Any = experiments[name]
     directory = folder_at(name if out is None else out, "results")
     execution = Execution(backend, jobs, address=address)
     parsed("--seed", Seed, seed)
@@ -75,11 +76,11 @@ def reproduce(
     try:
         with progress_in_lines():
             if shard:
-                made = experiments[name].run_shard(directory, quick, seed, execution, shard)  # type: ignore[attr-defined]
+                made = experiment.run_shard(directory, quick, seed, execution, shard)
                 typer.echo(f"{made} in {place(directory)}; give this folder to --join, with those of the other shards")
                 return
             more = {"joined": [folder_at(folder, "parts") for folder in join]} if join else {}
-            report = experiments[name].run(directory, quick, seed, execution, **more)
+            report = experiment.run(directory, quick, seed, execution, **more)
     except KeyboardInterrupt:
         raise PoelaError(
             f"interrupted: what was finished is kept in {place(directory)}; the same command continues"

@@ -22,6 +22,7 @@ COLOURS = {
 } | {"CQL": "C5", "FittedQ": "C6", "Clone": "C7", "POELA, no penalty": "C8"}
 OTHER = "0.4"  # the colour of whatever has none of its own
 BOUNDS = ("lower bound", "upper bound")  # of the quantity that they stand beside
+SAME_SCALE = ("SNTIS", "true value")  # an estimate and what it is of, side by side
 MOST_CONTEXTS = 4  # in rows of one comparison; more want a figure of their own
 FORMATS: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
@@ -87,6 +88,13 @@ def comparison_figure(path: Path, title: str, rows: Sequence[Mapping[str, Any]])
             for quantity, axes in zip(quantities, line, strict=True):
                 draw_dots(axes, [row for row in own if row["quantity"] == quantity])
                 axes.set_ylabel(", ".join(filter(None, (quantity, context))), fontsize="small")
+        if set(SAME_SCALE) <= set(quantities):
+            own_axes = [
+                axes for line in panels for name, axes in zip(quantities, line, strict=True) if name in SAME_SCALE
+            ]
+            limits = [axes.get_ylim() for axes in own_axes]
+            for axes in own_axes:
+                axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
         note = "square, dashed: paper; circle: ours; hollow: not judged; bars: one standard error, where there is one"
         figure.supxlabel(note, fontsize="x-small")
 
@@ -102,9 +110,9 @@ def draw_dots(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
             if row.get(whose) is None:
                 continue
             face = colour if row["agrees"] else "none"
-            place, error = learners.index(row["learner"]) + shift, row.get(f"± {whose}") or 0.0
+            place, error = learners.index(row["learner"]) + shift, row.get(f"± {whose}") or None
             drawn = axes.errorbar(place, row[whose], yerr=error, fmt=marker, ms=5, c=colour, mfc=face, capsize=2)
-            if whose == "paper":
+            if whose == "paper" and drawn[2]:
                 drawn[2][0].set_linestyle("--")
     axes.set_xticks(range(len(learners)), learners, rotation=45, ha="right", fontsize="x-small")
     axes.set_xlim(-0.5, len(learners) - 0.5)

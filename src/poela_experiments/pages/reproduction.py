@@ -14,11 +14,12 @@ from typing import Any
 from poela.core.files import atomic_file
 from poela_experiments import counterexamples, sepsis
 from poela_experiments.frame.judging import AGREES
-from poela_experiments.frame.published import PUBLISHED, PublishedTable
+from poela_experiments.frame.published import EXPERIMENTS, PUBLISHED, PublishedTable
 from poela_experiments.frame.results import Report, ResultTable, markdown_rows
 from poela_experiments.pages.stored import about, is_regenerated, stored_report
 
 PICTURES = {"counterexamples": counterexamples.pictures, "sepsis": sepsis.pictures}
+OWN = ("tumor-order", "values", "behavior", "coverage")  # experiments beside which the paper has no table
 OTHER_DATA = {
     "sepsis": "other data: a simulator with a known truth, not MIMIC-III",
     "cartpole": "other data: the paper's logs are not public",
@@ -28,7 +29,7 @@ Results = Mapping[str, Report]
 
 def stored_reports(results: Path) -> dict[str, Report]:
     """By the names of the experiments."""
-    found = {place.name: stored_report(results, place.name) for place in sorted(results.iterdir()) if place.is_dir()}
+    found = {name: stored_report(results, name) for name in (*EXPERIMENTS, *OWN)}
     return {name: report for name, report in found.items() if report.tables}
 
 
@@ -133,8 +134,7 @@ def write_pages(results: Path, out: Path) -> None:
     for name, report in stored_reports(results).items():
         if name in PICTURES:
             PICTURES[name](results, {table.key: table for table in report.tables})
-        if name != "mujoco":
-            report.write_page(results, about(results, name))
+        report.write_page(results, about(results, name))
     with atomic_file(out) as temporary:
         temporary.write_text(reproduction_page(results), encoding="utf-8")
 
