@@ -45,16 +45,22 @@ def reproduction_page(results: Path) -> str:
 
 
 def summary_rows(found: Results, results: Path) -> Iterator[list[str]]:
-    """One row for each table of the paper."""
+    """One row for each table of the paper; tables of which the same is said share one."""
+    shared: dict[tuple[str, ...], list[tuple[str, int]]] = {}
     for (experiment, key), paper in PUBLISHED.items():
         table = _table(found, experiment, key)
-        link = f"[{paper.title}](results/{experiment}.md)"
-        if table is None:
-            yield [link, "no result", "", "", str(len(paper.numbers)), "not run"]
-            continue
-        counts = {word: _count(table, word) for word in ("yes", "no", "")}
-        regenerated = is_regenerated(results, experiment)
-        yield [link, _word(counts), *map(str, counts.values()), _why(experiment, paper, counts, regenerated)]
+        counts = {word: 0 if table is None else _count(table, word) for word in ("yes", "no", "")}
+        word = "no result" if table is None else _word(counts)
+        why = "not run" if table is None else _why(experiment, paper, counts, is_regenerated(results, experiment))
+        apart = key if counts["yes"] + counts["no"] else ""
+        unjudged = len(paper.numbers) if table is None else counts[""]
+        said = (experiment, apart, word, str(counts["yes"]), str(counts["no"]), why)
+        shared.setdefault(said, []).append((paper.title, unjudged))
+    for (experiment, _, word, agree, differ, why), tables in shared.items():
+        titles = [title for title, _ in tables]
+        title = titles[0] if len(titles) == 1 else f"{experiment.capitalize()}: {len(titles)} tables"
+        numbers = str(sum(number for _, number in tables))
+        yield [f"[{title}](results/{experiment}.md)", word, agree, differ, numbers, why]
     beside = "results/mujoco.md"
     title = f"[Hopper and Walker2D]({beside})" if (results.parent / beside).exists() else "Hopper and Walker2D"
     yield [title, "cannot be compared here", "0", "0", "24", "other data: stands beside, not judged"]
