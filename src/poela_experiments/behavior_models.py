@@ -31,9 +31,9 @@ from poela.simulators.episodes import run as simulated
 from poela.simulators.sepsis import Sepsis, SepsisBehavior
 from poela.simulators.sepsis_truth import sepsis_value
 from poela.simulators.tumor import TumorBehavior, TumorGrowth
+from poela_experiments.frame.kept import Part
 from poela_experiments.frame.results import Cell, Report, ResultTable, mean_and_error
 from poela_experiments.frame.run import Run
-from poela_experiments.frame.shards import Part
 from poela_experiments.remembering import remembering_logs
 
 FOLDS = 5

@@ -1,25 +1,19 @@
 """The paper's CartPole tables: learners on logs from beginner to expert, on test logs and (ours) by roll-outs."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
-from poela.evaluation.evidence import DEFAULT_TRUNCATION
 from poela.evaluation.rollouts import true_value
-from poela.evaluation.weights import effective_sample_size, weights_of
-from poela.simulators.cartpole import STEPS, CartPole, CartPoleBehavior
+from poela.simulators.cartpole import STEPS, CartPole
 from poela.simulators.registry import simulate
 from poela_experiments.frame.candidates import candidates_of
 from poela_experiments.frame.policies import Examined, Source, Truth, weak_notes
 from poela_experiments.frame.published import LEARNERS, NO_PENALTY, Number, published
 from poela_experiments.frame.results import Cell, Report
 from poela_experiments.frame.run import Run
-from poela_experiments.frame.trials import SMOOTHING, Choosing, Tried
+from poela_experiments.frame.trials import SMOOTHING, Choosing
 
 LOGGING = "logging policy"
 SHARES = (0.6, 0.2, 0.2)
@@ -42,18 +36,12 @@ def cartpole(run: Run) -> Report:
         own = made[paper.numbers[0].contexts][paper.protocol]
         numbers = [Number(*number) for number in own["numbers"]]
         tables.append(run.beside(paper, numbers, (*ABOUT, *own["notes"])))
-    chosen, support = ([row for one in made.values() for row in one[key]] for key in ("chosen", "support"))
+    chosen = [row for one in made.values() for row in one["chosen"]]
     about = (
         "least ESS: the least effective sample size on the validation logs that a policy of the learner had to have",
         "training ESS: of the training episodes, whose propensities come from the same model as those of the test logs",
     )
-    tables.append(run.table("chosen", "Chosen policies", chosen, about))
-    notes = (
-        f"on the validation logs, whose propensities are estimated; weights are truncated at {DEFAULT_TRUNCATION:g}",
-        "a logging checkpoint is one of the eight policies that made the logs; of the learners, the policy with the "
-        "largest effective sample size of all checkpoints",
-    )
-    return run.report([*tables, run.table("support", "Effective sample sizes to choose from", support, notes)])
+    return run.report([*tables, run.table("chosen", "Chosen policies", chosen, about)])
 
 
 def part(run: Run, named: str) -> dict[str, Any]:
@@ -72,8 +60,6 @@ def part(run: Run, named: str) -> dict[str, Any]:
         plain = [[n.learner, n.contexts, n.quantity, n.value, n.error, n.judged] for n in numbers]
         weak, missing = weak_notes(examined, (*LEARNERS, NO_PENALTY))
         found[protocol] = {"numbers": plain, "notes": [*weak, *missing]}
-    checkpoints = CartPoleBehavior().of_each(split_logs(run, markov=True)[1].contexts)
-    found["support"] = [*supports(source.logs[1], checkpoints, source.by_learner, named)]
     return found
 
 
@@ -115,33 +101,4 @@ def _details(item: Examined, training_ess: float | None) -> dict[str, Cell]:
         "verdict": item.promise.verdict,
         "least ESS": item.least_ess,
         "chosen": item.chosen,
-    }
-
-
-def supports(
-    validation: Trajectories, checkpoints: FloatArray, learners: Mapping[str, Sequence[Tried]], contexts: str
-) -> Iterator[dict[str, Cell]]:
-    """A row for each logging checkpoint [N, checkpoints, 2], and for each learner's best supported policy."""
-    for number in range(checkpoints.shape[1]):
-        name = f"logging checkpoint {number + 1} of {checkpoints.shape[1]}"
-        yield {"contexts": contexts, "policy": name, **support(checkpoints[:, number], validation)}
-    for learner, own in learners.items():
-        best = max(own, key=lambda item: item.metric("ess"))
-        row = {"ESS": best.metrics["ess"], "SNTIS": SCALE * best.metric("sntis"), "episodes at the truncation": None}
-        yield {"contexts": contexts, "policy": learner, **row}
-
-
-def support(probabilities: FloatArray, logs: Trajectories) -> dict[str, Cell]:
-    """Of a policy with these probabilities [N, A] along the logs; 200 steps are 100.
-
-    >>> logs = Trajectories(np.zeros((8, 1)), [0, 1] * 4, np.ones(8), [0, 4, 8], propensities=np.full((8, 2), 0.5))
-    >>> support(np.full((8, 2), 0.5), logs)
-    {'ESS': 2.0, 'SNTIS': 2.0, 'episodes at the truncation': 0}
-    """
-    weights = weights_of(probabilities, logs)
-    used = np.exp(weights.truncated(DEFAULT_TRUNCATION))
-    return {
-        "ESS": effective_sample_size(weights.truncated(DEFAULT_TRUNCATION)),
-        "SNTIS": float(SCALE * (used @ logs.returns()) / used.sum()),
-        "episodes at the truncation": int((weights.episodes > np.log(DEFAULT_TRUNCATION)).sum()),
     }

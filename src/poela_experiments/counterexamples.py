@@ -3,7 +3,7 @@
 Policies are optimised exactly (see `plans`), so what fails here is the objective, not the optimiser.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,11 +44,6 @@ class Sequential:
     def needed(self, method: str) -> int | None:
         """The least number of episodes with which the method is reliable; None where none was enough."""
         return min((size for size, share in self.by_size(method).items() if share >= RELIABLE), default=None)
-
-    def later(self, method: str) -> dict[int, float]:
-        """The shares that are solved with more episodes than were needed first."""
-        needed = self.needed(method)
-        return {} if needed is None else {size: share for size, share in self.by_size(method).items() if size > needed}
 
 
 def counterexamples(run: Run) -> Report:
@@ -123,25 +118,12 @@ def decoy_table(run: Run, results: Sequence[Sequential]) -> ResultTable:
     notes = (
         f"the same criterion, {_repeats(run)}; never: not with {SIZES[-1]} episodes. "
         "Markov values: backward induction on the observed frequencies, contexts taken for states",
-        *_dips(results),
     )
     return run.table("decoy", "Example 3: episodes needed, by H", rows, notes)
 
 
 def _repeats(run: Run) -> str:
     return f"{run.size.repeats} repeats ({min(run.size.repeats, VALUES_REPEATS)} for {VALUES})"
-
-
-def _dips(results: Sequence[Sequential]) -> Iterator[str]:
-    """Where more episodes than were needed first are not enough again."""
-    for result in results:
-        below = {size: share for size, share in result.later(ELIGIBLE).items() if share < RELIABLE}
-        if below:
-            shares = ", ".join(f"{share:.1%} are solved with {size}" for size, share in below.items())
-            yield (
-                f"H = {result.h}: eligible actions meet the criterion with {result.needed(ELIGIBLE)} episodes, "
-                f"but not with every greater number ({shares})"
-            )
 
 
 def _shares_table(run: Run, result: Sequential) -> ResultTable:

@@ -15,9 +15,9 @@ from poela_experiments.sepsis_actions import DOSES, DRAWN_STEPS, action_table, e
 from poela_experiments.sepsis_beside import beside_table, closing
 from poela_experiments.sepsis_logs import BEHAVIORS, sepsis_source
 from poela_experiments.sepsis_tables import (
-    ablation_tables,
+    ablation_table,
     published_tables,
-    radius_tables,
+    radius_table,
     sizes_table,
     trade_off_table,
     weights_table,
@@ -38,9 +38,8 @@ def part(run: Run, name: str) -> list[dict[str, Any]]:
         source = sepsis_source(run, "harmless", name)
         tables = [*published_tables(run, source, name)]
         if name == "kNN":
-            tables += [*ablation_tables(run, source), *radius_tables(run, source), weights_table(run, source)]
-            tables += [trade_off_table(run, source), sizes_table(run, source)]
-            tables += [action_table(run, source), eligibility_table(run, source)]
+            others = (ablation_table, radius_table, weights_table, trade_off_table, sizes_table)
+            tables += [table(run, source) for table in (*others, action_table, eligibility_table)]
     else:
         variant, number = name.split()
         tables = [beside_table(run, variant, int(number))]

@@ -8,8 +8,8 @@ from poela_experiments.frame.policies import Examined, Source, unqualified, weak
 from poela_experiments.frame.published import LEARNERS, NO_PENALTY, Number, PublishedTable, published
 from poela_experiments.frame.results import Cell, ResultTable
 from poela_experiments.frame.run import Run
-from poela_experiments.frame.trials import ANY, UNLIMITED, Choosing, Tried
-from poela_experiments.sepsis_logs import CHOOSING, LOGGING, cells
+from poela_experiments.frame.trials import ANY, UNLIMITED, Tried
+from poela_experiments.sepsis_logs import CHOOSING, LOGGING
 from poela_experiments.tumor_logs import normalised_weights
 
 SEPSIS = published("sepsis")
@@ -29,7 +29,6 @@ CHOSEN_BY = (
     f"chosen by validation SNTIS among policies with an effective sample size of {CHOOSING.least_ess} of the "
     "validation episodes or more (the paper's 200)"
 )
-NONE = "none"
 
 
 def published_tables(run: Run, source: Source, behavior: str) -> Iterator[ResultTable]:
@@ -43,80 +42,25 @@ def published_tables(run: Run, source: Source, behavior: str) -> Iterator[Result
         yield _beside(run, paper, [*examined, source.logging(LOGGING, paper.protocol)], notes)
 
 
-def ablation_tables(run: Run, source: Source) -> Iterator[ResultTable]:
-    """The same choices without a least effective sample size: beside the paper's, and in both protocols."""
-    found = {
-        (protocol, least): _chosen(source, protocol, choosing)
-        for least, choosing in ((NONE, UNLIMITED), (CHOOSING.least_ess, CHOOSING))
-        for protocol in choosing.selections
+def ablation_table(run: Run, source: Source) -> ResultTable:
+    """The same choices without a least effective sample size."""
+    chosen = {name: source.choice(items, ABLATION.protocol, UNLIMITED)[0] for name, items in source.by_learner.items()}
+    examined = [source.examined(item, name, ABLATION.protocol) for name, item in chosen.items() if item is not None]
+    return _beside(run, ABLATION, examined, ("no least effective sample size", *NOTES, WEIGHTED_BY["kNN"]))
+
+
+def radius_table(run: Run, source: Source) -> ResultTable:
+    """POELA by its radius: on training, validation and test logs, and in truth."""
+    own = source.by_learner.get("POELA", [])
+    by_radius = {
+        radius: source.choice([item for item in own if item.candidate.settings["radius"] == radius], "best")
+        for radius in tried("sepsis", "poela", "radius")
     }
-    notes = ("no least effective sample size", *NOTES, WEIGHTED_BY["kNN"])
-    yield _beside(run, ABLATION, found[ABLATION.protocol, NONE], notes)
-    rows: list[dict[str, Cell]] = [
-        {
-            "protocol": protocol,
-            "least ESS": least,
-            "learner": item.learner,
-            **cells(item),
-            "SNTIS - truth": item.promise.value - item.worth.value,
-            "chosen": item.chosen,
-        }
-        for (protocol, least), examined in found.items()
-        for item in examined
-    ]
-    none = "" if any(row["least ESS"] != NONE for row in rows) else f"no policy of any learner has {CHOOSING.least_ess}"
-    title = "Sepsis, behavior by kNN: with and without a least effective sample size"
-    yield run.table("least-ess", title, rows, (none,) if none else ())
-
-
-def _chosen(source: Source, protocol: str, choosing: Choosing) -> list[Examined]:
-    found = {name: source.choice(items, protocol, choosing) for name, items in source.by_learner.items()}
-    return [
-        source.examined(item, name, protocol)
-        for name, (item, least) in found.items()
-        if item is not None and least != ANY
-    ]
-
-
-def radius_tables(run: Run, source: Source) -> Iterator[ResultTable]:
-    """POELA by its radius: on training and test logs and in truth; on validation logs."""
-    radii, penalties = (tried("sepsis", "poela", setting) for setting in ("radius", "variance_penalty"))
-    chosen = {radius: source.choice(_with(source, radius=radius), "best") for radius in radii}
-    best = {radius: (item, least) for radius, (item, least) in chosen.items() if item is not None}
-    numbers = [number for radius, own in best.items() for number in _by_radius(source, radius, *own)]
+    best = {radius: (item, least) for radius, (item, least) in by_radius.items() if item is not None}
+    numbers = [number for radius, chosen in best.items() for number in _by_radius(source, radius, *chosen)]
     any_size = [f"{radius:.1f}" for radius, (_, least) in best.items() if least == ANY]
     about = ("best checkpoints", CHOSEN_BY, *unqualified(any_size), *NOTES, WEIGHTED_BY["kNN"])
-    yield run.beside(RADIUS, numbers, about)
-    rows = [_by_penalty(source, radius, penalty) for radius in radii for penalty in penalties]
-    notes = (
-        "the checkpoint with the highest validation SNTIS, whatever its effective sample size; "
-        "the largest one that any checkpoint has on the validation logs",
-        NOTES[0],
-    )
-    title = f"{RADIUS.title}, on validation logs"
-    yield run.table("radius-validation", title, [row for row in rows if row], notes)
-
-
-def _by_penalty(source: Source, radius: float, penalty: float) -> dict[str, Cell]:
-    items = _with(source, radius=radius, variance_penalty=penalty)
-    chosen, _ = source.choice(items, "best", UNLIMITED)
-    if chosen is None:
-        return {}
-    return {
-        "δ": radius,
-        "variance penalty": penalty,
-        "SNTIS": chosen.metrics["sntis"],
-        "± SNTIS": chosen.metrics["sntis_error"],
-        "ESS": chosen.metrics["ess"],
-        "largest ESS": max(item.metric("ess") for item in items),
-        "chosen": str(chosen),
-    }
-
-
-def _with(source: Source, **settings: float) -> list[Tried]:
-    """The policies of POELA with these settings."""
-    own = source.by_learner.get("POELA", [])
-    return [item for item in own if settings.items() <= item.candidate.settings.items()]
+    return run.beside(RADIUS, numbers, about)
 
 
 def _by_radius(source: Source, radius: float, item: Tried, least: str) -> Iterator[Number]:

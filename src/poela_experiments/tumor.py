@@ -11,11 +11,11 @@ from poela.simulators.tumor import Schedule, TumorBehavior, TumorGrowth, normali
 from poela.studies.candidates import Candidate
 from poela_experiments.frame.candidates import candidates_of, name_of
 from poela_experiments.frame.judging import compared, measured
+from poela_experiments.frame.kept import Part
 from poela_experiments.frame.published import LEARNERS, Number, PublishedTable, published
 from poela_experiments.frame.results import Cell, Report, ResultTable
 from poela_experiments.frame.run import Run
 from poela_experiments.frame.settings import described
-from poela_experiments.frame.shards import Part
 from poela_experiments.frame.trials import UNLIMITED, tried
 from poela_experiments.order import order_table
 from poela_experiments.tumor_logs import SCALE, TumorTask, normalised_weights, on_scale

@@ -21,15 +21,12 @@ from poela_experiments.counterexamples import (
     VALUES,
     Sequential,
     counterexamples,
-    decoy_table,
     overfitted,
     solved_shares,
 )
 from poela_experiments.frame.figures import line_figure
 from poela_experiments.frame.judging import AGREES
 from poela_experiments.plans import Plans, drawn_counts
-
-RUN = tiny("counterexamples", Path("out"), repeats=1000)
 
 
 class ActionsInTurn:
@@ -162,18 +159,6 @@ def test_report_is_written(tmp_path: Path) -> None:
     assert {row[AGREES] for row in needed.rows if row["learner"] == ELIGIBLE} == {"yes"}
     assert len(needed.rows) == 3 * 4
     assert all("100 repeats (100 for Markov values)" in table.notes[0] for table in (decoy, shares))
-
-
-def test_a_share_that_falls_again_is_said() -> None:
-    def results(*shares: float) -> list[Sequential]:
-        return [Sequential(8, dict.fromkeys((IS, SNIS, ELIGIBLE, VALUES), shares), sizes=(4, 8, 16, 32))]
-
-    _, *dips = decoy_table(RUN, results(0.5, 0.96, 0.937, 1.0)).notes
-    assert dips == [
-        "H = 8: eligible actions meet the criterion with 8 episodes, but not with every greater number "
-        "(93.7% are solved with 16)"
-    ]
-    assert len(decoy_table(RUN, results(0.5, 0.96, 0.95, 1.0)).notes) == 1
 
 
 def test_figures_are_the_same_bytes_again(tmp_path: Path) -> None:

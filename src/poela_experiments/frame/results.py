@@ -133,7 +133,8 @@ class Report:
             if table.compares:
                 comparison_figure(place_of(directory, self.name, table.key), table.title, table.rows)
         commands = dict.fromkeys(table.command for table in self.tables)
-        head = [f"# {self.name}", "", about, "", *(f"Command: `{command}`" for command in commands), ""]
+        said = "Command then" if about == NOT_REGENERATED else "Command"
+        head = [f"# {self.name}", "", about, "", *(f"{said}: `{command}`  " for command in commands), ""]
         tables = [table.markdown(self.name, directory / self.name) for table in self.tables]
         end = ["\n".join(["---", "", *(f"{line}  " for line in self.closing.splitlines()), ""])] if self.closing else []
         with atomic_file(directory / f"{self.name}.md") as temporary:

@@ -6,23 +6,18 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIG_DFL, SIGINT, signal
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from poela.core.files import write_json
 from poela.core.progress import progress
 from poela.core.storage import read_json
-from poela.data.trajectories import Trajectories
 from poela.studies.options import Execution
-from poela.studies.study import Study
 from poela_experiments.frame.judging import compared
-from poela_experiments.frame.kept import DIRECTORY, code_version, kept, kept_with, machine
+from poela_experiments.frame.kept import DIRECTORY, Part, code_version, kept, machine, part_file
 from poela_experiments.frame.published import Number, PublishedTable
 from poela_experiments.frame.results import Cell, Report, ResultTable, place_of
 from poela_experiments.frame.settings import Size
-from poela_experiments.frame.shards import Part, Shard, ShardDone, join, part_file
-
-Arguments = ParamSpec("Arguments")
-Piece = TypeVar("Piece")
+from poela_experiments.frame.shards import Shard, ShardDone, join
 
 
 @dataclass(frozen=True)
@@ -48,12 +43,6 @@ class Run:
         'poela reproduce demo --quick --seed 0'
         """
         return f"poela reproduce {self.experiment} --{self.size.name} --seed {self.seed}"
-
-    def kept(
-        self, name: str, make: Callable[Arguments, Piece], /, *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Piece:
-        """What `make` gives for these arguments; a finished piece is not made again."""
-        return kept(self.out, name, make, *args, **kwargs)
 
     def made(self, parts: Mapping[str, Part], *, side_by_side: bool = True) -> dict[str, Any]:
         """Every part of the experiment, by name; with a shard, only its share is made, and nothing comes after.
@@ -98,17 +87,6 @@ class Run:
         record = {"command": self.command, "settings": dict(self.size.settings), "parts": len(parts), "made": distinct}
         write_json(self.place("made.json"), record)
 
-    def study(self, logs: Trajectories, directory: str, **settings: Any) -> Study:
-        """The study in this directory: carried out, continued after an interruption or, where it is finished, opened.
-
-        Experiments without studies run in this process, whatever the execution says.
-        """
-        from poela.studies.learning import learn
-
-        how = self.execution
-        place = self.out / directory
-        return learn(logs, out=place, resume=True, jobs=how.jobs, backend=how.backend, address=how.address, **settings)
-
     def place(self, key: str) -> Path:
         """Of a table or a picture with this key: its files, without an ending."""
         return place_of(self.out, self.experiment, key)
@@ -143,4 +121,4 @@ class Run:
 def _made(given: tuple[Mapping[str, Any], Path, str, Part]) -> Any:
     about, out, name, part = given
     # A process that has looked at a GPU cannot be forked: each one looks for itself.
-    return kept_with({**about, "machine": machine()}, out, name, part.func, *part.args, **part.keywords)
+    return kept(out, name, part, {**about, "machine": machine()})

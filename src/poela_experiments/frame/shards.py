@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,7 @@ from poela.core.errors import InputError
 from poela.core.files import atomic_file
 from poela.core.paths import place
 from poela.core.storage import read_json
-from poela_experiments.frame.kept import DIRECTORY, basis_of, file_of, slug
-
-Part = partial[Any]  # a function and all that its result depends on
+from poela_experiments.frame.kept import DIRECTORY, Part, part_file, slug
 
 
 class ShardDone(Exception):
@@ -48,11 +45,6 @@ class Shard:
 
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
-
-
-def part_file(name: str, part: Part) -> str:
-    """The file that a part is kept in."""
-    return file_of(name, basis_of(name, part.func, *part.args, **part.keywords))
 
 
 def join(out: Path, experiment: str, parts: Mapping[str, Part], folders: Sequence[Path]) -> None:
