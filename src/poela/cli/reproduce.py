@@ -98,14 +98,14 @@ def experiments_found() -> dict[str, Experiment]:
     from poela.core.errors import PoelaError
 
     offered = list(entry_points(group=GROUP)) or [EntryPoint("paper", PAPER, GROUP)]
-    found: dict[str, Experiment] = {}
+    experiments: dict[str, Experiment] = {}
     for point in offered:
         try:
-            found |= point.load()
+            experiments |= point.load()
         except (ImportError, AttributeError):
             package = point.module.partition(".")[0]
             raise PoelaError(f"the experiments are not installed: install the package {package} beside poela") from None
-    return found
+    return experiments
 
 
 def _print_list(experiments: Mapping[str, Experiment], json: bool) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from poela.data.trajectories import Trajectories
 
 ROW_SUM_TOLERANCE = 1e-6
+EMPTY = "there are no steps: the logs are empty"
 EPISODES_TO_LEARN = 3  # one to train on, one to choose by, one to test on
 CHUNK_ROWS = 1 << 16
 MANY_ACTIONS = 100  # where there are more, and none was taken twice, they are no actions
@@ -31,7 +32,7 @@ def _shape_problems(logs: "Trajectories") -> list[str]:
         return [f"contexts must be a matrix [steps, features], not of shape {logs.contexts.shape}"]
     steps = len(logs.contexts)
     if steps == 0:
-        return ["there are no steps: the logs are empty"]
+        return [EMPTY]
     for name in ("actions", "rewards"):
         shape = getattr(logs, name).shape
         if shape != (steps,):

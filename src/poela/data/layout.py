@@ -78,14 +78,14 @@ class LogLayout:
             if set(actions or ()) != set(propensity):
                 raise InputError("propensity and actions name different actions: give a column for each action")
             propensity = [propensity[name] for name in actions or ()]
-        kept = {
+        checked = {
             "context": _plain(self.context),
             "propensity": propensity if isinstance(propensity, str) else _plain(propensity),
             "actions": actions,
             "category": _plain(self.category) or (),
             "ordinal": _pairs(self.ordinal),
         }
-        for name, value in kept.items():
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
         schema: Any = self.schema
         if isinstance(schema, Mapping):
@@ -146,9 +146,9 @@ class LogLayout:
 
     def resolve(self, columns: Sequence[str]) -> "LogLayout":
         """The layout with its context and propensity columns named, found in a table with these columns."""
-        found = self.for_table(columns)
-        if found is not self:
-            return found.resolve(columns)
+        layout = self.for_table(columns)
+        if layout is not self:
+            return layout.resolve(columns)
         propensity = self.propensity
         if propensity is None:
             features = set(self.context or ())
@@ -178,8 +178,8 @@ class LogLayout:
 
     def recognises(self, columns: Sequence[str]) -> bool:
         """Whether these are names of columns, and not the first row of a file without a header."""
-        found = self.for_table(columns)
-        return is_header(columns, (*found.key_columns, found.action, *found.reward_columns(columns)))
+        layout = self.for_table(columns)
+        return is_header(columns, (*layout.key_columns, layout.action, *layout.reward_columns(columns)))
 
     def problems(self, columns: Sequence[str]) -> list[str]:
         """What keeps a table with these columns from being read, each as one sentence."""
@@ -275,8 +275,8 @@ def _toml_problem(error: Exception) -> str:
     """What keeps a file from being TOML, and where, without any of its words."""
     if not isinstance(error, tomllib.TOMLDecodeError):
         return "it is no text in UTF-8"
-    found = re.search(r"line \d+, column \d+", str(error))
-    where = found.group() if found else "its last line"
+    match = re.search(r"line \d+, column \d+", str(error))
+    where = match.group() if match else "its last line"
     twice = re.match("Cannot overwrite|Cannot declare|Cannot mutate|Duplicate", str(error))
     return f"{where} gives a key a second time" if twice else f"{where} is not as it should be"
 

@@ -27,15 +27,15 @@ def from_minari(dataset: Any) -> Trajectories:
     Actions must be discrete; observations are flattened, discrete ones become one feature for each value. Each
     episode's last observation, after which nothing was decided, is left out. Where the infos have `propensity` (of the
     logged action) or `propensities` (of every action), these are read: one for each step, or one more, the first of
-    which belongs to the reset. How many episodes were cut (truncated) before their end is told by a warning.
+    which belongs to the reset. How many episodes were cut (truncated) before their end is said in a warning.
     """
-    found = _opened(dataset) if isinstance(dataset, str) else dataset
-    spaces = (getattr(found, "observation_space", None), getattr(found, "action_space", None))
-    if None in spaces or not hasattr(found, "iterate_episodes"):
+    opened = _opened(dataset) if isinstance(dataset, str) else dataset
+    spaces = (getattr(opened, "observation_space", None), getattr(opened, "action_space", None))
+    if None in spaces or not hasattr(opened, "iterate_episodes"):
         raise InputError("from_minari takes a Minari dataset or the id of one")
     start, n_actions = _actions_of(spaces[1])
     width = _width_of(spaces[0])
-    episodes = list(found.iterate_episodes())
+    episodes = list(opened.iterate_episodes())
     empty = sum(len(episode) == 0 for episode in episodes)
     if empty or not episodes:
         what = f"{counted(empty, 'episode')} of {len(episodes)} have no steps" if episodes else "the dataset is empty"
@@ -48,7 +48,7 @@ def from_minari(dataset: Any) -> Trajectories:
         np.concatenate([np.asarray(episode.rewards, np.float64) for episode in episodes]),
         np.append(0, np.cumsum(lengths)),
         propensities=_propensities(episodes),
-        **_names(found, episodes, range(start, start + n_actions)),
+        **_names(opened, episodes, range(start, start + n_actions)),
     )
 
 
@@ -177,13 +177,13 @@ def _tell_cut(episodes: list[Any]) -> None:
 
 
 def _propensities(episodes: list[Any]) -> FloatArray | None:
-    found = [_of_episode(episode) for episode in episodes]
-    having = [values for values in found if values is not None]
+    each = [_of_episode(episode) for episode in episodes]
+    having = [values for values in each if values is not None]
     if not having:
         return None
-    if len(having) < len(found) or len({values.shape[1:] for values in having}) > 1:
+    if len(having) < len(each) or len({values.shape[1:] for values in having}) > 1:
         raise InputError(
-            f"{len(having)} of {counted(len(found), 'episode')} have propensities in their infos, or these differ in "
+            f"{len(having)} of {counted(len(each), 'episode')} have propensities in their infos, or these differ in "
             "shape: record them for every step in the same way"
         )
     return np.concatenate(having)

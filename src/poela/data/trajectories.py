@@ -1,6 +1,7 @@
 """`Trajectories`: ragged episodes stored flat. Construction validates, so nobody downstream has to."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from poela.core.arrays import Float32Array, FloatArray, IntArray, freeze
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
-from poela.data.checks import problems_of
+from poela.data.array_inputs import array_of, count, numbers, plain_names, whole
+from poela.data.checks import EMPTY, problems_of
 from poela.data.clusters import numbered
 from poela.data.folds import random_parts
-from poela.data.given import array_of, count, numbers, plain_names, whole
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 
@@ -193,21 +194,21 @@ class Trajectories:
             raise InputError(f"a mask of episodes must have shape ({self.n_episodes},), not {chosen.shape}")
         chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else whole(chosen).astype(np.int64)
         rows, offsets = rows_of_episodes(chosen, self.offsets)
-        return Trajectories(
-            contexts=freeze(self.contexts[rows]),
-            actions=freeze(self.actions[rows]),
-            rewards=freeze(self.rewards[rows]),
-            offsets=offsets,
-            propensities=None if self.propensities is None else freeze(self.propensities[rows]),
-            n_actions=self.n_actions,
-            feature_names=self.feature_names,
-            action_names=self.action_names,
-            episode_ids=None if self.episode_ids is None else self.episode_ids[chosen],
-            clusters=None if self.clusters is None else self.clusters[chosen],
-            estimated=self.estimated,
-            schema=self.schema,
-            notes=self.notes,
-        )
+        if not len(rows):
+            raise InputError(EMPTY)
+        arrays: dict[str, NDArray[Any] | None] = {
+            "contexts": self.contexts[rows],
+            "actions": self.actions[rows],
+            "rewards": self.rewards[rows],
+            "offsets": offsets,
+            "propensities": None if self.propensities is None else self.propensities[rows],
+            "episode_ids": None if self.episode_ids is None else self.episode_ids[chosen],
+            "clusters": None if self.clusters is None else numbered(self.clusters[chosen]),
+        }
+        taken = copy(self)  # without the checks: rows that were sound are sound
+        for name, array in arrays.items():
+            object.__setattr__(taken, name, None if array is None else freeze(array))
+        return taken
 
     def split(self, shares: Sequence[float], seed: int) -> tuple["Trajectories", ...]:
         """Disjoint random parts of whole episodes, in the given shares (which sum to at most 1).

@@ -115,6 +115,10 @@ class Evaluator:
         return Recombined(self.logs, self.scoring.seed)
 
     @cached_property
+    def _with_beside(self) -> Trajectories:
+        return self.logs if self._beside is None else joined(self._beside, self.logs)
+
+    @cached_property
     def _model(self) -> ValueModel:
         s = self.scoring
         return ValueModel(
@@ -134,7 +138,7 @@ class Evaluator:
             yield from (self._without_policy() for _ in policies)
             return
         with_model = any(estimator.model != "none" for estimator in used)
-        seen = joined(self._beside, self.logs) if with_model and self._beside is not None else self.logs
+        seen = self._with_beside if with_model else self.logs
         step = max(int(MOST_NUMBERS / (seen.n_steps * seen.n_actions)), 1)
         for start in range(0, len(policies), step):
             some = policies[start : start + step]
@@ -185,7 +189,7 @@ class Evaluator:
         units = in_clusters(contributions, logs.clusters)
         pool = pool or self.pool(evidence, chosen)
         diagnostics = self._diagnostics(evidence, chosen, pool)
-        interval, untold = self._interval(units, evidence, chosen, pool, diagnostics.ess)
+        interval, interval_notes = self._interval(units, evidence, chosen, pool, diagnostics.ess)
         estimated = logs.estimated and chosen.weights != "none"
         verdict = verdict_on(diagnostics, scoring.thresholds, leans_on_model=chosen.leans, estimated=estimated)
         level = None if interval is None else scoring.level
@@ -208,7 +212,7 @@ class Evaluator:
             advice=NOT_SHOWN if without else verdict.advice,
             warnings=computing_notes(contributions, diagnostics, interval, scoring.resamples)
             + smoothing_notes(evidence.smoothing)
-            + untold
+            + interval_notes
             + verdict.reasons * (verdict.word != "trust"),
         )
 

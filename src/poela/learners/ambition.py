@@ -26,14 +26,14 @@ def ambition_path(
     """
     if learner.walks or not checkpoints:
         return list(checkpoints)
-    base = logging_policy(train, behavior)
+    logging = logging_policy(train, behavior)
     learned = checkpoints[-1].policy
     return [
         Checkpoint(
             place,
             BlendedPolicy(
                 policy=learned,
-                behavior=base,
+                behavior=logging,
                 share=share,
                 mixed=isinstance(learned, GreedyQPolicy),
                 eligibility=learned.eligibility,

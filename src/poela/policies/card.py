@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from poela.core.storage import WRITTEN, fingerprint_of_stored
-from poela.eligibility.fitted import FittedEligibility
+from poela.eligibility.words import rule_in_words, strictness_in_words
 
 CARD = "MODEL_CARD.md"
 LONGEST_NAME = 80
@@ -20,11 +20,6 @@ WHAT = {
     "TiltedPolicy": "Current practice (a model of the logging policy) tilted towards higher values, by step.",
     "CountedPolicy": "Current practice, left only where enough was seen nearby.",
     "WithHistory": "A policy of the current context and of earlier steps.",
-}
-FALLBACKS = {
-    "nearest": "the action that was logged nearest",
-    "behavior": "what the logging policy does",
-    "all": "any action",
 }
 
 
@@ -41,7 +36,7 @@ def model_card(policy: Any, findings: Mapping[str, str], holds_logged_contexts: 
         _list(f"{plain(name)}: {plain(text)}" for name, text in findings.items())
         or "Not stated here: evaluate it on logs that took no part in learning (`poela evaluate`).",
         "## Which actions it may take",
-        rule_in_words(policy.eligibility) if hasattr(policy, "eligibility") else "Any action.",
+        _rule(policy),
         f"## What it looks at ({len(features)} features)",
         _names(features),
         f"## What it chooses from ({len(actions)} actions)",
@@ -67,24 +62,10 @@ def model_card(policy: Any, findings: Mapping[str, str], holds_logged_contexts: 
     return WRITTEN.decode() + "\n\n".join(sections) + "\n"
 
 
-def rule_in_words(rule: FittedEligibility) -> str:
-    """The rule of eligible actions in a sentence or two."""
-    settings, parts = rule.settings, []
-    if rule.radius is not None:
-        scaled = ", on features divided by their standard deviations" if settings.scale == "standard" else ""
-        metric = "Euclidean distance" if settings.metric == "euclidean" else "mean squared difference of features"
-        step = " at the same step" if settings.neighbours == "same_step" else ""
-        parts.append(f"it was logged{step} within {rule.radius:.4g} ({metric}{scaled})")
-    if settings.minimum_probability is not None:
-        least = f"at least {settings.minimum_probability:g}" if settings.minimum_probability else "above 0"
-        parts.append(f"the logging policy takes it with a probability of {least}")
-    if settings.relative_probability is not None:
-        share = f"{settings.relative_probability:g}"
-        parts.append(f"its probability under the logging policy is above {share} of the most probable action's")
-    if not parts:
-        return "Every action is eligible."
-    fallback = FALLBACKS[settings.fallback]
-    return f"An action is eligible where {' and '.join(parts)}. Where none is, the policy falls back to {fallback}."
+def _rule(policy: Any) -> str:
+    if not hasattr(policy, "eligibility"):
+        return "Any action."
+    return f"{rule_in_words(policy.eligibility)} {strictness_in_words(policy.eligibility)}".rstrip()
 
 
 def plain(name: Any) -> str:

@@ -34,6 +34,7 @@ KINDS = {
     "boosted_step": "poela.policies.step_values:BoostedStep",
     "eligibility": "poela.eligibility.fitted:FittedEligibility",
     "nearest_propensities": "poela.eligibility.propensities:NearestPropensities",
+    "logged_propensities": "poela.eligibility.propensities:LoggedPropensities",
     "with_history": "poela.data.history:WithHistory",
     **STORED_KINDS,
 }
@@ -98,14 +99,14 @@ def load_checked(stored: Stored, where: str) -> Any:
 def load_object(stored: Stored) -> Any:
     """The policy or behavior model that was stored, with its parts; one sentence where it would not work."""
     try:
-        found = _load(stored)
+        loaded = _load(stored)
     except InputError as error:
         problem = "; ".join(error.problems)
     except BEYOND_THE_CHECKS as error:
         problem = f"{UNFORESEEN} ({type(error).__name__})"
     else:
-        if isinstance(found, Policy):
-            return found
+        if isinstance(loaded, Policy):
+            return loaded
         problem = f"it is of kind {stored.kind}, which is no policy"
     raise InputError(f"the stored policy is not valid: {problem[:MOST_WORDS]}")
 

@@ -175,14 +175,16 @@ def _probabilities(actor: Actor, contexts: Float32Array, running: BoolArray, n_a
     """[n, A]; uniform rows for episodes that have ended."""
     result = np.full((len(running), n_actions), 1.0 / n_actions)
     # A policy without memory need not be asked about ended episodes; an actor with memory wants all its rows.
-    asked = contexts[running] if isinstance(actor, MemorylessActor) else contexts
-    rows = np.asarray(actor.probabilities(asked), np.float64)
-    if rows.shape != (len(asked), n_actions):
-        raise InputError(f"the policy gives probabilities of shape {rows.shape} where {(len(asked), n_actions)} is due")
+    rows_in = contexts[running] if isinstance(actor, MemorylessActor) else contexts
+    rows = np.asarray(actor.probabilities(rows_in), np.float64)
+    if rows.shape != (len(rows_in), n_actions):
+        raise InputError(
+            f"the policy gives probabilities of shape {rows.shape} where {(len(rows_in), n_actions)} is due"
+        )
     result[running] = rows if len(rows) == running.sum() else rows[running]
     bad = ~(np.abs(result.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE) | ~(result >= 0).all(axis=1)
     if bad.any():
-        raise InputError(f"{bad.sum()} of {len(asked)} rows of the policy's probabilities are no distribution")
+        raise InputError(f"{bad.sum()} of {len(rows_in)} rows of the policy's probabilities are no distribution")
     return result
 
 

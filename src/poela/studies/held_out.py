@@ -40,7 +40,9 @@ class HeldOut:
         return cls(weights, recombined)
 
 
-def look_at(evaluator: Evaluator, policies: Sequence[Any], estimators: Sequence[str], n_episodes: int) -> Iterator[Any]:
+def measured(
+    evaluator: Evaluator, policies: Sequence[Any], estimators: Sequence[str], n_episodes: int
+) -> Iterator[Any]:
     """The metrics, log weights [n] and recombined log weights [copies, n] of each policy on held-out episodes.
 
     `n_episodes` is the number of episodes in all folds together, which recombined ones are enough for.
@@ -91,8 +93,8 @@ class Episodes:
             np.ones(n),
             clusters=clusters,
         )
-        given = held_out[0].propensities
-        return cls(logs, given is not None and given.ndim == 2, held_out[0].estimated)
+        propensities = held_out[0].propensities
+        return cls(logs, propensities is not None and propensities.ndim == 2, held_out[0].estimated)
 
     def evaluator(self, scoring: Scoring) -> Evaluator:
         """Evaluates pooled weights."""
