@@ -68,7 +68,7 @@ def pictures(directory: Path, tables: dict[str, ResultTable]) -> None:
         place = place_of(directory, "sepsis", f"radius-{name}")
         drawn = {line: ([x for x, _ in own], [value for _, value in own]) for line, own in lines.items() if own}
         if drawn:
-            line_figure(place, f"Sepsis: POELA by its radius, {y}", drawn, x="δ", y=y)
+            line_figure(place, f"Sepsis: POELA by its radius, {y}", drawn, x="δ", y=y, judged=False)
     if own := rows("trade-off"):
         clouds = {
             name: tuple([row[column] for row in own if row["learner"] == name] for column in ("ESS", "SNTIS"))

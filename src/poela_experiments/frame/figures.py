@@ -23,7 +23,7 @@ COLOURS = {
 OTHER = "0.4"  # the colour of whatever has none of its own
 BOUNDS = ("lower bound", "upper bound")  # of the quantity that they stand beside
 SAME_SCALE = ("SNTIS", "true value")  # an estimate and what it is of, side by side
-MOST_CONTEXTS = 4  # in rows of one comparison; more want a figure of their own
+MOST_PANELS = 4  # in a row or a column of one comparison; more want a figure of their own
 FORMATS: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
@@ -46,8 +46,10 @@ def written(path: Path, title: str, draw: Callable[[Any], None], size: tuple[flo
     return True
 
 
-def line_figure(path: Path, title: str, lines: Lines, *, x: str, y: str, log_y: bool = False) -> bool:
-    """Lines, "name, whose" -> (x, y): one colour for each name; those of the paper are dashed and hollow."""
+def line_figure(
+    path: Path, title: str, lines: Lines, *, x: str, y: str, log_y: bool = False, judged: bool = True
+) -> bool:
+    """Lines, "name, whose" -> (x, y): one colour for each name; those of the paper are dashed, with crosses."""
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
@@ -60,9 +62,9 @@ def line_figure(path: Path, title: str, lines: Lines, *, x: str, y: str, log_y: 
                 up,
                 color=COLOURS.get(what, f"C{number}"),
                 linestyle="--" if paper else "-",
-                marker=MARKERS[number],
-                markersize=8 if paper else 4,
-                markerfacecolor="none" if paper else None,
+                marker="x" if paper else MARKERS[number],
+                markersize=9 if paper else 5,
+                markerfacecolor=None if judged else "none",
                 label=name,
             )
         axes.set(xlabel=x, ylabel=y)
@@ -78,7 +80,7 @@ def comparison_figure(path: Path, title: str, rows: Sequence[Mapping[str, Any]])
     """Paper and ours side by side for each learner; a column for each quantity, a row for each kind of contexts."""
     quantities = [name for name in dict.fromkeys(row["quantity"] for row in rows) if name not in BOUNDS]
     contexts = [*dict.fromkeys(row["contexts"] for row in rows)]
-    if not quantities or len(contexts) > MOST_CONTEXTS:
+    if not quantities or max(len(quantities), len(contexts)) > MOST_PANELS:
         return False
 
     def draw(figure: Any) -> None:
