@@ -10,7 +10,7 @@ from poela.evaluation.rollouts import true_value
 from poela.simulators.tumor import Schedule, TumorBehavior, TumorGrowth, normalised
 from poela.studies.candidates import Candidate
 from poela_experiments.frame.candidates import candidates_of, name_of
-from poela_experiments.frame.judging import compared, measured
+from poela_experiments.frame.judging import measured
 from poela_experiments.frame.kept import Part
 from poela_experiments.frame.published import LEARNERS, Number, PublishedTable, published
 from poela_experiments.frame.results import Cell, Report, ResultTable
@@ -172,7 +172,7 @@ def tables_of(run: Run, outcomes: Sequence[Outcome], made: Mapping[str, Any]) ->
                 Number("9 months", contexts, VALUE, *made[f"9 months, {contexts}"])
                 for contexts in dict.fromkeys(outcome.contexts for outcome in own)
             )
-            rows = _with_authors_code(compared(paper, [*_means(own, VALUE, EXCESS), *fixed]), paper)
+            rows = _with_authors_code(run.comparison(paper, [*_means(own, VALUE, EXCESS), *fixed]), paper)
             sets = len({outcome.data_set for outcome in own})
             yield run.table(paper.key, paper.title, rows, (SCALE, note, f"means over {sets} data sets"))
 
@@ -188,7 +188,7 @@ def _means(outcomes: Sequence[Outcome], *quantities: str) -> Iterator[Number]:
 def _with_authors_code(rows: list[dict[str, Cell]], paper: PublishedTable) -> list[dict[str, Cell]]:
     """In the main table, what the authors' code gives too."""
     if paper.key == "main":
-        for row in rows:
+        for row in rows if "paper" in rows[0] else ():
             given = AUTHORS_CODE.find(str(row["learner"]), str(row["quantity"]), str(row["contexts"]))
             row["authors' code"] = None if given is None else given.value
             row["± authors' code"] = None if given is None else given.error

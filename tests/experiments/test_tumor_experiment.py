@@ -118,6 +118,13 @@ def test_both_protocols_and_the_weights_from_one_fit(tmp_path: Path) -> None:
     assert keys == ["main", "checkpoint", "weights", "weights-markov", "data-sets"]
 
 
+def test_a_small_version_has_no_column_of_the_paper(tmp_path: Path) -> None:
+    fixed = {f"9 months, {contexts}": [68.0, 0.1] for contexts in ("Markov", "non-Markov")}
+    run = tiny_tumor(tmp_path, about="one data set")
+    for table in tables_of(run, [outcome("POELA", 0, 90.0, 95.0)], {**fixed, "logging policy": [50.0, 0.1]}):
+        assert not {"paper", "agrees", "authors' code"} & set(table.columns)
+
+
 def test_roll_outs_meet_other_patients_than_the_logs() -> None:
     """Where both policies act alike, the same patient with the same luck would have the same return."""
     task = TumorTask(episodes=40)

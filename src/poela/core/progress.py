@@ -55,10 +55,10 @@ def progress(task: str, total: int) -> Iterator[Callable[..., None]]:
     """
     enabled = _enabled.get()
     bar: _LateBar | _Lines
-    if sys.stderr.isatty() if enabled is None else enabled:
-        bar = _LateBar(task, total)
-    elif enabled is None and _in_lines.get():
+    if _in_lines.get() and enabled is not False and not sys.stderr.isatty():
         bar = _Lines(task, total)
+    elif sys.stderr.isatty() if enabled is None else enabled:
+        bar = _LateBar(task, total)
     else:
         yield lambda n=1, note="": safe_point()
         return
