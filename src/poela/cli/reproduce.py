@@ -49,7 +49,7 @@ def reproduce(
     Example: poela reproduce demo
     """
     from poela.cli.output import print_json
-    from poela.core.errors import InputError, PoelaError
+    from poela.core.errors import PoelaError
     from poela.core.files import refuse_foreign, write_bytes
     from poela.core.paths import folder_at, place
     from poela.core.progress import progress_in_lines
@@ -59,15 +59,9 @@ def reproduce(
     if name == "list":
         _print_list(experiments, json)
         return
-    if name not in experiments:
-        raise InputError(f"there is no experiment {name!r}: choose from {', '.join(experiments)}")
-    if (shard or join) and not hasattr(experiments[name], "run_shard"):
-        raise InputError(f"the experiment {name!r} cannot be made in shards: leave out --shard and --join")
-    if shard and join:
-        raise InputError("--shard makes parts and --join takes finished ones: give one of them")
+    experiment = _chosen(experiments, name, shard, join)
     from poela.studies.options import Execution
 
-    experiment: Any = experiments[name]
     directory = folder_at(name if out is None else out, "results")
     execution = Execution(backend, jobs, address=address)
     parsed("--seed", Seed, seed)
@@ -89,6 +83,19 @@ def reproduce(
         print_json(report.to_dict())
     else:
         typer.echo(str(report))
+
+
+def _chosen(experiments: Mapping[str, Experiment], name: str, shard: str | None, join: list[str] | None) -> Any:
+    """The experiment of this name, if it can be made as asked for."""
+    from poela.core.errors import InputError
+
+    if name not in experiments:
+        raise InputError(f"there is no experiment {name!r}: choose from {', '.join(experiments)}")
+    if (shard or join) and not hasattr(experiments[name], "run_shard"):
+        raise InputError(f"the experiment {name!r} cannot be made in shards: leave out --shard and --join")
+    if shard and join:
+        raise InputError("--shard makes parts and --join takes finished ones: give one of them")
+    return experiments[name]
 
 
 def experiments_found() -> dict[str, Experiment]:
