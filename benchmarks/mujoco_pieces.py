@@ -3,7 +3,7 @@
 d3rlpy has an environment of its own, named by POELA_D3RLPY_PYTHON (BCQ and CQL are left out without it). A piece that is
 there is not made again, and none is begun after the time is up.
 
-OMP_NUM_THREADS=1 python benchmarks/mujoco_pieces.py --out DIRECTORY [--processes 16] [--seconds 520]
+OMP_NUM_THREADS=1 python benchmarks/mujoco_pieces.py --out DIRECTORY [--processes 16] [--seconds 520] [--peer-seconds 60]
 poela reproduce mujoco --full --out DIRECTORY
 """
 
@@ -14,13 +14,17 @@ import tarfile
 import time
 import traceback
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+from poela.core.errors import PoelaError
 from poela_experiments.frame.run import Run
 from poela_experiments.frame.settings import Size
-from poela_experiments.mujoco_tasks import PEERS, RobotLog, Task, logs_of, tasks_of
+from poela_experiments.mujoco_tasks import PEERS, RobotLog, Task, logs_of, peer_piece, tasks_of
+
+TRIED = 300  # steps, to see how fast d3rlpy is here
 
 Told = tuple[str, float, str]  # a name, the seconds it took, and what went wrong
 
@@ -32,19 +36,45 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=520.0)
     parser.add_argument("--size", default="full")
-    parser.add_argument("--peer-steps", type=int, help="of BCQ and CQL, instead of what the size says")
+    parser.add_argument("--peer-seconds", type=float, help="train BCQ and CQL for about so long each, as measured first")
     parser.add_argument("--only", nargs="*", help="pieces whose names contain one of these")
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     size = Size.of("mujoco", options.size)
-    run = Run("mujoco", options.out, size.but(peer_steps=options.peer_steps or size.peer_steps))
-    wanted = [task for task in tasks_of(run) if not options.only or any(part in task.name for part in options.only)]
+    run = Run("mujoco", options.out, size)
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        logs = {log for task in wanted for log in needed(task)}
-        longest = sorted(logs, key=lambda log: ("expert", "medium", "random").index(log.level))
-        _follow(pool.imap_unordered(_log, [(log, end) for log in longest]), options.out)
-        jobs = [(run, task.name, task.make, task.arguments, end) for task in mixed(wanted)]
-        _follow(pool.imap_unordered(_piece, jobs), options.out)
+        if options.peer_seconds:
+            run = replace(run, size=size.but(peer_steps=_peer_steps(pool, run, options)))
+        _make(pool, run, options, end)
+
+
+def _make(pool: Any, run: Run, options: argparse.Namespace, end: float) -> None:
+    wanted = [task for task in tasks_of(run) if not options.only or any(part in task.name for part in options.only)]
+    logs = {log for task in wanted for log in needed(task)}
+    longest = sorted(logs, key=lambda log: ("expert", "medium", "random").index(log.level))
+    _follow(pool.imap_unordered(_log, [(log, end) for log in longest]), options.out)
+    jobs = [(run, task.name, task.make, task.arguments, end) for task in mixed(wanted)]
+    _follow(pool.imap_unordered(_piece, jobs), options.out)
+
+
+def _peer_steps(pool: Any, run: Run, options: argparse.Namespace) -> int:
+    """How many steps of the slower peer fit into the seconds while every process trains one, in whole thousands."""
+    log = logs_of(run)[0]
+    log.made()
+    asked = [(log, PEERS[number % len(PEERS)]) for number in range(options.processes)]
+    try:
+        pieces = pool.starmap(_tried, asked)
+    except PoelaError as error:
+        print(error, flush=True)
+        return int(run.size.peer_steps)
+    slowest = min(piece["steps / s"] for piece in pieces)
+    steps = max(1000, int(slowest * options.peer_seconds) // 1000 * 1000)
+    print(f"d3rlpy: {slowest:.0f} steps/s on {pieces[0]['device']}, {steps} steps each", flush=True)
+    return steps
+
+
+def _tried(log: RobotLog, peer: str) -> dict[str, Any]:
+    return peer_piece(log, peer, TRIED, roll_outs=1)
 
 
 def needed(task: Task) -> Iterable[RobotLog]:

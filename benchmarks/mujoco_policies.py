@@ -1,7 +1,7 @@
 """Train the policies whose logs the experiment `mujoco` learns from, with PPO of Stable-Baselines3 (`pip install poela[mujoco] stable-baselines3`).
 
 Every `EVERY` steps the policy is kept; after training each is rolled out, stochastically. "random" is the untrained
-network, "expert" the best one, "medium" the one whose return is nearest to a third of the way from random to expert.
+network, "expert" the best one, "medium" the one whose return is nearest to half the way from random to expert.
 
 OMP_NUM_THREADS=1 python benchmarks/mujoco_policies.py --robot hopper [--steps 800000] [--out DIRECTORY]
 """
@@ -22,7 +22,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from poela_experiments.mujoco_logs import ENVIRONMENTS, PpoPolicy, roll_out
 
 SEED, COPIES, EVERY, ROLL_OUTS = 0, 32, 40_960, 20
-MEDIUM = 1 / 3
+MEDIUM = 1 / 2
 SETTINGS: dict[str, Any] = {"n_steps": 64, "batch_size": 256, "n_epochs": 10, "gamma": 0.99, "gae_lambda": 0.95}
 
 

@@ -39,8 +39,10 @@ def train(arrays: Any, settings: dict[str, Any]) -> tuple[Callable[[Any], Any], 
     algorithm = config.create(device=device)
     algorithm.create_impl((seen.shape[1],), data["actions"].shape[1])
     ones = torch.ones(config.batch_size, 1, device=device)
-    started = time.perf_counter()
-    for step in range(settings["steps"]):
+    steps, first = settings["steps"], settings["steps"] // 3
+    for step in range(steps):
+        if step == first:  # the first steps make room, and capture what they do
+            started = time.perf_counter()
         drawn = rows[torch.randint(len(rows), (config.batch_size,), device=device)]
         after = (drawn + 1).clamp(max=len(seen) - 1)
         batch = TorchMiniBatch(
@@ -55,7 +57,8 @@ def train(arrays: Any, settings: dict[str, Any]) -> tuple[Callable[[Any], Any], 
             device=device,
         )
         algorithm.impl.update(batch, step)
-    about = {"steps": settings["steps"], "seconds": time.perf_counter() - started, "device": device}
+    speed = (steps - first) / (time.perf_counter() - started)
+    about = {"steps": steps, "steps / s": speed, "device": device}
     # BCQ draws candidates and takes the best one: what it predicts is random already, and it has no other policy.
     act = algorithm.predict if settings["learner"] == "BCQ" else algorithm.sample_action
     return lambda contexts: act(((contexts - mean) / deviation).astype(np.float32)), about
@@ -78,7 +81,7 @@ def main() -> None:
     arrays = np.load(sys.argv[1], allow_pickle=False)
     try:
         act, about = train(arrays, settings)
-    except RuntimeError:
+    except Exception:
         if not settings.get("graph", True):
             raise
         # A failed capture spoils the process: once more without, in a new one.

@@ -148,10 +148,10 @@ def support(found: Found) -> Iterator[dict[str, Cell]]:
         }
 
 
-def pairs(found: Found) -> Iterator[dict[str, Cell]]:
+def pairs(found: Found, robots: Sequence[str] = tuple(ENVIRONMENTS)) -> Iterator[dict[str, Cell]]:
     """POELA against the clone, the two forms of POELA, and both against the rivals."""
     wanted = ((PLAIN, CLONE), (PENALISED, CLONE), (PENALISED, PLAIN), (PENALISED, RIVAL), *((PENALISED, p) for p in PEERS))
-    for (robot, level), (first, second) in product(cells(), wanted):
+    for robot, level, (first, second) in product(robots, LEVELS, wanted):
         both = [scored(found, column, robot, level) for column in (first, second)]
         if not all(both):
             continue

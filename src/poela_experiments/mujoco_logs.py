@@ -90,13 +90,14 @@ class Episodes:
 
 
 @cache
-def _environments(name: str, count: int) -> tuple[Any, ...]:
+def _environment(name: str, place: int) -> Any:
+    """One for each episode that runs at a time, used again by later ones."""
     try:
         import gymnasium
         import mujoco  # noqa: F401
     except ImportError:
         raise PoelaError("the robots need MuJoCo: pip install poela[mujoco]") from None
-    return tuple(gymnasium.make(name, disable_env_checker=True) for _ in range(count))
+    return gymnasium.make(name, disable_env_checker=True)
 
 
 def roll_out(robot: str, sample: Sampler, episodes: int, seed: int) -> Episodes:
@@ -114,7 +115,7 @@ def roll_out(robot: str, sample: Sampler, episodes: int, seed: int) -> Episodes:
 
 def _together(name: str, sample: Sampler, seeds: FloatArray, rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Episodes side by side, so that the policy is asked once for each step of all that still run."""
-    environments = _environments(name, TOGETHER)[: len(seeds)]
+    environments = [_environment(name, place) for place in range(len(seeds))]
     seen = np.stack([e.reset(seed=int(seed))[0] for e, seed in zip(environments, seeds, strict=True)])
     steps: list[list[tuple[Any, ...]]] = [[] for _ in seeds]
     fell = np.zeros(len(seeds), bool)

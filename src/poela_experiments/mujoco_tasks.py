@@ -20,7 +20,7 @@ from poela.data.continuous import ContinuousTrajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.weights import effective_sample_size, log_weights
 from poela.learners.continuous import ContinuousClone, ContinuousPOELA
-from poela.learners.iql import IQL
+from poela.learners.implicit_q import IQL
 from poela.learners.learner import Learner
 from poela_experiments.frame.run import Run
 from poela_experiments.frame.settings import Size
@@ -30,6 +30,7 @@ from poela_experiments.mujoco_logs import ENVIRONMENTS, LEVELS, Episodes, Sample
 LOGGING, CLONE, PLAIN, PENALISED, RIVAL = "logging policy", "clone", "POELA, β = 0", "POELA, β > 0", "IQL"
 PEERS = ("BCQ", "CQL")
 AVOIDING = "step weights"
+PEER = Path(__file__).with_name("d3rlpy_peer.py")
 INTERPRETER = "POELA_D3RLPY_PYTHON"  # the Python of an environment that has d3rlpy
 
 
@@ -159,19 +160,20 @@ def _peer(made: Episodes, settings: dict[str, Any]) -> Iterator[tuple[dict[str, 
     python = os.environ.get(INTERPRETER)
     if not python:
         raise PoelaError(f"{settings['learner']} needs d3rlpy: set {INTERPRETER} to the Python of an environment with it")
-    script = str(Path(__file__).with_name("d3rlpy_peer.py"))
-    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "wb") as silent:
+    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "said").open("w+") as said:
         path = str(Path(folder) / "logs.npz")
         np.savez(path, **peer_arrays(made))
-        command = [python, script, path, json.dumps(settings)]
+        command = [python, str(PEER), path, json.dumps(settings)]
         with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=silent, cwd=folder
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, cwd=folder
         ) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             told = process.stdout.readline()
             if not told:
-                raise PoelaError(f"d3rlpy could not train {settings['learner']}")
+                said.seek(0)
+                last = said.read().strip().splitlines()[-1:]
+                raise PoelaError(f"d3rlpy could not train {settings['learner']}: {' '.join(last)}")
             width = made.actions.shape[1]
 
             def sample(contexts: FloatArray, rng: np.random.Generator) -> FloatArray:
