@@ -98,9 +98,13 @@ class ContinuousTrajectories(LoggedEpisodes):
         return "estimated log densities" if self.estimated else "logged log densities"
 
     @property
-    def knows_logging_policy(self) -> bool:
-        """Whether there are log densities."""
-        return self.log_densities is not None
+    def chances(self) -> FloatArray | None:
+        """The log densities."""
+        return self.log_densities
+
+    def with_chances(self, chances: ArrayLike | None, estimated: bool = False) -> "ContinuousTrajectories":
+        """As `with_log_densities`."""
+        return self.with_log_densities(chances, estimated)
 
     @property
     def log_propensities(self) -> FloatArray:

@@ -73,9 +73,18 @@ class LoggedEpisodes(ABC):
         )
 
     @property
-    @abstractmethod
     def knows_logging_policy(self) -> bool:
-        """Whether the logs carry what the logging policy's weights take, logged or estimated."""
+        """Whether the logs carry what weights take, logged or estimated."""
+        return self.chances is not None
+
+    @property
+    @abstractmethod
+    def chances(self) -> FloatArray | None:
+        """What is known of the logging policy, as the logs carry it: propensities, or log densities."""
+
+    @abstractmethod
+    def with_chances(self, chances: ArrayLike | None, estimated: bool = False) -> Self:
+        """The same logs with other chances; `estimated` says whether these come from a model."""
 
     @property
     @abstractmethod

@@ -94,6 +94,22 @@ def read_contexts(
     return contexts
 
 
+@np.errstate(over="ignore", invalid="ignore")
+def read_doubles(source: Source, names: Sequence[str], order: "Order | None", found: RowProblems) -> FloatArray | None:
+    """Columns of numbers without gaps in double precision, each row to its position; None where one is no number."""
+    usable = _usable(source, names, "give it as a number", found)
+    if len(usable) < len(names):
+        return None
+    rows, start = np.empty((source.n_rows, len(names))), 0
+    for batch in source.batches(list(dict.fromkeys(names))):
+        safe_point()
+        some = slice(start, start + len(batch))
+        target = some if order is None or order.positions is None else order.positions[some]
+        rows[target] = _block(batch, names, np.float64, start, found, names)
+        start += len(batch)
+    return rows
+
+
 def _rewards(
     paid: FloatArray, source: Source, layout: LogLayout, order: "Order | None", found: RowProblems
 ) -> tuple[FloatArray, list[str]]:

@@ -106,9 +106,13 @@ class Trajectories(LoggedEpisodes):
         return "estimated propensities" if self.estimated else known
 
     @property
-    def knows_logging_policy(self) -> bool:
-        """Whether there are propensities."""
-        return self.propensities is not None
+    def chances(self) -> FloatArray | None:
+        """The propensities."""
+        return self.propensities
+
+    def with_chances(self, chances: ArrayLike | None, estimated: bool = False) -> "Trajectories":
+        """As `with_propensities`."""
+        return self.with_propensities(chances, estimated)
 
     @property
     def log_propensities(self) -> FloatArray:

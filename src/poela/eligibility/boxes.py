@@ -59,7 +59,7 @@ class Boxes:
             inside.append(within & (np.diff(ends, axis=1) > 0)[..., None])  # [N, C, K]
         inside[0] = inside[0] & self.there[:, None]
         if len(inside) == 1:
-            return Cells(tuple(edges), np.asarray(inside[0].any(axis=2)))
+            return _merged(edges[0], np.asarray(inside[0].any(axis=2)))
         letters = _LETTERS[: len(inside)]
         spelled = ",".join(f"n{letter}a" for letter in letters) + f"->n{letters}"
         covered = np.einsum(spelled, *(part.astype(np.float32) for part in inside), optimize=True)
@@ -89,23 +89,41 @@ class Cells:
         return torch.logsumexp(self.log_masses(mean, std).flatten(1), dim=1)
 
     def sample(self, mean: FloatArray, std: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """An action [N, m] of the Gaussian within the union: a cell by its mass, then a place in it by inversion."""
+        """An action [N, m] of the Gaussian within the union, by as many uniform numbers as it has columns.
+
+        The first number chooses a cell by its mass; where it falls within that share is uniform again.
+        """
         n, m = mean.shape
-        uniform = rng.random((n, m + 1))
+        uniform = rng.random((n, m))
         masses = self.log_masses(torch.as_tensor(mean), torch.as_tensor(std)).flatten(1).numpy()
-        shares = np.cumsum(np.exp(masses - masses.max(axis=1, keepdims=True)), axis=1)
-        cell = (shares <= (uniform[:, :1] * shares[:, -1:])).sum(axis=1)
-        places = np.unravel_index(cell, self.covered.shape[1:])
+        shares = np.exp(masses - masses.max(axis=1, keepdims=True))
+        reached = np.cumsum(shares, axis=1)
+        wanted = uniform[:, 0] * reached[:, -1]
         rows, found = np.arange(n), np.empty((n, m))
+        cell = np.minimum((reached <= wanted[:, None]).sum(axis=1), reached.shape[1] - 1)
+        within = (wanted - reached[rows, cell] + shares[rows, cell]) / shares[rows, cell]
+        uniform[:, 0] = np.clip(within, 0.0, 1.0)
+        places = np.unravel_index(cell, self.covered.shape[1:])
         for column, (edges, place) in enumerate(zip(self.edges, places, strict=True)):
             low, high = edges[rows, place], edges[rows, place + 1]
-            drawn = truncated_normal(
-                (low - mean[:, column]) / std[:, column],
-                (high - mean[:, column]) / std[:, column],
-                uniform[:, 1 + column],
-            )
-            found[:, column] = np.clip(mean[:, column] + std[:, column] * drawn, low, high)
+            middle, spread = mean[:, column], std[:, column]
+            drawn = truncated_normal((low - middle) / spread, (high - middle) / spread, uniform[:, column])
+            found[:, column] = np.clip(middle + spread * drawn, low, high)
         return found
+
+
+def _merged(edges: FloatArray, covered: BoolArray) -> Cells:
+    """The same union in one column with as few cells as it has parts and gaps: neighbouring cells are one."""
+    n = len(edges)
+    closed = np.concatenate([np.zeros((n, 1), np.bool_), covered, np.zeros((n, 1), np.bool_)], axis=1)
+    turns = closed[:, 1:] != closed[:, :-1]  # [N, C + 1]: edges where the union begins or ends
+    most = int(turns.sum(axis=1).max(initial=2))
+    place = np.cumsum(turns, axis=1) - 1
+    rows, columns = np.nonzero(turns)
+    kept = np.repeat(edges[:, -1:], most, axis=1)
+    kept[rows, place[rows, columns]] = edges[rows, columns]
+    parts = turns.sum(axis=1) // 2
+    return Cells((kept,), (np.arange(most - 1) % 2 == 0) & (np.arange(most - 1) < 2 * parts[:, None]))
 
 
 def log_interval(low: Tensor, high: Tensor) -> Tensor:

@@ -26,8 +26,8 @@ class PairExplanation:
     """Whether one action may be taken at one context.
 
     >>> print(PairExplanation((0.5,), False, 0.1, (LoggedPair(7, (0.9,), 0.0, 0.4),)))
-    0.5: barred, since the nearest logged case is 0.4 away and the radius is 0.1
-      episode 7 did 0.9 at 0.4
+    0.500: barred, since the nearest logged case is 0.400 away and the radius is 0.100
+      episode 7 did 0.900 at 0.400
     """
 
     action: tuple[float, ...]

@@ -45,8 +45,10 @@ class ContinuousLearner(Learner):
     held_out: HeldOut = 0.1
     device: Device = "auto"
 
-    def clone(self, logs: ContinuousTrajectories, seed: int) -> GaussianModel:
-        """A model of the logging policy, to begin from."""
+    def clone(self, logs: ContinuousTrajectories, seed: int, behavior: Any = None) -> GaussianModel:
+        """A model of the logging policy, to begin from: the given one, where it is of this form."""
+        if isinstance(behavior, GaussianModel) and behavior.network.shape.hidden == self.hidden:
+            return behavior.with_network(behavior.network)
         settings = GaussianBehavior(
             hidden=self.hidden,
             learning_rate=self.clone_learning_rate,
@@ -78,7 +80,7 @@ class ContinuousClone(ContinuousLearner):
         """Yield the one policy."""
         logs = continuous_actions(train, "learner 'continuousclone'")
         yield Checkpoint(
-            1, GaussianPolicy(model=self.clone(logs, seed), eligibility=self.rule(logs), schema=logs.schema)
+            1, GaussianPolicy(model=self.clone(logs, seed, behavior), eligibility=self.rule(logs), schema=logs.schema)
         )
 
 
@@ -121,7 +123,7 @@ class ContinuousPOELA(ContinuousLearner):
         """Yield the policy at each checkpoint, the final one last."""
         logs = continuous_actions(train, "learner 'continuouspoela'")
         _ = logs.log_propensities  # which must be known
-        rule, start, device = self.rule(logs), self.clone(logs, seed), device_of(self.device)
+        rule, start, device = self.rule(logs), self.clone(logs, seed, behavior), device_of(self.device)
         network = start.network.to(device)
         assert isinstance(network, Network)
         batch = _Batch(logs, start, rule, device)

@@ -43,19 +43,19 @@ class IQL(ContinuousLearner):
     """
 
     expectile: Annotated[float, Range(above=0, below=1)] = 0.7
-    temperature: NonNegative = 3.0
+    temperature: NonNegative = 1.0
     discount: Discount = 0.99
     target_share: Share = 0.005  # of the way that the target networks go at each step
     learning_rate: Positive = 1e-3
     weight_decay: NonNegative = 0.0
     batch_rows: Count = 1024
-    steps: Count = 2000
+    steps: Count = 1000
     checkpoints: Count = 10
 
     def fit_path(self, train: LoggedEpisodes, seed: int = 0, behavior: Any = None) -> Iterator[Checkpoint]:
         """Yield the policy at each checkpoint, the final one last."""
         logs = continuous_actions(train, "learner 'iql'")
-        rule, start = self.rule(logs), self.clone(logs, seed)
+        rule, start = self.rule(logs), self.clone(logs, seed, behavior)
         nets = _Networks(self, logs, start, seed)
         every = max(self.steps // self.checkpoints, 1)
         with progress("IQL", self.steps) as advance:

@@ -9,7 +9,7 @@ from torch import Tensor
 from poela.core.density import HALF_LOG_TWO_PI
 from poela.networks.modules import Network
 
-LOG_STD = (-4.0, 1.5)  # between a fiftieth and about five deviations of all logged actions
+LOG_STD = (-3.0, 1.5)  # between a twentieth of and about five times the deviation of all logged actions
 
 
 def gaussian_outputs(outputs: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from poela.core.storage import WRITTEN, fingerprint_of_stored
+from poela.eligibility.continuous import FittedContinuousEligibility
 from poela.eligibility.fitted import FittedEligibility
 
 CARD = "MODEL_CARD.md"
@@ -19,6 +20,7 @@ WHAT = {
     "SharpenedPolicy": "Current practice (a model of the logging policy), done more consistently.",
     "TiltedPolicy": "Current practice (a model of the logging policy) tilted towards higher values, by step.",
     "CountedPolicy": "Current practice, left only where enough was seen nearby.",
+    "GaussianPolicy": "A normal distribution of real-valued actions, whose mean and spread depend on the context.",
     "WithHistory": "A policy of the current context and of earlier steps.",
 }
 FALLBACKS = {
@@ -41,7 +43,7 @@ def model_card(policy: Any, findings: Mapping[str, str], holds_logged_contexts: 
         _list(f"{plain(name)}: {plain(text)}" for name, text in findings.items())
         or "Not stated here: evaluate it on logs that took no part in learning (`poela evaluate`).",
         "## Which actions it may take",
-        rule_in_words(policy.eligibility) if hasattr(policy, "eligibility") else "Any action.",
+        rule_in_words(policy.eligibility) if getattr(policy, "eligibility", None) is not None else "Any action.",
         f"## What it looks at ({len(features)} features)",
         _names(features),
         f"## What it chooses from ({len(actions)} actions)",
@@ -67,8 +69,14 @@ def model_card(policy: Any, findings: Mapping[str, str], holds_logged_contexts: 
     return WRITTEN.decode() + "\n\n".join(sections) + "\n"
 
 
-def rule_in_words(rule: FittedEligibility) -> str:
+def rule_in_words(rule: FittedEligibility | FittedContinuousEligibility) -> str:
     """The rule of eligible actions in a sentence or two."""
+    if isinstance(rule, FittedContinuousEligibility):
+        return (
+            f"An action is eligible within {rule.settings.radius:.4g} of a logged pair of context and action (mean "
+            "squared difference of features and largest of actions, in standard deviations). Where no logged context "
+            "is near, the nearest one stands for it."
+        )
     settings, parts = rule.settings, []
     if rule.radius is not None:
         scaled = ", on features divided by their standard deviations" if settings.scale == "standard" else ""

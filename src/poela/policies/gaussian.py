@@ -1,6 +1,6 @@
 """The Gaussian policy of real-valued actions: what all learners of such policies learn, and its blends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class GaussianPolicy:
     """A normal distribution of actions whose mean and spread depend on the context, within a rule if there is one.
 
-    With a `behavior` and a `share` below 1 it is the geometric blend π^share·μ^(1 − share), which is Gaussian again.
+    With a `behavior` and a `share` below 1 it is a Gaussian that far on the way from the logging policy (`blended`).
     Ineligible actions have density exactly 0, and the density of the others is exactly normalised.
     """
 
@@ -99,11 +99,20 @@ class GaussianPolicy:
         rows = self.checked(context if has_columns(context) else np.atleast_2d(np.asarray(context)))
         return self.eligibility.explain(rows[0], self.moments(rows)[0][0] if action is None else action, k)
 
-    def decide(self, rows: Any, *, seed: int | None = None, keep: tuple[str, ...] = (), **_: Any) -> "pa.Table":
-        """A decision for each row of a table: the mean action or, with a seed, a drawn one, and its spread."""
-        from poela.policies.continuous_decisions import decisions
+    @property
+    def needs(self) -> str:
+        """What a decision looks at."""
+        return "context"
 
-        return decisions(self, rows, seed, keep)
+    def decide(self, rows: Any, *, seed: int | None = None, keep: Sequence[str] = (), **_: Any) -> "pa.Table":
+        """A decision for each row of a table: the likeliest eligible action or, with a seed, a drawn one.
+
+        Each action column has one beside it with the spread of the policy there; `defer` says where nothing like it was
+        logged, and `similar` how many of the nearest logged pairs are within the radius of the action.
+        """
+        from poela.policies.deciding import Deciding, decisions
+
+        return decisions(self, rows, Deciding(seed=seed, keep=tuple(keep)))
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> None:
         """Write the policy as JSON and safetensors, for the owner alone, into an empty folder or a new one."""
@@ -154,12 +163,14 @@ class GaussianPolicy:
 def blended(
     behavior: tuple[FloatArray, FloatArray], learned: tuple[FloatArray, FloatArray], share: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and deviation of the geometric blend of two Gaussians: precisions are averaged, means by precision.
+    """Mean and deviation part of the way from one Gaussian to another: means along a line, deviations by factors.
 
-    >>> one, two = (np.array([[0.0]]), np.array([[1.0]])), (np.array([[2.0]]), np.array([[1.0]]))
-    >>> blended(one, two, 0.25)
-    (array([[0.5]]), array([[1.]]))
+    A product of powers of the densities would be Gaussian too, but a learned policy of little spread would take it over
+    at the smallest share.
+
+    >>> one, two = (np.array([[0.0]]), np.array([[1.0]])), (np.array([[2.0]]), np.array([[0.01]]))
+    >>> blended(one, two, 0.5)
+    (array([[1.]]), array([[0.1]]))
     """
-    before, after = (1 - share) / np.square(behavior[1]), share / np.square(learned[1])
-    precision = before + after
-    return (before * behavior[0] + after * learned[0]) / precision, 1 / np.sqrt(precision)
+    mean = (1 - share) * behavior[0] + share * learned[0]
+    return mean, np.exp((1 - share) * np.log(behavior[1]) + share * np.log(learned[1]))

@@ -11,6 +11,7 @@ from poela.studies.candidates import Candidate, grid
 
 # In the order in which they are tried: under a time budget the quick ones come first.
 DEFAULT_LEARNERS = ("fittedq", "consensus", "poela", "bcq")
+DEFAULT_CONTINUOUS = ("continuouspoela", "iql")  # where actions are real numbers
 # As near as any training context is to each action of another episode: this bars no logged action, and little where all
 # actions are taken everywhere, but what is done in places that nobody has been to. A smaller radius would bar some of
 # what was done: a twentieth of all steps is in most episodes of thirty, which then speak for no policy.
@@ -33,6 +34,7 @@ def default_candidates(learners: Sequence[str] | None = None, *, ruled: bool = T
 def _grid(learner: str, ruled: bool) -> list[Candidate]:
     penalties, verifiable = [0.1, 1.0], [100.0]
     rule: dict[str, Any] = {"rule": [NEAR]} if ruled else {}
+    near: dict[str, Any] = {"radius": ["q100"]} if ruled else {}
     grids: dict[str, list[Candidate]] = {
         "poela": grid(
             "poela", radius=["q99", "q100"], scale=["standard"], variance_penalty=[0.1], least_ess=verifiable
@@ -46,6 +48,9 @@ def _grid(learner: str, ruled: bool) -> list[Candidate]:
         "spibb": grid("spibb", **rule),
         "softspibb": grid("softspibb", **rule),
         "dprl": grid("dprl", **rule),
+        "continuouspoela": grid("continuouspoela", least_ess=verifiable, distance_penalty=[0.0, 0.1], **near),
+        "continuousclone": grid("continuousclone", **near),
+        "iql": grid("iql", **near),
     }
     return grids.get(learner, [Candidate(learner)])
 

@@ -4,9 +4,10 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
+from poela.data.continuous import Logs
+from poela.data.episodes import LoggedEpisodes
 from poela.data.layout import LogLayout
 from poela.data.tables import told
-from poela.data.trajectories import Trajectories
 from poela.studies.material import data_hash, read_behavior
 from poela.studies.records import LookRecord
 from poela.studies.roles import recorded_look
@@ -14,7 +15,7 @@ from poela.studies.study import Study
 
 
 def evaluate_study(
-    study: Study, logs: Trajectories | str | PathLike[str], layout: LogLayout | None = None, **settings: Any
+    study: Study, logs: Logs | str | PathLike[str], layout: LogLayout | None = None, **settings: Any
 ) -> LookRecord:
     """Evaluate the recommended policy on logs that took no part in learning, as the study itself evaluates.
 
@@ -22,11 +23,11 @@ def evaluate_study(
     achieved.
     """
     kept = study.keeps_logging_policy  # which says so where the study has not come to its end
-    given = logs if isinstance(logs, Trajectories) else told(logs, _layout(study, layout))
+    given = logs if isinstance(logs, LoggedEpisodes) else told(logs, _layout(study, layout))
     key = data_hash(given)
     scoring = replace(study.settings.scoring, **settings)
     scoring = replace(scoring, estimator="behavior") if kept else scoring
-    if not kept and given.propensities is None:
+    if not kept and not given.knows_logging_policy:
         model = read_behavior(study.directory / "behavior")
         given = given if model is None else model.annotate(given)
     with study.store.locked():

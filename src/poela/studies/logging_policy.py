@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.annotation import FLOOR, Annotation, annotation
+from poela.behavior.gaussian import GaussianBehavior, GaussianModel
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.memory import memory_of
 from poela.behavior.registry import BEHAVIORS
+from poela.core.errors import InputError
 from poela.core.paths import is_there
 from poela.core.policy import Policy
 from poela.core.readable import plain
 from poela.core.storage import Stored, load_stored, save_stored
+from poela.data.continuous import ContinuousTrajectories, Logs, continuous_actions
 from poela.data.trajectories import Trajectories
 from poela.studies.material import data_hash, read_behavior, write_behavior
 from poela.studies.runs import versions
@@ -30,8 +33,8 @@ KEPT, KEPT_FORMAT = "propensities", "poela-propensities"
 class LoggingPolicy:
     """The three parts of the logs with propensities, a model of the logging policy where one was fitted, and a note."""
 
-    parts: tuple[Trajectories | None, ...]
-    model: Policy | None
+    parts: tuple[Logs | None, ...]
+    model: Policy | GaussianModel | None
     note: str
     basis: str = ""  # a hash of what estimates were made of, where they were made here
 
@@ -41,13 +44,15 @@ class LoggingPolicy:
         return any(part is not None and part.estimated for part in self.parts)
 
 
-def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> LoggingPolicy:
+def logging_policy(parts: tuple[Logs | None, ...], behavior: str, seed: int) -> LoggingPolicy:
     """The parts (train, validation, test) with propensities: the logged ones, or estimates of a model.
 
     The model sees training episodes only. Training episodes get cross-fitted propensities, so that no episode is
     weighted by a model that has seen it. Where propensities are logged, a model that is asked for by name serves the
     rules of policies at contexts outside the logs.
     """
+    if isinstance(parts[0], ContinuousTrajectories):
+        return _logging_density(parts, behavior, seed)
     train = parts[0]
     assert train is not None
     known = "propensities: estimates that the logs carry" if train.estimated else "propensities: as logged"
@@ -64,16 +69,38 @@ def logging_policy(parts: tuple[Trajectories | None, ...], behavior: str, seed: 
     settings = _settings(name, train.n_steps)
     crossed = annotation(settings, train, folds=min(5, train.n_units), seed=seed)
     model = settings.fit_quietly(train, seed)
-    reports = [crossed, *(None if part is None else model.annotation(part) for part in parts[1:])]
+    others: Any = parts[1:]
+    reports = [crossed, *(None if part is None else model.annotation(part) for part in others)]
     annotated = tuple(None if report is None else report.trajectories for report in reports)
     return LoggingPolicy(annotated, model, _note(name, likelihoods, crossed))
 
 
-def kept_logging_policy(
-    directory: Path, parts: tuple[Trajectories | None, ...], behavior: str, seed: int
-) -> LoggingPolicy:
+def _logging_density(parts: tuple[Logs | None, ...], behavior: str, seed: int) -> LoggingPolicy:
+    """The same of real-valued actions, by a Gaussian network; blends with a learned policy need it in any case."""
+    train = continuous_actions(parts[0], "a Gaussian model") if parts[0] is not None else None
+    assert train is not None
+    if behavior != "auto":
+        raise InputError(
+            f"behavior {behavior!r} is a model of a finite set of actions, and these logs have real-valued ones: "
+            "leave it at auto, which fits a Gaussian network"
+        )
+    settings = GaussianBehavior()
+    model = settings.fit_quietly(train, seed)
+    if train.knows_logging_policy:
+        known = "estimates that the logs carry" if train.estimated else "as logged"
+        note = f"propensities: log densities {known}; a Gaussian network stands for the logging policy in blends"
+        return LoggingPolicy(parts, model, note)
+    crossed = settings.annotate(train, folds=min(5, train.n_units), seed=seed)
+    others: Any = parts[1:]
+    annotated = (crossed, *(None if part is None else model.annotate(part) for part in others))
+    likelihood = float(crossed.log_propensities.mean())
+    note = f"propensities: log densities estimated, since the logs carry none, by a Gaussian network ({likelihood:.3f} "
+    return LoggingPolicy(annotated, model, note + "per step on episodes that it has not seen)")
+
+
+def kept_logging_policy(directory: Path, parts: tuple[Logs | None, ...], behavior: str, seed: int) -> LoggingPolicy:
     """As `logging_policy`; estimates that the study in this directory has made of the same logs are read from there."""
-    if parts[0] is not None and parts[0].propensities is not None:
+    if parts[0] is not None and parts[0].knows_logging_policy:
         return logging_policy(parts, behavior, seed)
     basis = _basis(parts, behavior, seed)
     if is_there(directory / KEPT):
@@ -81,7 +108,7 @@ def kept_logging_policy(
         model = read_behavior(directory / "behavior")
         if stored.settings.get("basis") == basis and model is not None:
             annotated = tuple(
-                None if part is None else part.with_propensities(stored.arrays[str(place)], estimated=True)
+                None if part is None else part.with_chances(stored.arrays[str(place)], estimated=True)
                 for place, part in enumerate(parts)
             )
             return LoggingPolicy(annotated, model, str(stored.settings["note"]), basis)
@@ -93,14 +120,12 @@ def keep(directory: Path, given: LoggingPolicy) -> None:
     if given.model is not None:
         write_behavior(directory / "behavior", given.model)
     if given.basis:
-        arrays = {
-            str(place): np.asarray(part.propensities) for place, part in enumerate(given.parts) if part is not None
-        }
+        arrays = {str(place): np.asarray(part.chances) for place, part in enumerate(given.parts) if part is not None}
         stored = Stored("propensities", {"basis": given.basis, "note": given.note}, arrays)
         save_stored(directory / KEPT, stored, file_format=KEPT_FORMAT, version=1, notes={}, overwrite=True)
 
 
-def _basis(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> str:
+def _basis(parts: tuple[Logs | None, ...], behavior: str, seed: int) -> str:
     hashes = [None if part is None else data_hash(part) for part in parts]
     return hashlib.sha256(repr((hashes, behavior, seed, versions())).encode()).hexdigest()
 
@@ -120,8 +145,10 @@ def best_behavior(train: Trajectories, seed: int) -> tuple[str, Mapping[str, flo
     return max(found, key=lambda name: found[name]), found
 
 
-def model_of_logging_policy(train: Trajectories, seed: int) -> Any:
+def model_of_logging_policy(train: Logs, seed: int) -> Any:
     """A policy that acts as the logs do, for where nothing better can be had."""
+    if isinstance(train, ContinuousTrajectories):
+        return GaussianBehavior().fit_quietly(train, seed)
     return _fitted(train, "auto", seed)[1]
 
 

@@ -52,12 +52,13 @@ def rule_in_words(rule: Any) -> str:
     ('only as somebody did in a like case (radius 0.500)', 'under no rule: also as nobody did in a like case')
     """
     words = []
+    least, relative = (getattr(rule, f"{name}_probability", None) for name in ("minimum", "relative"))
     if rule.radius is not None:
         words.append(f"only as somebody did in a like case (radius {readable(float(rule.radius))})")
-    if rule.minimum_probability is not None:
-        words.append(f"only as is done with probability {rule.minimum_probability:g} or more")
-    if rule.relative_probability is not None:
-        words.append(f"only as is done at least {rule.relative_probability:g} times as often as what is done most")
+    if least is not None:
+        words.append(f"only as is done with probability {least:g} or more")
+    if relative is not None:
+        words.append(f"only as is done at least {relative:g} times as often as what is done most")
     return " and ".join(words) or "under no rule: also as nobody did in a like case"
 
 
