@@ -51,8 +51,7 @@ def main() -> None:
 def _make(pool: Any, run: Run, options: argparse.Namespace, end: float) -> None:
     wanted = [task for task in tasks_of(run) if not options.only or any(part in task.name for part in options.only)]
     logs = {log for task in wanted for log in needed(task)}
-    longest = sorted(logs, key=lambda log: ("expert", "medium", "random").index(log.level))
-    _follow(pool.imap_unordered(_log, [(log, end) for log in longest]), options.out)
+    _follow(pool.imap_unordered(_log, [(log, end) for log in sorted(logs, key=shorter)]), options.out)
     jobs = [(run, task.name, task.make, task.arguments, end) for task in mixed(wanted)]
     _follow(pool.imap_unordered(_piece, jobs), options.out)
 
@@ -82,10 +81,16 @@ def needed(task: Task) -> Iterable[RobotLog]:
     return (part for part in task.arguments if isinstance(part, RobotLog))
 
 
+def shorter(log: RobotLog) -> int:
+    """By how much a log is shorter than an expert's, which takes longest."""
+    return ("expert", "medium", "random").index(log.level)
+
+
 def mixed(tasks: list[Task]) -> list[Task]:
-    """Those of d3rlpy, which wait for a GPU, in turn with ours, which do not."""
-    peers = [task for task in tasks if task.learner in PEERS]
-    own = [task for task in tasks if task.learner not in PEERS]
+    """Those of d3rlpy, which wait for a GPU, in turn with ours, which do not; long ones first."""
+    ordered = sorted(tasks, key=lambda task: shorter(task.log))
+    peers = [task for task in ordered if task.learner in PEERS]
+    own = [task for task in ordered if task.learner not in PEERS]
     rounds = zip_longest(peers, own[::2], own[1::2])
     return [task for task in chain.from_iterable(rounds) if task is not None]
 
