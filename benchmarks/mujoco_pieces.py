@@ -1,9 +1,11 @@
 """The pieces of `poela reproduce mujoco --full`, side by side; the command itself then puts them together.
 
-d3rlpy has an environment of its own, named by POELA_D3RLPY_PYTHON (BCQ and CQL are left out without it). A piece that is
-there is not made again, and none is begun after the time is up.
+d3rlpy has an environment of its own: `--environment` makes it where it is missing (needs a package index), or
+POELA_D3RLPY_PYTHON names its Python; BCQ and CQL are left out without either. A piece that is there is not made again,
+and none is begun after the time is up.
 
-OMP_NUM_THREADS=1 python benchmarks/mujoco_pieces.py --out DIRECTORY [--processes 16] [--seconds 520] [--peer-seconds 60]
+export OMP_NUM_THREADS=1
+python benchmarks/mujoco_pieces.py --out DIRECTORY [--processes 16] [--seconds 450] [--environment E]
 poela reproduce mujoco --full --out DIRECTORY
 """
 
@@ -22,7 +24,7 @@ from typing import Any
 from poela.core.errors import PoelaError
 from poela_experiments.frame.run import Run
 from poela_experiments.frame.settings import Size
-from poela_experiments.mujoco_tasks import PEERS, RobotLog, Task, logs_of, peer_piece, tasks_of
+from poela_experiments.mujoco_tasks import INTERPRETER, PEERS, RobotLog, Task, logs_of, peer_piece, tasks_of
 
 TRIED = 300  # steps, to see how fast d3rlpy is here
 
@@ -36,9 +38,16 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=520.0)
     parser.add_argument("--size", default="full")
-    parser.add_argument("--peer-seconds", type=float, help="train BCQ and CQL for about so long each, as measured first")
+    parser.add_argument(
+        "--peer-seconds", type=float, help="train BCQ and CQL for about so long each, as measured first"
+    )
     parser.add_argument("--only", nargs="*", help="pieces whose names contain one of these")
+    parser.add_argument("--environment", type=Path, help="the directory of d3rlpy's environment")
     options = parser.parse_args()
+    if options.environment:
+        from compare_d3rlpy import python_with_d3rlpy
+
+        os.environ[INTERPRETER] = python_with_d3rlpy(options.environment)
     end = time.monotonic() + options.seconds
     size = Size.of("mujoco", options.size)
     run = Run("mujoco", options.out, size)

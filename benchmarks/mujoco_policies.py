@@ -1,9 +1,11 @@
-"""Train the policies whose logs the experiment `mujoco` learns from, with PPO of Stable-Baselines3 (`pip install poela[mujoco] stable-baselines3`).
+"""Train the policies whose logs the experiment `mujoco` learns from, with PPO of Stable-Baselines3.
+
+It is no extra: pip install poela[mujoco] stable-baselines3==2.9.2 torch==2.13.0
 
 Every `EVERY` steps the policy is kept; after training each is rolled out, stochastically. "random" is the untrained
 network, "expert" the best one, "medium" the one whose return is nearest to half the way from random to expert.
 
-OMP_NUM_THREADS=1 python benchmarks/mujoco_policies.py --robot hopper [--steps 800000] [--out DIRECTORY]
+OMP_NUM_THREADS=1 python benchmarks/mujoco_policies.py --robot hopper [--steps NUMBER] [--out DIRECTORY]
 """
 
 import argparse
@@ -22,6 +24,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from poela_experiments.mujoco_logs import ENVIRONMENTS, PpoPolicy, roll_out
 
 SEED, COPIES, EVERY, ROLL_OUTS = 0, 32, 40_960, 20
+STEPS = {"hopper": 800_000, "walker2d": 368_640}
 MEDIUM = 1 / 2
 SETTINGS: dict[str, Any] = {"n_steps": 64, "batch_size": 256, "n_epochs": 10, "gamma": 0.99, "gae_lambda": 0.95}
 
@@ -48,7 +51,9 @@ class Keeping(BaseCallback):
         if self.num_timesteps >= len(self.kept) * self._every:
             self.kept[self.num_timesteps] = arrays(self.model, self._normalised)
             recent = [episode["r"] for episode in self.model.ep_info_buffer]
-            print(self.num_timesteps, np.mean(recent or [np.nan]).round(), round(time.time() - self._started), flush=True)
+            print(
+                self.num_timesteps, np.mean(recent or [np.nan]).round(), round(time.time() - self._started), flush=True
+            )
 
     def _on_step(self) -> bool:
         return True
@@ -80,11 +85,11 @@ def main() -> None:
     """Train, choose, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--robot", choices=ENVIRONMENTS, required=True)
-    parser.add_argument("--steps", type=int, default=800_000)
+    parser.add_argument("--steps", type=int, help="of training, instead of those of the policies that ship")
     parser.add_argument("--out", type=Path, default=Path("src/poela_experiments/data/mujoco"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    kept = trained(ENVIRONMENTS[options.robot], options.steps)
+    kept = trained(ENVIRONMENTS[options.robot], options.steps or STEPS[options.robot])
     options.out.mkdir(parents=True, exist_ok=True)
     for level, steps in chosen(options.robot, kept).items():
         np.savez(options.out / f"{options.robot}-{level}.npz", **kept[steps])

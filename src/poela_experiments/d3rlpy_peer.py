@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-os.environ["TORCHDYNAMO_DISABLE"] = "1"  # graphs on a GPU are captured, not compiled: that would take longer than it saves
+os.environ["TORCHDYNAMO_DISABLE"] = (
+    "1"  # graphs on a GPU are captured, not compiled: that would take longer than it saves
+)
 
 
 def train(arrays: Any, settings: dict[str, Any]) -> tuple[Callable[[Any], Any], dict[str, Any]]:

@@ -61,12 +61,12 @@ AVOIDANCE = (
 def _notes(run: Run, missing: Sequence[str]) -> tuple[str, ...]:
     size = run.size
     return (
-        f"{size.episodes} episodes in each log, {size.seeds} seeds (log and learner), mean ± standard error over seeds; "
+        f"{size.episodes} episodes in each log, {size.seeds} seeds (log and learner), mean ± standard error of them; "
         f"stochastic policies, {size.roll_outs} roll-outs each; logging policy: the mean of its own episodes",
-        "paper: not judged. Its logs are D4RL's, ours are made here with PPO policies; it gives no seeds or errors, and "
-        "its behavior column cannot be the logging policy, since the expert's would be 100",
-        f"BCQ and CQL: d3rlpy 2.8.1, its own settings, {size.peer_steps} steps, standardised observations, actions as the "
-        "environment clipped them",
+        "paper: not judged. Its logs are D4RL's, ours are made here with PPO policies; it gives no seeds or errors. "
+        "Its behavior column cannot be the logging policy, since the expert's would be 100",
+        f"BCQ and CQL: d3rlpy 2.8.1, its own settings, {size.peer_steps} steps, standardised observations, actions as "
+        "the environment clipped them",
         *missing,
     )
 
@@ -112,7 +112,11 @@ def scores(found: Found) -> Iterator[dict[str, Cell]]:
     for robot, level in cells():
         name = f"{TITLES[robot]} {level}"
         own = {column: scored(found, column, robot, level) for column in COLUMNS}
-        yield {"log": name, "from": "here", **{column: with_error(own[column]) if own[column] else None for column in own}}
+        yield {
+            "log": name,
+            "from": "here",
+            **{column: with_error(own[column]) if own[column] else None for column in own},
+        }
         columns = {CLONE: "behavior", PENALISED: "POELA", **{peer: peer for peer in PEERS}}
         theirs = {column: paper.find(columns.get(column, ""), "score", name) for column in COLUMNS}
         yield {"log": name, "from": "paper", **{column: f"{n.value:g}" if n else None for column, n in theirs.items()}}
@@ -123,7 +127,7 @@ def returns(found: Found) -> Iterator[dict[str, Cell]]:
     for robot, level in cells():
         own = {column: values(found, column, robot, level) for column in COLUMNS}
         steps = [piece["steps"] for piece in found[LOGGING, robot, level]]
-        size = {"log": f"{TITLES[robot]} {level}", "steps in a log": round(float(np.mean(steps)))}
+        size: dict[str, Cell] = {"log": f"{TITLES[robot]} {level}", "steps in a log": round(float(np.mean(steps)))}
         yield {**size, **{column: _whole(own[column]) for column in COLUMNS}}
 
 
@@ -150,12 +154,18 @@ def support(found: Found) -> Iterator[dict[str, Cell]]:
 
 def pairs(found: Found, robots: Sequence[str] = tuple(ENVIRONMENTS)) -> Iterator[dict[str, Cell]]:
     """POELA against the clone, the two forms of POELA, and both against the rivals."""
-    wanted = ((PLAIN, CLONE), (PENALISED, CLONE), (PENALISED, PLAIN), (PENALISED, RIVAL), *((PENALISED, p) for p in PEERS))
+    wanted = (
+        (PLAIN, CLONE),
+        (PENALISED, CLONE),
+        (PENALISED, PLAIN),
+        (PENALISED, RIVAL),
+        *((PENALISED, p) for p in PEERS),
+    )
     for robot, level, (first, second) in product(robots, LEVELS, wanted):
         both = [scored(found, column, robot, level) for column in (first, second)]
         if not all(both):
             continue
-        difference = np.subtract(*both)
+        difference = np.subtract(both[0], both[1])
         mean, error = mean_and_error(difference.tolist())
         yield {
             "log": f"{TITLES[robot]} {level}",
@@ -193,8 +203,6 @@ def _seeds(run: Run, found: Found) -> ResultTable:
             "verdict": piece.get("verdict"),
         }
         for (robot, level), column in product(cells(), COLUMNS)
-        for piece, score in zip(
-            found.get((column, robot, level), []), scored(found, column, robot, level), strict=True
-        )
+        for piece, score in zip(found.get((column, robot, level), []), scored(found, column, robot, level), strict=True)
     ]
     return run.table("seeds", "Every seed", rows)

@@ -1,7 +1,8 @@
 """A counter-example: step weights that are normalised by their sum reward a policy for avoiding what was logged.
 
-The objective is the mean of the returns that follow logged steps, each weighted by the ratio of its step alone. It rises
-when steps before low returns lose weight, whatever is done there instead: the log does not say what that leads to.
+The objective is the mean of the returns that follow logged steps, each weighted by the ratio of its step alone. It
+rises when steps before low returns lose weight, whatever is done there instead: the log does not say what that is
+worth.
 """
 
 from collections.abc import Iterator

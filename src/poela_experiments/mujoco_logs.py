@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import FloatArray
+from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import PoelaError
 
 ENVIRONMENTS = {"hopper": "Hopper-v5", "walker2d": "Walker2d-v5"}
@@ -80,8 +80,8 @@ class Episodes:
     contexts: FloatArray  # [N, d]
     actions: FloatArray  # [N, m], as drawn, before the environment clips them
     rewards: FloatArray  # [N]
-    offsets: FloatArray  # [episodes + 1]
-    fell: FloatArray  # [episodes], True: the episode ended; False: it was cut short
+    offsets: IntArray  # [episodes + 1]
+    fell: BoolArray  # [episodes], True: the episode ended; False: it was cut short
 
     @property
     def returns(self) -> FloatArray:
@@ -109,11 +109,11 @@ def roll_out(robot: str, sample: Sampler, episodes: int, seed: int) -> Episodes:
         parts += _together(ENVIRONMENTS[robot], sample, starts[first : first + TOGETHER], rng)
     contexts, actions, rewards, fell = zip(*parts, strict=True)
     offsets = np.cumsum([0, *map(len, rewards)])
-    joined = (np.concatenate(part) for part in (contexts, actions, rewards))
-    return Episodes(*joined, offsets, np.asarray(fell))
+    seen, done, earned = (np.concatenate(part) for part in (contexts, actions, rewards))
+    return Episodes(seen, done, earned, offsets, np.asarray(fell))
 
 
-def _together(name: str, sample: Sampler, seeds: FloatArray, rng: np.random.Generator) -> list[tuple[Any, ...]]:
+def _together(name: str, sample: Sampler, seeds: IntArray, rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Episodes side by side, so that the policy is asked once for each step of all that still run."""
     environments = [_environment(name, place) for place in range(len(seeds))]
     seen = np.stack([e.reset(seed=int(seed))[0] for e, seed in zip(environments, seeds, strict=True)])

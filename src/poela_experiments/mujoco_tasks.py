@@ -128,7 +128,8 @@ def logging_piece(log: RobotLog) -> dict[str, Any]:
 
 def learned_piece(log: RobotLog, other: RobotLog, learner: Learner, roll_outs: int) -> dict[str, Any]:
     """What one of ours learns: its return by roll-outs, and what another log says of it."""
-    policy = learner.fit(log.logs(), seed=log.seed)
+    logs: Any = log.logs()
+    policy = learner.fit(logs, seed=log.seed)
     held_out = other.logs()
     estimate = evaluate(policy, held_out, interval=None)
     ratios = log_weights(policy, held_out).log_ratios
@@ -159,7 +160,9 @@ def peer_piece(log: RobotLog, learner: str, steps: int, roll_outs: int) -> dict[
 def _peer(made: Episodes, settings: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Sampler]]:
     python = os.environ.get(INTERPRETER)
     if not python:
-        raise PoelaError(f"{settings['learner']} needs d3rlpy: set {INTERPRETER} to the Python of an environment with it")
+        raise PoelaError(
+            f"{settings['learner']} needs d3rlpy: set {INTERPRETER} to the Python of an environment with it"
+        )
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "said").open("w+") as said:
         path = str(Path(folder) / "logs.npz")
         np.savez(path, **peer_arrays(made))
@@ -167,9 +170,10 @@ def _peer(made: Episodes, settings: dict[str, Any]) -> Iterator[tuple[dict[str, 
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, cwd=folder
         ) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            told = process.stdout.readline()
+            ask, answer = process.stdin, process.stdout
+            assert ask is not None
+            assert answer is not None
+            told = answer.readline()
             if not told:
                 said.seek(0)
                 last = said.read().strip().splitlines()[-1:]
@@ -177,15 +181,15 @@ def _peer(made: Episodes, settings: dict[str, Any]) -> Iterator[tuple[dict[str, 
             width = made.actions.shape[1]
 
             def sample(contexts: FloatArray, rng: np.random.Generator) -> FloatArray:
-                process.stdin.write(f"{len(contexts)}\n".encode() + np.ascontiguousarray(contexts, float).tobytes())
-                process.stdin.flush()
-                return np.frombuffer(process.stdout.read(8 * len(contexts) * width)).reshape(len(contexts), width)
+                ask.write(f"{len(contexts)}\n".encode() + np.ascontiguousarray(contexts, float).tobytes())
+                ask.flush()
+                return np.frombuffer(answer.read(8 * len(contexts) * width)).reshape(len(contexts), width)
 
             yield json.loads(told), sample
-            process.stdin.close()
+            ask.close()
 
 
-def peer_arrays(made: Episodes) -> dict[str, FloatArray]:
+def peer_arrays(made: Episodes) -> dict[str, Any]:
     """As d3rlpy's data set takes them: actions as the environment clipped them, ends apart from episodes cut short."""
     last = np.zeros(len(made.rewards), np.float32)
     last[made.offsets[1:] - 1] = 1

@@ -1,5 +1,7 @@
 """The policies that the package carries, and the logs they make."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -24,7 +26,9 @@ def test_densities_are_those_of_torch() -> None:
     rng = np.random.default_rng(0)
     contexts = rng.normal(size=(5, 17))
     actions = policy.sample(contexts, rng)
-    gaussian = torch.distributions.Normal(torch.tensor(policy.means(contexts)), torch.tensor(np.exp(policy.log_std)))
+    gaussian: Any = torch.distributions.Normal(
+        torch.tensor(policy.means(contexts)), torch.tensor(np.exp(policy.log_std))
+    )
     expected = gaussian.log_prob(torch.tensor(actions)).sum(dim=1).numpy()
     np.testing.assert_allclose(policy.log_density(contexts, actions), expected, atol=1e-12)
 
@@ -81,5 +85,7 @@ def test_levels_are_files() -> None:
 
 
 def test_returns_are_sums_by_episode() -> None:
-    made = Episodes(np.zeros((3, 1)), np.zeros((3, 1)), np.array([1.0, 2.0, 4.0]), np.array([0, 2, 3]), np.ones(2, bool))
+    made = Episodes(
+        np.zeros((3, 1)), np.zeros((3, 1)), np.array([1.0, 2.0, 4.0]), np.array([0, 2, 3]), np.ones(2, bool)
+    )
     assert made.returns.tolist() == [3.0, 4.0]
