@@ -26,13 +26,14 @@ MOST_FEATURES = 10_000  # more is an image, from which features should be made f
 def from_minari(dataset: Any) -> Any:
     """Logs from a Minari dataset, or from the id of one that is on this machine.
 
-    Discrete actions give `Trajectories`, a Box of numbers `ContinuousTrajectories`, where `log_density` in the infos is
-    read. Observations are flattened, discrete ones become one feature for each value. Each episode's last observation, after which nothing was decided, is left out. Where the infos have `propensity` (of the
-    logged action) or `propensities` (of every action), these are read: one for each step, or one more, the first of
-    which belongs to the reset. How many episodes were cut (truncated) before their end is told by a warning.
+    Discrete actions give `Trajectories`, a Box of numbers `ContinuousTrajectories`. Observations are flattened,
+    discrete ones become one feature for each value. Each episode's last observation, after which nothing was decided,
+    is left out. Where the infos have `propensity` (of the logged action), `propensities` (of every action) or
+    `log_density`, these are read: one for each step, or one more, the first of which belongs to the reset. How many
+    episodes were cut (truncated) before their end is told by a warning.
     """
     found = _opened(dataset) if isinstance(dataset, str) else dataset
-    spaces = (getattr(found, "observation_space", None), getattr(found, "action_space", None))
+    spaces: Any = (getattr(found, "observation_space", None), getattr(found, "action_space", None))
     if None in spaces or not hasattr(found, "iterate_episodes"):
         raise InputError("from_minari takes a Minari dataset or the id of one")
     real = type(spaces[1]).__name__ == "Box"
@@ -48,13 +49,13 @@ def from_minari(dataset: Any) -> Any:
     contexts = np.concatenate([_contexts(spaces[0], width, episode) for episode in episodes])
     rewards = np.concatenate([np.asarray(episode.rewards, np.float64) for episode in episodes])
     offsets = np.append(0, np.cumsum(lengths))
-    names = _names(found, episodes, range(start, start + n_actions), real)
+    known = _propensities(episodes, (DENSITY,) if real else (EVERY, ONE))
+    names = _names(found, episodes, None if real else range(start, start + n_actions))
     if real:
         acted = [np.asarray(episode.actions, np.float64).reshape(len(episode), n_actions) for episode in episodes]
-        known = _propensities(episodes, (DENSITY,))
         return ContinuousTrajectories(contexts, np.concatenate(acted), rewards, offsets, known, **names)
     taken = np.concatenate([np.asarray(episode.actions).reshape(-1) for episode in episodes]) - start
-    return Trajectories(contexts, taken, rewards, offsets, propensities=_propensities(episodes), **names)
+    return Trajectories(contexts, taken, rewards, offsets, propensities=known, **names)
 
 
 def to_minari(
@@ -62,11 +63,11 @@ def to_minari(
 ) -> Any:
     """Write the logs as a new local Minari dataset, and return it.
 
-    Propensities are kept in the infos of steps, as `propensity`, `propensities` or `log_density`; names, clusters and episode ids
-    in the dataset's metadata, where `from_minari` finds them. Minari wants an observation after each episode's last
-    step, which logs do not have: the last context stands there again. `terminated` says whether episodes ended by
-    themselves, for all or for each; others count as truncated. `data_format` is "hdf5" (the default where h5py is
-    installed) or "arrow" (slow to write beyond some hundred episodes); `details` are those of
+    Propensities are kept in the infos of steps, as `propensity`, `propensities` or `log_density`; names, clusters and
+    episode ids in the dataset's metadata, where `from_minari` finds them. Minari wants an observation after each
+    episode's last step, which logs do not have: the last context stands there again. `terminated` says whether episodes
+    ended by themselves, for all or for each; others count as truncated. `data_format` is "hdf5" (the default where h5py
+    is installed) or "arrow" (slow to write beyond some hundred episodes); `details` are those of
     `minari.create_dataset_from_buffers`: author, description, ….
     """
     minari = _minari()
@@ -188,7 +189,7 @@ def _tell_cut(episodes: list[Any]) -> None:
         )
 
 
-def _propensities(episodes: list[Any], keys: tuple[str, ...] = (EVERY, ONE)) -> FloatArray | None:
+def _propensities(episodes: list[Any], keys: tuple[str, ...]) -> FloatArray | None:
     found = [_of_episode(episode, keys) for episode in episodes]
     having = [values for values in found if values is not None]
     if not having:
@@ -254,14 +255,14 @@ def _notes(logs: Logs) -> _Notes:
     )
 
 
-def _names(dataset: Any, episodes: list[Any], actions: range, real: bool) -> dict[str, Any]:
+def _names(dataset: Any, episodes: list[Any], actions: range | None) -> dict[str, Any]:
     """What `to_minari` noted or, where there is nothing or episodes were added since, names of our own."""
     numbers = [int(episode.id) for episode in episodes]
     document = dataset.storage.metadata.get(NOTES)
     notes = None if document is None else from_plain(_Notes, document, f"{NOTES!r} in the metadata of the dataset")
     total = dataset.storage.total_episodes
     if notes is None or {len(notes.episodes), len(notes.clusters or notes.episodes)} != {total}:
-        return {"action_names": None if real else actions, "episode_ids": numbers}
+        return {"action_names": actions, "episode_ids": numbers}
     return {
         "feature_names": notes.features,
         "action_names": notes.actions,

@@ -36,24 +36,39 @@ def with_noted_actions(layout: LogLayout, source: Source) -> LogLayout:
     return replace(layout, action=noted) if fits else layout
 
 
-def with_doses(layout: LogLayout, source: Source, labels: Labels | None) -> tuple[LogLayout, tuple[str, ...]]:
-    """The layout with its one action column as a real number, where most of its values have decimals; noted."""
+def doses_in(layout: LogLayout, source: Source, labels: Labels | None) -> FloatArray | None:
+    """The one action column as numbers, by row of the file, where most of its values have decimals."""
     if labels is None or layout.actions is not None or layout.propensity is not None or layout.is_real:
-        return layout, ()
+        return None
     values = [_number(value, source.decimal or ".") for value in labels.values.to_pylist()]
     numbers = [value for value in values if value is not None]
     decimals = sum(value % 1 != 0 for value in numbers)
     if len(numbers) < len(values) or decimals <= MOSTLY * len(values):
-        return layout, ()
+        return None
+    return np.array([*numbers, np.nan])[labels.codes]  # the last one stands for what is missing, which is told
+
+
+def with_doses(layout: LogLayout) -> tuple[LogLayout, str]:
+    """The layout with its one action column as a real number, and a note that it is taken so."""
     name = layout.action_columns[0]
-    note = f"column {quoted(name)} holds numbers with decimals: actions are taken as real numbers"
-    return replace(layout, action=(name,)), (note,)
+    return replace(layout, action=(name,)), (
+        f"column {quoted(name)} holds numbers with decimals: actions are taken as real numbers"
+    )
 
 
-def read_actions(source: Source, layout: LogLayout, order: "Order | None", found: RowProblems) -> RealActions | None:
-    """The columns of real-valued actions and of their log density; None where one cannot be read."""
-    wanted = (*layout.action_columns, *(() if layout.log_density is None else (layout.log_density,)))
-    numbers = read_doubles(source, wanted, order, found)
+def read_actions(
+    source: Source, layout: LogLayout, doses: FloatArray | None, order: "Order | None", found: RowProblems
+) -> RealActions | None:
+    """The columns of real-valued actions and of their log density; None where one cannot be read.
+
+    `doses` are the one action column, where it is known already: in a CSV file it was read as text.
+    """
+    density = () if layout.log_density is None else (layout.log_density,)
+    if doses is not None and order is not None:
+        known = read_doubles(source, density, order, found) if density else np.empty((source.n_rows, 0))
+        numbers = None if known is None else np.concatenate([order.place(doses)[:, None], known], axis=1)
+    else:
+        numbers = read_doubles(source, (*layout.action_columns, *density), order, found)
     if numbers is None:
         return None
     m = len(layout.action_columns)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import IntArray, freeze
+from poela.core.arrays import FloatArray, IntArray, freeze
 from poela.core.errors import InputError, PoelaWarning
 from poela.data.actions import name_actions, naming_problems
 from poela.data.checks import learning_problems
@@ -20,7 +20,7 @@ from poela.data.layout import DENSITY, EPISODE, PREFIX, STEP, LogLayout
 from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers
 from poela.data.opening import open_source, readable
 from poela.data.order import Order, order_of, sortable_steps
-from poela.data.real_actions import read_actions, with_doses, with_noted_actions
+from poela.data.real_actions import doses_in, read_actions, with_doses, with_noted_actions
 from poela.data.rows import RowProblems
 from poela.data.sources import Source
 from poela.data.trajectories import ActionName, Trajectories
@@ -147,9 +147,12 @@ def _read(source: Source, layout: LogLayout) -> Logs:
     found = RowProblems()
     episodes, order, notes = ordered(source, layout, found)
     taken = None if layout.is_real else labels_in(source, layout.action_columns[0], found, is_action=True)
-    layout, said = with_doses(layout, source, taken)
+    doses = doses_in(layout, source, taken)
+    if doses is not None:
+        layout, said = with_doses(layout)
+        notes = (*notes, said)
     if layout.is_real:
-        return _read_real(source, layout, order, episodes, (*notes, *said), problems, found)
+        return _read_real(source, layout, doses, order, episodes, notes, problems, found)
     codes, names = (None, ()) if taken is None else name_actions(taken, source, layout, found)
     variables = variables_of(source, layout, found)
     plain = [variable.name for variable in variables if variable.kind == "number"]
@@ -179,6 +182,7 @@ def _read(source: Source, layout: LogLayout) -> Logs:
 def _read_real(
     source: Source,
     layout: LogLayout,
+    doses: FloatArray | None,
     order: Order | None,
     episodes: Labels | None,
     notes: tuple[str, ...],
@@ -187,7 +191,7 @@ def _read_real(
 ) -> ContinuousTrajectories:
     """The same where actions are real numbers."""
     layout = layout.resolve(source.names)
-    done = read_actions(source, layout, order, found)
+    done = read_actions(source, layout, doses, order, found)
     variables = variables_of(source, layout, found)
     plain = [variable.name for variable in variables if variable.kind == "number"]
     numbers = read_numbers(source, layout, plain, strict_columns(layout), None, order, found)
