@@ -42,7 +42,8 @@ def mujoco(run: Run) -> Report:
             run.table("pairs", "Differences between learners on the same logs", list(pairs(found)), PAIRS),
             run.table("avoidance", "Step weights normalised by their sum", list(avoided(found)), AVOIDANCE),
             _seeds(run, found),
-        ]
+        ],
+        "\n".join(closing(found)),
     )
 
 
@@ -174,6 +175,25 @@ def pairs(found: Found, robots: Sequence[str] = tuple(ENVIRONMENTS)) -> Iterator
             "standard error": error,
             "won": f"{int((difference > 0).sum())} of {len(difference)}",
         }
+
+
+def closing(found: Found) -> Iterator[str]:
+    """What the medium logs say, in sentences."""
+    for row in pairs(found):
+        if str(row["log"]).endswith("medium") and row["standard error"] is not None:
+            says = _clear(float(row["score"] or 0.0), float(row["standard error"] or 0.0))
+            yield f"{row['log']}: {row['difference']} is {row['score']:.1f} ± {row['standard error']:.1f}, {says}."
+
+
+def _clear(difference: float, error: float) -> str:
+    """In words, by two standard errors.
+
+    >>> _clear(5.0, 2.0), _clear(-5.0, 2.0), _clear(1.0, 2.0)
+    ('higher', 'lower', 'no clear difference')
+    """
+    if abs(difference) <= 2 * error:
+        return "no clear difference"
+    return "higher" if difference > 0 else "lower"
 
 
 def avoided(found: Found) -> Iterator[dict[str, Cell]]:
