@@ -16,17 +16,13 @@ import tarfile
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from poela.core.errors import PoelaError
 from poela_experiments.frame.run import Run
 from poela_experiments.frame.settings import Size
-from poela_experiments.mujoco_tasks import INTERPRETER, PEERS, RobotLog, Task, logs_of, peer_piece, tasks_of
-
-TRIED = 300  # steps, to see how fast d3rlpy is here
+from poela_experiments.mujoco_tasks import INTERPRETER, PEERS, RobotLog, Task, tasks_of
 
 Told = tuple[str, float, str]  # a name, the seconds it took, and what went wrong
 
@@ -49,11 +45,8 @@ def main() -> None:
 
         os.environ[INTERPRETER] = python_with_d3rlpy(options.environment)
     end = time.monotonic() + options.seconds
-    size = Size.of("mujoco", options.size)
-    run = Run("mujoco", options.out, size)
+    run = Run("mujoco", options.out, Size.of("mujoco", options.size))
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        if options.peer_seconds:
-            run = replace(run, size=size.but(peer_steps=_peer_steps(pool, run, options)))
         _make(pool, run, options, end)
 
 
@@ -63,26 +56,6 @@ def _make(pool: Any, run: Run, options: argparse.Namespace, end: float) -> None:
     _follow(pool.imap_unordered(_log, [(log, end) for log in sorted(logs, key=shorter)]), options.out)
     jobs = [(run, task.name, task.make, task.arguments, end) for task in mixed(wanted)]
     _follow(pool.imap_unordered(_piece, jobs), options.out)
-
-
-def _peer_steps(pool: Any, run: Run, options: argparse.Namespace) -> int:
-    """How many steps of the slower peer fit into the seconds while every process trains one, in whole thousands."""
-    log = logs_of(run)[0]
-    log.made()
-    asked = [(log, PEERS[number % len(PEERS)]) for number in range(options.processes)]
-    try:
-        pieces = pool.starmap(_tried, asked)
-    except PoelaError as error:
-        print(error, flush=True)
-        return int(run.size.peer_steps)
-    slowest = min(piece["steps / s"] for piece in pieces)
-    steps = max(1000, int(slowest * options.peer_seconds) // 1000 * 1000)
-    print(f"d3rlpy: {slowest:.0f} steps/s on {pieces[0]['device']}, {steps} steps each", flush=True)
-    return steps
-
-
-def _tried(log: RobotLog, peer: str) -> dict[str, Any]:
-    return peer_piece(log, peer, TRIED, roll_outs=1)
 
 
 def needed(task: Task) -> Iterable[RobotLog]:

@@ -19,13 +19,15 @@ os.environ["TORCHDYNAMO_DISABLE"] = (
 
 
 def train(arrays: Any, settings: dict[str, Any]) -> tuple[Callable[[Any], Any], dict[str, Any]]:
-    """What acts, by d3rlpy's algorithm with its own settings; and how it was made."""
+    """What acts, by d3rlpy's algorithm with its own settings but for the size of networks; and how it was made."""
     import d3rlpy
     import torch
+    from d3rlpy.models import VectorEncoderFactory
     from d3rlpy.torch_utility import TorchMiniBatch
 
     torch.set_num_threads(1)
-    device = "cuda:0" if torch.cuda.is_available() else "cpu:0"
+    # One core is as fast with networks of this size, except where CQL weighs many actions.
+    device = "cuda:0" if torch.cuda.is_available() and settings["learner"] == "CQL" else "cpu:0"
     seen = arrays["observations"]
     mean, deviation = seen.mean(axis=0), seen.std(axis=0) + 1e-3
     data = {
@@ -35,8 +37,12 @@ def train(arrays: Any, settings: dict[str, Any]) -> tuple[Callable[[Any], Any], 
     observations = torch.tensor(((seen - mean) / deviation).astype(np.float32), device=device)
     # Where an episode is cut short nothing is known of what comes next: d3rlpy leaves that step out too.
     rows = torch.tensor(np.flatnonzero(arrays["timeouts"] == 0), device=device)
-    configs = {"BCQ": d3rlpy.algos.BCQConfig, "CQL": d3rlpy.algos.CQLConfig}
-    config = configs[settings["learner"]](compile_graph=settings.get("graph", True), **settings.get("config", {}))
+    kind, networks = {
+        "BCQ": (d3rlpy.algos.BCQConfig, ("actor", "critic", "imitator")),
+        "CQL": (d3rlpy.algos.CQLConfig, ("actor", "critic")),
+    }[settings["learner"]]
+    hidden = {f"{name}_encoder_factory": VectorEncoderFactory(list(settings["hidden"])) for name in networks}
+    config = kind(compile_graph=settings.get("graph", True), **hidden)
     d3rlpy.seed(settings["seed"])
     algorithm = config.create(device=device)
     algorithm.create_impl((seen.shape[1],), data["actions"].shape[1])

@@ -66,8 +66,9 @@ def _notes(run: Run, missing: Sequence[str]) -> tuple[str, ...]:
         f"stochastic policies, {size.roll_outs} roll-outs each; logging policy: the mean of its own episodes",
         "paper: not judged. Its logs are D4RL's, ours are made here with PPO policies; it gives no seeds or errors. "
         "Its behavior column cannot be the logging policy, since the expert's would be 100",
-        f"BCQ and CQL: d3rlpy 2.8.1, its own settings, {size.peer_steps} steps, standardised observations, actions as "
-        "the environment clipped them",
+        f"BCQ and CQL: d3rlpy 2.8.1, its own settings but for networks of our size ({size.peer_hidden}) and "
+        f"{size.peer_steps} steps, far fewer than in public benchmarks; observations standardised, actions as the "
+        "environment clipped them",
         *missing,
     )
 

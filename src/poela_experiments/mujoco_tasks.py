@@ -98,7 +98,7 @@ def tasks_of(run: Run) -> Iterator[Task]:
     size = run.size
     logs = logs_of(run)
     for peer, log in product(PEERS, logs):
-        yield Task(log, peer, peer_piece, (log, peer, size.peer_steps, size.roll_outs))
+        yield Task(log, peer, peer_piece, (log, peer, tuple(size.peer_hidden), size.peer_steps, size.roll_outs))
     for (name, learner), log in product(learners_of(size).items(), logs):
         # Judged on the episodes of the next seed, from which it did not learn.
         other = replace(log, seed=run.seed + (log.seed - run.seed + 1) % size.seeds)
@@ -149,9 +149,9 @@ def avoidance_piece(log: RobotLog, settings: dict[str, Any]) -> dict[str, Any]:
     return {"points": [{**at, "value": float(log.fresh(policy.sample, roll_outs).mean())} for at, policy in points]}
 
 
-def peer_piece(log: RobotLog, learner: str, steps: int, roll_outs: int) -> dict[str, Any]:
+def peer_piece(log: RobotLog, learner: str, hidden: tuple[int, ...], steps: int, roll_outs: int) -> dict[str, Any]:
     """What d3rlpy learns, in an environment of its own, rolled out here."""
-    settings = {"learner": learner, "steps": steps, "seed": log.seed}
+    settings = {"learner": learner, "hidden": hidden, "steps": steps, "seed": log.seed}
     with _peer(log.made(), settings) as (about, sample):
         return {"value": float(log.fresh(sample, roll_outs).mean()), **about}
 
