@@ -38,7 +38,7 @@ def timed(what: str, work: Callable[[], Any]) -> Any:
 def main(candidates: int) -> None:
     """Fit one candidate, pretend that all others came out the same, and time what comes after."""
     import poela.studies.learning as learning
-    from poela.studies.material import read_material
+    from poela.studies.fold_data import read_fold
 
     settings = grid(
         "poela",
@@ -50,7 +50,7 @@ def main(candidates: int) -> None:
     )
 
     def same_for_all(tasks: list[Task], material: Path, *rest: Any) -> Any:
-        first = carry_out(tasks[0], read_material(material))
+        first = carry_out(tasks[0], read_fold(material))
 
         def outcome(task: Task) -> Outcome:
             return task, Result(

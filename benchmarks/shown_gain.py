@@ -14,7 +14,7 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from poela.core.files import write_json
+from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
+from poela.eligibility.fitted import FittedEligibility
+from poela.eligibility.propensities import LoggedPropensities
+from poela.eligibility.rules import AnyAction
 from poela.evaluation.rollouts import true_value
 from poela.simulators.registry import simulate, source
 
@@ -37,16 +41,67 @@ class Scenario(NamedTuple):
     truth: Callable[[Any], float]
     episodes: int
     points: float = 1.0
+    behavior: str = "auto"
 
 
-def simulated(name: str, episodes: int, points: float = 1.0, **options: Any) -> Scenario:
-    """Logs of a simulator of ours."""
+def simulated(
+    name: str, episodes: int, points: float = 1.0, behavior: str = "auto", roll_outs: int = ROLL_OUTS, **options: Any
+) -> Scenario:
+    """Logs of a simulator of ours; policies that build on logged propensities are told those of the simulation."""
     origin = source(name, **options)
 
     def truth(policy: Any) -> float:
-        return true_value(origin.behavior if policy is None else policy, origin.simulator, ROLL_OUTS, seed=1).value
+        if behavior == "auto" or policy is None:
+            return true_value(policy or origin.behavior, origin.simulator, roll_outs, seed=1).value
+        fresh = simulate(name, 300, 1, **options)
+        acting = told_propensities(without_idle_rules(policy, fresh), origin.behavior)
+        return true_value(acting, origin.simulator, roll_outs, seed=1).value
 
-    return Scenario(lambda n, seed: simulate(name, n, seed, **options), truth, episodes, points)
+    return Scenario(lambda n, seed: simulate(name, n, seed, **options), truth, episodes, points, behavior)
+
+
+class Plain(Memoryless):
+    """A logging policy of plain contexts, asked at contexts that history features follow."""
+
+    def __init__(self, behavior: Any, n_features: int) -> None:
+        self.behavior, self.n_features = behavior, n_features
+
+    def probabilities(self, contexts: Any) -> Any:
+        """[N, A]."""
+        return self.behavior.probabilities(contexts[:, : self.n_features])
+
+
+def replaced(policy: Any, change: Callable[[Any], Any]) -> Any:
+    """A policy, or a part of one, with all parts of it changed that `change` does not give back as they are."""
+    changed = change(policy)
+    if changed is not policy:
+        return changed
+    if isinstance(policy, tuple):
+        return tuple(replaced(part, change) for part in policy)
+    if not is_dataclass(policy) or isinstance(policy, type):
+        return policy
+    parts = {field.name: getattr(policy, field.name) for field in fields(policy) if field.init}
+    others = {name: replaced(part, change) for name, part in parts.items()}
+    return replace(policy, **{name: part for name, part in others.items() if part is not parts[name]})
+
+
+def without_idle_rules(policy: Any, logs: Trajectories) -> Any:
+    """The policy without rules that bar nothing along other logs: roll-outs need not measure all those distances."""
+    anything = AnyAction().fit(logs)
+
+    def change(part: Any) -> Any:
+        return anything if isinstance(part, FittedEligibility) and part.along(logs).mask.all() else part
+
+    return replaced(policy, change)
+
+
+def told_propensities(policy: Any, behavior: Any) -> Any:
+    """The policy, with the simulation's logging policy in the place of the propensities that cases bring."""
+
+    def change(part: Any) -> Any:
+        return Plain(behavior, part.n_features) if isinstance(part, LoggedPropensities) else part
+
+    return replaced(policy, change)
 
 
 def shuffled(episodes: int) -> Scenario:
@@ -186,7 +241,9 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "remembering": lambda: remembering(400),
     "remembering-confounded": lambda: remembering(400, confounded=True),
     "sepsis-harmless-hidden": lambda: simulated("sepsis", 200, variant="harmless", hidden=True),
-    "sepsis-harmful": lambda: simulated("sepsis", 15_000, variant="harmful", hidden=False),
+    "sepsis-harmful": lambda: simulated(
+        "sepsis", 15_000, behavior="logged", roll_outs=100_000, variant="harmful", hidden=False
+    ),
     "sepsis-harmful-hidden": lambda: simulated("sepsis", 3000, variant="harmful", hidden=True),
     "clinic": lambda: simulated("clinic", 2000),
     "clinic-nothing": lambda: clinic_without_effect(300),
@@ -216,7 +273,7 @@ def carried_out(asked: Asked, episodes: int | None, backend: str, seed: int) -> 
     scenario = SCENARIOS[asked.name]()
     started = time.monotonic()
     logs = scenario.logs(episodes or scenario.episodes, seed)
-    study = learn(logs, learners=asked.learners or None, backend=backend, seed=seed)
+    study = learn(logs, learners=asked.learners or None, backend=backend, behavior=scenario.behavior, seed=seed)
     learned = time.monotonic() - started
     now, points = scenario.truth(None), scenario.points
 

@@ -163,3 +163,13 @@ def test_settings_that_make_no_sense() -> None:
         MultinomialBehavior(penalty=0).fit(TRAIN)
     with pytest.warns(PoelaWarning, match="not converged in 2 iterations"):
         MultinomialBehavior(max_iterations=2).fit(TRAIN)
+
+
+@pytest.mark.parametrize("n_actions", [2, 4])
+def test_fewer_rounds_are_the_beginning_of_more(n_actions: int) -> None:
+    logs = (
+        logs_of() if n_actions == 4 else Trajectories(TRAIN.contexts, TRAIN.actions % 2, TRAIN.rewards, TRAIN.offsets)
+    )
+    long, short = (BoostedBehavior(max_rounds=rounds, held_out=0).fit_quietly(logs, 0) for rounds in (9, 4))
+    np.testing.assert_array_equal(long.after(4).probabilities(ASKED), short.probabilities(ASKED))
+    assert np.abs(long.probabilities(ASKED) - short.probabilities(ASKED)).max() > 1e-3

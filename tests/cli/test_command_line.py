@@ -365,7 +365,7 @@ def test_a_study_fits_on_a_screen(poela: Poela, better: Path, monkeypatch: pytes
     lines = poela("studies", "show", better / "study")[1].splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 100
-    assert any(line.startswith("The new policy acts only as somebody did") for line in lines[:6])
+    assert any(line.startswith("An action is eligible where it was logged within") for line in lines[:6])
 
 
 def test_a_notebook_shows_the_answer(better: Path) -> None:

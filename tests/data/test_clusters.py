@@ -17,7 +17,7 @@ from poela.data.folds import fold_numbers
 from poela.eligibility.quantiles import action_distances
 from poela.eligibility.rules import Eligibility
 from poela.evaluation.value_model import joined
-from poela.studies.material import data_hash
+from poela.studies.fold_data import data_hash
 
 UNITS = st.lists(st.integers(0, 12), min_size=4, max_size=60).map(
     lambda names: np.unique(names, return_inverse=True)[1]

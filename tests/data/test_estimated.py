@@ -9,7 +9,7 @@ from tests.data.log_files import Write, arrow, csv, feather, parquet
 from poela import KNNBehavior, Trajectories, read_logs
 from poela.data.trajectories import Trajectories as Logs
 from poela.evaluation.value_model import joined
-from poela.studies.material import Material, data_hash, read_material, write_material
+from poela.studies.fold_data import FoldData, data_hash, read_fold, write_fold
 
 
 def logs_of(propensities: str = "none") -> Trajectories:
@@ -49,8 +49,8 @@ def test_materials_keep_it_for_each_part(tmp_path: Path) -> None:
         known.contexts, known.actions, known.rewards, known.offsets, known.propensities, clusters=np.arange(10) // 2
     )
     for train, validation in ((annotated, grouped), (grouped, annotated)):
-        write_material(tmp_path / "material", Material(train, validation))
-        back = read_material(tmp_path / "material")
+        write_fold(tmp_path / "material", FoldData(train, validation))
+        back = read_fold(tmp_path / "material")
         for one, other in ((back.train, train), (back.held_out, validation)):
             assert one.estimated == other.estimated
             assert one.units.tolist() == other.units.tolist()

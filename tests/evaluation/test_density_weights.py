@@ -46,7 +46,8 @@ def test_log_weights_are_differences_of_scipys_log_densities() -> None:
 def test_the_logging_policy_weighs_one_everywhere() -> None:
     logs = simulate("titration", episodes=50)
     estimate = evaluate(Titration().behavior, logs)
-    assert (estimate.ess, estimate.value) == (pytest.approx(50.0), pytest.approx(logs.returns().mean()))
+    assert estimate.ess == pytest.approx(50.0)
+    assert estimate.value == pytest.approx(logs.returns().mean())
     assert estimate.gain is not None
     assert estimate.gain.value == pytest.approx(0.0, abs=1e-12)
 

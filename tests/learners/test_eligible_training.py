@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 
-from poela.core import remembered
+from poela.core import log_cache
 from poela.data.trajectories import Trajectories
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.rules import Eligibility
@@ -30,7 +30,7 @@ def test_masks_equal_those_of_the_rule_alone(other: dict[str, object]) -> None:
 def test_distances_are_measured_once_and_go_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     data = logs()
     eligible_in_training(Eligibility(radius=0.1), data, None)
-    held = len(remembered._known)
+    held = len(log_cache._known)
     fitted = Eligibility(radius=0.1).fit(data)
     monkeypatch.setattr(LoggedContexts, "squared_distances", lambda *args: pytest.fail("measured again"))
     eligible_in_training(Eligibility(radius=0.7), data, None)
@@ -38,7 +38,7 @@ def test_distances_are_measured_once_and_go_with_the_log(monkeypatch: pytest.Mon
         eligible_in_training(Eligibility(radius=0.7), logs(), None)
     del data, fitted
     gc.collect()
-    assert len(remembered._known) < held
+    assert len(log_cache._known) < held
 
 
 def test_behaviors_are_not_mistaken_for_each_other() -> None:

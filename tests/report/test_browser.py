@@ -11,7 +11,7 @@ from tests.report.conftest import HOSTILE_ACTIONS
 from tests.report.test_page import TITLES
 
 from poela.report.compare import comparison_page
-from poela.report.page import Asked, study_page, write_page
+from poela.report.page import PageOptions, study_page, write_page
 from poela.studies.study import Study
 
 WIDTHS = (1280, 390)
@@ -24,8 +24,8 @@ def pages(study: Study, hostile: Study, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("pages")
     by = hostile.record.data.layout.context or ()
     made = {
-        "usual": study_page(study, None, Asked(("age",))),
-        "hostile": study_page(hostile, None, Asked(by, show_values=True)),
+        "usual": study_page(study, None, PageOptions(("age",))),
+        "hostile": study_page(hostile, None, PageOptions(by, show_values=True)),
         "without logs": study_page(Study.open(study.directory)),
         "compare": comparison_page([study, hostile]),
     }

@@ -17,7 +17,7 @@ from poela.data.schema import TableSchema, Variable
 from poela.data.trajectories import Trajectories
 from poela.report.blocks import Code, Entry
 from poela.report.compare import comparison_page
-from poela.report.page import Asked, study_page, write_page
+from poela.report.page import PageOptions, study_page, write_page
 from poela.report.sections.reproduce import candidates_toml, command_of, reproduce_section, toml_of
 from poela.studies.candidate_files import grids_in
 from poela.studies.candidates import Candidate
@@ -84,7 +84,9 @@ def test_nothing_comes_from_elsewhere(study: Study, hostile: Study) -> None:
 
 
 def one_page(study: Study) -> Elements:
-    return Elements(study_page(study, None, Asked(study.record.data.layout.context or (), show_values=True)).html())
+    return Elements(
+        study_page(study, None, PageOptions(study.record.data.layout.context or (), show_values=True)).html()
+    )
 
 
 def test_hostile_names_are_shown_as_they_are(hostile: Study) -> None:
@@ -103,7 +105,7 @@ def test_values_of_features_stand_there_only_if_asked_for(study: Study, logs: Tr
     """One feature has values from 98,000 to 98,900, which nothing else on the page has."""
     usual = re.sub("[0-9a-f]{64}", "", study_page(study).html())
     assert not re.search(r"98[,.]?[0-8]\d\d\b|9\.8\d*e\+0?4", usual)
-    asked = study_page(study, None, Asked(show_values=True)).html()
+    asked = study_page(study, None, PageOptions(show_values=True)).html()
     assert re.search(r"9\.8\d*e\+04", asked)
     assert "keep this page as you keep the log" in asked
 

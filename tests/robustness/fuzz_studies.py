@@ -67,7 +67,7 @@ def uses(settings: dict[str, Any] = SETTINGS[0]) -> Iterator[tuple[str, Callable
     yield "promising", opened(lambda study: study.promising)
     yield "exact policy", opened(lambda study: study.exact_policy.along(logs()))
     yield "choice", opened(lambda study: (study.chosen_name, study.choice, study.left_out))
-    yield "result", opened(lambda study: (study.result, study.test_look, study.looks))
+    yield "result", opened(lambda study: (study.result, study.test_evaluation, study.evaluations))
     yield "policy", opened(lambda study: study.policy.along(logs()))
     yield "evaluate", opened(lambda study: evaluate_study(study, logs()))
     yield "resume", lambda directory: learn(

@@ -13,7 +13,7 @@ from poela.core.errors import InputError
 from poela.core.storage import Stored
 from poela.networks.modules import NetworkShape
 from poela.policies.storage import KINDS, UNFORESEEN, load_object, load_policy
-from poela.studies.material import BEHAVIOR_FORMAT, read_behavior
+from poela.studies.fold_data import BEHAVIOR_FORMAT, read_behavior
 
 Edit = Callable[[Forged], Any]
 

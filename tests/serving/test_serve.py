@@ -27,7 +27,7 @@ from poela.learners.consensus import Consensus
 from poela.learners.policy_gradient import POCRM
 from poela.serving.answering import Together, TooBusy
 from poela.serving.application import application
-from poela.serving.asking import Asked
+from poela.serving.asking import DecisionRequest
 from poela.serving.guarding import LARGEST_BODY
 from poela.serving.server import token_for
 from poela.serving.source import PolicySource
@@ -266,7 +266,7 @@ def test_requests_that_come_together_are_answered_together_and_one_does_not_spoi
     async def ask() -> Any:
         together = Together(decide)
         return await asyncio.gather(
-            *(together.ask(Asked((), seed)) for seed in (1, 2, 13, 4, 5)), return_exceptions=True
+            *(together.ask(DecisionRequest((), seed)) for seed in (1, 2, 13, 4, 5)), return_exceptions=True
         )
 
     answers = apart(ask())
@@ -286,7 +286,7 @@ def test_too_many_requests_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> N
 
     async def ask() -> Any:
         together = Together(decide)
-        waiting = [asyncio.create_task(together.ask(Asked((), seed))) for seed in range(8)]
+        waiting = [asyncio.create_task(together.ask(DecisionRequest((), seed))) for seed in range(8)]
         await asyncio.sleep(0.05)
         free.set()
         return await asyncio.gather(*waiting, return_exceptions=True)

@@ -9,8 +9,8 @@ import pytest
 
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
+from poela.studies.fold_data import FoldData, write_folds
 from poela.studies.learning import learn
-from poela.studies.material import Material, write_folds
 from poela.studies.selection import Selection
 from poela.studies.study import Study
 
@@ -42,7 +42,7 @@ def tiny_candidates() -> list[Candidate]:
 def material(tiny_logs: Trajectories, tmp_path: Path) -> Path:
     """What workers are given, as files: one fold."""
     train, validation = tiny_logs.split((0.5, 0.5), seed=0)
-    write_folds(tmp_path / "material", {"0": Material(train, validation)})
+    write_folds(tmp_path / "material", {"0": FoldData(train, validation)})
     return tmp_path / "material"
 
 

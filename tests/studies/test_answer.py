@@ -39,7 +39,7 @@ def test_change(study: Study) -> None:
     assert answer.why == (
         "80 held-out episodes show it, by importance sampling, for all 10 policies together that they can judge, of 10 "
         "that were tried. The best of many estimates is often too high: count on the lower end. "
-        "Something that was not recorded would have to make weights wrong by a factor of 1.8 to undo it."
+        "Something that was not recorded would have to make weights wrong by a factor of 1.84 to undo it."
     )
 
 

@@ -64,7 +64,7 @@ def test_a_study_on_disk_decides_evaluates_and_reports(study: Any, tmp_path: Pat
     [
         (
             ["export", "STUDY", "--onnx", "OUT/policy.onnx"],
-            "a policy of real-valued actions cannot be exported to ONNX",
+            "of real-valued actions cannot be exported to ONNX",
         ),
         (["serve", "STUDY"], "decides about real-valued actions, which is not served: use poela decide"),
     ],
@@ -87,25 +87,16 @@ def test_settings_for_a_finite_set_are_refused(settings: dict[str, Any], words: 
     with pytest.raises(InputError, match=words):
         poela.learn(simulate("dosing", episodes=30), **settings)
     with pytest.raises(InputError, match="learner 'iql' needs real-valued actions, and these logs have a finite set"):
-        poela.learn(simulate("bandit", episodes=30), learners=["iql"])
+        poela.learn(simulate("tumor", episodes=30), learners=["iql"])
 
 
 def test_densities_are_estimated_where_none_are_logged(tmp_path: Path) -> None:
     logs = simulate("dosing", episodes=150, seed=1, densities=False)
-    settings = {**QUICK, "steps": 20}
-    study = poela.learn(
-        logs, candidates=[Candidate("continuouspoela", settings)], folds=2, out=tmp_path / "s", backend="inline"
-    )
+    how: Any = {"candidates": [Candidate("continuouspoela", {**QUICK, "steps": 20})], "folds": 2, "backend": "inline"}
+    study = poela.learn(logs, out=tmp_path / "s", **how)
     assert study.record.data.estimated
     assert "log densities estimated, since the logs carry none" in study.record.data.propensities
-    again = poela.learn(
-        logs,
-        candidates=[Candidate("continuouspoela", settings)],
-        folds=2,
-        out=tmp_path / "s",
-        backend="inline",
-        resume=True,
-    )
+    again = poela.learn(logs, out=tmp_path / "s", resume=True, **how)
     assert again.gain == study.gain
 
 
@@ -116,7 +107,7 @@ def test_columns_are_named_on_the_command_line(tmp_path: Path, capsys: Any) -> N
         .rename_columns(["episode", "step", "severity", "clearance", "mg", "benefit", "lp"])
     )
     pyarrow.csv.write_csv(table, tmp_path / "doses.csv")
-    (tmp_path / "try.toml").write_text("[continuousclone]\nhidden = [[4]]\nclone_steps = [20]\n")
+    (tmp_path / "try.toml").write_text('[[grid]]\nlearner = "continuousclone"\nhidden = [[4]]\nclone_steps = [20]\n')
     flags = ["--action", "mg", "--log-density", "lp", "--reward", "benefit", "--candidates", str(tmp_path / "try.toml")]
     assert main(["learn", str(tmp_path / "doses.csv"), "--out", str(tmp_path / "study"), "--folds", "2", *flags]) == 0
     assert "log densities as logged" in " ".join(capsys.readouterr().out.split())

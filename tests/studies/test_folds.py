@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 import poela
+from poela.behavior.memory import memory_of
 from poela.core.arrays import FloatArray
 from poela.core.errors import PoelaError
 from poela.core.storage import load_stored
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.learners.stacked import Learned
-from poela.studies import finishing, runs
+from poela.studies import finishing, logging_policy, runs
 from poela.studies.candidates import Candidate
-from poela.studies.material import read_behavior
+from poela.studies.fold_data import read_behavior
 from poela.studies.records import Task
 from poela.studies.selection import Selection
 from poela.studies.study import LOGGING_POLICY, Study
@@ -252,8 +253,8 @@ def test_a_last_look_at_episodes_that_the_folds_have_not_seen() -> None:
     logs = coins(300, effect=1.0)
     study = poela.learn(logs, candidates=[Candidate("fittedq", {"history": 0})], folds=2, test=0.2, backend="inline")
     assert (study.record.data.train_episodes, study.record.data.test_episodes) == (240, 60)
-    assert study.test_look is not None
-    assert (study.test_look.number, study.test_look.seen, study.estimate.n_episodes) == (1, 0, 60)
+    assert study.test_evaluation is not None
+    assert (study.test_evaluation.number, study.test_evaluation.seen, study.estimate.n_episodes) == (1, 0, 60)
 
 
 @pytest.mark.parametrize("backend", ["inline", "local"])
@@ -263,3 +264,16 @@ def test_folds_run_anywhere(tiny_study: Run, tiny_candidates: list[Candidate], t
     tiny_study(**settings, out=tmp_path / "there")
     for name in RESULTS:
         assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
+
+
+def test_memory_is_asked_once_for_all_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(logs: Trajectories, seed: int = 0) -> Any:
+        asked.append(logs.n_episodes)
+        return memory_of(logs, seed)
+
+    monkeypatch.setattr(logging_policy, "memory_of", counted)
+    logs = coins(120).with_propensities(None)
+    poela.learn(logs, candidates=[Candidate("consensus")], backend="inline", folds=3)
+    assert asked == [120]

@@ -157,13 +157,13 @@ def test_only_one_process_at_a_time(tiny_study: Run, tmp_path: Path) -> None:
 def test_a_second_look_at_the_test_episodes_is_recorded(tiny_study: Run, tmp_path: Path) -> None:
     out = tmp_path / "study"
     first = tiny_study(out=out, selection=Selection("sntis", "final"))
-    assert [look.number for look in first.looks] == [1]
+    assert [look.number for look in first.evaluations] == [1]
     again = tiny_study(out=out, selection=Selection("sntis", "final"), resume=True)
-    assert [look.number for look in again.looks] == [1]  # the same policy again tells nothing new
+    assert [look.number for look in again.evaluations] == [1]  # the same policy again tells nothing new
     second = tiny_study(out=out, selection=Selection("sntis", "final", min_ess=1000), resume=True)
-    assert [look.number for look in second.looks] == [1, 2]
-    assert second.test_look is not None
-    assert "look 2" in second.test_look.caveat
+    assert [look.number for look in second.evaluations] == [1, 2]
+    assert second.test_evaluation is not None
+    assert "look 2" in second.test_evaluation.caveat
 
 
 def test_evaluating_on_other_logs(tiny_study: Run, tiny_logs: Trajectories, tmp_path: Path) -> None:
@@ -181,6 +181,7 @@ def test_evaluating_on_episodes_that_took_part_is_told(
     look = evaluate_study(tiny_study(out=tmp_path / "study"), tiny_logs)
     assert look.seen == 48  # all but the test episodes
     assert look.caveat.startswith("48 of 60 episodes took part in learning or choosing")
+    assert look.advice == "evaluate it on episodes that had no part in the study."
 
 
 def test_episodes_that_look_alike_by_chance_are_no_reason_for_a_caveat(tiny_candidates: list[Candidate]) -> None:

@@ -18,9 +18,9 @@ from poela.data.layout import LogLayout
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.evaluation import evaluate_study
+from poela.studies.fold_data import read_behavior
+from poela.studies.keeping_apart import episode_digests
 from poela.studies.logging_policy import best_behavior
-from poela.studies.material import read_behavior
-from poela.studies.roles import episode_digests
 from poela.studies.selection import Selection
 from poela.studies.study import LOGGING_POLICY, Study
 

@@ -9,7 +9,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.verdict import TrustThresholds
 from poela.studies.candidates import Candidate
 from poela.studies.final_gain import episodes_needed
-from poela.studies.planning import Asked, Rung, plan, planned
+from poela.studies.planning import Goal, Rung, plan, planned
 
 
 def test_needed_episodes_show_the_gain_four_times_in_five() -> None:
@@ -22,16 +22,16 @@ def test_needed_episodes_show_the_gain_four_times_in_five() -> None:
 
 
 def test_half_the_gain_needs_four_times_the_episodes() -> None:
-    found = planned([Rung("only", 5.0, 1.0, 500.0, True)], Asked(1.0), n=1000, estimated=False)
+    found = planned([Rung("only", 5.0, 1.0, 500.0, True)], Goal(1.0), n=1000, estimated=False)
     half, asked, double = (need.episodes for need in found.needs)
     assert (half / asked, asked / double) == pytest.approx((4.0, 4.0))
     assert asked == pytest.approx(1000 * (1.959964 + 0.841621) ** 2, rel=1e-5)
-    more_sure = planned([Rung("only", 5.0, 1.0, 500.0, True)], Asked(1.0, 0.99), n=1000, estimated=False)
+    more_sure = planned([Rung("only", 5.0, 1.0, 500.0, True)], Goal(1.0, 0.99), n=1000, estimated=False)
     assert more_sure.needs[1].episodes > asked
 
 
 def test_no_plan_is_below_what_a_verdict_asks_for() -> None:
-    found = planned([Rung("sure", 5.0, 1e-6, 10.0, True)], Asked(1.0), n=1000, estimated=False)
+    found = planned([Rung("sure", 5.0, 1e-6, 10.0, True)], Goal(1.0), n=1000, estimated=False)
     assert {need.episodes for need in found.needs} == {1000 * TrustThresholds().ess[0] / 10}
 
 
@@ -41,11 +41,11 @@ def test_which_policy_is_planned_with() -> None:
         Rung("fair", 2.0, 0.5, 300.0, True),
         Rung("bold", 4.0, 3.0, 9.0, False),
     )
-    asked = {gain: planned([mild, fair, bold], Asked(gain), 1000, False) for gain in (0.5, 1.5, 3.0, 9.0)}
+    asked = {gain: planned([mild, fair, bold], Goal(gain), 1000, False) for gain in (0.5, 1.5, 3.0, 9.0)}
     chosen = {gain: (found.rung.policy, found.reached) for gain, found in asked.items() if found.rung is not None}
     assert chosen == {0.5: ("mild", True), 1.5: ("fair", True), 3.0: ("bold", True), 9.0: ("fair", False)}
     assert "none promises as much" in str(asked[9.0])
-    assert "cannot be told" in str(planned([], Asked(1.0), 1000, False))
+    assert "cannot be told" in str(planned([], Goal(1.0), 1000, False))
 
 
 def test_the_error_is_that_of_a_paired_difference() -> None:

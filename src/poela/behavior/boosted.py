@@ -1,6 +1,6 @@
 """Behavior as gradient-boosted trees."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -106,6 +106,10 @@ class BoostedModel(BehaviorModel):
     def seen_probabilities(self, contexts: Float32Array) -> FloatArray:
         """Softmax of the trees' scores."""
         return _softmax(self.forest.scores(contexts))
+
+    def after(self, rounds: int) -> "BoostedModel":
+        """The model as it was after its first rounds."""
+        return replace(self, forest=self.forest.beginning(rounds * len(self.forest.baseline)))
 
     def stored(self) -> Stored:
         """As plain settings and arrays, for files."""

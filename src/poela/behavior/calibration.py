@@ -123,5 +123,5 @@ def best_temperature(probabilities: FloatArray, actions: IntArray) -> float:
         return float((np.logaddexp.reduce(logs * inverse, axis=1) - log_logged * inverse).mean())
 
     limit = np.log(MOST_TEMPERATURE)
-    found = minimize_scalar(loss, bounds=(-limit, limit), method="bounded", options={"xatol": 1e-6})
-    return float(np.exp(found.x))
+    minimum = minimize_scalar(loss, bounds=(-limit, limit), method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(minimum.x))

@@ -29,7 +29,7 @@ from poela.networks.packing import Packing
 from poela.networks.training import train_steps
 
 PUBLISHED_STEPS = 500
-LOOK_EVERY = 50  # steps between looks at the held-out likelihood
+CHECK_EVERY = 50  # steps between checks of the held-out likelihood
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class CloneBehavior(Behavior):
             with progress(type(self).__name__, last) as advance:
                 for done in self._steps(network, _Batches(learn, schema, network, self.batch_episodes, seed), last):
                     advance()
-                    if judge is None or (done % LOOK_EVERY and done < last):
+                    if judge is None or (done % CHECK_EVERY and done < last):
                         continue
                     candidate = network.on_cpu()
                     likelihood = _held_out_likelihood(candidate, schema, judge)

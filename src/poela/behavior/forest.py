@@ -1,7 +1,7 @@
 """Boosted trees as plain arrays, and their scores without scikit-learn (so that they can be saved and loaded)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,13 @@ class Forest:
             }
         )
 
+    def beginning(self, trees: int) -> "Forest":
+        """The first trees alone."""
+        nodes, leaves = self.node_offsets[: trees + 1], self.leaf_offsets[: trees + 1]
+        parts = {name: getattr(self, name)[: nodes[-1]] for name in ("features", "thresholds", "keeps")}
+        values = self.leaf_values[: leaves[-1]]
+        return replace(self, **parts, node_offsets=nodes, leaf_values=values, leaf_offsets=leaves)
+
     def scores(self, contexts: Float32Array) -> FloatArray:
         """The raw scores [N, actions] (two actions: one score, of the second)."""
         blocks = [
@@ -91,8 +98,8 @@ class Forest:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Forest":
         """The inverse of `to_arrays`."""
-        kept: dict[str, Any] = {name: readonly(arrays[name], dtype) for name, dtype in _DTYPES.items()}
-        return cls(**kept)
+        fields: dict[str, Any] = {name: readonly(arrays[name], dtype) for name, dtype in _DTYPES.items()}
+        return cls(**fields)
 
     @classmethod
     def from_stored(cls, stored: Stored, n_scores: int, n_inputs: int = 2**31) -> "Forest":

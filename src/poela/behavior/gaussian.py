@@ -44,7 +44,7 @@ class GaussianBehavior:
     (True, True)
     """
 
-    hidden: Hidden = (64, 64)
+    hidden: Hidden = (32, 32)
     learning_rate: Positive = 1e-3
     steps: Count | None = None  # None: as many as the held-out likelihood asks for
     max_steps: Count = 3000

@@ -23,8 +23,11 @@ LEAST_GAIN = 0.01  # nats per step: less moves the weight of an episode of 30 st
 # A model whose excess loss falls as 1/√n could still gain 1 / (√2 − 1) times what the last doubling of n has brought.
 LEFT_TO_LEARN = 2.4
 # The same on both sides: when to stop boosting would be told by a few episodes, and hence by luck.
-BOOSTED = tuple(BoostedBehavior(max_rounds=rounds, learning_rate=0.15, leaves=6, held_out=0) for rounds in (14, 40))
-MODELS = (MultinomialBehavior(), *BOOSTED)
+ROUNDS = (14, 40)
+LINEAR, BOOSTED = (
+    MultinomialBehavior(),
+    BoostedBehavior(max_rounds=ROUNDS[-1], learning_rate=0.15, leaves=6, held_out=0),
+)
 
 
 @dataclass(frozen=True)
@@ -51,11 +54,11 @@ class Memory:
                 "action, and no history features yet"
             )
         size = f"{_nats(abs(self.gain))} nats per step {'higher' if self.gain > 0 else 'lower'}"
-        found = f"with the last action and context its held-out likelihood is {size}"
+        finding = f"with the last action and context its held-out likelihood is {size}"
         if not self.remembers:
-            return f"the logging policy does not seem to remember: {found}, and {_nats(self.needed)} would count"
+            return f"the logging policy does not seem to remember: {finding}, and {_nats(self.needed)} would count"
         errors = f"{self.gain / self.standard_error:.0f} standard errors" if self.standard_error else "in all episodes"
-        return f"the logging policy remembers: {found} ({errors}); add history (with_history) or log propensities"
+        return f"the logging policy remembers: {finding} ({errors}); add history (with_history) or log propensities"
 
 
 def _nats(number: float) -> str:
@@ -97,8 +100,8 @@ def _sample(logs: Trajectories, seed: int) -> tuple[Trajectories, Trajectories] 
     most = min(MOST_STEPS, MOST_NUMBERS / (2 * logs.n_features + logs.n_actions + 2))
     order = np.random.default_rng(seed).permutation(logs.n_units)
     steps = np.bincount(logs.units, logs.lengths)[order]
-    kept = order[np.cumsum(steps) <= most]
-    sample = logs.take(np.isin(logs.units, kept)) if len(kept) >= FEWEST_UNITS else None
+    units = order[np.cumsum(steps) <= most]
+    sample = logs.take(np.isin(logs.units, units)) if len(units) >= FEWEST_UNITS else None
     if sample is None or sample.lengths.max() == 1:
         return None
     taken = len(np.unique(sample.actions))
@@ -115,17 +118,18 @@ def _likelihoods(logs: Trajectories, quarters: IntArray, seen: BoolArray, seed: 
 
     Only episodes that are `seen` are fitted on.
     """
-    found = np.empty((len(MODELS), logs.n_steps))
+    likelihoods = np.empty((1 + len(ROUNDS), logs.n_steps))
     for half in (0, 1):
         held = quarters % 2 == half
         judged, rows = logs.take(held), np.flatnonzero(held[logs.episode_of_step])
-        for place, behavior in enumerate(MODELS):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PoelaWarning)  # of a fit that has not converged
-                model = behavior.fit_quietly(logs.take(~held & seen), seed)
+        train = logs.take(~held & seen)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PoelaWarning)  # of a fit that has not converged
+            linear, boosted = LINEAR.fit_quietly(train, seed), BOOSTED.fit_quietly(train, seed)
+        for place, model in enumerate([linear, *map(boosted.after, ROUNDS)]):
             chances = model.along(judged)[np.arange(len(rows)), judged.actions]
-            found[place, rows] = np.log(np.maximum(chances, FLOOR))
-    return np.asarray(found[found.mean(axis=1).argmax()])
+            likelihoods[place, rows] = np.log(np.maximum(chances, FLOOR))
+    return np.asarray(likelihoods[likelihoods.mean(axis=1).argmax()])
 
 
 def _mean_and_error(differences: FloatArray, logs: Trajectories) -> tuple[float, float]:

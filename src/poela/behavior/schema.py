@@ -103,18 +103,18 @@ class Schema:
         return cls(feature_names, action_names, seen)
 
 
-def _feature_problems(fitted: Sequence[str], given: Sequence[str]) -> list[str]:
-    if len(given) != len(fitted):
-        return [f"these logs have {len(given)} features, but this behavior model was fitted on {len(fitted)}"]
-    if given == fitted or _unnamed(given) or _unnamed(fitted):
+def _feature_problems(fitted: Sequence[str], named: Sequence[str]) -> list[str]:
+    if len(named) != len(fitted):
+        return [f"these logs have {len(named)} features, but this behavior model was fitted on {len(fitted)}"]
+    if named == fitted or _unnamed(named) or _unnamed(fitted):
         return []
-    if set(given) == set(fitted):
-        first = next(column for column in range(len(given)) if given[column] != fitted[column])
+    if set(named) == set(fitted):
+        first = next(column for column in range(len(named)) if named[column] != fitted[column])
         return [
-            f"the features stand in another order than in training (first at column {first}: {given[first]!r} where "
+            f"the features stand in another order than in training (first at column {first}: {named[first]!r} where "
             f"{fitted[first]!r} was): reorder the columns"
         ]
-    missing = sorted(set(fitted) - set(given))
+    missing = sorted(set(fitted) - set(named))
     return [
         f"{len(missing)} features of the training logs are missing here (first {missing[0]!r}): "
         "read the logs with the same columns"

@@ -40,8 +40,8 @@ app.command("reproduce")(reproduce.reproduce)
 app.add_typer(studies.app, name="studies")
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _tell_version(wanted: bool) -> None:
+    if wanted:
         print(f"poela {__version__}")
         raise typer.Exit
 
@@ -74,9 +74,9 @@ def run(arguments: Sequence[str] | None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     command = typer.main.get_command(app)
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     worded = partial(
-        in_flags, flags=flags_of(command, given), by_file=any(word.split("=")[0] == "--layout" for word in given)
+        in_flags, flags=flags_of(command, words), by_file=any(word.split("=")[0] == "--layout" for word in words)
     )
 
     def show_warning(message: Warning | str, *details: Any, **more: Any) -> None:
@@ -87,7 +87,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             warnings.showwarning = show_warning
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", PoelaWarning)
-            outcome = command.main(given, standalone_mode=False)
+            outcome = command.main(words, standalone_mode=False)
     except InputError as error:
         return _failed(2, *map(worded, error.problems))
     except PoelaError as error:

@@ -41,35 +41,36 @@ def evaluate(
 
     described = layout_in(settings)
     bounds = None if returns is None else bounds_in(returns)
-    asked = {"estimator": estimator, "interval": interval, "level": level, "discount": discount, "bounds": bounds}
-    changed = {name: value for name, value in asked.items() if value is not None}
+    options = {"estimator": estimator, "interval": interval, "level": level, "discount": discount, "bounds": bounds}
+    changed = {name: value for name, value in options.items() if value is not None}
     if not is_there(study) or not study.is_dir():
         raise InputError(f"{place(study)} is no directory of a study or a policy: make one with poela learn")
-    name, estimate, caveat = (_of_study if is_there(study / "study.json") else _of_policy)(
+    name, estimate, caveat, advice = (_of_study if is_there(study / "study.json") else _of_policy)(
         study, logs, described, changed
     )
     if json:
-        print_json({"policy": name, "logs": str(logs), "estimate": estimate.to_dict(), "caveat": caveat})
+        print_json(
+            {"policy": name, "logs": str(logs), "estimate": estimate.to_dict() | {"next": advice}, "caveat": caveat}
+        )
         return
     say(f"Policy: {name}")
-    print_estimate(estimate, f"On {estimate.n_episodes} episodes of {logs}")
-    if caveat:
-        say(f"- {caveat}")
+    print_estimate(estimate, f"On {estimate.n_episodes} episodes of {logs}", caveat, advice)
 
 
-def _of_study(directory: Path, path: Path, layout: Any, settings: dict[str, Any]) -> tuple[str, Any, str]:
+def _of_study(directory: Path, path: Path, layout: Any, settings: dict[str, Any]) -> tuple[str, Any, str, str]:
     from poela.studies.evaluation import evaluate_study
     from poela.studies.study import Study
 
     study = Study.open(directory)
-    look = evaluate_study(study, path, layout, **settings)
-    kept = "what is done now (the study recommends no other)"
-    return kept if study.choice.chosen is None else study.chosen_name, look.estimate, look.caveat
+    evaluation = evaluate_study(study, path, layout, **settings)
+    unchanged = "what is done now (the study recommends no other)"
+    name = unchanged if study.choice.chosen is None else study.chosen_name
+    return name, evaluation.estimate, evaluation.caveat, evaluation.advice
 
 
-def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any]) -> tuple[str, Any, str]:
+def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any]) -> tuple[str, Any, str, str]:
     from poela.data.layout import LogLayout
-    from poela.data.tables import told
+    from poela.data.tables import read_and_warn
     from poela.evaluation.evaluate import evaluate as estimate
     from poela.policies.gaussian import GaussianPolicy
     from poela.policies.storage import load_policy
@@ -80,4 +81,5 @@ def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any
     else:
         own = LogLayout().fixed_by(policy.table_schema, policy.action_names)
     described = own if layout is None else layout.over(own)
-    return str(directory), estimate(policy, told(path, described), **settings), ""
+    judged = estimate(policy, read_and_warn(path, described), **settings)
+    return str(directory), judged, "", judged.advice

@@ -21,7 +21,7 @@ def export(
     """Write a policy as one ONNX graph, with its rule of eligible actions and what it falls back to.
 
     It takes features as numbers (contexts, and where the policy asks for them steps and earlier steps) and gives the
-    probability of every action. What its inputs are is told here, and in its metadata.
+    probability of every action. What its inputs are is printed, and stands in its metadata.
 
     Example: poela export study/ --onnx policy.onnx
     """
@@ -33,13 +33,15 @@ def export(
 
     source = open_policy(study)
     contexts = "cover" if cover else "all"
-    told = export_onnx(source.policy, onnx, include_contexts=contexts, findings=source.findings, overwrite=overwrite)
-    meant = {name: _plain(text) for name, text in told.items()}
+    metadata = export_onnx(
+        source.policy, onnx, include_contexts=contexts, findings=source.findings, overwrite=overwrite
+    )
+    meant = {name: _plain(text) for name, text in metadata.items()}
     if json:
         print_json({"file": onnx, **meant})
         return
     say(f"{onnx}: {source.name}", bold=True)
-    for name, text in loads(told["inputs"]).items():
+    for name, text in loads(metadata["inputs"]).items():
         say(f"- {name}: {text}")
     if meant["contains_logged_contexts"]:
         say("It contains contexts from the training log (perhaps personal data): keep it as you keep the log.")

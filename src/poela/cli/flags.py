@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_origin
 import typer
 
 from poela.cli import columns
-from poela.core.options import F, Given, with_keywords, with_options
+from poela.core.options import F, Offered, with_keywords, with_options
 
 # Whatever `columns` declares is a flag of every command that reads logs.
 COLUMNS = {
@@ -19,12 +19,12 @@ COLUMNS = {
 
 def flags(*groups: Any) -> Callable[[F], F]:
     """A command that takes `**settings`, with a flag for each option of these groups."""
-    return with_options(*groups, annotate=lambda given: _annotation(given, given.option.section))
+    return with_options(*groups, annotate=lambda offered: _annotation(offered, offered.option.section))
 
 
 def some_flags(names: Collection[str], *groups: Any) -> Callable[[F], F]:
     """The same for a few options alone, without sections."""
-    return with_options(*groups, annotate=lambda given: _annotation(given, None), only=names)
+    return with_options(*groups, annotate=lambda offered: _annotation(offered, None), only=names)
 
 
 def column_flags(command: F) -> F:
@@ -37,6 +37,6 @@ def layout_in(settings: dict[str, Any]) -> Any:
     return columns.layout_of(**{name: settings.pop(name, None) for name in COLUMNS})
 
 
-def _annotation(given: Given, section: str | None) -> Any:
-    names = [f"--{given.name.replace('_', '-')}"] if given.kind is bool else []
-    return Annotated[given.kind, typer.Option(*names, rich_help_panel=section, help=given.option.help)]
+def _annotation(offered: Offered, section: str | None) -> Any:
+    names = [f"--{offered.name.replace('_', '-')}"] if offered.kind is bool else []
+    return Annotated[offered.kind, typer.Option(*names, rich_help_panel=section, help=offered.option.help)]

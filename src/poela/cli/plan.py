@@ -33,36 +33,36 @@ def plan(
     """
     from poela.cli.output import print_json
     from poela.core.typed import to_plain
-    from poela.data.tables import told
-    from poela.studies.planning import Asked
+    from poela.data.tables import read_and_warn
+    from poela.studies.planning import Goal
     from poela.studies.planning import plan as carry_out
 
-    Asked(gain, confidence)  # refused before any work
-    read = told(logs, layout_in(settings), for_learning=True)
-    found = carry_out(
+    Goal(gain, confidence)  # refused before any work
+    read = read_and_warn(logs, layout_in(settings), for_learning=True)
+    result = carry_out(
         read, gain, confidence=confidence, seed=seed, backend=backend, **read_from_text(SETTINGS, settings)
     )
     if json:
-        print_json({**to_plain(found), "sentence": str(found)})
+        print_json({**to_plain(result), "sentence": str(result)})
     else:
-        _print(found)
+        _print(result)
 
 
-def _print(found: object) -> None:
+def _print(result: object) -> None:
     from poela.cli.output import print_table, say
     from poela.core.readable import about, readable
     from poela.studies.planning import Plan
 
-    assert isinstance(found, Plan)
-    say(str(found), bold=True)
-    if found.needs:
+    assert isinstance(result, Plan)
+    say(str(result), bold=True)
+    if result.needs:
         rows = [
-            (readable(need.gain, signed=True), about(need.episodes), about(max(need.episodes - found.at_hand, 0)))
-            for need in found.needs
+            (readable(need.gain, signed=True), about(need.episodes), about(max(need.episodes - result.at_hand, 0)))
+            for need in result.needs
         ]
         print_table("If that policy's true gain is", ("gain", "episodes", "more than at hand"), rows)
         say("For this one policy: choosing among many that were tried takes somewhat more.")
-    if found.estimated:
+    if result.estimated:
         say(
             "The propensities are estimates: a gain must then also survive weights that are wrong by some factor, "
             "which no number of episodes makes up for. Log propensities."

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from poela.report.page import Asked, Page
+    from poela.report.page import Page, PageOptions
 
 
 def report(
@@ -44,11 +44,11 @@ def report(
     Two studies side by side: poela report --compare study/ other/
     """
     from poela.core.errors import InputError
-    from poela.report.page import Asked, page_place
+    from poela.report.page import PageOptions, page_place
 
     if not compare and len(studies) > 1:
         raise InputError(f"{len(studies)} studies are named: add --compare to set them side by side, or name one")
-    given = {
+    for_other_uses = {
         "--logs": logs,
         "--by": by,
         "--trajectory": trajectory,
@@ -56,25 +56,25 @@ def report(
         "--watch": watch,
         "--show-values": show_values or None,
     }
-    unused = [flag for flag, value in given.items() if value is not None]
+    unused = [flag for flag, value in for_other_uses.items() if value is not None]
     if compare and unused:
         raise InputError(f"{' and '.join(unused)} do not go with --compare: leave them out")
     if watch is not None and watch < 1:
         raise InputError(f"--watch {watch} must be 1 second or more")
     page_place(out, overwrite=overwrite)  # refused before any work
-    asked = Asked(tuple(by or ()), show_values, trajectory, title, watch)
+    options = PageOptions(tuple(by or ()), show_values, trajectory, title, watch)
     if compare:
         page = _comparison(studies)
     else:
-        page = _watched(studies[0], logs, asked, out, overwrite) if watch else _page(studies[0], logs, asked)
+        page = _watched(studies[0], logs, options, out, overwrite) if watch else _page(studies[0], logs, options)
     _write(page, out, overwrite, json)
 
 
-def _page(directory: Path, logs: Path | None, asked: "Asked") -> "Page":
+def _page(directory: Path, logs: Path | None, options: "PageOptions") -> "Page":
     from poela.report.page import study_page
     from poela.studies.study import Study
 
-    return study_page(Study.open(directory), logs, asked)
+    return study_page(Study.open(directory), logs, options)
 
 
 def _comparison(directories: list[Path]) -> "Page":
@@ -84,7 +84,7 @@ def _comparison(directories: list[Path]) -> "Page":
     return comparison_page([Study.open(directory) for directory in directories])
 
 
-def _watched(directory: Path, logs: Path | None, asked: "Asked", out: str, overwrite: bool) -> "Page":
+def _watched(directory: Path, logs: Path | None, options: "PageOptions", out: str, overwrite: bool) -> "Page":
     """Write the page again and again while the study goes on; the last one is for the caller to write."""
     import time
 
@@ -92,9 +92,9 @@ def _watched(directory: Path, logs: Path | None, asked: "Asked", out: str, overw
     from poela.studies.study import Study
 
     while (study := Study.open(directory)).result is None:
-        write_page(study_page(study, None, asked), out, overwrite=overwrite)
-        time.sleep(asked.refresh or 1)
-    return study_page(study, logs, asked)
+        write_page(study_page(study, None, options), out, overwrite=overwrite)
+        time.sleep(options.refresh or 1)
+    return study_page(study, logs, options)
 
 
 def _write(page: "Page", out: str, overwrite: bool, as_json: bool) -> None:

@@ -91,11 +91,11 @@ def _studies_under(directory: Path) -> list[Path]:
 
     if is_empty(directory):  # which says so if it cannot be read
         return []
-    found: set[Path] = set()
+    folders: set[Path] = set()
     for pattern in ("", "*/", "*/*/"):
         with suppress(OSError):  # a folder in there that cannot be read
-            found |= {path.parent for path in directory.glob(f"{pattern}study.json")}
-    return sorted(found)
+            folders |= {path.parent for path in directory.glob(f"{pattern}study.json")}
+    return sorted(folders)
 
 
 def _summary_or_problem(directory: Path) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _summary_or_problem(directory: Path) -> dict[str, Any]:
 
 
 def _summary(study: Any) -> dict[str, Any]:
-    look, result = study.test_look, study.result
+    evaluation, result = study.test_evaluation, study.result
     estimate = None if result is None else study.estimate
     chosen = study.choice.chosen
     gain = None if estimate is None or chosen is None else estimate.gain
@@ -121,7 +121,7 @@ def _summary(study: Any) -> dict[str, Any]:
         "answer": "not finished" if result is None else "keep" if chosen is None else "change",
         "chosen": study.chosen_name,
         "reason": study.choice.reason,
-        "judged_on": None if result is None else "held-out episodes" if look is None else "test episodes",
+        "judged_on": None if result is None else "held-out episodes" if evaluation is None else "test episodes",
         "value": None if estimate is None else estimate.value,
         "low": None if estimate is None else estimate.low,
         "high": None if estimate is None else estimate.high,

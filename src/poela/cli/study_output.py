@@ -4,9 +4,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from poela.cli.output import print_json, print_table, say
-from poela.core.readable import between, effective, readable
+from poela.core.readable import between, effective, factor_in_words, readable
 from poela.core.typed import to_plain
-from poela.studies.words import rule_in_words, sentence, thinned, where_on_path, without_rule
+from poela.eligibility.words import rule_in_words, strictness_in_words
+from poela.studies.words import sentence, thinned, where_on_path, without_rule
 
 if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate
@@ -28,7 +29,8 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False) -> 
     say(answer.headline, bold=True)
     say(answer.why)
     if study.choice.chosen is not None:
-        say(f"The new policy acts {rule_in_words(study.policy.eligibility.settings)}.")
+        rule = study.policy.eligibility
+        say(f"{rule_in_words(rule)} {strictness_in_words(rule)}".rstrip())
     say(f"Next: {answer.next}")
     say("")
     _print_policies(study, every_point)
@@ -86,22 +88,23 @@ def _cells(row: dict[str, Any], error: float, by_gain: bool) -> tuple[str, ...]:
 
 
 def _print_worth(study: "Study") -> None:
-    look, result = study.test_look, study.result
+    look, result = study.test_evaluation, study.result
     assert result is not None
     if look is None and result.chosen is None:
         _print_value(result.estimate, f"What is done now, on {result.estimate.n_episodes:,} episodes")
         return
     if look is None:
         _print_value(result.estimate, f"Its value on the {result.estimate.n_episodes:,} held-out episodes")
+        if study.settings.selection.by == "gain":
+            say("- this interval is not corrected for the choice among many policies: what is shown above is.")
         say(f"Verdict: {result.estimate.verdict} ({'; '.join(result.estimate.reasons)})")
         return
-    print_estimate(look.estimate, f"On {look.estimate.n_episodes:,} test episodes, used for nothing else")
+    where = f"On {look.estimate.n_episodes:,} test episodes, used for nothing else"
+    print_estimate(look.estimate, where, look.caveat, look.advice)
     logging = result.logging_policy_on_test
     if logging is not None and result.chosen is not None:
         error = logging.standard_error
         say(f"What is done now achieved {readable(logging.value, error)} ± {readable(error, error)} there.")
-    if look.caveat:
-        say(f"- {look.caveat}")
 
 
 def _print_places(study: "Study") -> None:
@@ -127,25 +130,31 @@ def _print_value(estimate: "Estimate", where: str) -> None:
     say(f"{where}: {readable(estimate.value, error)}{ends}{level}", bold=True)
 
 
-def print_estimate(estimate: "Estimate", where: str) -> None:
-    """An estimate in a few lines."""
+def print_estimate(estimate: "Estimate", where: str, caveat: str, advice: str) -> None:
+    """An estimate in a few lines, and what to do next."""
     gain, error = estimate.gain, estimate.standard_error
     _print_value(estimate, where)
     if gain is not None:
         ends = "" if gain.low is None else f" {between(gain.low, gain.high, error)}"
-        gone = f"; gone if weights are wrong by a factor of {gain.sensitivity:.1f}" if gain.sensitivity else ""
+        gone = (
+            f"; gone if weights are wrong by a factor of {factor_in_words(gain.sensitivity)}"
+            if gain.sensitivity
+            else ""
+        )
         say(f"New − current: {readable(gain.value, error, signed=True)}{ends}{gone * (gain.value > 0)}")
     if estimate.verdict and estimate.estimator != "behavior":
         say(f"Verdict: {estimate.verdict}", bold=True)
         for sentence in dict.fromkeys((*estimate.reasons, *estimate.warnings)):
             say(f"- {sentence}")
-        if estimate.advice:
-            say(f"Next: {estimate.advice}")
+        if caveat:
+            say(f"- {caveat}")
+        if advice:
+            say(f"Next: {advice}")
 
 
 def study_document(study: "Study") -> dict[str, Any]:
     """The study as one JSON document."""
-    look, result = study.test_look, study.result
+    look, result = study.test_evaluation, study.result
     return {
         "directory": str(study.directory),
         "runs_finished": len(study.runs),

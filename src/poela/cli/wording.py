@@ -37,17 +37,17 @@ def in_flags(problem: str, flags: frozenset[str], *, by_file: bool = False) -> s
     for in_python, here in REMEDIES.items():
         problem = problem.replace(in_python, here)
 
-    def flag(found: re.Match[str]) -> str:
-        name = found[1]
+    def flag(match: re.Match[str]) -> str:
+        name = match[1]
         own = FLAGS.get(name, name.replace("_", "-"))
         if own not in flags:
-            return f"in Python: {found[0]}"
+            return f"in Python: {match[0]}"
         if name == "actions" or (by_file and name in _layout_fields()):
             return f"{name} in {'the' if by_file else 'a'} --layout file"
         return f"--{own}"
 
     problem = re.sub(r"(?<![\w-])([a-z_]+)=(?:\.\.\.|(?=[\s,;:.)]|$))", flag, problem)
-    return re.sub(r"^([a-z_]+)(?= (?:is|was|has|must) )", lambda found: _subject(found[0], flags), problem)
+    return re.sub(r"^([a-z_]+)(?= (?:is|was|has|must) )", lambda match: _subject(match[0], flags), problem)
 
 
 def _subject(name: str, flags: frozenset[str]) -> str:

@@ -110,9 +110,9 @@ def problem_of(kind: Any, value: Any) -> str | None:
     if origin is Annotated:
         return _annotated_problem(arguments[0], arguments[1:], value)
     if origin in (Union, types.UnionType):
-        found = {option: problem_of(option, value) for option in arguments}
-        told = [str(problem) for option, problem in found.items() if option is not type(None)]
-        return None if None in found.values() else ", or ".join(dict.fromkeys(told))
+        problems = {option: problem_of(option, value) for option in arguments}
+        sentences = [str(problem) for option, problem in problems.items() if option is not type(None)]
+        return None if None in problems.values() else ", or ".join(dict.fromkeys(sentences))
     if origin is tuple:
         return _items_problem(arguments, value)
     if origin is Literal:
@@ -130,11 +130,11 @@ def _annotated_problem(kind: Any, demands: Sequence[Any], value: Any) -> str | N
     for demand in demands:
         if isinstance(demand, Check):
             return demand.problem(value)
-    found = problem_of(kind, value)
+    problem = problem_of(kind, value)
     for demand in demands:
-        if isinstance(demand, Range) and (found is not None or not demand.holds(value)):
-            return f"{found or f'it must be {_TESTS[kind][1]}'}, {demand}"
-    return found
+        if isinstance(demand, Range) and (problem is not None or not demand.holds(value)):
+            return f"{problem or f'it must be {_TESTS[kind][1]}'}, {demand}"
+    return problem
 
 
 def _items_problem(kinds: tuple[Any, ...], value: Any) -> str | None:
@@ -146,8 +146,8 @@ def _items_problem(kinds: tuple[Any, ...], value: Any) -> str | None:
         pairs = list(zip(kinds, value, strict=True))
     else:
         pairs = [(kinds[0], item) for item in value]
-    found = [problem for kind, item in pairs if (problem := problem_of(kind, item)) is not None]
-    return found[0].replace("it must", "each must", 1) if found else None
+    problems = [problem for kind, item in pairs if (problem := problem_of(kind, item)) is not None]
+    return problems[0].replace("it must", "each must", 1) if problems else None
 
 
 def _is_whole(value: Any) -> bool:

@@ -160,9 +160,9 @@ class Neighbours:
         counts = np.asarray(self._tree_of_rows.query_ball_point(contexts, beyond, return_length=True), np.int64)
         within = self._tree_of_rows.query_ball_point(contexts, radius * (1 - TREE_ROUNDING), return_length=True)
         unclear = np.flatnonzero(counts != within if radius > 0 else counts)
-        found = self._tree.query_ball_point(contexts[unclear], beyond)
-        rows = np.repeat(np.arange(len(unclear)), [len(one) for one in found])
-        points = np.concatenate([np.empty(0, np.int64), *found]).astype(np.int64)
+        inside = self._tree.query_ball_point(contexts[unclear], beyond)
+        rows = np.repeat(np.arange(len(unclear)), [len(one) for one in inside])
+        points = np.concatenate([np.empty(0, np.int64), *inside]).astype(np.int64)
         near = _squared_distances(contexts[unclear][rows], self._points[points]) <= squared_radius
         weights = np.where(near, self._copies[points], 0)
         counts[unclear] = np.bincount(rows, weights, minlength=len(unclear)).astype(np.int64)
@@ -182,24 +182,24 @@ class Neighbours:
 
     def _ask_tree(self, contexts: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """Asks for more neighbours until the last one lies clearly beyond the k-th, so that no tie is cut."""
-        found = np.empty((len(contexts), k), np.int64)
+        nearest = np.empty((len(contexts), k), np.int64)
         squared = np.empty((len(contexts), k))
         open_rows = np.arange(len(contexts))
-        asked = k + 1
+        wanted = k + 1
         while len(open_rows):
-            asked = min(asked, len(self._points))
-            reach, candidates = self._tree.query(contexts[open_rows], k=np.arange(1, asked + 1))
-            exact = _squared_distances(np.repeat(contexts[open_rows], asked, axis=0), self._points[candidates.ravel()])
+            wanted = min(wanted, len(self._points))
+            reach, candidates = self._tree.query(contexts[open_rows], k=np.arange(1, wanted + 1))
+            exact = _squared_distances(np.repeat(contexts[open_rows], wanted, axis=0), self._points[candidates.ravel()])
             exact = exact.reshape(candidates.shape)
             order = np.lexsort((candidates, exact), axis=1)[:, :k]
-            found[open_rows] = np.take_along_axis(candidates, order, axis=1)
+            nearest[open_rows] = np.take_along_axis(candidates, order, axis=1)
             squared[open_rows] = np.take_along_axis(exact, order, axis=1)
-            if asked == len(self._points):
+            if wanted == len(self._points):
                 break
             settled = reach[:, -1] ** 2 * (1 - TREE_ROUNDING) > squared[open_rows, -1]
             open_rows = open_rows[~settled]
-            asked *= 2
-        return found, squared
+            wanted *= 2
+        return nearest, squared
 
     @cached_property
     def _centre(self) -> FloatArray:

@@ -19,7 +19,7 @@ EPISODES, TRYING, CHOOSING, RUNNING = "Episodes", "What to try", "How the policy
 
 @dataclass(frozen=True)
 class Option:
-    """What people are told of a setting: a sentence, and the section of the help that it stands in.
+    """What people read about a setting: a sentence, and the section of the help that it stands in.
 
     `name` is for those who give it, where the field has another; `read` makes a value of what a command line
     gives; `kind` is what the
@@ -36,7 +36,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Given:
+class Offered:
     """An option as it is offered: its name, the field behind it, what the command line asks for, and its default."""
 
     name: str
@@ -46,19 +46,19 @@ class Given:
     default: Any
 
 
-def options_of(settings: Any) -> dict[str, Given]:
+def options_of(settings: Any) -> dict[str, Offered]:
     """The options among the fields of a dataclass, by name; an instance says what their defaults are.
 
     >>> @dataclass(frozen=True)
     ... class Settings:
     ...     steps: Annotated[int, Option("How often.")] = 5
     ...     secret: int = 0
-    >>> [(given.name, given.kind, given.default) for given in options_of(Settings(steps=9)).values()]
+    >>> [(one.name, one.kind, one.default) for one in options_of(Settings(steps=9)).values()]
     [('steps', <class 'int'>, 9)]
     """
     owner = settings if isinstance(settings, type) else type(settings)
     hints = get_type_hints(owner, include_extras=True)
-    found = {}
+    offered = {}
     for field in fields(owner):
         option = next((item for item in _metadata(hints[field.name]) if isinstance(item, Option)), None)
         if option is not None:
@@ -66,12 +66,12 @@ def options_of(settings: Any) -> dict[str, Given]:
             default = None if option.open or default is MISSING else default
             kind = option.kind or (str if option.read else _plain(hints[field.name]))
             name = option.name or field.name
-            found[name] = Given(name, field.name, option, kind if default is not None else kind | None, default)
-    return found
+            offered[name] = Offered(name, field.name, option, kind if default is not None else kind | None, default)
+    return offered
 
 
-def taken(settings: Any, given: dict[str, Any]) -> Any:
-    """The same settings with those that are given by name, which are taken out of `given`.
+def taken(settings: Any, values: dict[str, Any]) -> Any:
+    """The same settings with those that are given by name, which are taken out of `values`.
 
     >>> @dataclass(frozen=True)
     ... class Settings:
@@ -80,10 +80,10 @@ def taken(settings: Any, given: dict[str, Any]) -> Any:
     Settings(steps=9)
     """
     offered = options_of(settings)
-    return replace(settings, **{offered[name].field: given.pop(name) for name in offered if name in given})
+    return replace(settings, **{offered[name].field: values.pop(name) for name in offered if name in values})
 
 
-def read_from_text(groups: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def read_from_text(groups: Sequence[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """What a command line gave for the options of these groups; what was not said is left out.
 
     >>> @dataclass(frozen=True)
@@ -93,12 +93,12 @@ def read_from_text(groups: Sequence[Any], given: Mapping[str, Any]) -> dict[str,
     {'sizes': ('a', 'b')}
     """
     readers = {name: offer.option.read for group in groups for name, offer in options_of(group).items()}
-    said = {name: value for name, value in given.items() if value is not None}
+    said = {name: value for name, value in values.items() if value is not None}
     return {name: reader(value) if (reader := readers.get(name)) else value for name, value in said.items()}
 
 
 def with_options(
-    *groups: Any, annotate: Callable[[Given], Any] | None = None, only: Collection[str] | None = None
+    *groups: Any, annotate: Callable[[Offered], Any] | None = None, only: Collection[str] | None = None
 ) -> Callable[[F], F]:
     """A function that takes `**settings`, with the options of these groups (or some of them) in their place.
 
@@ -107,8 +107,8 @@ def with_options(
 
     def decorated(function: F) -> F:
         named = inspect.signature(function).parameters
-        offered = [given for group in groups for name, given in options_of(group).items() if name not in named]
-        offered = [given for given in offered if only is None or given.name in only]
+        offered = [one for group in groups for name, one in options_of(group).items() if name not in named]
+        offered = [one for one in offered if only is None or one.name in only]
         return with_keywords(
             function, {item.name: (annotate(item) if annotate else item.kind, item.default) for item in offered}
         )
@@ -128,10 +128,10 @@ def with_keywords(function: F, keywords: Mapping[str, tuple[Any, Any]]) -> F:
     return function
 
 
-def refuse_unknown(given: Mapping[str, Any], known: Collection[str]) -> None:
+def refuse_unknown(values: Mapping[str, Any], known: Collection[str]) -> None:
     """One sentence for names that nothing takes."""
-    if given:
-        raise InputError([f"there is no setting {name!r}: choose from {', '.join(sorted(known))}" for name in given])
+    if values:
+        raise InputError([f"there is no setting {name!r}: choose from {', '.join(sorted(known))}" for name in values])
 
 
 def names_in(text: str) -> tuple[str, ...]:

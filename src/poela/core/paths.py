@@ -57,7 +57,7 @@ def regular_file(path: str | os.PathLike[str]) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has this name, be it a link to nowhere; one sentence where that cannot be told."""
+    """Whether anything has this name, be it a link to nowhere; one sentence where that cannot be known."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -94,12 +94,12 @@ def new_path(path: Any, what: str) -> Path:
 
 def folder_at(path: Any, what: str) -> Path:
     """The path as a place for a folder; refuses an empty path and whatever is not a folder."""
-    found = new_path(path, what)
+    folder = new_path(path, what)
     try:
         # Those of its parents that are not there will be made.
-        nearest = next((one for one in (found, *found.parents) if os.path.lexists(one)), found)
+        nearest = next((one for one in (folder, *folder.parents) if os.path.lexists(one)), folder)
         if os.path.lexists(nearest) and not nearest.is_dir():
             raise InputError(f"{place(nearest)} is no folder: choose another place for {what}")
     except OSError as error:
-        raise InputError(f"{place(found)} cannot be used for {what}: {error.strerror}") from None
-    return found
+        raise InputError(f"{place(folder)} cannot be used for {what}: {error.strerror}") from None
+    return folder

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.core.log_cache import cached
 
 
 class LoggedSteps(Protocol):
@@ -110,3 +111,8 @@ def sample_actions(probabilities: FloatArray, rng: np.random.Generator) -> IntAr
     cumulative = np.cumsum(probabilities, axis=1)
     # Scaling by the last entry keeps u < total even where rounding leaves the total below 1.
     return np.asarray((cumulative <= (uniform * cumulative[:, -1])[:, None]).sum(axis=1), np.int64)
+
+
+def along_once(policy: Any, trajectories: LoggedSteps) -> FloatArray:
+    """`policy.along(trajectories)` [N, A], worked out once: the points of a path ask the same model again and again."""
+    return cached(trajectories, "along", policy, lambda: as_policy(policy).along(trajectories))

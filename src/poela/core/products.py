@@ -35,18 +35,18 @@ class Products:
         left: NDArray[Any] = np.concatenate([contexts, np.ones((len(contexts), 1))], axis=1).astype(self.dtype)
         norms = np.einsum("ij,ij->i", contexts, contexts)
         smallest: NDArray[Any] = np.full((len(contexts), k), np.inf, self.dtype)
-        kept: list[tuple[IntArray, IntArray, NDArray[Any]]] = []
+        blocks: list[tuple[IntArray, IntArray, NDArray[Any]]] = []
         count = 0
         for block, factors in enumerate(self.blocks):
             scores: NDArray[Any] = np.matmul(left, factors)
             smallest = _k_smallest(smallest, scores)
             flat = np.flatnonzero(scores <= self._limit(smallest[:, -1], norms)[:, None])
             rows, columns = np.divmod(flat, scores.shape[1])
-            kept.append((rows, columns + block * BLOCK, scores.ravel()[flat]))
+            blocks.append((rows, columns + block * BLOCK, scores.ravel()[flat]))
             count += len(flat)
             if count > at_most * (block + 1):
                 return rows[:0], rows[:0]
-        rows, points, of_pairs = (np.concatenate(column) for column in zip(*kept, strict=True))
+        rows, points, of_pairs = (np.concatenate(column) for column in zip(*blocks, strict=True))
         within = of_pairs <= self._limit(smallest[:, -1], norms)[rows]
         within &= within.sum() <= at_most
         return rows[within], points[within]

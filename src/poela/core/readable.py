@@ -72,3 +72,12 @@ def escaped(text: str) -> str:
     nope\x1b[31m
     """
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def factor_in_words(factor: float) -> str:
+    """How often as large: two decimals where they matter.
+
+    >>> factor_in_words(1.04), factor_in_words(3.2), factor_in_words(4123.0)
+    ('1.04', '3.2', '4,123.0')
+    """
+    return f"{factor:,.{2 if factor < 2 else 1}f}"

@@ -19,9 +19,9 @@ def regular_bytes(path: Path, largest: int) -> bytes:
     """All bytes of a regular file. Anything else is not even opened: a pipe, for one, would wait for ever."""
     _refuse_irregular(path, path.lstat(), largest)
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | GUARDS)) as file:
-        found = os.fstat(file.fileno())  # what was opened may no longer be what was looked at
-        _refuse_irregular(path, found, largest)
-        return file.read(found.st_size)
+        status = os.fstat(file.fileno())  # what was opened may no longer be what was looked at
+        _refuse_irregular(path, status, largest)
+        return file.read(status.st_size)
 
 
 def parsed_json(content: bytes) -> Any:
@@ -50,20 +50,20 @@ def unpacked_arrays(content: bytes) -> dict[str, NDArray[Any]]:
         raise ValueError(f"its header is not valid: {str(error)[:100]}") from None
 
 
-def _refuse_irregular(path: Path, found: os.stat_result, largest: int) -> None:
-    if (kind := kind_of(found.st_mode)) is not None:
+def _refuse_irregular(path: Path, status: os.stat_result, largest: int) -> None:
+    if (kind := kind_of(status.st_mode)) is not None:
         raise InputError(f"{place(path)} is {kind}: put the file itself there")
-    if found.st_size > largest:
-        raise InputError(f"{place(path)} has {found.st_size} bytes: at most {largest} are read")
+    if status.st_size > largest:
+        raise InputError(f"{place(path)} has {status.st_size} bytes: at most {largest} are read")
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise ValueError(f"the name {name[:40]!r} stands twice")
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
 def _finite(text: str) -> float:

@@ -209,10 +209,10 @@ def _loaded(text: Path, file_format: str, version: int) -> tuple[Stored, dict[st
     document = read_json(text)
     if not isinstance(document, dict) or document.get("format") != file_format:
         raise InputError(f"{place(directory)} holds no {file_format}: the format field is missing or different")
-    found = document.get("format_version")
-    if found != version or type(found) is not int:
+    stored_version = document.get("format_version")
+    if stored_version != version or type(stored_version) is not int:
         raise InputError(
-            f"{place(directory)} has format version {repr(found)[:40]}; this poela reads version {version}"
+            f"{place(directory)} has format version {repr(stored_version)[:40]}; this poela reads version {version}"
         )
     checksums = document.pop("checksums", None)
     with _explained_reading(text):

@@ -84,5 +84,5 @@ def _if_unused(path: Path, remove: Callable[[], None]) -> None:
 
 
 def _is_mine(folder: Path) -> bool:
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and (sys.platform == "win32" or found.st_uid == os.getuid())
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and (sys.platform == "win32" or status.st_uid == os.getuid())

@@ -97,13 +97,13 @@ def parsed(name: str, kind: Any, value: Any) -> Any:
     Traceback (most recent call last):
     poela.core.errors.InputError: epsilon is 'often': it must be a number, at least 0 and at most 1
     """
-    found = [value]
+    readings = [value]
     if isinstance(value, str):
-        found += [{"true": True, "false": False, "none": None}.get(value.strip().lower(), value)]
+        readings += [{"true": True, "false": False, "none": None}.get(value.strip().lower(), value)]
         for number in (int, float):
             with suppress(ValueError):
-                found.append(number(value))
-    fitting = [one for one in found if problem_of(kind, one) is None]
+                readings.append(number(value))
+    fitting = [one for one in readings if problem_of(kind, one) is None]
     if not fitting:
         raise InputError(f"{name} is {shown(value)}: {problem_of(kind, value)}")
     return fitting[0]

@@ -55,9 +55,9 @@ def expect_names(stored: Stored) -> tuple[tuple[str, ...], tuple[str | int, ...]
     """The names of the features and of the actions."""
     features = expect_setting(stored, "feature_names", tuple[str, ...])
     actions = expect_setting(stored, "action_names", tuple[str, ...] | tuple[int, ...] | tuple[bool, ...])
-    for name, found in (("feature_names", features), ("action_names", actions)):
-        if len(set(found)) < len(found):
-            refuse(name, found, "without repetition")
+    for name, names in (("feature_names", features), ("action_names", actions)):
+        if len(set(names)) < len(names):
+            refuse(name, names, "without repetition")
     if not 1 <= len(actions) <= MOST_ACTIONS:
         refuse("action_names", actions, f"1 to {MOST_ACTIONS} names")
     return features, actions
@@ -81,7 +81,7 @@ def expect_array(
     if array.dtype != dtype:
         refuse(f"the type of {name}", str(array.dtype), np.dtype(dtype).name)
     fits = len(array.shape) == len(shape) and all(
-        wanted in (None, found) for found, wanted in zip(array.shape, shape, strict=True)
+        wanted in (None, size) for size, wanted in zip(array.shape, shape, strict=True)
     )
     if not fits:
         refuse(f"the shape of {name}", array.shape, str(shape).replace("None", "any"))
@@ -93,19 +93,19 @@ def expect_array(
 def expect_part(stored: Stored, name: str, load_part: Callable[[Stored], Any], kind: Any, said: str) -> Any:
     """A part, loaded, of this class; `said` names the class in words."""
     try:
-        found = load_part(stored.parts[name])
+        part = load_part(stored.parts[name])
     except InputError as error:
         raise InputError(f"{name}: {'; '.join(error.problems)}") from None
-    if not isinstance(found, kind):
+    if not isinstance(part, kind):
         refuse(name, stored.parts[name].kind, said)
-    return found
+    return part
 
 
-def expect_sizes(name: str, found: Any, n_features: int, n_actions: int) -> None:
+def expect_sizes(name: str, part: Any, n_features: int, n_actions: int) -> None:
     """A part that is made for this many features and actions."""
-    if (found.n_features, found.n_actions) != (n_features, n_actions):
+    if (part.n_features, part.n_actions) != (n_features, n_actions):
         raise InputError(
-            f"{name} is made for {found.n_features} features and {found.n_actions} actions: "
+            f"{name} is made for {part.n_features} features and {part.n_actions} actions: "
             f"it must be for {n_features} and {n_actions}"
         )
 
@@ -159,10 +159,10 @@ def refuse(name: str, value: Any, must_be: str) -> NoReturn:
     raise InputError(f"{name} is {reprlib.repr(value)[:80]}: it must be {must_be}")
 
 
-def _expect_keys(what: str, found: Collection[Any], needed: Collection[str], known: Collection[str]) -> None:
-    missing = [name for name in needed if name not in found]
+def _expect_keys(what: str, keys: Collection[Any], needed: Collection[str], known: Collection[str]) -> None:
+    missing = [name for name in needed if name not in keys]
     if missing:
         raise InputError(f"{missing[0]!r} is missing from {what}")
-    unknown = [name for name in found if name not in known]
+    unknown = [name for name in keys if name not in known]
     if unknown:
         raise InputError(f"{reprlib.repr(unknown[0])} in {what} is unknown; it may be of a newer poela")

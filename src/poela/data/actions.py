@@ -11,7 +11,7 @@ from poela.core.arrays import BoolArray, IntArray
 from poela.data.labels import WHOLE, Labels
 from poela.data.layout import LogLayout
 from poela.data.rows import RowProblems
-from poela.data.sources import Source
+from poela.data.sources import TableSource
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ TRUTH = {"true": True, "false": False}
 
 
 def name_actions(
-    labels: Labels, source: Source, layout: LogLayout, found: RowProblems
+    labels: Labels, source: TableSource, layout: LogLayout, problems: RowProblems
 ) -> "tuple[IntArray, tuple[ActionName, ...]]":
     """The actions as codes by row of the file (−1: none) and the names that the codes stand for.
 
@@ -32,13 +32,13 @@ def name_actions(
     """
     values, names = _values_and_names(labels, source, layout)
     fractional = np.array([isinstance(value, float) for value in values], bool)
-    found.note(
+    problems.note(
         _rows_with(labels.codes, fractional),
         f"column {quoted(layout.action_columns)} is not a whole number",
         "divide a continuous dose into levels first",
     )
     large = np.array([isinstance(value, int) and abs(value) >= LARGE for value in values], bool)
-    found.note(
+    problems.note(
         _rows_with(labels.codes, large),
         f"column {quoted(layout.action_columns)} is a number beyond 2^63",
         "label actions with text or shorter numbers",
@@ -47,7 +47,7 @@ def name_actions(
     code_of_value = np.array([code_of.get(value, -1) for value in values], np.int64)
     unknown = (code_of_value < 0) & ~fractional & ~large
     others = "that other value" if unknown.sum() == 1 else f"those {unknown.sum()} other values"
-    found.note(
+    problems.note(
         _rows_with(labels.codes, unknown),
         f"column {quoted(layout.action_columns)} lies outside the declared actions",
         f"declare {others} too, by actions= or a propensity column, or drop those episodes",
@@ -56,7 +56,7 @@ def name_actions(
 
 
 def _values_and_names(
-    labels: Labels, source: Source, layout: LogLayout
+    labels: Labels, source: TableSource, layout: LogLayout
 ) -> "tuple[list[ActionName | float], tuple[ActionName, ...]]":
     """The values that occur and the names of all actions, of one type."""
     values = [_plain(value) for value in labels.values.to_pylist()]
@@ -70,14 +70,14 @@ def _values_and_names(
         values = guesses if len({_kind(value) for value in guesses + parsed}) == 1 else values
     if declared is not None:
         return values, declared if "text" in map(_kind, values) else tuple(parsed)
-    kept = _kept_names(source)
-    if kept and set(values) <= set(kept):
-        return values, kept
+    names = _stored_names(source)
+    if names and set(values) <= set(names):
+        return values, names
     whole: list[Any] = [value for value in values if not isinstance(value, float)]
     return values, tuple(sorted(whole))
 
 
-def _kept_names(source: Source) -> "tuple[ActionName, ...]":
+def _stored_names(source: TableSource) -> "tuple[ActionName, ...]":
     try:
         names = json.loads((source.schema.metadata or {}).get(METADATA, b"[]"))
     except ValueError:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.errors import InputError
-from poela.data.given import array_of, count, numbers
+from poela.data.array_inputs import array_of, count, numbers
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted, quoted
 
@@ -43,33 +43,33 @@ def from_bandit(feedback: Mapping[str, Any], *, position: int | None = None) -> 
         raise InputError(f"n_rounds and the rows of context differ: there are {counted(rounds, 'row')}")
     if position is not None:
         position = count("position=", position)
-    kept = _rounds_of(feedback, position, rounds)
+    rows = _rounds_of(feedback, position, rounds)
     propensities = _propensities(feedback, position, rounds)
     logs = Trajectories(
-        contexts[kept],
-        _of_rounds("action", actions, rounds)[kept],
-        _of_rounds("reward", _array(feedback, "reward"), rounds)[kept],
-        np.arange(len(kept) + 1),
-        propensities=None if propensities is None else propensities[kept],
+        contexts[rows],
+        _of_rounds("action", actions, rounds)[rows],
+        _of_rounds("reward", _array(feedback, "reward"), rounds)[rows],
+        np.arange(len(rows) + 1),
+        propensities=None if propensities is None else propensities[rows],
         n_actions=feedback.get("n_actions"),
-        episode_ids=kept,
+        episode_ids=rows,
     )
-    _refuse_two_propensities(feedback, logs, kept, rounds)
+    _refuse_two_propensities(feedback, logs, rows, rounds)
     return logs
 
 
-def _refuse_two_propensities(feedback: Mapping[str, Any], logs: Trajectories, kept: NDArray[Any], rounds: int) -> None:
+def _refuse_two_propensities(feedback: Mapping[str, Any], logs: Trajectories, rows: NDArray[Any], rounds: int) -> None:
     """Refuse a pscore that is not what pi_b says about the logged action."""
     if feedback.get("pi_b") is None or feedback.get("pscore") is None:
         return
-    scores = numbers("pscore", _of_rounds("pscore", _array(feedback, "pscore"), rounds), np.float64)[kept]
+    scores = numbers("pscore", _of_rounds("pscore", _array(feedback, "pscore"), rounds), np.float64)[rows]
     if scores.ndim != 1:
         raise InputError("pscore must be one probability for each round")
     differ = ~np.isclose(scores, logs.logged_propensities, rtol=1e-4, atol=1e-8)
     if differ.any():
         raise InputError(
             f"pscore and pi_b give the logged action different probabilities in {counted(int(differ.sum()), 'round')}, "
-            f"first round {kept[differ.argmax()]} (from 0): leave out the one that is wrong"
+            f"first round {rows[differ.argmax()]} (from 0): leave out the one that is wrong"
         )
 
 
@@ -127,14 +127,14 @@ def _rounds_of(feedback: Mapping[str, Any], position: int | None, rounds: int) -
             f"the rounds are of {len(known)} positions, {known.min():g} to {known.max():g}, which are different "
             "decisions: say which one to read with position="
         )
-    kept = np.arange(rounds) if position is None else np.flatnonzero(slots == position)
-    if not len(kept):
+    rows = np.arange(rounds) if position is None else np.flatnonzero(slots == position)
+    if not len(rows):
         raise InputError(f"no round has position {position}: there are positions {known.min():g} to {known.max():g}")
-    return kept
+    return rows
 
 
 def _propensities(feedback: Mapping[str, Any], position: int | None, rounds: int) -> NDArray[Any] | None:
-    """Of every action where they are told, else of the logged one."""
+    """Of every action where they are known, else of the logged one."""
     if feedback.get("pi_b") is not None:
         every = _of_rounds("pi_b", _array(feedback, "pi_b"), rounds)
         if every.ndim == 2:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from poela.data.trajectories import Trajectories
 
 ROW_SUM_TOLERANCE = 1e-6
+EMPTY = "there are no steps: the logs are empty"
 EPISODES_TO_LEARN = 3  # one to train on, one to choose by, one to test on
 CHUNK_ROWS = 1 << 16
 MANY_ACTIONS = 100  # where there are more, and none was taken twice, they are no actions
@@ -40,7 +41,7 @@ def _shape_problems(logs: "LoggedEpisodes") -> list[str]:
         return [f"contexts must be a matrix [steps, features], not of shape {logs.contexts.shape}"]
     steps = len(logs.contexts)
     if steps == 0:
-        return ["there are no steps: the logs are empty"]
+        return [EMPTY]
     if logs.rewards.shape != (steps,):
         problems.append(f"rewards must have shape ({steps},) like the contexts, not {logs.rewards.shape}")
     offsets = logs.offsets

@@ -16,7 +16,7 @@ from poela.data.layout import LogLayout
 from poela.data.numbers import note_type, numbers_of
 from poela.data.opening import open_source, readable
 from poela.data.rows import RowProblems
-from poela.data.sources import Source
+from poela.data.sources import TableSource
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.data.words import bad_log, quoted
@@ -130,8 +130,8 @@ def _recognised(columns: list[str], layout: str) -> str:
 class _Reader:
     """Turns one file into a log, and notes what is wrong on the way."""
 
-    def __init__(self, source: Source, layout: CohortLayout) -> None:
-        self.source, self.layout, self.found = source, layout, RowProblems()
+    def __init__(self, source: TableSource, layout: CohortLayout) -> None:
+        self.source, self.layout, self.problems = source, layout, RowProblems()
 
     def read(self, kind: str, as_published: bool) -> Trajectories:
         import pyarrow as pa
@@ -156,7 +156,7 @@ class _Reader:
         return self.logs(table, list(features))
 
     def logs(self, table: "pa.Table", features: list[str]) -> Trajectories:
-        problems = self.found.sentences()
+        problems = self.problems.sentences()
         try:
             result: Trajectories = read_logs(
                 table,
@@ -176,7 +176,7 @@ class _Reader:
     def numbers(self, name: str) -> FloatArray:
         """A column as numbers; text is noted."""
         column = self.source.read(name)
-        if note_type(column, name, "a number", "correct it", self.found):
+        if note_type(column, name, "a number", "correct it", self.problems):
             return np.zeros(len(column))
         return np.asarray(numbers_of(column), np.float64)
 
@@ -184,14 +184,14 @@ class _Reader:
         """A column as numbers, 0 where it is missing, which is noted."""
         values = self.numbers(name)
         missing = ~np.isfinite(values)
-        self.found.note(missing, f"column {name!r} is null, NaN or infinite", "fill it in, or drop those stays")
+        self.problems.note(missing, f"column {name!r} is null, NaN or infinite", "fill it in, or drop those stays")
         return np.where(missing, 0.0, values)
 
     def whole(self, name: str, low: int, high: int) -> IntArray:
         """A column of whole numbers from low to high."""
         values = self.complete(name)
         bad = (values != np.rint(values)) | (values < low) | (values > high)
-        self.found.note(bad, f"column {name!r} is not a whole number from {low} to {high}", "correct it")
+        self.problems.note(bad, f"column {name!r} is not a whole number from {low} to {high}", "correct it")
         return np.where(bad, low, values).astype(np.int64)
 
     def survival(self, name: str) -> FloatArray:
@@ -203,11 +203,11 @@ class _Reader:
         from scipy.stats import rankdata
 
         doses = self.complete(name)
-        self.found.note(doses < 0, f"column {name!r} is negative", "a dose is 0 or more: correct it")
-        given = doses > 0
+        self.problems.note(doses < 0, f"column {name!r} is negative", "a dose is 0 or more: correct it")
+        treated = doses > 0
         levels = np.zeros(len(doses), np.int64)
-        ranks = rankdata(doses[given])  # equal doses share the mean of their ranks
-        levels[given] = np.ceil(4 * ranks / max(given.sum(), 1))
+        ranks = rankdata(doses[treated])  # equal doses share the mean of their ranks
+        levels[treated] = np.ceil(4 * ranks / max(treated.sum(), 1))
         return levels
 
     def transformed(self, features: dict[str, FloatArray]) -> dict[str, FloatArray]:
@@ -216,11 +216,13 @@ class _Reader:
         for name, values in features.items():
             if name in BINARY:
                 wrong = ~np.isin(values, (0.0, 1.0)) & np.isfinite(values)
-                self.found.note(wrong, f"column {name!r} is neither 0 nor 1", "correct it")
+                self.problems.note(wrong, f"column {name!r} is neither 0 nor 1", "correct it")
                 result[name] = values - 0.5
             elif name in LOGARITHMIC:
                 below = values <= -0.1
-                self.found.note(below, f"column {name!r} is −0.1 or less, which has no logarithm here,", "correct it")
+                self.problems.note(
+                    below, f"column {name!r} is −0.1 or less, which has no logarithm here,", "correct it"
+                )
                 result[name] = _standardised(np.log(0.1 + np.where(below, 0.0, values)))
             else:
                 result[name] = _standardised(values)
@@ -232,7 +234,7 @@ class _Reader:
         if not odd.any():
             return features
         if not as_published:
-            self.found.note(
+            self.problems.note(
                 odd,
                 "column 'mechvent' is neither −0.5 nor 0.5",
                 "the columns of this published file are mixed up, and mechvent, Total_bili and INR hold the current "

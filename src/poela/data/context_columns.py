@@ -15,7 +15,7 @@ from poela.data.order import Order
 from poela.data.rows import RowProblems
 from poela.data.schema import MOST_CATEGORIES, TableSchema, Variable
 from poela.data.slips import is_mostly_numbers, note_dates
-from poela.data.sources import Source
+from poela.data.sources import TableSource
 from poela.data.words import counted, kind_in_words, quoted
 
 if TYPE_CHECKING:
@@ -30,22 +30,22 @@ OFTEN = 0.05  # of gaps between decisions may be unusual without a word
 REMEDY = "turn it into numbers, or name the context columns without it"
 
 
-def variables_of(source: Source, layout: LogLayout, found: RowProblems) -> list[Variable]:
+def variables_of(source: TableSource, layout: LogLayout, problems: RowProblems) -> list[Variable]:
     """The usable context columns, as the schema or else their types have it; what is wrong with others is noted."""
     there = set(source.names)
     if layout.schema is not None:
-        return [v for v in layout.schema.variables if v.name in there and _fits(v, source, found)]
+        return [v for v in layout.schema.variables if v.name in there and _fits(v, source, problems)]
     orders = dict(layout.ordinal)
     usable = []
     for name in dict.fromkeys(layout.context or ()):
         if name in there:
-            variable = _discovered(source, name, orders.get(name), name in layout.category, found)
+            variable = _discovered(source, name, orders.get(name), name in layout.category, problems)
             usable += [] if variable is None else [variable]
     return usable
 
 
 def _discovered(
-    source: Source, name: str, order: tuple[str, ...] | None, as_category: bool, found: RowProblems
+    source: TableSource, name: str, order: tuple[str, ...] | None, as_category: bool, problems: RowProblems
 ) -> Variable | None:
     import pyarrow as pa
 
@@ -53,7 +53,7 @@ def _discovered(
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if order is not None:
         variable = Variable(name, "ordinal", order)
-        return variable if _fits(variable, source, found) else None
+        return variable if _fits(variable, source, problems) else None
     if not as_category and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return Variable(name)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
@@ -62,12 +62,12 @@ def _discovered(
         return Variable(name, "duration")
     column = source.read(name)
     is_text = _is_text(kind)
-    if is_text and not as_category and note_dates(column, name, found):
+    if is_text and not as_category and note_dates(column, name, problems):
         return None
     if as_category or (is_text and not is_mostly_numbers(column, source.decimal)):
-        return _category(column, name, found)
+        return _category(column, name, problems)
     remedy = f"{REMEDY}, or name it in category= (--category)" if is_text else REMEDY
-    return None if note_type(column, name, "a number", remedy, found, source.decimal) else Variable(name)
+    return None if note_type(column, name, "a number", remedy, problems, source.decimal) else Variable(name)
 
 
 def _is_text(kind: "pa.DataType") -> bool:
@@ -76,17 +76,17 @@ def _is_text(kind: "pa.DataType") -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _category(column: "pa.ChunkedArray", name: str, found: RowProblems) -> Variable | None:
+def _category(column: "pa.ChunkedArray", name: str, problems: RowProblems) -> Variable | None:
     if not is_label(column.type, is_action=True):
         what = f"column {quoted(name)} is {kind_in_words(column.type)}, not text or a number,"
-        found.note(np.ones(len(column), bool), what, "name the context columns without it")
+        problems.note(np.ones(len(column), bool), what, "name the context columns without it")
         return None
     codes, names = categories_of(column)
     long = np.array([len(text) > LONGEST_CATEGORY for text in names] + [False], bool)[codes]
-    found.note(long, f"column {quoted(name)} holds free text", "name the context columns without it")
+    problems.note(long, f"column {quoted(name)} holds free text", "name the context columns without it")
     if len(names) > MOST_CATEGORIES:
         what = f"column {quoted(name)} has {len(names)} different texts (at most {MOST_CATEGORIES} can be categories)"
-        found.note(codes >= 0, what, "group them, or name the context columns without it")
+        problems.note(codes >= 0, what, "group them, or name the context columns without it")
         return None
     if long.any():
         return None
@@ -94,14 +94,14 @@ def _category(column: "pa.ChunkedArray", name: str, found: RowProblems) -> Varia
     return Variable(name, "category", tuple(names)) if names else Variable(name)
 
 
-def _fits(variable: Variable, source: Source, found: RowProblems) -> bool:
+def _fits(variable: Variable, source: TableSource, problems: RowProblems) -> bool:
     """Whether a column is of the type that a variable has; noted where it is not."""
     import pyarrow as pa
 
     name, kind = variable.name, source.schema.field(variable.name).type
     if variable.kind == "number":
         plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        return plain or not note_type(source.read(name), name, "a number", REMEDY, found, source.decimal)
+        return plain or not note_type(source.read(name), name, "a number", REMEDY, problems, source.decimal)
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if variable.kind == "time":
         wanted, fits = "a date or time", pa.types.is_date(kind) or pa.types.is_timestamp(kind)
@@ -112,7 +112,7 @@ def _fits(variable: Variable, source: Source, found: RowProblems) -> bool:
     if fits or pa.types.is_null(kind):
         return True
     what = f"column {quoted(name)} is {kind_in_words(kind)}, not {wanted},"
-    found.note(np.ones(source.n_rows, bool), what, "give it as in the log that was learned from")
+    problems.note(np.ones(source.n_rows, bool), what, "give it as in the log that was learned from")
     return False
 
 
@@ -133,12 +133,12 @@ class Contexts:
 
 
 def contexts_of(
-    source: Source,
+    source: TableSource,
     layout: LogLayout,
     variables: Sequence[Variable],
     numbers: Float32Array,
     order: Order,
-    found: RowProblems,
+    problems: RowProblems,
 ) -> Contexts:
     """The contexts of a table; `numbers` [N, k] holds its variables of kind number, in their final order."""
     plain = [variable.name for variable in variables if variable.kind == "number"]
@@ -163,7 +163,7 @@ def contexts_of(
     if len(plain) == len(variables) == numbers.shape[1] and schema.is_plain:
         return Contexts(Encoded(numbers), schema, tuple(notes))
     rows = encoded(schema, raw, order.offsets)
-    _note_gaps(rows, schema, order, found, learning=layout.schema is None)
+    _note_gaps(rows, schema, order, problems, learning=layout.schema is None)
     return Contexts(rows, schema, (*notes, *notes_of(rows, schema, learning=layout.schema is None)))
 
 
@@ -182,20 +182,20 @@ def _days(column: "pa.ChunkedArray", variable: Variable, layout: LogLayout, orde
     return days if variable.kind == "duration" else since(days, order.offsets, origin)
 
 
-def _note_gaps(rows: Encoded, schema: TableSchema, order: Order, found: RowProblems, learning: bool) -> None:
+def _note_gaps(rows: Encoded, schema: TableSchema, order: Order, problems: RowProblems, learning: bool) -> None:
     """Gaps that no rule fills, and places that an order does not name."""
-    told = {variable.name for variable in schema.variables if variable.kind == "number" and not variable.carried}
-    for name in rows.gaps.keys() - told:  # those were noted where numbers were read
+    noted = {variable.name for variable in schema.variables if variable.kind == "number" and not variable.carried}
+    for name in rows.gaps.keys() - noted:  # those were noted where numbers were read
         gaps = rows.gaps[name]
         why = (
             "fill it in, or drop those episodes" if learning else "the log that taught this had none there: fill it in"
         )
-        found.note(order.in_file(gaps), f"column {quoted(name)} is missing", why)
+        problems.note(order.in_file(gaps), f"column {quoted(name)} is missing", why)
     ordinal = {variable.name for variable in schema.variables if variable.kind == "ordinal"}
     for name, unseen in rows.unseen.items():
         if name in ordinal:
             what = f"column {quoted(name)} is none of the values that its order names"
-            found.note(order.in_file(unseen), what, "name all of them with ordinal=, or correct it")
+            problems.note(order.in_file(unseen), what, "name all of them with ordinal=, or correct it")
 
 
 def notes_of(rows: Encoded, schema: TableSchema, learning: bool) -> list[str]:
@@ -248,8 +248,8 @@ def without_constants(logs: L, but: Sequence[str] = ()) -> L:
         and any(v.kind == "time" for v in schema.variables if v.name in columns)
     ):
         note += " (give an origin= to count days from a date)"
-    kept = [column for column, name in enumerate(logs.feature_names) if name not in constant]
-    return selected(logs, kept, None if schema is None else schema.without(set(columns)), (*logs.notes, note))
+    columns_left = [column for column, name in enumerate(logs.feature_names) if name not in constant]
+    return selected(logs, columns_left, None if schema is None else schema.without(set(columns)), (*logs.notes, note))
 
 
 def with_features(logs: L, first: "LoggedEpisodes") -> L:

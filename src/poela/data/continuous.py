@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.data.array_inputs import numbers, plain_names
 from poela.data.checks import problems_of
 from poela.data.episodes import ActionName, LoggedEpisodes
-from poela.data.given import numbers, plain_names
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted

@@ -10,13 +10,13 @@ from poela.core.errors import InputError
 from poela.core.paths import place
 from poela.data.csv_problems import as_written, damage, misunderstanding
 from poela.data.layout import LogLayout
-from poela.data.sources import Source, expected, from_table
+from poela.data.sources import TableSource, expected, from_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def open_csv(path: Path, layout: LogLayout, labels: Sequence[str], others: Sequence[str] | None) -> Source:
+def open_csv(path: Path, layout: LogLayout, labels: Sequence[str], others: Sequence[str] | None) -> TableSource:
     """Open a file; `labels` stay text, and if `others` (of any type) are given, all but these are supposed numbers."""
     import pyarrow as pa
 
@@ -81,7 +81,7 @@ class _CsvFile:
             ),
         }
 
-    def streamed(self, others: Sequence[str]) -> Source:
+    def streamed(self, others: Sequence[str]) -> TableSource:
         """Only labels and others are held; the rest, supposed to be numbers, is parsed again in small batches."""
         import pyarrow as pa
         from pyarrow import csv
@@ -95,12 +95,12 @@ class _CsvFile:
         with csv.open_csv(self.path, **self.options()) as file:
             names = file.schema.names
         keys = stream([name for name in (*self.as_text, *others) if name in names], self.as_text).read_all()
-        kept = set(keys.column_names)
-        fields = [keys.schema.field(name) if name in kept else pa.field(name, pa.float64()) for name in names]
+        key_names = set(keys.column_names)
+        fields = [keys.schema.field(name) if name in key_names else pa.field(name, pa.float64()) for name in names]
         how: dict[str, Any] = {"decimal": self.layout.decimal, "notes": self.notes}
-        return Source(pa.schema(fields), keys.num_rows, keys.column, batches, **how, reopened=self.inferred)
+        return TableSource(pa.schema(fields), keys.num_rows, keys.column, batches, **how, reopened=self.inferred)
 
-    def inferred(self) -> Source:
+    def inferred(self) -> TableSource:
         """The whole table, each column of the type that all its cells fit."""
         import pyarrow as pa
         from pyarrow import csv

@@ -41,16 +41,16 @@ def misunderstanding(path: Path, layout: LogLayout) -> str | None:
 
 
 def _other_encoding(head: bytes, layout: LogLayout) -> str | None:
-    given = codecs.lookup(layout.encoding).name
+    encoding = codecs.lookup(layout.encoding).name
     for mark, known in MARKS.items():
         if head.startswith(mark):
-            return None if given in known else _say("is text in", known[0].upper(), "encoding", known[0])
+            return None if encoding in known else _say("is text in", known[0].upper(), "encoding", known[0])
     even, odd = (2 * head[first::2].count(0) / max(len(head), 1) for first in (0, 1))
     if max(even, odd) > 0.4 and min(even, odd) < 0.1:
         likely = "utf-16-le" if odd > even else "utf-16-be"
-        return None if given == likely else _say("seems to be text in", likely.upper(), "encoding", likely)
-    if given.startswith(("utf-16", "utf-32")) and not (even or odd):
-        return f"seems to be no text in {given.upper()}: leave the encoding out, or name another"
+        return None if encoding == likely else _say("seems to be text in", likely.upper(), "encoding", likely)
+    if encoding.startswith(("utf-16", "utf-32")) and not (even or odd):
+        return f"seems to be no text in {encoding.upper()}: leave the encoding out, or name another"
     return None
 
 
@@ -79,14 +79,14 @@ def as_written(path: Path, layout: LogLayout) -> tuple[LogLayout, tuple[str, ...
 
 
 def _separator(header: str, layout: LogLayout) -> str:
-    given = layout.separator
-    cells = {cell.strip().strip('"') for cell in header.split(given)}
+    separator = layout.separator
+    cells = {cell.strip().strip('"') for cell in header.split(separator)}
     parts = (*layout.key_columns, *layout.action_columns, *layout.reward_columns(list(cells)))
     if "\0" in header or not cells.isdisjoint(parts):  # no text at all, or as said
-        return given
+        return separator
     unquoted = re.sub(r'"[^"]*"', "", header)
     best = max(SEPARATORS, key=unquoted.count)
-    return best if unquoted.count(best) > unquoted.count(given) else given
+    return best if unquoted.count(best) > unquoted.count(separator) else separator
 
 
 def _spreadsheet_line(head: bytes, layout: LogLayout) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, Float32Array, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.paths import regular_file
@@ -16,14 +16,14 @@ from poela.data.actions import name_actions
 from poela.data.context_columns import Contexts, contexts_of, strict_columns, variables_of
 from poela.data.csv_files import stream_csv
 from poela.data.header import is_header
-from poela.data.layout import LogLayout
+from poela.data.layout import PREFIX, LogLayout
 from poela.data.layout_problems import absent
-from poela.data.numbers import read_contexts
+from poela.data.numbers import read_contexts, read_propensities
 from poela.data.opening import kind_of_file, open_source, readable
 from poela.data.order import Order
 from poela.data.rows import RowProblems
 from poela.data.schema import TableSchema
-from poela.data.sources import BATCH_ROWS, Source, from_table
+from poela.data.sources import BATCH_ROWS, TableSource, from_table
 from poela.data.tables import labels_in, ordered
 from poela.data.trajectories import ActionName
 from poela.data.words import bad_log, quoted
@@ -41,8 +41,9 @@ class Rows:
     contexts: Contexts
     actions: IntArray  # what was done, −1 where that is not said
     order: Order
-    kept: "pa.Table"  # columns that go into the result, in the order of the file
+    copied: "pa.Table"  # columns that go into the result, in the order of the file
     is_named: bool  # whether `kept` tells every row apart
+    propensities: FloatArray | None = None  # of every action [N, A], where the policy builds on them
 
     @property
     def incomplete(self) -> BoolArray:
@@ -58,6 +59,12 @@ class Wanted:
     action_names: tuple[ActionName, ...]
     needs: str = "context"  # "context", "step" or "history": what a decision looks at
     keep: tuple[str, ...] = ()
+    builds_on_propensities: bool = False  # those that each case brings
+
+    @property
+    def propensities(self) -> tuple[str, ...]:
+        """The columns of propensities that are read."""
+        return tuple(f"{PREFIX}{name}" for name in self.action_names) if self.builds_on_propensities else ()
 
     @property
     def follows(self) -> bool:
@@ -71,12 +78,12 @@ class Wanted:
         if self.schema.episode is None:
             keys = {"episode": None, "step": None}
         named = {"context": self.schema.columns, "actions": self.action_names, "schema": self.schema}
-        return LogLayout(**keys, action=self.schema.action, **named)  # type: ignore[arg-type]
+        return LogLayout(**keys, action=self.schema.action, propensity=self.propensities or None, **named)  # type: ignore[arg-type]
 
     def columns(self, there: Sequence[str]) -> list[str]:
         """The columns that are read, in a table with these columns."""
         keys = (self.schema.episode, self.schema.step)
-        named = (*self.schema.columns, *(name for name in keys if name in there), *self.keep)
+        named = (*self.schema.columns, *(name for name in keys if name in there), *self.keep, *self.propensities)
         acted = (self.schema.action,) if self.needs == "history" and self.schema.action in there else ()
         return list(dict.fromkeys(name for name in (*named, *acted) if name is not None))
 
@@ -85,6 +92,12 @@ class Wanted:
         columns = there if is_header(there, self.schema.columns) else ()
         missing = [name for name in (*self.schema.columns, *self.keep) if name not in there]
         problems = [f"{absent(missing, columns)}: columns are found by name, so add or rename it"] if missing else []
+        untold = [name for name in self.propensities if name not in there]
+        if untold:
+            problems.append(
+                f"{absent(untold, columns)}: this policy changes what the logging policy would do, so give the logging "
+                "policy's propensity of every action for each case"
+            )
         keys = [name for name in (self.schema.episode, self.schema.step) if name is not None and name not in there]
         if self.follows and keys:
             problems.append(
@@ -97,9 +110,9 @@ class Wanted:
 def parts_to_decide(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[Rows]:
     """The rows of a table: in parts of bounded size or, where episodes are followed, all at once.
 
-    Everything that is wrong, in whatever part, is told in one error. `layout` says how a CSV file is written.
+    Everything that is wrong, in whatever part, is reported in one error. `layout` says how a CSV file is written.
     """
-    found, sound = RowProblems(), True
+    row_problems, sound = RowProblems(), True
     with readable(source):
         for part in _parts(source, wanted, layout):
             problems = wanted.problems(part.names)
@@ -107,18 +120,18 @@ def parts_to_decide(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[
                 raise bad_log(problems)
             if not part.n_rows:
                 continue
-            rows = _rows(part, wanted, found)
-            sound = sound and not found
-            found.before += part.n_rows
+            rows = _rows(part, wanted, row_problems)
+            sound = sound and not row_problems
+            row_problems.before += part.n_rows
             if sound:
                 yield rows
-    if found:
-        raise bad_log(found.sentences())
-    if not found.before:
+    if row_problems:
+        raise bad_log(row_problems.sentences())
+    if not row_problems.before:
         raise InputError("there are no rows: give one for each decision")
 
 
-def _parts(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[Source]:
+def _parts(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[TableSource]:
     import pyarrow as pa
 
     is_path = isinstance(source, str | os.PathLike)
@@ -141,12 +154,13 @@ def _parts(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[Source]:
     yield from (from_table(table, opened.decimal) for table in in_parts(opened.batches(wanted.columns(opened.names))))
 
 
-def _csv_parts(path: Path, wanted: Wanted, layout: LogLayout) -> Iterator[Source]:
+def _csv_parts(path: Path, wanted: Wanted, layout: LogLayout) -> Iterator[TableSource]:
     import pyarrow as pa
 
     types = {v.name: pa.float64() for v in wanted.schema.variables if v.kind == "number"}
     types |= {v.name: pa.string() for v in wanted.schema.variables if v.categories}
     keys = (wanted.schema.episode, wanted.schema.step, wanted.schema.action, *wanted.keep)
+    types |= {name: pa.float64() for name in wanted.propensities}
     types |= {name: pa.string() for name in keys if name is not None and name not in types}
     names, batches, decimal = stream_csv(path, layout, wanted.columns, types)
     if wanted.problems(names):
@@ -174,35 +188,36 @@ def in_parts(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.Table]":
         yield pa.Table.from_batches(waiting)
 
 
-def _rows(source: Source, wanted: Wanted, found: RowProblems) -> Rows:
+def _rows(source: TableSource, wanted: Wanted, problems: RowProblems) -> Rows:
     import pyarrow as pa
 
     layout = wanted.layout
     n = source.n_rows
     alone = Order(None, np.arange(n + 1))
-    order: Order | None = ordered(source, layout, found)[1] if wanted.follows else alone
+    order: Order | None = ordered(source, layout, problems)[1] if wanted.follows else alone
     usable = order if order is not None else alone  # to look at all columns, whatever is wrong with some
-    variables = variables_of(source, layout, found)
+    variables = variables_of(source, layout, problems)
     plain = [variable.name for variable in variables if variable.kind == "number"]
-    numbers = read_contexts(source, plain, strict_columns(layout), usable, found)
-    contexts = contexts_of(source, layout, variables, numbers, usable, found)
+    numbers = read_contexts(source, plain, strict_columns(layout), usable, problems)
+    contexts = contexts_of(source, layout, variables, numbers, usable, problems)
     actions = np.full(n, -1)
     if wanted.needs == "history" and wanted.follows and layout.action in source.names:
         labels = labels_in(source, layout.action, RowProblems(), is_action=True)
         actions = actions if labels is None else usable.place(name_actions(labels, source, layout, RowProblems())[0])
     if wanted.needs == "history" and wanted.follows:
-        _note_unsaid(actions, usable, wanted, found)
+        _note_unsaid(actions, usable, wanted, problems)
     keys = [name for name in (wanted.schema.episode, wanted.schema.step) if name in source.names and name is not None]
-    kept = {name: source.read(name) for name in dict.fromkeys((*keys, *wanted.keep)) if name in source.names}
-    return Rows(contexts, actions, usable, pa.table(kept), len(keys) == 2)
+    columns = {name: source.read(name) for name in dict.fromkeys((*keys, *wanted.keep)) if name in source.names}
+    own = read_propensities(source, layout, usable, problems) if wanted.propensities else None
+    return Rows(contexts, actions, usable, pa.table(columns), len(keys) == 2, own)
 
 
-def _note_unsaid(actions: IntArray, order: Order, wanted: Wanted, found: RowProblems) -> None:
+def _note_unsaid(actions: IntArray, order: Order, wanted: Wanted, problems: RowProblems) -> None:
     """Earlier decisions must be known, since the policy looks at them; the last one of an episode is to be made."""
     unsaid = actions < 0
     unsaid[order.offsets[1:] - 1] = False
     what = f"column {quoted(wanted.schema.action)} is missing, or no action that the policy knows,"
-    found.note(order.in_file(unsaid), what, "say what was done before the last row of each episode")
+    problems.note(order.in_file(unsaid), what, "say what was done before the last row of each episode")
 
 
 def has_columns(contexts: Any) -> bool:

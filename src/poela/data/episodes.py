@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from poela.core.arrays import Float32Array, FloatArray, IntArray, freeze
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
+from poela.data.array_inputs import array_of, numbers, plain_names, whole
+from poela.data.checks import EMPTY
 from poela.data.clusters import numbered
 from poela.data.folds import random_parts
-from poela.data.given import array_of, numbers, plain_names, whole
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 
@@ -179,14 +180,19 @@ class LoggedEpisodes(ABC):
             raise InputError(f"a mask of episodes must have shape ({self.n_episodes},), not {chosen.shape}")
         chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else whole(chosen).astype(np.int64)
         rows, offsets = rows_of_episodes(chosen, self.offsets)
+        if not len(rows):
+            raise InputError(EMPTY)
         columns = {name: getattr(self, name) for name in self.by_step}
-        return replace(  # type: ignore[type-var]
-            self,
-            **{name: None if column is None else freeze(column[rows]) for name, column in columns.items()},
-            offsets=offsets,
-            episode_ids=None if self.episode_ids is None else self.episode_ids[chosen],
-            clusters=None if self.clusters is None else self.clusters[chosen],
-        )
+        arrays: dict[str, NDArray[Any] | None] = {
+            **{name: None if column is None else column[rows] for name, column in columns.items()},
+            "offsets": offsets,
+            "episode_ids": None if self.episode_ids is None else self.episode_ids[chosen],
+            "clusters": None if self.clusters is None else numbered(self.clusters[chosen]),
+        }
+        taken = copy(self)  # without the checks: rows that were sound are sound
+        for name, array in arrays.items():
+            object.__setattr__(taken, name, None if array is None else freeze(array))
+        return taken
 
     def split(self, shares: Sequence[float], seed: int) -> tuple[Self, ...]:
         """Disjoint random parts of whole episodes, in the given shares (which sum to at most 1).

@@ -20,8 +20,8 @@ def is_header(columns: Sequence[str], parts: Sequence[str]) -> bool:
     if there.issuperset(parts):
         return True
     spelled = {spelling(name) for name in columns}
-    found = sum(spelling(part) in spelled for part in parts)
-    return found >= len(parts) - 1 and len(there) == len(columns) and not any(map(_is_value, columns))
+    matching = sum(spelling(part) in spelled for part in parts)
+    return matching >= len(parts) - 1 and len(there) == len(columns) and not any(map(_is_value, columns))
 
 
 def _is_value(name: str) -> bool:

@@ -113,10 +113,10 @@ class HistoryRecord:
 
 def history_of(plain: Any, n_features: int, n_actions: int) -> HistoryFeatures:
     """The layout that plain settings of a file describe, for this many features and actions."""
-    found = from_plain(HistoryFeatures, plain, "history")
-    if (found.n_features, found.n_actions) != (n_features, n_actions):
-        refuse("history", found, f"for {n_features} features and {n_actions} actions")
-    return found
+    features = from_plain(HistoryFeatures, plain, "history")
+    if (features.n_features, features.n_actions) != (n_features, n_actions):
+        refuse("history", features, f"for {n_features} features and {n_actions} actions")
+    return features
 
 
 def with_history(logs: Trajectories, steps: int, initial: bool = False) -> Trajectories:
@@ -181,9 +181,11 @@ class WithHistory:
         self._check_width(trajectories.contexts)
         contexts = self.features.of(trajectories.contexts, trajectories.actions, trajectories.offsets)
         # The names as given, so that an inner policy that looks at the order of features can refuse another one.
-        given = getattr(trajectories, "feature_names", self.feature_names)
-        names = self.features.names(given, self.action_names)
-        return self.policy.along(Steps(contexts, trajectories.actions, trajectories.offsets, names))
+        feature_names = getattr(trajectories, "feature_names", self.feature_names)
+        names = self.features.names(feature_names, self.action_names)
+        propensities = getattr(trajectories, "propensities", None)
+        steps = StepsToFollow(contexts, trajectories.actions, trajectories.offsets, names, propensities)
+        return self.policy.along(steps)
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once, with a record of their last steps."""
@@ -217,13 +219,14 @@ class WithHistory:
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class StepsToFollow:
     """Episodes without rewards: all that a policy needs to follow them."""
 
     contexts: Float32Array
     actions: IntArray
     offsets: IntArray
     feature_names: tuple[str, ...]
+    propensities: FloatArray | None = None  # of every action [N, A], where cases bring them
 
 
 class _HistoryActor:

@@ -38,13 +38,13 @@ def encode(column: "pa.ChunkedArray", whole_numbers: bool = False) -> Labels:
     occurs &= values.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_floating(values.type):
         occurs &= ~values.is_nan().fill_null(True).to_numpy(zero_copy_only=False)
-    kept = np.flatnonzero(occurs)
-    values = values.take(pa.array(kept))
+    occurring = np.flatnonzero(occurs)
+    values = values.take(pa.array(occurring))
     if whole_numbers and len(values) and pc.all(pc.match_substring_regex(values, WHOLE)).as_py():
         values = values.cast(pa.int64())
     ascending = pc.sort_indices(values).to_numpy()
     rank = np.full(len(occurs) + 1, -1)  # the last entry serves the code −1
-    rank[kept[ascending]] = np.arange(len(kept))
+    rank[occurring[ascending]] = np.arange(len(occurring))
     return Labels(rank[codes], values.take(pa.array(ascending)))
 
 

@@ -84,14 +84,14 @@ class LogLayout:
             if set(actions or ()) != set(propensity):
                 raise InputError("propensity and actions name different actions: give a column for each action")
             propensity = [propensity[name] for name in actions or ()]
-        kept = {
+        checked = {
             "context": plain_tuple(self.context),
             "propensity": propensity if isinstance(propensity, str) else plain_tuple(propensity),
             "actions": actions,
             "category": plain_tuple(self.category) or (),
             "ordinal": pairs_of(self.ordinal),
         }
-        for name, value in kept.items():
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
         schema: Any = self.schema
         if isinstance(schema, Mapping):
@@ -163,9 +163,9 @@ class LogLayout:
 
     def resolve(self, columns: Sequence[str]) -> "LogLayout":
         """The layout with its context and propensity columns named, found in a table with these columns."""
-        found = self.for_table(columns)
-        if found is not self:
-            return found.resolve(columns)
+        layout = self.for_table(columns)
+        if layout is not self:
+            return layout.resolve(columns)
         propensity = self.propensity
         if propensity is None:
             features = set(self.context or ())
@@ -200,8 +200,8 @@ class LogLayout:
 
     def recognises(self, columns: Sequence[str]) -> bool:
         """Whether these are names of columns, and not the first row of a file without a header."""
-        found = self.for_table(columns)
-        return is_header(columns, (*found.key_columns, *found.action_columns, *found.reward_columns(columns)))
+        layout = self.for_table(columns)
+        return is_header(columns, (*layout.key_columns, *layout.action_columns, *layout.reward_columns(columns)))
 
     def problems(self, columns: Sequence[str]) -> list[str]:
         """What keeps a table with these columns from being read, each as one sentence."""

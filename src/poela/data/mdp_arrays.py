@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from poela.core.arrays import BoolArray, Float32Array, IntArray
 from poela.core.errors import InputError
-from poela.data.given import array_of, count
+from poela.data.array_inputs import array_of, count
 from poela.data.trajectories import Trajectories
 
 

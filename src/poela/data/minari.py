@@ -30,16 +30,16 @@ def from_minari(dataset: Any) -> Any:
     discrete ones become one feature for each value. Each episode's last observation, after which nothing was decided,
     is left out. Where the infos have `propensity` (of the logged action), `propensities` (of every action) or
     `log_density`, these are read: one for each step, or one more, the first of which belongs to the reset. How many
-    episodes were cut (truncated) before their end is told by a warning.
+    episodes were cut (truncated) before their end is said in a warning.
     """
-    found = _opened(dataset) if isinstance(dataset, str) else dataset
-    spaces: Any = (getattr(found, "observation_space", None), getattr(found, "action_space", None))
-    if None in spaces or not hasattr(found, "iterate_episodes"):
+    opened = _opened(dataset) if isinstance(dataset, str) else dataset
+    spaces: Any = (getattr(opened, "observation_space", None), getattr(opened, "action_space", None))
+    if None in spaces or not hasattr(opened, "iterate_episodes"):
         raise InputError("from_minari takes a Minari dataset or the id of one")
     real = type(spaces[1]).__name__ == "Box"
     start, n_actions = (0, int(np.prod(spaces[1].shape))) if real else _actions_of(spaces[1])
     width = _width_of(spaces[0])
-    episodes = list(found.iterate_episodes())
+    episodes = list(opened.iterate_episodes())
     empty = sum(len(episode) == 0 for episode in episodes)
     if empty or not episodes:
         what = f"{counted(empty, 'episode')} of {len(episodes)} have no steps" if episodes else "the dataset is empty"
@@ -50,7 +50,7 @@ def from_minari(dataset: Any) -> Any:
     rewards = np.concatenate([np.asarray(episode.rewards, np.float64) for episode in episodes])
     offsets = np.append(0, np.cumsum(lengths))
     known = _propensities(episodes, (DENSITY,) if real else (EVERY, ONE))
-    names = _names(found, episodes, None if real else range(start, start + n_actions))
+    names = _names(opened, episodes, None if real else range(start, start + n_actions))
     if real:
         acted = [np.asarray(episode.actions, np.float64).reshape(len(episode), n_actions) for episode in episodes]
         return ContinuousTrajectories(contexts, np.concatenate(acted), rewards, offsets, known, **names)
@@ -190,13 +190,13 @@ def _tell_cut(episodes: list[Any]) -> None:
 
 
 def _propensities(episodes: list[Any], keys: tuple[str, ...]) -> FloatArray | None:
-    found = [_of_episode(episode, keys) for episode in episodes]
-    having = [values for values in found if values is not None]
+    each = [_of_episode(episode, keys) for episode in episodes]
+    having = [values for values in each if values is not None]
     if not having:
         return None
-    if len(having) < len(found) or len({values.shape[1:] for values in having}) > 1:
+    if len(having) < len(each) or len({values.shape[1:] for values in having}) > 1:
         raise InputError(
-            f"{len(having)} of {counted(len(found), 'episode')} have propensities in their infos, or these differ in "
+            f"{len(having)} of {counted(len(each), 'episode')} have propensities in their infos, or these differ in "
             "shape: record them for every step in the same way"
         )
     return np.concatenate(having)

@@ -15,7 +15,7 @@ from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.layout import LogLayout
 from poela.data.rewards import only_at_the_end
 from poela.data.rows import RowProblems
-from poela.data.sources import Source
+from poela.data.sources import TableSource
 from poela.data.words import counted, kind_in_words, quoted
 
 if TYPE_CHECKING:
@@ -40,21 +40,21 @@ class Numbers:
 
 @np.errstate(over="ignore", invalid="ignore")  # what is not finite, or not in single precision, is noted
 def read_numbers(
-    source: Source,
+    source: TableSource,
     layout: LogLayout,
     context: Sequence[str],
     strict: Set[str],
     codes: IntArray | None,
     order: "Order | None",
-    found: RowProblems,
+    problems: RowProblems,
 ) -> Numbers:
     """Read contexts, rewards and propensities in one pass, each row to its position; `strict` columns have no gaps.
 
     Columns that are missing or of a wrong type are noted and left out, so that the others are still checked.
     """
     paid_in = layout.reward_columns(source.names)
-    reward = _usable(source, paid_in, "give the rewards as numbers", found)
-    propensity = _usable(source, layout.propensity_columns(), "give the probabilities as numbers", found)
+    reward = _usable(source, paid_in, "give the rewards as numbers", problems)
+    propensity = _usable(source, layout.propensity_columns(), "give the probabilities as numbers", problems)
     complete = len(propensity) == len(layout.propensity_columns()) > 0 and codes is not None
     contexts = np.empty((source.n_rows, len(context)), np.float32)
     paid = np.zeros((source.n_rows, len(reward)))
@@ -65,14 +65,16 @@ def read_numbers(
         safe_point()
         rows = slice(start, start + len(batch))
         target = rows if order is None or order.positions is None else order.positions[rows]
-        contexts[target] = _block(batch, context, np.float32, start, found, strict)
-        paid[target] = _block(batch, reward, np.float64, start, found, ())
-        probabilities = _block(batch, propensity, np.float64, start, found, propensity)
+        contexts[target] = _block(batch, context, np.float32, start, problems, strict)
+        paid[target] = _block(batch, reward, np.float64, start, problems, ())
+        probabilities = _block(batch, propensity, np.float64, start, problems, propensity)
         if complete and codes is not None:
-            _check_propensities(probabilities, codes[rows], layout, start, found)
+            _check_propensities(probabilities, codes[rows], layout, start, problems)
         propensities[target] = probabilities
         start += len(batch)
-    rewards, notes = (paid.ravel(), []) if len(reward) < len(paid_in) else _rewards(paid, source, layout, order, found)
+    rewards, notes = (
+        (paid.ravel(), []) if len(reward) < len(paid_in) else _rewards(paid, source, layout, order, problems)
+    )
     if not complete:
         return Numbers(contexts, rewards, None, tuple(notes))
     known = propensities.ravel() if isinstance(layout.propensity, str) else propensities
@@ -81,7 +83,7 @@ def read_numbers(
 
 @np.errstate(over="ignore", invalid="ignore")
 def read_contexts(
-    source: Source, names: Sequence[str], strict: Set[str], order: "Order", found: RowProblems
+    source: TableSource, names: Sequence[str], strict: Set[str], order: "Order", problems: RowProblems
 ) -> Float32Array:
     """Columns of numbers alone, each row to its position."""
     contexts, start = np.empty((source.n_rows, len(names)), np.float32), 0
@@ -89,15 +91,17 @@ def read_contexts(
         safe_point()
         rows = slice(start, start + len(batch))
         target = rows if order.positions is None else order.positions[rows]
-        contexts[target] = _block(batch, names, np.float32, start, found, strict)
+        contexts[target] = _block(batch, names, np.float32, start, problems, strict)
         start += len(batch)
     return contexts
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def read_doubles(source: Source, names: Sequence[str], order: "Order | None", found: RowProblems) -> FloatArray | None:
+def read_doubles(
+    source: TableSource, names: Sequence[str], order: "Order | None", problems: RowProblems
+) -> FloatArray | None:
     """Columns of numbers without gaps in double precision, each row to its position; None where one is no number."""
-    usable = _usable(source, names, "give it as a number", found)
+    usable = _usable(source, names, "give it as a number", problems)
     if len(usable) < len(names):
         return None
     rows, start = np.empty((source.n_rows, len(names))), 0
@@ -105,19 +109,35 @@ def read_doubles(source: Source, names: Sequence[str], order: "Order | None", fo
         safe_point()
         some = slice(start, start + len(batch))
         target = some if order is None or order.positions is None else order.positions[some]
-        rows[target] = _block(batch, names, np.float64, start, found, names)
+        rows[target] = _block(batch, names, np.float64, start, problems, names)
         start += len(batch)
     return rows
 
 
+@np.errstate(over="ignore", invalid="ignore")
+def read_propensities(source: TableSource, layout: LogLayout, order: "Order", problems: RowProblems) -> FloatArray:
+    """Those of every action [N, A] in rows whose action is still to be chosen, each row to its position."""
+    names = layout.propensity_columns()
+    usable, start = _usable(source, names, "give the probabilities as numbers", problems), 0
+    propensities = np.zeros((source.n_rows, len(names)))
+    for batch in source.batches(names) if len(usable) == len(names) else ():
+        safe_point()
+        rows = slice(start, start + len(batch))
+        probabilities = _block(batch, names, np.float64, start, problems, names)
+        _check_propensities(probabilities, np.full(len(batch), -1), layout, start, problems)
+        propensities[rows if order.positions is None else order.positions[rows]] = probabilities
+        start += len(batch)
+    return propensities
+
+
 def _rewards(
-    paid: FloatArray, source: Source, layout: LogLayout, order: "Order | None", found: RowProblems
+    paid: FloatArray, source: TableSource, layout: LogLayout, order: "Order | None", problems: RowProblems
 ) -> tuple[FloatArray, list[str]]:
     """The rewards from their columns [N, k]; blanks before the only value of an episode, at its end, are 0."""
     names, notes = layout.reward_columns(source.names), []
 
     def note(bad: BoolArray, what: str, remedy: str) -> None:
-        found.note(bad if order is None else order.in_file(bad), what, remedy)
+        problems.note(bad if order is None else order.in_file(bad), what, remedy)
 
     for column, name in enumerate(names):
         values = paid[:, column]
@@ -146,7 +166,7 @@ def _block(
     names: Sequence[str],
     dtype: type[Any],
     start: int,
-    found: RowProblems,
+    problems: RowProblems,
     strict: Container[str],
 ) -> NDArray[Any]:
     """Some columns of a batch as a matrix, after noting what is not finite (in columns not `strict`: infinite)."""
@@ -157,19 +177,21 @@ def _block(
     if finite.all():
         return block
     for column, name in enumerate(names):
-        given = np.asarray(numbers_of(batch.column(name)), np.float64)
-        large = ~finite[:, column] & np.isfinite(given)
-        found.note(large, f"column {quoted(name)} is too large for single precision (3.4e38)", "scale it down", start)
+        doubles = np.asarray(numbers_of(batch.column(name)), np.float64)
+        large = ~finite[:, column] & np.isfinite(doubles)
+        problems.note(
+            large, f"column {quoted(name)} is too large for single precision (3.4e38)", "scale it down", start
+        )
         if name in strict:
             what, bad = "null, NaN or infinite", ~finite[:, column] & ~large
         else:
-            what, bad = "infinite", np.isinf(given) & (dtype is np.float32)
-        found.note(bad, f"column {quoted(name)} is {what}", "fill it in, or drop those episodes", start)
+            what, bad = "infinite", np.isinf(doubles) & (dtype is np.float32)
+        problems.note(bad, f"column {quoted(name)} is {what}", "fill it in, or drop those episodes", start)
     return block
 
 
 def _check_propensities(
-    probabilities: FloatArray, codes: IntArray, layout: LogLayout, start: int, found: RowProblems
+    probabilities: FloatArray, codes: IntArray, layout: LogLayout, start: int, problems: RowProblems
 ) -> None:
     columns = layout.propensity_columns()
     single = isinstance(layout.propensity, str)
@@ -178,7 +200,7 @@ def _check_propensities(
         if single:
             outside |= probabilities[:, column] == 0
         interval = "(0, 1]" if single else "[0, 1]"
-        found.note(
+        problems.note(
             outside & np.isfinite(probabilities[:, column]),
             f"column {quoted(name)} lies outside {interval}",
             "correct it, or leave propensities out and estimate them",
@@ -188,14 +210,14 @@ def _check_propensities(
         return
     known = (codes >= 0) & (codes < len(columns))
     logged = probabilities[np.arange(len(codes)), np.where(known, codes, 0)]
-    found.note(
+    problems.note(
         known & (logged == 0),
         f"columns {quoted(columns)} give the logged action the probability 0",
         "correct them, or leave propensities out and estimate them",
         start,
     )
     uneven = np.abs(probabilities.sum(axis=1) - 1) > ROW_SUM_TOLERANCE
-    found.note(
+    problems.note(
         uneven & np.isfinite(probabilities).all(axis=1),
         f"columns {quoted(columns)} do not sum to 1",
         "correct them, or divide each row by its sum",
@@ -226,7 +248,7 @@ def merges_in_single(values: NDArray[Any]) -> bool:
 
 
 def note_type(
-    column: "pa.ChunkedArray", name: str, wanted: str, remedy: str, found: RowProblems, decimal: str = ""
+    column: "pa.ChunkedArray", name: str, wanted: str, remedy: str, problems: RowProblems, decimal: str = ""
 ) -> bool:
     """Note a column that does not hold numbers, and say whether it is so; `decimal` is that of a CSV file."""
     import pyarrow as pa
@@ -240,7 +262,7 @@ def note_type(
     what = f"column {quoted(name)} is {kind_in_words(kind)}, not {wanted},"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         text = column.cast(pa.large_string())
-        found.note(text.is_null().to_numpy(), f"column {quoted(name)} is null", "fill it in, or drop those episodes")
+        problems.note(text.is_null().to_numpy(), f"column {quoted(name)} is null", "fill it in, or drop those episodes")
         # A single slip of the pen makes a whole CSV column text: point to it.
         is_number = pc.match_substring_regex(text, NUMBER.format(re.escape(decimal or "."))).fill_null(True)
         odd = pc.invert(is_number).to_numpy()
@@ -249,11 +271,11 @@ def note_type(
         if decimal and odd.any() and pc.all(pc.match_substring_regex(text, NUMBER.format(re.escape(other)))).as_py():
             remedy = f"its decimals follow a {other!r}, so say decimal={other!r} (--decimal {other})"
         what = f"column {quoted(name)} is text, not {wanted},"
-    found.note(bad, what, remedy)
+    problems.note(bad, what, remedy)
     return True
 
 
-def _usable(source: Source, names: Iterable[str], remedy: str, found: RowProblems) -> list[str]:
+def _usable(source: TableSource, names: Iterable[str], remedy: str, problems: RowProblems) -> list[str]:
     import pyarrow as pa
 
     usable = []
@@ -262,6 +284,6 @@ def _usable(source: Source, names: Iterable[str], remedy: str, found: RowProblem
         if name in there:
             kind = source.schema.field(name).type
             plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-            if plain or not note_type(source.read(name), name, "a number", remedy, found, source.decimal):
+            if plain or not note_type(source.read(name), name, "a number", remedy, problems, source.decimal):
                 usable.append(name)
     return usable

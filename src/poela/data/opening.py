@@ -1,4 +1,4 @@
-"""Where a log may come from: files, Arrow tables and streams, data frames; all become a `Source`."""
+"""Where a log may come from: files, Arrow tables and streams, data frames; all become a `TableSource`."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from poela.data.csv_files import open_csv
 from poela.data.frames import with_notes
 from poela.data.layout import LogLayout
 from poela.data.rows import RowProblems
-from poela.data.sources import BATCH_ROWS, Source, expected, from_table
+from poela.data.sources import BATCH_ROWS, TableSource, expected, from_table
 from poela.data.words import bad_log, quoted
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ FILE_KINDS = {
 }
 
 
-def open_source(source: Any, layout: LogLayout, labels: Sequence[str], others: Sequence[str] | None = None) -> Source:
+def open_source(
+    source: Any, layout: LogLayout, labels: Sequence[str], others: Sequence[str] | None = None
+) -> TableSource:
     """Open a file, a table, a stream or a data frame.
 
     A CSV file's `labels` columns stay text; if `others` (of any type) are given, all but these are supposed numbers.
@@ -79,7 +81,7 @@ def kind_of_file(path: Path) -> str:
     return FILE_KINDS[suffix.lower()]
 
 
-def _parquet(path: Path) -> Source:
+def _parquet(path: Path) -> TableSource:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -97,7 +99,7 @@ def _parquet(path: Path) -> Source:
     def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
         return expected(rows, file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)))
 
-    return Source(with_notes(file.schema_arrow), rows, read, batches)
+    return TableSource(with_notes(file.schema_arrow), rows, read, batches)
 
 
 def _arrow_file(path: Path) -> "pa.Table":
@@ -137,7 +139,7 @@ def _mixed_columns(frame: Any, layout: LogLayout) -> list[str]:
     names = [str(name) for name in frame.columns]
     if not layout.recognises(names):
         return layout.problems(names)
-    found = RowProblems()
+    problems = RowProblems()
     for position, name in enumerate(names):
         column = frame.iloc[:, position]
         try:
@@ -146,5 +148,5 @@ def _mixed_columns(frame: Any, layout: LogLayout) -> list[str]:
             types = column.map(type).to_numpy()
             valid = column.notna().to_numpy()
             odd = valid & (types != column[valid].map(type).mode().iloc[0])
-            found.note(odd, f"column {quoted(name)} is of another type than elsewhere", "give the column one type")
-    return found.sentences()
+            problems.note(odd, f"column {quoted(name)} is of another type than elsewhere", "give the column one type")
+    return problems.sentences()

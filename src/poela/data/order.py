@@ -66,7 +66,7 @@ class Order:
         return values if self.positions is None else values[self.positions]
 
 
-def order_of(episodes: Labels, steps: NDArray[Any], layout: LogLayout, found: RowProblems) -> Order:
+def order_of(episodes: Labels, steps: NDArray[Any], layout: LogLayout, problems: RowProblems) -> Order:
     """Order rows by episode, then step, after noting pairs that occur twice."""
     codes = episodes.codes
     counts = np.bincount(codes[codes >= 0], minlength=len(episodes.values))
@@ -74,7 +74,7 @@ def order_of(episodes: Labels, steps: NDArray[Any], layout: LogLayout, found: Ro
     if _increases(codes, steps):
         return Order(None, offsets)
     order = np.lexsort((steps, codes))
-    _note_repeats(codes[order], steps[order], order, layout, found)
+    _note_repeats(codes[order], steps[order], order, layout, problems)
     positions = np.empty(len(order), np.int64)
     positions[order] = np.arange(len(order))
     return Order(positions, offsets)
@@ -85,16 +85,20 @@ def _increases(codes: IntArray, steps: NDArray[Any]) -> bool:
     return bool(((codes[1:] > codes[:-1]) | ((codes[1:] == codes[:-1]) & further)).all())
 
 
-def _note_repeats(codes: IntArray, steps: NDArray[Any], rows: IntArray, layout: LogLayout, found: RowProblems) -> None:
+def _note_repeats(
+    codes: IntArray, steps: NDArray[Any], rows: IntArray, layout: LogLayout, problems: RowProblems
+) -> None:
     """Sorting is stable, so of two equal pairs the second is the later row of the file."""
     same = (codes[1:] == codes[:-1]) & (steps[1:] == steps[:-1]) & (codes[1:] >= 0)
     repeats = np.zeros(len(rows), bool)
     repeats[rows[1:][same]] = True
     what = f"columns {quoted(str(layout.episode))} and {quoted(str(layout.step))} repeat an earlier pair"
-    found.note(repeats, what, "keep one row for each decision")
+    problems.note(repeats, what, "keep one row for each decision")
 
 
-def sortable_steps(column: "pa.ChunkedArray", name: str, found: RowProblems, decimal: str = "") -> NDArray[Any] | None:
+def sortable_steps(
+    column: "pa.ChunkedArray", name: str, problems: RowProblems, decimal: str = ""
+) -> NDArray[Any] | None:
     """Steps as numbers that sort alike, none if some are missing.
 
     Times are fine, but text is not: '10' would come before '9'.
@@ -105,7 +109,7 @@ def sortable_steps(column: "pa.ChunkedArray", name: str, found: RowProblems, dec
         column = column.cast(column.type.value_type)
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    elif note_type(column, name, "a number or time", "number the decisions of each episode", found, decimal):
+    elif note_type(column, name, "a number or time", "number the decisions of each episode", problems, decimal):
         return None
     if pa.types.is_integer(column.type):
         missing = column.is_null().to_numpy()
@@ -113,5 +117,5 @@ def sortable_steps(column: "pa.ChunkedArray", name: str, found: RowProblems, dec
     else:
         steps = numbers_of(column)
         missing = ~np.isfinite(steps)
-    found.note(missing, f"column {quoted(name)} is null, NaN or infinite", "number the decisions of each episode")
+    problems.note(missing, f"column {quoted(name)} is null, NaN or infinite", "number the decisions of each episode")
     return None if missing.any() else steps

@@ -10,7 +10,7 @@ from poela.data.labels import Labels
 from poela.data.layout import LogLayout
 from poela.data.numbers import read_doubles
 from poela.data.rows import RowProblems
-from poela.data.sources import Source
+from poela.data.sources import TableSource
 from poela.data.words import quoted
 from poela.data.writing import action_columns_noted
 
@@ -29,14 +29,14 @@ class RealActions:
     log_densities: FloatArray | None  # [N]
 
 
-def with_noted_actions(layout: LogLayout, source: Source) -> LogLayout:
+def with_noted_actions(layout: LogLayout, source: TableSource) -> LogLayout:
     """The layout with the action columns that `to_table` noted, unless the user names others."""
     noted = action_columns_noted(source.schema.metadata)
     fits = bool(noted) and layout.action == LogLayout().action and set(noted) <= set(source.names)
     return replace(layout, action=noted) if fits else layout
 
 
-def doses_in(layout: LogLayout, source: Source, labels: Labels | None) -> FloatArray | None:
+def doses_in(layout: LogLayout, source: TableSource, labels: Labels | None) -> FloatArray | None:
     """The one action column as numbers, by row of the file, where most of its values have decimals."""
     if labels is None or layout.actions is not None or layout.propensity is not None or layout.is_real:
         return None
@@ -57,7 +57,7 @@ def with_doses(layout: LogLayout) -> tuple[LogLayout, str]:
 
 
 def read_actions(
-    source: Source, layout: LogLayout, doses: FloatArray | None, order: "Order | None", found: RowProblems
+    source: TableSource, layout: LogLayout, doses: FloatArray | None, order: "Order | None", found: RowProblems
 ) -> RealActions | None:
     """The columns of real-valued actions and of their log density; None where one cannot be read.
 

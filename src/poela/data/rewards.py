@@ -88,12 +88,12 @@ def _with_aliases(text: str, names: dict[str, str]) -> str:
         raise ValueError
     spelled, place = [], 0
     while place < len(text):
-        found = TOKEN.match(text, place)
-        if found is None or (found["word"] and not found["word"].isidentifier()):
+        token = TOKEN.match(text, place)
+        if token is None or (token["word"] and not token["word"].isidentifier()):
             raise ValueError
-        name = found["name"] or found["word"]
-        spelled.append(names.setdefault(name, f"column_{len(names)}_") if name else found["number"] or found["sign"])
-        place = found.end()
+        name = token["name"] or token["word"]
+        spelled.append(names.setdefault(name, f"column_{len(names)}_") if name else token["number"] or token["sign"])
+        place = token.end()
     return " ".join(spelled)
 
 

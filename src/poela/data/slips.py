@@ -36,13 +36,13 @@ def is_mostly_numbers(column: "pa.ChunkedArray", decimal: str) -> bool:
     return _are_most(numbers, column)
 
 
-def note_dates(column: "pa.ChunkedArray", name: str, found: RowProblems) -> bool:
+def note_dates(column: "pa.ChunkedArray", name: str, problems: RowProblems) -> bool:
     """Note text of which at least half are dates, with what keeps it from being read so; whether it is such text."""
     plain, zoned = _matching(column, PLAIN), _matching(column, ZONED)
     if not _are_most(plain | zoned | _matching(column, OTHER_DATE), column):
         return False
     slips = _filled(column) & ~(zoned if zoned.sum() > plain.sum() else plain)
-    found.note(
+    problems.note(
         slips if slips.any() else _filled(column),
         f"column {quoted(name)} is text, not a date or time,",
         "write all as 2020-01-31 or 2020-01-31T08:00 (all with a zone or none) and give them as times, or name the "
@@ -63,5 +63,5 @@ def _matching(column: "pa.ChunkedArray", pattern: str) -> BoolArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = pc.match_substring_regex(column.cast(pa.large_string()), pattern)
-    return np.asarray(found.fill_null(False).to_numpy(), np.bool_)
+    matches = pc.match_substring_regex(column.cast(pa.large_string()), pattern)
+    return np.asarray(matches.fill_null(False).to_numpy(), np.bool_)

@@ -15,7 +15,7 @@ SAVED_INDEX = re.compile(r"__index_level_\d+__")
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """A table that can be read column by column: whole, or in batches of rows."""
 
     schema: "pa.Schema"
@@ -23,7 +23,7 @@ class Source:
     read: Callable[[str], "pa.ChunkedArray"]
     batches: Callable[[Sequence[str]], Iterator["pa.RecordBatch"]]
     decimal: str = ""  # of a CSV file, where the types of columns are guesses; elsewhere empty
-    reopened: "Callable[[], Source] | None" = None  # where reading may fail on types that were only supposed
+    reopened: "Callable[[], TableSource] | None" = None  # where reading may fail on types that were only supposed
     notes: tuple[str, ...] = ()  # how a CSV file was found to be written
 
     @property
@@ -51,10 +51,10 @@ def expected(rows: int, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.Rec
         raise pa.ArrowInvalid("more or fewer rows than before")
 
 
-def from_table(table: "pa.Table", decimal: str = "", notes: tuple[str, ...] = ()) -> Source:
+def from_table(table: "pa.Table", decimal: str = "", notes: tuple[str, ...] = ()) -> TableSource:
     """A table in memory as a source."""
 
     def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
         return iter(table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS))
 
-    return Source(table.schema, table.num_rows, table.column, batches, decimal, notes=notes)
+    return TableSource(table.schema, table.num_rows, table.column, batches, decimal, notes=notes)

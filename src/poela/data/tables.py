@@ -22,7 +22,7 @@ from poela.data.opening import open_source, readable
 from poela.data.order import Order, order_of, sortable_steps
 from poela.data.real_actions import doses_in, read_actions, with_doses, with_noted_actions
 from poela.data.rows import RowProblems
-from poela.data.sources import Source
+from poela.data.sources import TableSource
 from poela.data.trajectories import ActionName, Trajectories
 from poela.data.words import bad_log, counted, kind_in_words, quoted
 from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, noted_schema
@@ -72,7 +72,7 @@ def read_logs(
     What `to_table` wrote is read back as it was; only a CSV file cannot say that its propensities were estimated, or
     that a column names clusters.
 
-    Everything that is wrong is told at once in an `InputError`; rows count from 1, the header of a CSV file apart.
+    Everything that is wrong is reported at once in an `InputError`; rows count from 1, the header of a CSV file apart.
 
     >>> import pyarrow as pa
     >>> logs = read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, None, 50],
@@ -104,21 +104,21 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Logs:
     return replace(logs, notes=(*logs.notes, note)) if note else logs
 
 
-def told(source: str | PathLike[str] | Any, layout: LogLayout | None, for_learning: bool = False) -> Logs:
+def read_and_warn(source: str | PathLike[str] | Any, layout: LogLayout | None, for_learning: bool = False) -> Logs:
     """The logs, with what was noted while they were read said as warnings; the command line shows them as notes."""
     logs: Logs = read_logs(source, layout=layout, for_learning=for_learning)
-    tell(logs.notes)
+    warn_of(logs.notes)
     return logs
 
 
-def tell(notes: Sequence[str]) -> None:
+def warn_of(notes: Sequence[str]) -> None:
     """Say each note as a warning or, where these would fill pages, the first ones."""
     rest = len(notes) - MOST_NOTES
     for note in (*notes[:MOST_NOTES], *([f"and {counted(rest, 'more note')}"] if rest > 0 else [])):
         warnings.warn(note, PoelaWarning, stacklevel=3)
 
 
-def _opened_and_read(source: Any, layout: LogLayout) -> tuple[Source, Logs]:
+def _opened_and_read(source: Any, layout: LogLayout) -> tuple[TableSource, Logs]:
     import pyarrow as pa
 
     opened = open_source(source, layout, layout.label_columns, layout.time_columns)
@@ -135,7 +135,7 @@ def _opened_and_read(source: Any, layout: LogLayout) -> tuple[Source, Logs]:
     return opened, _read(opened, layout)
 
 
-def _read(source: Source, layout: LogLayout) -> Logs:
+def _read(source: TableSource, layout: LogLayout) -> Logs:
     """Read every column that can be read, whatever is wrong with others, and tell all problems together."""
     layout = with_noted_actions(_with_noted_cluster(layout, source), source)
     problems = layout.problems(source.names)
@@ -144,22 +144,22 @@ def _read(source: Source, layout: LogLayout) -> Logs:
     if source.n_rows == 0 or len(set(source.names)) < len(source.names) or not layout.recognises(source.names):
         raise bad_log(problems)
     layout = layout.resolve(source.names)
-    found = RowProblems()
-    episodes, order, notes = ordered(source, layout, found)
-    taken = None if layout.is_real else labels_in(source, layout.action_columns[0], found, is_action=True)
+    row_problems = RowProblems()
+    episodes, order, notes = ordered(source, layout, row_problems)
+    taken = None if layout.is_real else labels_in(source, layout.action_columns[0], row_problems, is_action=True)
     doses = doses_in(layout, source, taken)
     if doses is not None:
         layout, said = with_doses(layout)
         notes = (*notes, said)
     if layout.is_real:
-        return _read_real(source, layout, doses, order, episodes, notes, problems, found)
-    codes, names = (None, ()) if taken is None else name_actions(taken, source, layout, found)
-    variables = variables_of(source, layout, found)
+        return _read_real(source, layout, doses, order, episodes, notes, problems, row_problems)
+    codes, names = (None, ()) if taken is None else name_actions(taken, source, layout, row_problems)
+    variables = variables_of(source, layout, row_problems)
     plain = [variable.name for variable in variables if variable.kind == "number"]
-    numbers = read_numbers(source, layout, plain, strict_columns(layout), codes, order, found)
-    contexts = None if order is None else contexts_of(source, layout, variables, numbers.contexts, order, found)
-    clusters, changing = _clusters(source, layout, episodes, found)
-    problems += found.sentences() + changing + naming_problems(layout, names)
+    numbers = read_numbers(source, layout, plain, strict_columns(layout), codes, order, row_problems)
+    contexts = None if order is None else contexts_of(source, layout, variables, numbers.contexts, order, row_problems)
+    clusters, changing = _clusters(source, layout, episodes, row_problems)
+    problems += row_problems.sentences() + changing + naming_problems(layout, names)
     if problems or episodes is None or order is None or codes is None or contexts is None:
         raise bad_log(problems)
     features = contexts.schema.feature_names
@@ -180,7 +180,7 @@ def _read(source: Source, layout: LogLayout) -> Logs:
 
 
 def _read_real(
-    source: Source,
+    source: TableSource,
     layout: LogLayout,
     doses: FloatArray | None,
     order: Order | None,
@@ -218,7 +218,7 @@ def _read_real(
 
 
 def ordered(
-    source: Source, layout: LogLayout, found: RowProblems
+    source: TableSource, layout: LogLayout, problems: RowProblems
 ) -> tuple[Labels | None, Order | None, tuple[str, ...]]:
     """The episodes, the order of rows, and what is to be said about them."""
     import pyarrow as pa
@@ -227,16 +227,16 @@ def ordered(
     if layout.episode is None:
         note = "there is no column of episodes: every row is an episode of one decision"
         return Labels(rows, pa.array(rows)), Order(None, np.arange(source.n_rows + 1)), (note,)
-    episodes = labels_in(source, layout.episode, found)
+    episodes = labels_in(source, layout.episode, problems)
     steps = rows if layout.keeps_row_order else None
     numbered = False
     if layout.step in source.names and layout.step is not None:
         column = source.read(layout.step)
         numbered = not pa.types.is_temporal(column.type)
-        steps = sortable_steps(column, layout.step, found, source.decimal)
+        steps = sortable_steps(column, layout.step, problems, source.decimal)
     if episodes is None or steps is None:
         return episodes, None, ()
-    order = order_of(episodes, steps, layout, found)
+    order = order_of(episodes, steps, layout, problems)
     if (episodes.codes < 0).any():
         return episodes, None, ()
     if numbered:
@@ -245,13 +245,13 @@ def ordered(
     return episodes, order, tuple(notes)
 
 
-def _with_noted_cluster(layout: LogLayout, source: Source) -> LogLayout:
+def _with_noted_cluster(layout: LogLayout, source: TableSource) -> LogLayout:
     """The layout with the column of clusters that `to_table` wrote, unless the user gives that column another part."""
     noted = CLUSTER in source.names and _noted(source, CLUSTERS)
     return replace(layout, cluster=CLUSTER) if noted and not layout.names(CLUSTER) else layout
 
 
-def _noted(source: Source, key: bytes) -> bool:
+def _noted(source: TableSource, key: bytes) -> bool:
     """Whether `to_table` noted this beside the columns."""
     return (source.schema.metadata or {}).get(key) == b"true"
 
@@ -262,29 +262,29 @@ def _is_own(propensity: str) -> bool:
 
 
 def _clusters(
-    source: Source, layout: LogLayout, episodes: Labels | None, found: RowProblems
+    source: TableSource, layout: LogLayout, episodes: Labels | None, problems: RowProblems
 ) -> tuple[IntArray | None, list[str]]:
-    labels = None if layout.cluster is None else labels_in(source, layout.cluster, found)
+    labels = None if layout.cluster is None else labels_in(source, layout.cluster, problems)
     if labels is None or episodes is None or layout.cluster is None:
         return None, []
     return cluster_of_episodes(labels, episodes, layout.cluster)
 
 
-def labels_in(source: Source, name: str, found: RowProblems, is_action: bool = False) -> Labels | None:
+def labels_in(source: TableSource, name: str, problems: RowProblems, is_action: bool = False) -> Labels | None:
     """A column of names as codes; None where it is missing or cannot be one."""
     if name not in source.names:
         return None
     column = source.read(name)
     remedy = "label actions with text, whole numbers or booleans" if is_action else "give ids as text or numbers"
     if not is_label(column.type, is_action):
-        found.note(np.ones(len(column), bool), f"column {quoted(name)} is {kind_in_words(column.type)}", remedy)
+        problems.note(np.ones(len(column), bool), f"column {quoted(name)} is {kind_in_words(column.type)}", remedy)
         return None
     labels = encode(column, whole_numbers=source.is_text and not is_action)
-    found.note(labels.codes < 0, f"column {quoted(name)} is null or NaN", "fill it in, or drop those episodes")
+    problems.note(labels.codes < 0, f"column {quoted(name)} is null or NaN", "fill it in, or drop those episodes")
     return labels
 
 
-def _merged_features(source: Source, logs: Logs) -> list[str]:
+def _merged_features(source: TableSource, logs: Logs) -> list[str]:
     """Features whose different numbers are the same in the single precision of contexts."""
     low, high = logs.contexts.min(axis=0), logs.contexts.max(axis=0)
     largest = np.maximum(-low, high)

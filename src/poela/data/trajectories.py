@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.data.array_inputs import count, numbers, plain_names, whole
 from poela.data.checks import problems_of
 from poela.data.episodes import ActionName as ActionName
 from poela.data.episodes import LoggedEpisodes
-from poela.data.given import count, numbers, plain_names, whole
 from poela.data.schema import TableSchema
 
 if TYPE_CHECKING:

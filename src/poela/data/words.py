@@ -42,13 +42,13 @@ def bad_log(problems: Sequence[str]) -> InputError:
     >>> bad_log([f"column {name} is null" for name in range(100)]).problems[-1]
     'and 80 more problems'
     """
-    kept: list[str] = []
+    sentences: list[str] = []
     for problem in problems:
-        if len(kept) == MANY_PROBLEMS or sum(map(len, kept)) > MANY_CHARACTERS:
+        if len(sentences) == MANY_PROBLEMS or sum(map(len, sentences)) > MANY_CHARACTERS:
             break
-        kept.append(problem)
-    rest = len(problems) - len(kept)
-    return InputError([*kept, f"and {counted(rest, 'more problem')}"] if rest else kept)
+        sentences.append(problem)
+    rest = len(problems) - len(sentences)
+    return InputError([*sentences, f"and {counted(rest, 'more problem')}"] if rest else sentences)
 
 
 def kind_in_words(kind: "pa.DataType") -> str:
@@ -58,5 +58,5 @@ def kind_in_words(kind: "pa.DataType") -> str:
     >>> kind_in_words(pa.struct({"Jane Doe": pa.int8()})), kind_in_words(pa.timestamp("ms"))
     ('struct', 'timestamp[ms]')
     """
-    found = re.match(r"\w+(\[\w+\])?", str(kind))
-    return found.group() if found else "of an unknown type"
+    match = re.match(r"\w+(\[\w+\])?", str(kind))
+    return match.group() if match else "of an unknown type"

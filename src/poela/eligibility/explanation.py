@@ -18,7 +18,7 @@ HEADER = ("action", "eligible", "distance", "why", "nearest logged cases")
 
 
 @dataclass(frozen=True)
-class Case:
+class LoggedCase:
     """A logged context near the one in question."""
 
     row: int  # in the training log
@@ -39,7 +39,7 @@ class ActionExplanation:
     why: str
     distance: float | None  # None: never logged, or the logged contexts are not at hand
     probability: float | None  # under the logging policy, where the rule asks for it
-    cases: tuple[Case, ...]
+    cases: tuple[LoggedCase, ...]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _why_allowed(rule: Eligibility, stranded: bool) -> str:
     return " and ".join(passed) or "no rule"
 
 
-def _cases(fitted: "FittedEligibility", row: Any, action: int, k: int, step: int | None) -> tuple[Case, ...]:
+def _cases(fitted: "FittedEligibility", row: Any, action: int, k: int, step: int | None) -> tuple[LoggedCase, ...]:
     logged = fitted.logged
     if logged is None or k == 0:
         return ()
@@ -149,7 +149,7 @@ def _cases(fitted: "FittedEligibility", row: Any, action: int, k: int, step: int
     distances = fitted.on_metric_scale(squared)
     ids = fitted.episode_ids
     return tuple(
-        Case(
+        LoggedCase(
             row=int(logged.rows[member]),
             episode=int(logged.episodes[member]) if ids is None else ids[logged.episodes[member]],
             step=int(logged.steps[member]),

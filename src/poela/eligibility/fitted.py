@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, first_bad
 from poela.core.errors import InputError
-from poela.core.policy import LoggedSteps, as_policy
+from poela.core.log_cache import cached
+from poela.core.policy import LoggedSteps, along_once
 from poela.core.ragged import step_numbers
-from poela.core.remembered import remembered
 from poela.core.storage import Stored
 from poela.data.decision_rows import has_columns, loose_contexts
 from poela.data.schema import TableSchema
@@ -73,7 +73,7 @@ class FittedEligibility:
         """The same along logged episodes, done once for each log."""
         checked = self._checked(logs.contexts, step_numbers(logs.offsets))
         source = None if self.logged is None else self.logged.contexts
-        return remembered(logs, ("counts", self.settings), source, lambda: self._counts(*checked))
+        return cached(logs, ("counts", self.settings), source, lambda: self._counts(*checked))
 
     def counts_of(self, logs: LoggedSteps, actions: IntArray) -> IntArray:
         """How many contexts with the given action [N] were logged within the radius of each step of episodes."""
@@ -117,7 +117,7 @@ class FittedEligibility:
         probabilities = None
         distances = None if rule.radius is None else self.distances_along(logs)
         if rule.asks_behavior:
-            probabilities = remembered(logs, "along", self.behavior, lambda: as_policy(self.behavior).along(logs))
+            probabilities = along_once(self.behavior, logs)
             probabilities = self.checked_behavior(probabilities, len(checked[0]))
         return self._resolved(checked[0], distances, probabilities)
 
@@ -126,7 +126,7 @@ class FittedEligibility:
         kind = replace(self.settings, radius=None, minimum_probability=None, relative_probability=None)
         source = None if self.logged is None else self.logged.contexts
         checked = self._checked(logs.contexts, step_numbers(logs.offsets))
-        return remembered(logs, kind, source, lambda: self._distances(*checked))
+        return cached(logs, kind, source, lambda: self._distances(*checked))
 
     def _resolved(
         self, checked: Float32Array, distances: FloatArray | None, probabilities: FloatArray | None
@@ -261,13 +261,13 @@ class FittedEligibility:
 
     def checked_behavior(self, probabilities: ArrayLike, rows: int) -> FloatArray:
         """What the behavior model of this rule says [N, A], or one clear sentence."""
-        found = np.asarray(probabilities, np.float64)
-        if found.shape != (rows, self.n_actions):
+        rows_of_behavior = np.asarray(probabilities, np.float64)
+        if rows_of_behavior.shape != (rows, self.n_actions):
             raise InputError(
-                f"the behavior model gives probabilities of shape {found.shape}, "
+                f"the behavior model gives probabilities of shape {rows_of_behavior.shape}, "
                 f"not ({rows}, {self.n_actions}): fit it on the same logs"
             )
-        return found
+        return rows_of_behavior
 
     def _checked(self, contexts: ArrayLike, steps: ArrayLike | None) -> tuple[Float32Array, IntArray | None]:
         if has_columns(contexts):

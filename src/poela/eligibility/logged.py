@@ -48,13 +48,15 @@ class LoggedContexts:
 
     def squared_distances(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """To the nearest logged context with each action [N, A]; infinite where there is none."""
-        return self._asked(contexts, steps, lambda search, features: search.nearest(features)[1], np.inf)
+        return self._by_action(contexts, steps, lambda search, features: search.nearest(features)[1], np.inf)
 
     def counts(self, contexts: Float32Array, steps: IntArray | None, squared_radius: float) -> FloatArray:
         """How many contexts with each action were logged within the radius [N, A]."""
-        return self._asked(contexts, steps, lambda search, features: search.count_within(features, squared_radius), 0.0)
+        return self._by_action(
+            contexts, steps, lambda search, features: search.count_within(features, squared_radius), 0.0
+        )
 
-    def _asked(
+    def _by_action(
         self,
         contexts: Float32Array,
         steps: IntArray | None,
@@ -96,10 +98,10 @@ class LoggedContexts:
         """
         result = np.full(len(contexts), np.nan)
         for rows, members, search in self._of_actions(steps, actions):
-            found, squared = search.k_nearest(self.features(contexts[rows]), min(k, len(members)))
+            nearest, squared = search.k_nearest(self.features(contexts[rows]), min(k, len(members)))
             near = squared <= squared_radius
             known = search.means_of_equal(outcomes[self.rows[members]])
-            total = np.where(near, known[found], 0.0).sum(axis=1)
+            total = np.where(near, known[nearest], 0.0).sum(axis=1)
             result[rows] = np.divide(total, near.sum(axis=1), out=np.full(len(rows), np.nan), where=near.any(axis=1))
         return result
 
@@ -118,8 +120,8 @@ class LoggedContexts:
         if search is None:
             return np.empty(0, np.int64), np.empty(0)
         members, neighbours = search
-        found, squared = neighbours.k_nearest(self.features(context[None]), min(k, len(members)))
-        return members[found[0]], squared[0]
+        nearest, squared = neighbours.k_nearest(self.features(context[None]), min(k, len(members)))
+        return members[nearest[0]], squared[0]
 
     def pooled(self) -> "LoggedContexts":
         """The same contexts with neighbours of every step."""
@@ -133,8 +135,8 @@ class LoggedContexts:
         for group in np.unique(groups):
             members = np.flatnonzero(groups == group)
             keep[members[_cover(features[members], squared_gap)]] = True
-        kept = {name: getattr(self, name)[keep] for name in ("contexts", "actions", "steps", "rows", "episodes")}
-        return replace(self, **kept)
+        fields = {name: getattr(self, name)[keep] for name in ("contexts", "actions", "steps", "rows", "episodes")}
+        return replace(self, **fields)
 
     def _steps_of(self, steps: IntArray) -> list[tuple[int, IntArray]]:
         return [(int(step), np.flatnonzero(steps == step)) for step in np.unique(steps)]
@@ -165,17 +167,17 @@ def expect_factors(stored: Stored, n_features: int) -> FloatArray:
 
 def _cover(features: FloatArray, squared_gap: float) -> IntArray:
     """Positions of a greedy cover, in blocks: each context is kept unless a kept one lies within the gap."""
-    kept: list[int] = []
+    chosen: list[int] = []
     # An order of values, not of rows, so that the cover does not depend on the order of the log.
     order = np.lexsort(features.T[::-1])
     for start in range(0, len(order), COVER_BLOCK):
         block = order[start : start + COVER_BLOCK]
-        if kept:
-            block = block[Neighbours(features[kept]).nearest(features[block])[1] > squared_gap]
+        if chosen:
+            block = block[Neighbours(features[chosen]).nearest(features[block])[1] > squared_gap]
         covered: BoolArray = np.zeros(len(block), bool)
         for position, member in enumerate(block):
             if not covered[position]:
-                kept.append(int(member))
+                chosen.append(int(member))
                 differences = features[block[position:]] - features[member]
                 covered[position:] |= np.einsum("ij,ij->i", differences, differences) <= squared_gap
-    return np.array(kept, np.int64)
+    return np.array(chosen, np.int64)

@@ -1,4 +1,4 @@
-"""Logged propensities as a behavior model: those of the nearest logged context."""
+"""Logged propensities as a behavior model: those that a case brings, or those of the nearest logged context."""
 
 from functools import cached_property
 from typing import Any
@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from poela.core.arrays import Float32Array, FloatArray, readonly
 from poela.core.errors import InputError
 from poela.core.neighbours import Neighbours
-from poela.core.policy import Memoryless
+from poela.core.policy import LoggedSteps, Memoryless
 from poela.core.storage import Stored
-from poela.core.validation import expect_array, expect_contents
+from poela.core.validation import expect_array, expect_contents, expect_setting
 from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.eligibility.logged import expect_factors
 
@@ -66,3 +66,51 @@ class NearestPropensities(Memoryless):
         if not len(contexts) or (np.abs(propensities.sum(axis=1) - 1) > ROW_SUM_TOLERANCE).any():
             raise InputError("propensities must hold at least one row, and its rows must sum to 1")
         return cls(contexts, propensities, expect_factors(stored, contexts.shape[1]))
+
+
+class LoggedPropensities(Memoryless):
+    """The logging policy itself, where it tells its propensities for new cases too: those that each case brings.
+
+    A policy that builds on it changes what is done now by what it has learned, however hard that is to predict from
+    the contexts. It cannot act where propensities of every action are not given.
+
+    >>> from poela import Trajectories
+    >>> logs = Trajectories([[0.0]], [0], [0.0], [0, 1], propensities=[[0.9, 0.1]])
+    >>> LoggedPropensities(n_features=1, n_actions=2).along(logs)
+    array([[0.9, 0.1]])
+    """
+
+    kind = "logged_propensities"
+    holds_logged_contexts = False
+
+    def __init__(self, n_features: int, n_actions: int) -> None:
+        self.n_features, self.n_actions = n_features, n_actions
+
+    def probabilities(self, contexts: ArrayLike) -> FloatArray:
+        """Refused: contexts do not bring them."""
+        raise _needs_propensities()
+
+    def along(self, trajectories: LoggedSteps) -> FloatArray:
+        """[N, A], as logged."""
+        propensities = getattr(trajectories, "propensities", None)
+        if propensities is None or propensities.ndim == 1:
+            raise _needs_propensities()
+        return np.asarray(propensities, np.float64)
+
+    def stored(self) -> Stored:
+        """For a file: nothing of the logs."""
+        return Stored(self.kind, {"n_features": self.n_features, "n_actions": self.n_actions})
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: Any = None) -> "LoggedPropensities":
+        """From a file."""
+        expect_contents(stored, settings=("n_features", "n_actions"))
+        sizes = (expect_setting(stored, name, int, low=1) for name in ("n_features", "n_actions"))
+        return cls(*sizes)
+
+
+def _needs_propensities() -> InputError:
+    return InputError(
+        "this policy changes what the logging policy would do, so each case must bring the logging policy's "
+        "propensities of every action (columns propensity_<action>)"
+    )

@@ -10,7 +10,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.core.remembered import remembered
+from poela.core.log_cache import cached
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility, quantile_of
@@ -33,7 +33,7 @@ def with_numeric_radius(rule: Eligibility, train: Trajectories) -> Eligibility:
         return replace(rule, radius=0.0)
     # All that distances depend on.
     measure = replace(rule, radius=0.0, minimum_probability=None, relative_probability=None, fallback="nearest")
-    distances = remembered(train, ("action distances", measure), None, lambda: action_distances(train, measure))
+    distances = cached(train, ("action distances", measure), None, lambda: action_distances(train, measure))
     return replace(rule, radius=float(np.quantile(distances, share)))
 
 
@@ -42,13 +42,13 @@ def action_distances(train: Trajectories, rule: Eligibility) -> FloatArray:
     rng = np.random.default_rng(0)
     folds = min(FOLDS, train.n_units)
     fold_of = fold_numbers(train, folds, rng)
-    found = []
+    distances_by_fold = []
     for fold in range(folds):
-        asked = train.take(fold_of == fold)
-        rows = np.sort(rng.permutation(asked.n_steps)[: MOST_CONTEXTS // folds])
+        held_out = train.take(fold_of == fold)
+        rows = np.sort(rng.permutation(held_out.n_steps)[: MOST_CONTEXTS // folds])
         fitted = rule.fit(train.take(fold_of != fold))
-        found.append(fitted.distances(asked.contexts[rows], asked.step_numbers[rows]).ravel())
-    distances = np.concatenate(found)
+        distances_by_fold.append(fitted.distances(held_out.contexts[rows], held_out.step_numbers[rows]).ravel())
+    distances = np.concatenate(distances_by_fold)
     finite = distances[np.isfinite(distances)]  # an action may never occur in the other folds
     if not len(finite):
         raise InputError("no action occurs in two episodes, so a radius cannot be a quantile: give it as a number")

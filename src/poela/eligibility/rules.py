@@ -88,8 +88,8 @@ class Eligibility:
     @property
     def asks_behavior(self) -> bool:
         """Whether the logging policy's probabilities are needed."""
-        asked = self.minimum_probability is not None or self.relative_probability is not None
-        return asked or self.fallback == "behavior"
+        uses_probability = self.minimum_probability is not None or self.relative_probability is not None
+        return uses_probability or self.fallback == "behavior"
 
     def probable(self, probabilities: FloatArray) -> BoolArray:
         """Which actions [N, A] pass the rules on the logging policy's probabilities [N, A].
@@ -108,10 +108,10 @@ class Eligibility:
 
     def check(self, n_features: int) -> None:
         """Refuse scales and weights that are not one number for each feature."""
-        given = {"scale": self.scale if isinstance(self.scale, tuple) else None, "weights": self.weights}
+        by_feature = {"scale": self.scale if isinstance(self.scale, tuple) else None, "weights": self.weights}
         problems = [
             f"{name} has {len(values)} numbers for {n_features} features: give one for each"
-            for name, values in given.items()
+            for name, values in by_feature.items()
             if values is not None and len(values) != n_features
         ]
         if problems:

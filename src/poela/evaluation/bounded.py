@@ -33,13 +33,13 @@ def bounded_ends(
         return [(lowest, highest)] * len(levels)
     value = min(max(value, lowest), highest)
     jump = bounds.return_range / ess
-    found = []
+    ends_by_level = []
     for level in levels:
         low, high = (jump * end for end in _gamma_ends((value - lowest) / jump, error / jump, level))
         rest_low, rest_high = (jump * end for end in _gamma_ends((highest - value) / jump, error / jump, level))
         ends = min(lowest + low, highest - rest_high), max(lowest + high, highest - rest_low)
-        found.append((max(ends[0], lowest), min(ends[1], highest)))
-    return found
+        ends_by_level.append((max(ends[0], lowest), min(ends[1], highest)))
+    return ends_by_level
 
 
 def _gamma_ends(mean: float, error: float, level: float) -> tuple[float, float]:

@@ -40,8 +40,8 @@ def cwpdis(evidence: Evidence) -> Contributions:
     >>> round(cwpdis(Evidence(weights, logs)).value, 9)  # (1·1 + 2·4) / 3 + 3·1 / (3 + 2)
     3.6
     """
-    kept = _running_by_step(evidence.weights)
-    return Contributions(kept * by_step(evidence.discounts * evidence.logs.rewards, evidence.logs.offsets), kept)
+    running = _running_by_step(evidence.weights)
+    return Contributions(running * by_step(evidence.discounts * evidence.logs.rewards, evidence.logs.offsets), running)
 
 
 def dr(evidence: Evidence) -> Contributions:
@@ -70,10 +70,10 @@ def wdr(evidence: Evidence) -> Contributions:
     >>> wdr(Evidence(LogWeights(np.log([2.0, 2.0]), logs.offsets), logs, values=given)).value  # 1 + ½·1 + ½·0
     1.5
     """
-    kept = _running_by_step(evidence.weights)
+    running = _running_by_step(evidence.weights)
     initial = evidence.model.expected[evidence.logs.offsets[:-1], None]
     surprises = by_step(evidence.discounts * evidence.surprises, evidence.logs.offsets)
-    return Contributions(np.hstack([initial, kept * surprises]), np.hstack([np.ones_like(initial), kept]))
+    return Contributions(np.hstack([initial, running * surprises]), np.hstack([np.ones_like(initial), running]))
 
 
 def guarded(evidence: Evidence) -> Contributions:
@@ -93,18 +93,18 @@ def guarded(evidence: Evidence) -> Contributions:
     1.666...
     """
     whole = wdr(evidence)
-    kept, weighted = whole.denominators[:, 1:], whole.numerators[:, 1:]
+    running, weighted = whole.denominators[:, 1:], whole.numerators[:, 1:]
     surprises = by_step(evidence.discounts * evidence.surprises, evidence.logs.offsets)
-    totals, squares = kept.sum(axis=0), np.square(kept).sum(axis=0)
+    totals, squares = running.sum(axis=0), np.square(running).sum(axis=0)
     seen = totals > 0
     ess = np.divide(totals**2, squares, out=np.zeros_like(totals), where=seen)
     belief = ess / (ess + HALF_BELIEF)
     scale = np.where(seen, totals, 1.0)
-    shown = np.square((weighted - weighted.sum(axis=0) / scale * kept) / scale).sum(axis=0) * belief**2
+    shown = np.square((weighted - weighted.sum(axis=0) / scale * running) / scale).sum(axis=0) * belief**2
     # f²/ESS = f / (ESS + 10): finite where no episode has weight.
     least = surprises.var(axis=0) * belief / (ess + HALF_BELIEF)
     fitted = fit_variance(evidence, 1 - belief) + float(np.maximum(least - shown, 0.0).sum())
-    denominators = np.where(seen, kept, 1.0)  # a step without weight corrects nothing
+    denominators = np.where(seen, running, 1.0)  # a step without weight corrects nothing
     return Contributions(
         np.hstack([whole.numerators[:, :1], belief * np.where(seen, weighted, 0.0)]),
         np.hstack([whole.denominators[:, :1], denominators]),

@@ -35,11 +35,11 @@ def magic(evidence: Evidence) -> Contributions:
     # From the step on where no episode has weight left, there is nothing to correct the model with.
     alive = np.logical_and.accumulate(whole.denominators.sum(axis=0) > 0)
     whole = Contributions(whole.numerators[:, alive], whole.denominators[:, alive])
-    kept = lengths_considered(int(alive.sum()))
-    blend = least_squared_error(whole, kept)
+    lengths = lengths_considered(int(alive.sum()))
+    blend = least_squared_error(whole, lengths)
     # A ratio belongs to every return that is at least as long.
     shares = np.zeros(len(alive))
-    shares[kept] = blend
+    shares[lengths] = blend
     shares = np.cumsum(shares[::-1])[::-1]
     return Contributions(whole.numerators * shares[alive], whole.denominators, fit_variance(evidence, 1 - shares[1:]))
 
@@ -53,10 +53,10 @@ def lengths_considered(count: int) -> IntArray:
     return np.unique(np.linspace(0, count - 1, min(count, MOST_LENGTHS)).round().astype(np.int64))
 
 
-def least_squared_error(whole: Contributions, kept: IntArray) -> FloatArray:
+def least_squared_error(whole: Contributions, lengths: IntArray) -> FloatArray:
     """The blend on the simplex that minimises variance + bias² as estimated from WDR's contributions."""
     n = whole.n_episodes
-    parts = np.cumsum(whole.numerators / whole.denominators.sum(axis=0), axis=1)[:, kept]  # g_i⁽ʲ⁾, [n, J]
+    parts = np.cumsum(whole.numerators / whole.denominators.sum(axis=0), axis=1)[:, lengths]  # g_i⁽ʲ⁾, [n, J]
     returns = parts.sum(axis=0)
     margin = ndtri((1 + INTERVAL_LEVEL) / 2) * np.sqrt(np.square(whole.influence).sum()) / n
     distances = returns - returns[-1]
@@ -80,5 +80,5 @@ def smallest_on_simplex(factor: FloatArray) -> FloatArray:
     if scale == 0:
         return np.full(width, 1 / width)
     rows = np.vstack([factor / scale, np.ones(width)])
-    found, _ = nnls(rows, np.r_[np.zeros(len(factor)), 1.0])
-    return np.asarray(found / found.sum())
+    solution, _ = nnls(rows, np.r_[np.zeros(len(factor)), 1.0])
+    return np.asarray(solution / solution.sum())

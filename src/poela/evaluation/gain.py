@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.core.readable import between, readable
+from poela.core.readable import between, factor_in_words, readable
 from poela.core.typed import Range, refuse_problems
 from poela.evaluation.bounded import bounded_ends
 from poela.evaluation.bounds import Bounds, Interval, in_clusters
@@ -41,7 +41,11 @@ class Gain:
     def __str__(self) -> str:
         error = None if self.low is None or self.high is None else (self.high - self.low) / 4
         ends = "" if error is None else f" {between(self.low, self.high, error)}"
-        gamma = "" if self.sensitivity is None or self.value <= 0 else f"; vanishes at Γ = {self.sensitivity:,.1f}"
+        gamma = (
+            ""
+            if self.sensitivity is None or self.value <= 0
+            else f"; vanishes at Γ = {factor_in_words(self.sensitivity)}"
+        )
         return f"{readable(self.value, error, signed=True)}{ends}{gamma}"
 
     def _repr_html_(self) -> str:

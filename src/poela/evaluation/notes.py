@@ -11,20 +11,20 @@ def computing_notes(
     contributions: Contributions, diagnostics: Diagnostics, interval: Interval | None, resamples: int
 ) -> tuple[str, ...]:
     """What went wrong in computing; whether to believe the result is the verdict's part."""
-    found = []
+    notes = []
     if diagnostics.ess == 0:
-        found.append("every weight is zero: the policy takes none of the logged actions, so nothing can be estimated")
+        notes.append("every weight is zero: the policy takes none of the logged actions, so nothing can be estimated")
     elif np.isnan(contributions.value):
-        found.append("at some step every weight is zero: this estimator has nothing to weight from there on")
+        notes.append("at some step every weight is zero: this estimator has nothing to weight from there on")
     elif np.isinf(contributions.value):
-        found.append("weights exceed floating point: use a self-normalised or truncated estimator")
+        notes.append("weights exceed floating point: use a self-normalised or truncated estimator")
     elif carriers(contributions) == 1:
-        found.append("a single episode has weight: its return is the estimate, and nothing tells how far off that is")
+        notes.append("a single episode has weight: its return is the estimate, and nothing tells how far off that is")
     if interval is not None and interval.undefined_resamples:
-        found.append(
+        notes.append(
             f"{interval.undefined_resamples} of {resamples} resamples drew only zero weights and were left out"
         )
-    return tuple(found)
+    return tuple(notes)
 
 
 def smoothing_notes(share: float) -> tuple[str, ...]:

@@ -184,18 +184,18 @@ def avoided_contexts(
     held, _ = _ball_sums(contexts, scaled, radius, metric)
     totals, _ = _ball_sums(contexts, returns, radius, metric)
     missing = counts - held
-    found: list[AvoidedContext] = []
+    result: list[AvoidedContext] = []
     reach = _euclidean(radius, metric, logs.n_features)
     for episode in np.argsort(-missing, kind="stable"):
-        if len(found) == most or missing[episode] <= 0:
+        if len(result) == most or missing[episode] <= 0:
             break
-        earlier = contexts[[avoided.episode for avoided in found]]
+        earlier = contexts[[avoided.episode for avoided in result]]
         if len(earlier) and (cdist(contexts[episode : episode + 1], earlier) <= reach).any():
             continue
         features = {name: float(x) for name, x in zip(logs.feature_names, contexts[episode], strict=True)}
         mean_return = float(totals[episode] / counts[episode])
-        found.append(AvoidedContext(int(episode), int(counts[episode]), float(held[episode]), mean_return, features))
-    return tuple(found)
+        result.append(AvoidedContext(int(episode), int(counts[episode]), float(held[episode]), mean_return, features))
+    return tuple(result)
 
 
 def _shares(log_weights: FloatArray) -> FloatArray:

@@ -205,12 +205,12 @@ def _alike(rows: IntArray, contexts: Float32Array, rng: np.random.Generator) -> 
     scaled = np.c_[scaled, np.ones(n, np.float32)]
     # Equal contexts are many in finite problems: which of them counts as near is left to chance, anew in every row.
     chances = sliding_window_view(1e-3 * rng.random(n + among, np.float32), among)
-    found = []
+    by_block = []
     for start in range(0, n, step := max(1, _AT_ONCE // among)):
         distances = scaled[start : start + step] @ others
         distances += chances[start : start + len(distances)]
-        found.append(start * among + np.flatnonzero(distances <= _smallest(distances, nearest)[:, -1:]))
-    near = np.concatenate(found)
+        by_block.append(start * among + np.flatnonzero(distances <= _smallest(distances, nearest)[:, -1:]))
+    near = np.concatenate(by_block)
     first = np.searchsorted(near, among * np.arange(n + 1))
     drawn = near[first[rows] + (rng.random(len(rows)) * np.diff(first)[rows]).astype(np.int64)]
     return np.asarray(candidates[drawn % among])

@@ -38,19 +38,19 @@ def recombined(sample: Sample, levels: Sequence[float]) -> list[Interval]:
     ('recombined', True)
     """
     if sample.pool is None or sample.returns is None:
-        found = [(interval.low, interval.high) for interval in student(sample, levels)]
+        ends = [(interval.low, interval.high) for interval in student(sample, levels)]
     else:
         resamples = min(sample.resamples, MOST_RESAMPLES)
         errors = studentised_errors(sample.pool, sample.contributions.n_episodes, resamples, sample.seed)
-        found = recombined_ends(errors, sample.contributions, sample.returns, levels, sample.ess)
+        ends = recombined_ends(errors, sample.contributions, sample.returns, levels, sample.ess)
     if sample.bounds is not None:
         ess = sample.ess or _units(sample.contributions)
         counted = bounded_ends(sample.value, standard_error(sample.contributions), ess, sample.bounds, levels)
-        found = [
+        ends = [
             (max(min(low, least), sample.bounds.lowest_return), min(max(high, most), sample.bounds.highest_return))
-            for (low, high), (least, most) in zip(found, counted, strict=True)
+            for (low, high), (least, most) in zip(ends, counted, strict=True)
         ]
-    return [Interval(low, high, "student" if sample.pool is None else "recombined") for low, high in found]
+    return [Interval(low, high, "student" if sample.pool is None else "recombined") for low, high in ends]
 
 
 def recombined_ends(
@@ -76,15 +76,15 @@ def recombined_ends(
         return [(value, value)] * len(levels)
     error = float(np.hypot(standard_error(contributions) * np.sqrt(n / (n - 1)), returns.std() / ess))
     beyond = float(np.ptp(returns))
-    found = []
+    ends = []
     for level in levels:
         least = float(stdtrit(max(ess - 1, 1.0), (1 + level) / 2))
         few, many = np.quantile(errors, tails(level))
         low = value - max(float(many), least) * error
         high = value + max(-float(few), least) * error
         lowest, highest = min(value, float(returns.min())) - beyond, max(value, float(returns.max())) + beyond
-        found.append((max(low, lowest), min(high, highest)))
-    return found
+        ends.append((max(low, lowest), min(high, highest)))
+    return ends
 
 
 def _units(contributions: Contributions) -> float:

@@ -121,11 +121,14 @@ class Evaluator:
         return finite_actions(self.logs, MODEL)
 
     @cached_property
+    def _with_beside(self) -> Trajectories:
+        return self._finite if self._beside is None else joined(finite_actions(self._beside, MODEL), self._finite)
+
+    @cached_property
     def _model(self) -> ValueModel:
-        names = ("discount", "regressor", "folds", "history", "seed")
-        settings: dict[str, Any] = {name: getattr(self.scoring, name) for name in names}
+        how: Any = {name: getattr(self.scoring, name) for name in ("discount", "regressor", "folds", "history", "seed")}
         beside = None if self._beside is None else finite_actions(self._beside, MODEL)
-        return ValueModel(self._finite, beside=beside, **settings)
+        return ValueModel(self._finite, beside=beside, **how)
 
     def evidence(self, policies: Sequence[Any], estimators: Sequence[str] | None = None) -> Iterator[Evidence]:
         """What estimators need of each policy: weights, and where one of them asks for it the values of a model."""
@@ -137,9 +140,7 @@ class Evaluator:
         if isinstance(self.logs, ContinuousTrajectories) and not with_model:
             yield from (self._with_weights(policy, log_weights(policy, self.logs)) for policy in policies)
             return
-        seen = self._finite
-        if with_model and self._beside is not None:
-            seen = joined(finite_actions(self._beside, MODEL), seen)
+        seen = self._with_beside if with_model else self._finite
         step = max(int(MOST_NUMBERS / (seen.n_steps * seen.n_actions)), 1)
         for start in range(0, len(policies), step):
             some = policies[start : start + step]
@@ -150,8 +151,7 @@ class Evaluator:
             for policy, own, value, share in zip(some, rows, values, shares, strict=True):
                 yield self._evidence(policy, own[-self.logs.n_steps :], value, share)
 
-    def _smoothing_of(self, probabilities: FloatArray) -> float:
-        """By its probabilities along the logs alone: episodes beside them change nothing but the model of values."""
+    def _smoothing_of(self, probabilities: FloatArray) -> float:  # by those along the logs alone
         return self.scoring.smoothing if self.scoring.smoothing and is_greedy(probabilities) else 0.0
 
     def _values(self, probabilities: FloatArray) -> Sequence[ModelValues]:
@@ -194,7 +194,7 @@ class Evaluator:
         units = in_clusters(contributions, logs.clusters)
         pool = pool or self.pool(evidence, chosen)
         diagnostics = self._diagnostics(evidence, chosen, pool)
-        interval, untold = self._interval(units, evidence, chosen, pool, diagnostics.ess)
+        interval, interval_notes = self._interval(units, evidence, chosen, pool, diagnostics.ess)
         estimated = logs.estimated and chosen.weights != "none"
         verdict = verdict_on(diagnostics, scoring.thresholds, leans_on_model=chosen.leans, estimated=estimated)
         level = None if interval is None else scoring.level
@@ -217,7 +217,7 @@ class Evaluator:
             advice=NOT_SHOWN if without else verdict.advice,
             warnings=computing_notes(contributions, diagnostics, interval, scoring.resamples)
             + smoothing_notes(evidence.smoothing)
-            + untold
+            + interval_notes
             + verdict.reasons * (verdict.word != "trust"),
         )
 

@@ -12,7 +12,7 @@ from poela.data.folds import fold_numbers
 from poela.data.history import with_history
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import ModelValues
-from poela.learners.backward_induction import KEPT_NUMBERS, BackwardInduction, Following, expected
+from poela.learners.backward_induction import MOST_PREPARED, BackwardInduction, Following, expected
 from poela.learners.step_regression import Regressor
 from poela.policies.step_values import rows_by_step
 
@@ -69,7 +69,7 @@ class ValueModel:
             fold_numbers(logs, folds, seed) if folds > 1 or beside is None else np.zeros(logs.n_episodes, np.int64)
         )
         self._logs = logs if beside is None else joined(beside, logs)
-        self._asked = slice(self._logs.n_steps - logs.n_steps, None)
+        self._own_rows = slice(self._logs.n_steps - logs.n_steps, None)
         self._horizon = int(logs.lengths.max())
         seen = _with_history(self._logs, history)
         self._contexts, self._regressor = seen.contexts, regressor
@@ -77,7 +77,7 @@ class ValueModel:
         typical = _columns_last(_logging_probabilities(self._logs)[None])
         self._folds = []
         for fold in range(folds):
-            induction, fitted = _induction(seen, fold_of != fold, regressor, discount, seed, KEPT_NUMBERS / folds)
+            induction, fitted = _induction(seen, fold_of != fold, regressor, discount, seed, MOST_PREPARED / folds)
             valued = np.flatnonzero((fold_of == fold)[seen.episode_of_step])
             last = np.minimum(seen.step_numbers[valued], induction.horizon - 1)
             self._folds.append(_Fold(induction, fitted, {step: valued[rows] for step, rows in rows_by_step(last)}))
@@ -102,7 +102,7 @@ class ValueModel:
         squares = self.squared_weights(probabilities)[:, : self._horizon] if self._regressor == "ridge" else None
         return [
             ModelValues(
-                taken[self._asked, place], mean[self._asked, place], None if squares is None else squares[place]
+                taken[self._own_rows, place], mean[self._own_rows, place], None if squares is None else squares[place]
             )
             for place in range(len(probabilities))
         ]
@@ -120,7 +120,7 @@ class ValueModel:
             raise InputError("boosted values are no weighted sums of rewards: use regressor='ridge' for their weights")
         columns, fold = _columns_last(probabilities), self._folds[0]
         squares = np.zeros((int(self._logs.step_numbers.max()) + 1, len(probabilities)))
-        rows = self._logs.offsets[:-1][self._logs.offsets[:-1] >= self._asked.start]
+        rows = self._logs.offsets[:-1][self._logs.offsets[:-1] >= self._own_rows.start]
         weights = np.full((len(rows), len(probabilities)), 1 / len(rows))
         for step in range(fold.induction.horizon):
             features = fold.induction.regression(step).inputs_of(self._contexts[rows])

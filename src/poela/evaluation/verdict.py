@@ -73,22 +73,22 @@ def verdict_on(
     >>> print(verdict_on(diagnose(one_heavy)).reasons[0])
     ESS 2.9 of 100: one episode carries 59% of the weight
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if leans_on_model:
         sentence = "the value leans on a model: weights do not wholly check it against what was logged"
-        found.append((1, sentence, "Use it to rank and to explain; to show a value, use sntis."))
+        findings.append((1, sentence, "Use it to rank and to explain; to show a value, use sntis."))
     elif not diagnostics.ess > 0:
         sentence = "no logged episode has weight: the logs do not tell what this policy does"
         return Verdict("do not trust", (sentence,), LESS)
     if not leans_on_model or diagnostics.ess > 0:
-        found += _findings(diagnostics, thresholds or TrustThresholds())
+        findings += _findings(diagnostics, thresholds or TrustThresholds())
     if estimated:
-        found.append((1, "the propensities are estimates of a model, and the interval takes them for known", LOGGED))
-    if not found:
+        findings.append((1, "the propensities are estimates of a model, and the interval takes them for known", LOGGED))
+    if not findings:
         return Verdict("trust", (_size(diagnostics),), ACT)
-    found.sort(key=lambda finding: -finding[0])
-    grade = min(found[0][0], 1) if leans_on_model else found[0][0]
-    return Verdict(WORDS[grade], tuple(sentence for _, sentence, _ in found), found[0][2])
+    findings.sort(key=lambda finding: -finding[0])
+    grade = min(findings[0][0], 1) if leans_on_model else findings[0][0]
+    return Verdict(WORDS[grade], tuple(sentence for _, sentence, _ in findings), findings[0][2])
 
 
 Finding = tuple[int, str, str]  # how grave (1: caution, 2: distrust), why, and what to do

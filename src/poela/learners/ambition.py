@@ -31,13 +31,13 @@ def ambition_path(learner: Learner, checkpoints: Sequence[Checkpoint], train: Lo
     learned = checkpoints[-1].policy
     if isinstance(learned, GaussianPolicy):
         return _gaussian_path(learned, train, behavior)
-    base = logging_policy(finite_actions(train, "this learner"), behavior)
+    logging = logging_policy(finite_actions(train, "this learner"), behavior)
     return [
         Checkpoint(
             place,
             BlendedPolicy(
                 policy=learned,
-                behavior=base,
+                behavior=logging,
                 share=share,
                 mixed=isinstance(learned, GreedyQPolicy),
                 eligibility=learned.eligibility,

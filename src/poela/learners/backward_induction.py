@@ -26,7 +26,7 @@ FEWEST_ROWS = 50
 Following = Callable[[IntArray, FloatArray], FloatArray]
 T = TypeVar("T")
 MOST_NUMBERS = 2e7  # values that are computed together: 160 MB
-KEPT_NUMBERS = 5e7  # 400 MB of prepared regressions; what goes beyond is prepared anew each time
+MOST_PREPARED = 5e7  # 400 MB of prepared regressions; what goes beyond is prepared anew each time
 
 
 def best(mask: BoolArray | None = None) -> Following:
@@ -51,11 +51,11 @@ def departing(behavior: FloatArray, counts: FloatArray, departures: Sequence[Dep
     """Of departing so from `behavior` [N, A], given counts [N, A]: in one column for each departure."""
 
     def values(rows: IntArray, q: FloatArray) -> FloatArray:
-        found = np.empty(q.shape[1:])
+        values_here = np.empty(q.shape[1:])
         for column, departure in enumerate(departures):
             own = np.ascontiguousarray(q[:, :, column].T)
-            found[:, column] = (departure.act(own, behavior[rows], counts[rows]) * own).sum(axis=1)
-        return found
+            values_here[:, column] = (departure.act(own, behavior[rows], counts[rows]) * own).sum(axis=1)
+        return values_here
 
     return values
 
@@ -109,7 +109,7 @@ class BackwardInduction:
         discount: float = 1.0,
         penalties: Sequence[float] = PENALTIES,
         held: bool = False,
-        keep: float = KEPT_NUMBERS,
+        keep: float = MOST_PREPARED,
         seed: int = 0,
     ) -> None:
         if regressor not in ("ridge", "boosted"):
@@ -161,10 +161,10 @@ class BackwardInduction:
             targets[going_on] += self._discount * values[going_on + 1]
             regression = self.regression(step)
             fitted = regression.fit(targets[pool], self._chosen.get(step))
-            found = FittedStep(step, rows, regression, fitted, self._bounds(pool))
-            here = found.q_here()
+            fitted_step = FittedStep(step, rows, regression, fitted, self._bounds(pool))
+            here = fitted_step.q_here()
             values[rows] = following(rows, here)
-            yield found, here
+            yield fitted_step, here
 
     def fix_penalties(self, following: Following) -> None:
         """Choose the penalties here and now, by these values (of one column), for whatever comes later."""
@@ -173,14 +173,14 @@ class BackwardInduction:
             chosen[fitted.step] = fitted.columns.chosen
         self._chosen = chosen
 
-    def weights(self, step: int, asked: FloatArray) -> FloatArray:
+    def weights(self, step: int, rows: FloatArray) -> FloatArray:
         """With fixed penalties, what the target of each row of the pool weighs [rows, P] in Σ_a asked_a·coefficients_a.
 
-        `asked` is [A, p, P]; regressions must be ridges, whose coefficients are sums of targets.
+        `rows` is [A, p, P]; regressions must be ridges, whose coefficients are sums of targets.
         """
         regression = self.regression(step)
         assert isinstance(regression, StepRidge)
-        return regression.weights(asked, self._chosen[step])
+        return regression.weights(rows, self._chosen[step])
 
     def going_on(self, step: int) -> tuple[IntArray, BoolArray]:
         """The rows of the step's pool, and which of them are not the last of their episode."""
@@ -198,15 +198,15 @@ class BackwardInduction:
         if step in self._prepared:
             return self._prepared[step]
         pool, train = self.pool(step), self._train
-        found: StepRegression
+        regression: StepRegression
         if self._regressor == "ridge":
-            found = StepRidge.of(train.contexts[pool], train.actions[pool], train.n_actions, self._penalties)
+            regression = StepRidge.of(train.contexts[pool], train.actions[pool], train.n_actions, self._penalties)
         else:
-            found = StepBoosted(train.contexts[pool], train.actions[pool], train.n_actions, self._seed)
-        if found.numbers <= self._room:
-            self._prepared[step] = found
-            self._room -= found.numbers
-        return found
+            regression = StepBoosted(train.contexts[pool], train.actions[pool], train.n_actions, self._seed)
+        if regression.numbers <= self._room:
+            self._prepared[step] = regression
+            self._room -= regression.numbers
+        return regression
 
     def _bounds(self, pool: IntArray) -> tuple[float, float] | None:
         if self._to_go is None:

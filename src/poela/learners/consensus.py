@@ -34,10 +34,10 @@ class Consensus(Learner):
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the policy at each sharpness."""
         eligibility, _ = eligible_in_training(self.rule or Eligibility(), train, behavior)
-        base = logging_policy(train, behavior)
+        logging = logging_policy(train, behavior)
         for place, sharpness in enumerate(self.sharpness, start=1):
             policy = SharpenedPolicy(
-                behavior=base,
+                behavior=logging,
                 sharpness=sharpness,
                 eligibility=eligibility,
                 feature_names=train.feature_names,

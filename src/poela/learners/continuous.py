@@ -36,7 +36,7 @@ class ContinuousLearner(Learner):
 
     real_valued: ClassVar[bool] = True
 
-    hidden: Hidden = (64, 64)
+    hidden: Hidden = (32, 32)
     radius: RadiusSetting | None = None  # None: every action is eligible
     action_weight: Positive = 1.0  # κ
     neighbours: Count | None = None  # None: 32, or as many as a rule over several action columns allows
@@ -44,6 +44,11 @@ class ContinuousLearner(Learner):
     clone_steps: Count | None = None  # None: as many as the held-out likelihood asks for
     held_out: HeldOut = 0.1
     device: Device = "auto"
+
+    def fit(self, train: LoggedEpisodes, seed: int = 0, behavior: Any = None) -> Any:
+        """The final policy."""
+        logs: Any = train
+        return super().fit(logs, seed, behavior)
 
     def clone(self, logs: ContinuousTrajectories, seed: int, behavior: Any = None) -> GaussianModel:
         """A model of the logging policy, to begin from: the given one, where it is of this form."""
@@ -114,7 +119,7 @@ class ContinuousPOELA(ContinuousLearner):
     batch_rows: Count = 4096  # of step ratios
     distance_penalty: NonNegative = 0.0  # β
     discount: Discount = 1.0
-    learning_rate: Positive = 1e-3
+    learning_rate: Positive = 3e-3
     weight_decay: NonNegative = 1e-4
     steps: Count = 500
     checkpoints: Count = 10

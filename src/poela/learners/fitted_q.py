@@ -56,7 +56,7 @@ class FittedQ(ValueLearner):
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the policy at each temperature, the mildest first."""
-        base = logging_policy(train, behavior)
+        logging = logging_policy(train, behavior)
         chances = logging_probabilities(train, behavior)
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
         mask = supported(chances > 0, eligible)
@@ -72,7 +72,7 @@ class FittedQ(ValueLearner):
                 own, q = next(softened)
                 self.refuse_divergence(train, q[mask])
             fields = {"eligibility": eligibility, **self.fields(train)}
-            policy = TiltedPolicy(values=own, behavior=base, temperature=temperature, **fields)
+            policy = TiltedPolicy(values=own, behavior=logging, temperature=temperature, **fields)
             yield Checkpoint(place, policy, f"temperature {plain(temperature)}")
 
     def _path(self, train: Trajectories, q: FloatArray, chances: FloatArray) -> list[float]:

@@ -27,7 +27,7 @@ from poela.learners.stacked import Company, Events, Member, StackedLearner, in_p
 from poela.learners.transitions import ROWS_AT_A_TIME, Limits, Transitions
 from poela.networks.modules import Device, Hidden, Network, NetworkShape, device_of
 from poela.networks.stack import Stack, members_at_a_time
-from poela.networks.training import LOOK_EVERY
+from poela.networks.training import CHECK_EVERY
 from poela.policies.value import GreedyQPolicy
 
 
@@ -107,7 +107,7 @@ class QLearning(StackedLearner):
         conservatism = [getattr(member.learner, "conservatism", 0.0) for member in company.members]
         alphas = torch.tensor(conservatism, device=stack.device) if any(conservatism) else None
 
-        def look(step: int, largest: Tensor) -> None:
+        def check(step: int, largest: Tensor) -> None:
             for number, (value, most) in enumerate(zip(largest.tolist(), reachable, strict=True)):
                 try:
                     refuse_divergence(company.members[number].name, f"step {step}", value, most)
@@ -117,8 +117,8 @@ class QLearning(StackedLearner):
         def loss(step: int) -> Tensor:
             rows = next(batches)
             values, goals = data.values(rows, stack.layers, target)
-            if step % LOOK_EVERY == 0:
-                look(step, values.detach().abs().amax(dim=(1, 2)))
+            if step % CHECK_EVERY == 0:
+                check(step, values.detach().abs().amax(dim=(1, 2)))
             logged = values.gather(2, data.actions[rows])[:, :, 0]
             losses = huber_loss(logged, goals, reduction="none").mean(dim=1)
             return losses if alphas is None else losses + alphas * conservative_terms(values, logged)
@@ -129,7 +129,7 @@ class QLearning(StackedLearner):
                 with torch.no_grad():
                     torch._foreach_lerp_(slow, fast, self.target_rate)
                 if self.is_checkpoint(done):
-                    look(done, data.largest_values(stack.layers))
+                    check(done, data.largest_values(stack.layers))
                     company.reach(done, policy)
                 yield from company.news()
 

@@ -41,17 +41,17 @@ class SafeImprovement(ValueLearner):
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the policy at each limit, the most cautious first."""
-        base = logging_policy(train, behavior)
+        logging = logging_policy(train, behavior)
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
         current = within_rule(logging_probabilities(train, behavior), eligible)
         nearby = self._nearby(train)
         counts = nearby.counts_along(train)
         path = self.departures(train)
         induction = self.induction(train, seed, keep=True)
-        found = induction.values_along(lambda some: departing(current, counts, some), [point for _, point in path])
-        for place, ((note, departure), (values, q)) in enumerate(zip(path, found, strict=True), start=1):
+        along = induction.values_along(lambda some: departing(current, counts, some), [point for _, point in path])
+        for place, ((note, departure), (values, q)) in enumerate(zip(path, along, strict=True), start=1):
             self.refuse_divergence(train, q[current > 0])
-            fields: dict[str, Any] = {"behavior": base, "eligibility": eligibility, **self.fields(train)}
+            fields: dict[str, Any] = {"behavior": logging, "eligibility": eligibility, **self.fields(train)}
             policy = CountedPolicy(values=values, departure=departure, nearby=nearby, **fields)
             yield Checkpoint(place, policy, note)
 

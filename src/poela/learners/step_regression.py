@@ -89,10 +89,10 @@ class Ridge:
     def best(self, targets: FloatArray) -> IntArray:
         """For each of the targets [rows, P] the penalty that predicts best when each row is left out in turn, [P]."""
         shrunk = self.gains * self.inverse
-        kept = np.maximum(1 - shrunk @ np.square(self.directions).T, 1e-6)  # one minus the leverage of each row
+        unleveraged = np.maximum(1 - shrunk @ np.square(self.directions).T, 1e-6)  # one minus the leverage of each row
         projected = self.directions.T @ targets
         errors = np.empty((len(shrunk), targets.shape[1]))
-        for place, (factors, rest) in enumerate(zip(shrunk, kept, strict=True)):
+        for place, (factors, rest) in enumerate(zip(shrunk, unleveraged, strict=True)):
             left_out = targets - self.directions @ (factors[:, None] * projected)
             left_out /= rest[:, None]
             errors[place] = np.einsum("ij,ij->j", left_out, left_out)
@@ -104,9 +104,9 @@ class Ridge:
         """[p, P], with the chosen penalties."""
         return self.lift @ (self.inverse[chosen].T * (self.directions.T @ targets))
 
-    def weights(self, asked: FloatArray, chosen: IntArray) -> FloatArray:
+    def weights(self, wanted: FloatArray, chosen: IntArray) -> FloatArray:
         """What each row's target weighs [rows, P] in the sums asked · coefficients, for asked [p, P]."""
-        return self.directions @ (self.inverse[chosen].T * (self.lift.T @ asked))
+        return self.directions @ (self.inverse[chosen].T * (self.lift.T @ wanted))
 
     @property
     def numbers(self) -> int:
@@ -173,27 +173,27 @@ class StepRidge:
     def fit(self, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
         """For targets [rows, P], each with the penalties that suit it best, or all with those chosen before."""
         taken: dict[int, IntArray] = {}
-        base = targets.mean(axis=0)
-        centred = targets - base
+        mean = targets.mean(axis=0)
+        centred = targets - mean
         taken[ALL_ACTIONS] = self.shared.best(centred) if chosen is None else chosen[ALL_ACTIONS]
         shared = self.shared.coefficients(centred, taken[ALL_ACTIONS])
         left = centred - self.inputs @ shared
-        shared[0] += base
-        found = np.repeat(shared[None], self.n_actions, axis=0)
+        shared[0] += mean
+        coefficients = np.repeat(shared[None], self.n_actions, axis=0)
         for action, (rows, width, regression) in self.of_action.items():
             taken[action] = regression.best(left[rows]) if chosen is None else chosen[action]
-            found[action, :width] += regression.coefficients(left[rows], taken[action])
-        return RidgeColumns(self.center, self.scale, found, taken)
+            coefficients[action, :width] += regression.coefficients(left[rows], taken[action])
+        return RidgeColumns(self.center, self.scale, coefficients, taken)
 
-    def weights(self, asked: FloatArray, chosen: Chosen) -> FloatArray:
+    def weights(self, wanted: FloatArray, chosen: Chosen) -> FloatArray:
         """What each row's target weighs [rows, P] in the sums Σ_a asked_a · coefficients_a, for asked [A, p, P]."""
-        own = np.zeros((len(self.inputs), asked.shape[2]))
+        own = np.zeros((len(self.inputs), wanted.shape[2]))
         for action, (rows, width, regression) in self.of_action.items():
-            own[rows] = regression.weights(asked[action, :width], chosen[action])
-        total = asked.sum(axis=0)
-        found = own + self.shared.weights(total - self.inputs.T @ own, chosen[ALL_ACTIONS])
+            own[rows] = regression.weights(wanted[action, :width], chosen[action])
+        total = wanted.sum(axis=0)
+        weights = own + self.shared.weights(total - self.inputs.T @ own, chosen[ALL_ACTIONS])
         # The mean of the targets is taken off before the ridges and given back to the intercept.
-        return np.asarray(found + (total[0] - found.sum(axis=0)) / len(found))
+        return np.asarray(weights + (total[0] - weights.sum(axis=0)) / len(weights))
 
     @property
     def numbers(self) -> int:

@@ -18,7 +18,7 @@ from poela.networks.stack import RecurrentStack, Stack
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class StepTensors:
     """Some steps of the log, in order, as some or all of the policies see them: the same for each, or its own."""
 
     contexts: Tensor  # [m, d] or [K, m, d]
@@ -42,7 +42,7 @@ class Ruled:
     """The whole log under the rule of some policies; where it leaves one action, no network is asked."""
 
     open_rows: Tensor  # [m], where there is a choice
-    open_steps: Steps
+    open_steps: StepTensors
     settled: Tensor  # [N]: 0 where the logged action is eligible, −inf where it is not
 
     def log_logged(self, stack: Stack | RecurrentStack) -> Tensor:
@@ -91,8 +91,8 @@ class TrainingBatch:
     @torch.no_grad()
     def broken_by(self, stack: Stack | RecurrentStack) -> list[int]:
         """The numbers of policies that give NaN on the training log, and so must not become checkpoints."""
-        found: list[int] = torch.nonzero(torch.isnan(self.log_weights(stack)).any(dim=1)).flatten().tolist()
-        return found
+        policies: list[int] = torch.nonzero(torch.isnan(self.log_weights(stack)).any(dim=1)).flatten().tolist()
+        return policies
 
     def cloning_losses(
         self, stack: Stack | RecurrentStack, drawn: Sequence[IntArray], whose: Tensor, last_steps: bool
@@ -104,7 +104,9 @@ class TrainingBatch:
         parts = [self._some(episodes, last_steps) for episodes in drawn]
         rows, shares = (_padded(own, stack.device)[whose] for own in zip(*parts, strict=True))
         packing = Packing.of(rows_of_episodes(drawn[0], self._offsets)[1], stack.device) if self._packing else None
-        steps = Steps(self._contexts[rows], self._actions[rows], self._barred[self._rule, rows], packing, slice(None))
+        steps = StepTensors(
+            self._contexts[rows], self._actions[rows], self._barred[self._rule, rows], packing, slice(None)
+        )
         log_policy = steps.log_policy(stack)
         if self._targets is None:
             losses = -steps.of_logged(log_policy)
@@ -122,17 +124,17 @@ class TrainingBatch:
         settled = np.where(logged_eligible(train, eligible), 0.0, -np.inf)
         return Ruled(
             open_rows=rows,
-            open_steps=Steps(self._contexts[rows], self._actions[rows], barred[rows], self._packing, policies),
+            open_steps=StepTensors(self._contexts[rows], self._actions[rows], barred[rows], self._packing, policies),
             settled=torch.tensor(settled, dtype=torch.float32, device=self._actions.device),
         )
 
     def _some(self, episodes: IntArray, last_steps: bool) -> tuple[IntArray, FloatArray]:
         """The rows of some episodes, and the share of each in the mean over all."""
         rows, offsets = rows_of_episodes(episodes, self._offsets)
-        kept = np.ones(len(rows), np.float32)
+        weights = np.ones(len(rows), np.float32)
         if not last_steps:
-            kept[offsets[1:] - 1] = 0.0
-        return rows, kept / max(kept.sum(), 1.0)
+            weights[offsets[1:] - 1] = 0.0
+        return rows, weights / max(weights.sum(), 1.0)
 
 
 def leaves_a_choice(eligible: BoolArray) -> BoolArray:

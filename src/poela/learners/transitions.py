@@ -67,7 +67,7 @@ class Transitions:
     def largest_values(self, layers: Layers) -> Tensor:
         """The largest value [K], up to its sign, that each network gives at any logged context."""
         outputs = (stacked_outputs(layers, part) for part in torch.split(self.inputs, ROWS_AT_A_TIME))
-        return torch.stack([found.abs().amax(dim=(1, 2)) for found in outputs]).amax(dim=0)
+        return torch.stack([values.abs().amax(dim=(1, 2)) for values in outputs]).amax(dim=0)
 
     def values(self, rows: Tensor, layers: Layers, target: Layers) -> tuple[Tensor, Tensor]:
         """Each network's values [K, m, A] at its rows [K, m], and the goals [K, m] of the logged actions (double Q)."""

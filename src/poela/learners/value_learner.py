@@ -12,7 +12,7 @@ from poela.core.typed import Discount, Positive, Whole
 from poela.data.history import HistoryFeatures, with_history
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.backward_induction import KEPT_NUMBERS, BackwardInduction
+from poela.learners.backward_induction import MOST_PREPARED, BackwardInduction
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.learner import Learner
 from poela.learners.step_regression import Regressor
@@ -37,7 +37,7 @@ class ValueLearner(Learner, ABC):
             regressor=self.regressor,
             discount=self.discount,
             penalties=[self.penalty * multiple for multiple in PENALTY_MULTIPLES],
-            keep=KEPT_NUMBERS if keep else 0,
+            keep=MOST_PREPARED if keep else 0,
             seed=seed,
         )
 

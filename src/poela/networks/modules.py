@@ -25,7 +25,7 @@ Hidden = tuple[Annotated[int, Range(least=1, most=65536)], ...]
 
 
 def _device_problem(name: Any) -> str | None:
-    """Devices are told by their names alone here; whether this machine has one, `device_of` says."""
+    """Devices are checked by their names alone here; whether this machine has one, `device_of` says."""
     known = isinstance(name, str) and re.fullmatch(r"auto|cpu|mps|cuda(:[0-9]{1,3})?", name)
     return None if known else "choose 'auto', 'cpu', 'cuda' or 'cuda:1'"
 

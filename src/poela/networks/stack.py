@@ -47,13 +47,13 @@ class Stack(nn.Module):
     ) -> Tensor:
         """[K, N, A] for contexts [N, d] that all networks see, or [K, N, d], each its own; `own`: of these networks."""
         layers = [(weight[own], bias[own]) for weight, bias in self.layers]
-        found = stacked_outputs(layers, self.standardised(contexts))
-        return torch.relu(found) if self.shape.relu_outputs else found
+        outputs = stacked_outputs(layers, self.standardised(contexts))
+        return torch.relu(outputs) if self.shape.relu_outputs else outputs
 
     def members(self) -> list[Network]:
         """A copy of each network on the CPU, which later training leaves alone."""
         layers = [(weight.detach().cpu(), bias.detach().cpu()) for weight, bias in self.layers]
-        found = []
+        networks = []
         for number in range(len(layers[0][0])):
             network = self.shape.build(seed=0)
             with torch.no_grad():
@@ -61,8 +61,8 @@ class Stack(nn.Module):
                     layer.weight.copy_(weight[number].T)
                     layer.bias.copy_(bias[number, 0])
             network.mean, network.scale = self.mean.cpu().clone(), self.scale.cpu().clone()
-            found.append(network)
-        return found
+            networks.append(network)
+        return networks
 
 
 class RecurrentStack(nn.Module):

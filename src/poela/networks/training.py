@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from poela.core.errors import PoelaError, PoelaWarning, TrainingError
 from poela.core.interruption import safe_point
 
-LOOK_EVERY = 10  # steps between looks at the loss and the gradient (a look waits for the GPU)
-DEAD_LOOKS = 3  # looks in a row with an exactly zero gradient before the word is given
+CHECK_EVERY = 10  # steps between checks of the loss and the gradient (a check waits for the GPU)
+DEAD_CHECKS = 3  # looks in a row with an exactly zero gradient before the word is given
 
 BROKEN_DOWN = (
     "{}: the loss or its gradient became NaN or infinite at step {}; "
@@ -55,20 +55,20 @@ def train_steps(
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     # Fused: on networks as small as these, the plain one spends most of a step in Python.
     optimizer = torch.optim.Adam(parameters, lr=learning_rate, weight_decay=weight_decay, fused=True)
-    look = _Look([name] if isinstance(name, str) else name, parameters, tell)
+    check = _Check([name] if isinstance(name, str) else name, parameters, tell)
     for step in range(steps):
         safe_point()
         optimizer.zero_grad()
         losses = loss(step)
         losses.backward(torch.ones_like(losses))  # type: ignore[no-untyped-call]
-        if step % LOOK_EVERY == 0 or step == steps - 1:
-            look(step, losses.detach())
+        if step % CHECK_EVERY == 0 or step == steps - 1:
+            check(step, losses.detach())
         optimizer.step()
         yield step + 1
 
 
-class _Look:
-    """Looks at the loss and the gradient of each network."""
+class _Check:
+    """Checks the loss and the gradient of each network."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class _Look:
         each = len(self._names)
         gradient = torch.cat([p.grad.reshape(each, -1) for p in self._parameters if p.grad is not None], dim=1)
         finite = torch.isfinite(losses.reshape(each)) & torch.isfinite(gradient).all(dim=1)
-        found = torch.stack([finite, gradient.any(dim=1)], dim=1).tolist()
-        for number, (name, (is_finite, is_alive)) in enumerate(zip(self._names, found, strict=True)):
+        sound_and_alive = torch.stack([finite, gradient.any(dim=1)], dim=1).tolist()
+        for number, (name, (is_finite, is_alive)) in enumerate(zip(self._names, sound_and_alive, strict=True)):
             if not is_finite:
                 self._tell(number, TrainingError(BROKEN_DOWN.format(name, step)))
             self._dead[number] = 0 if is_alive else self._dead[number] + 1
-            if self._dead[number] == DEAD_LOOKS:
+            if self._dead[number] == DEAD_CHECKS:
                 self._tell(number, PoelaWarning(DEAD_GRADIENT.format(name, step)))

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.policy import Actor, LoggedSteps, Policy, as_policy
+from poela.core.policy import Actor, LoggedSteps, Policy, along_once, as_policy
 from poela.core.storage import Stored
 from poela.core.validation import LARGEST, expect_contents, expect_part, expect_setting, expect_sizes, refuse
 from poela.policies.network import NAMES, common_fields
@@ -64,7 +64,7 @@ class BlendedPolicy(RuledPolicy):
 
     def along(self, trajectories: LoggedSteps) -> FloatArray:
         """[N, A] along logged episodes."""
-        return self.blend(self.policy.along(trajectories), as_policy(self.behavior).along(trajectories))
+        return self.blend(along_once(self.policy, trajectories), along_once(self.behavior, trajectories))
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once."""
@@ -130,7 +130,7 @@ class SharpenedPolicy(RuledPolicy):
     def along(self, trajectories: LoggedSteps) -> FloatArray:
         """[N, A] along logged episodes."""
         self.checked(trajectories.contexts)
-        scores = self.sharpened(as_policy(self.behavior).along(trajectories))
+        scores = self.sharpened(along_once(self.behavior, trajectories))
         return self.ruled(scores, self.eligibility.along(trajectories))
 
     def actor(self, n: int) -> Actor:
@@ -201,8 +201,8 @@ def _stored(part: Any) -> Stored:
             f"the behavior model {type(part).__name__} cannot be saved (it has no method stored()): "
             "learn with one of poela's behavior models"
         )
-    found: Stored = part.stored()
-    return found
+    stored: Stored = part.stored()
+    return stored
 
 
 def _behavior(stored: Stored, load_part: Callable[[Stored], Any], fields: dict[str, Any]) -> Any:

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from poela.core.storage import WRITTEN, fingerprint_of_stored
-from poela.eligibility.continuous import FittedContinuousEligibility
-from poela.eligibility.fitted import FittedEligibility
+from poela.eligibility.words import rule_in_words, strictness_in_words
 
 CARD = "MODEL_CARD.md"
 LONGEST_NAME = 80
@@ -23,11 +22,6 @@ WHAT = {
     "GaussianPolicy": "A normal distribution of real-valued actions, whose mean and spread depend on the context.",
     "WithHistory": "A policy of the current context and of earlier steps.",
 }
-FALLBACKS = {
-    "nearest": "the action that was logged nearest",
-    "behavior": "what the logging policy does",
-    "all": "any action",
-}
 
 
 def model_card(policy: Any, findings: Mapping[str, str], holds_logged_contexts: bool) -> str:
@@ -43,7 +37,7 @@ def model_card(policy: Any, findings: Mapping[str, str], holds_logged_contexts: 
         _list(f"{plain(name)}: {plain(text)}" for name, text in findings.items())
         or "Not stated here: evaluate it on logs that took no part in learning (`poela evaluate`).",
         "## Which actions it may take",
-        rule_in_words(policy.eligibility) if getattr(policy, "eligibility", None) is not None else "Any action.",
+        _rule(policy),
         f"## What it looks at ({len(features)} features)",
         _names(features),
         f"## What it chooses from ({len(actions)} actions)",
@@ -69,30 +63,11 @@ def model_card(policy: Any, findings: Mapping[str, str], holds_logged_contexts: 
     return WRITTEN.decode() + "\n\n".join(sections) + "\n"
 
 
-def rule_in_words(rule: FittedEligibility | FittedContinuousEligibility) -> str:
-    """The rule of eligible actions in a sentence or two."""
-    if isinstance(rule, FittedContinuousEligibility):
-        return (
-            f"An action is eligible within {rule.settings.radius:.4g} of a logged pair of context and action (mean "
-            "squared difference of features and largest of actions, in standard deviations). Where no logged context "
-            "is near, the nearest one stands for it."
-        )
-    settings, parts = rule.settings, []
-    if rule.radius is not None:
-        scaled = ", on features divided by their standard deviations" if settings.scale == "standard" else ""
-        metric = "Euclidean distance" if settings.metric == "euclidean" else "mean squared difference of features"
-        step = " at the same step" if settings.neighbours == "same_step" else ""
-        parts.append(f"it was logged{step} within {rule.radius:.4g} ({metric}{scaled})")
-    if settings.minimum_probability is not None:
-        least = f"at least {settings.minimum_probability:g}" if settings.minimum_probability else "above 0"
-        parts.append(f"the logging policy takes it with a probability of {least}")
-    if settings.relative_probability is not None:
-        share = f"{settings.relative_probability:g}"
-        parts.append(f"its probability under the logging policy is above {share} of the most probable action's")
-    if not parts:
-        return "Every action is eligible."
-    fallback = FALLBACKS[settings.fallback]
-    return f"An action is eligible where {' and '.join(parts)}. Where none is, the policy falls back to {fallback}."
+def _rule(policy: Any) -> str:
+    rule = getattr(policy, "eligibility", None)
+    if rule is None:
+        return "Any action."
+    return f"{rule_in_words(policy.eligibility)} {strictness_in_words(policy.eligibility)}".rstrip()
 
 
 def plain(name: Any) -> str:

@@ -27,7 +27,7 @@ def decided_amounts(policy: "GaussianPolicy", rows: Rows, seed: int | None, star
     chosen = order.in_file(_drawn(policy, contexts, seed, start) if seed is not None else likeliest(policy, contexts))
     spread, near, stranded = (order.in_file(part) for part in _beside(policy, contexts))
     columns: dict[str, Any] = {} if rows.is_named else {"row": np.arange(start + 1, start + len(chosen) + 1)}
-    columns |= {name: rows.kept[name] for name in rows.kept.column_names}
+    columns |= {name: rows.copied[name] for name in rows.copied.column_names}
     for place, name in enumerate(policy.action_names):
         columns[str(name)] = pa.array(np.ascontiguousarray(chosen[:, place]), mask=stranded)
         columns[f"{name}_spread"] = pa.array(np.ascontiguousarray(spread[:, place]), mask=stranded)

@@ -13,7 +13,7 @@ from poela.core.interruption import safe_point
 from poela.core.policy import sample_actions
 from poela.core.typed import Seed, parsed
 from poela.data.decision_rows import PART_ROWS, Rows, Wanted, parts_to_decide
-from poela.data.history import Steps
+from poela.data.history import StepsToFollow
 from poela.data.layout import LogLayout
 from poela.data.words import quoted
 from poela.policies.continuous_decisions import clashing, decided_amounts
@@ -34,7 +34,7 @@ INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at 
 
 @dataclass(frozen=True)
 class Deciding:
-    """How decisions are made: the most likely action or, with a seed, a drawn one; what is told beside it."""
+    """How decisions are made: the most likely action or, with a seed, a drawn one; what is reported beside it."""
 
     seed: int | None = None
     similar: bool = True
@@ -54,7 +54,7 @@ def decided_parts(
     if isinstance(policy, GaussianPolicy):
         yield from _amounts(policy, source, how, layout or LogLayout())
         return
-    wanted = Wanted(policy.table_schema, policy.action_names, policy.needs, how.keep)
+    wanted = Wanted(policy.table_schema, policy.action_names, policy.needs, how.keep, policy.builds_on_propensities)
     clashes = [name for name in (wanted.schema.episode, wanted.schema.step, *how.keep) if name in RESULTS]
     if clashes:
         raise InputError(f"column {quoted(clashes)} is called as a column of the decisions: rename it")
@@ -108,7 +108,8 @@ def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int) -> "p
     for first, last, offsets in _blocks(order.offsets):
         safe_point()
         actions = np.maximum(rows.actions[first:last], 0)
-        steps = Steps(contexts.contexts[first:last], actions, offsets, policy.feature_names)
+        own = None if rows.propensities is None else rows.propensities[first:last]
+        steps = StepsToFollow(contexts.contexts[first:last], actions, offsets, policy.feature_names, own)
         blocks.append(_block(policy, steps, None if uniform is None else uniform[first:last], how))
 
     def whole(name: str) -> Any:
@@ -118,12 +119,12 @@ def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int) -> "p
     stranded, similar, outcome = whole("stranded"), whole("similar"), whole("outcome")
     names = pa.array(policy.action_names)
     columns: dict[str, Any] = {} if rows.is_named else {"row": np.arange(start + 1, start + len(stranded) + 1)}
-    columns |= {name: rows.kept[name] for name in rows.kept.column_names}
+    columns |= {name: rows.copied[name] for name in rows.copied.column_names}
     columns["action"] = names.take(pa.array(whole("chosen"), mask=stranded))
     columns["probability"] = pa.array(whole("probability"), mask=stranded)
     columns["defer"] = stranded
-    told = _eligible_lists if how.lists else _eligible
-    columns["eligible"] = told(policy.action_names, whole("mask") & ~stranded[:, None], whole("distances"))
+    written = _eligible_lists if how.lists else _eligible
+    columns["eligible"] = written(policy.action_names, whole("mask") & ~stranded[:, None], whole("distances"))
     if similar is not None:
         columns["similar"] = pa.array(similar, mask=stranded)
     if outcome is not None:
@@ -141,7 +142,7 @@ def _blocks(offsets: IntArray) -> Iterator[tuple[int, int, IntArray]]:
         episode = end
 
 
-def _block(policy: "RuledPolicy", steps: Steps, uniform: FloatArray | None, how: Deciding) -> _Block:
+def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray | None, how: Deciding) -> _Block:
     probabilities, rule = policy.along(steps), policy.eligibility
     eligible = rule.along(steps)
     chosen: IntArray = probabilities.argmax(axis=1) if uniform is None else _drawn(probabilities, uniform)
@@ -163,7 +164,7 @@ def _block(policy: "RuledPolicy", steps: Steps, uniform: FloatArray | None, how:
     )
 
 
-class _Given:
+class _KnownDraws:
     """Numbers that were drawn already, where a generator is asked for some."""
 
     def __init__(self, uniform: FloatArray) -> None:
@@ -174,7 +175,7 @@ class _Given:
 
 
 def _drawn(probabilities: FloatArray, uniform: FloatArray) -> IntArray:
-    return sample_actions(probabilities, _Given(uniform))  # type: ignore[arg-type]
+    return sample_actions(probabilities, _KnownDraws(uniform))  # type: ignore[arg-type]
 
 
 def _uniform(rows: Rows, seed: int, start: int) -> FloatArray:
@@ -183,7 +184,7 @@ def _uniform(rows: Rows, seed: int, start: int) -> FloatArray:
     So the same row gets the same draw wherever it stands in the table.
     """
     if rows.is_named:
-        named = (map(str, rows.kept[name].to_pylist()) for name in rows.kept.column_names[:2])
+        named = (map(str, rows.copied[name].to_pylist()) for name in rows.copied.column_names[:2])
         keys: Iterable[object] = map("|".join, zip(*named, strict=True))
     else:
         keys = range(start, start + int(rows.order.offsets[-1]))

@@ -21,6 +21,7 @@ from poela.data.schema import TableSchema
 from poela.data.trajectories import ActionName
 from poela.data.words import quoted
 from poela.eligibility.fitted import Eligible, FittedEligibility
+from poela.eligibility.propensities import LoggedPropensities
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +63,11 @@ class RuledPolicy(ABC):
     def behavior_models(self) -> tuple[Any, ...]:
         """The models of the logging policy that a file of this policy holds."""
         return () if self.eligibility.behavior is None else (self.eligibility.behavior,)
+
+    @property
+    def builds_on_propensities(self) -> bool:
+        """Whether each case must bring the logging policy's propensities of every action."""
+        return any(isinstance(model, LoggedPropensities) for model in self.behavior_models)
 
     @cached_property
     def table_schema(self) -> TableSchema:

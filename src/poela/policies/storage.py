@@ -38,6 +38,7 @@ KINDS = {
     "continuous_eligibility": "poela.eligibility.continuous:FittedContinuousEligibility",
     "eligibility": "poela.eligibility.fitted:FittedEligibility",
     "nearest_propensities": "poela.eligibility.propensities:NearestPropensities",
+    "logged_propensities": "poela.eligibility.propensities:LoggedPropensities",
     "with_history": "poela.data.history:WithHistory",
     **STORED_KINDS,
 }
@@ -106,14 +107,14 @@ def load_checked(stored: Stored, where: str) -> Any:
 def load_object(stored: Stored) -> Any:
     """The policy or behavior model that was stored, with its parts; one sentence where it would not work."""
     try:
-        found = _load(stored)
+        loaded = _load(stored)
     except InputError as error:
         problem = "; ".join(error.problems)
     except BEYOND_THE_CHECKS as error:
         problem = f"{UNFORESEEN} ({type(error).__name__})"
     else:
-        if isinstance(found, Policy | DensityPolicy):
-            return found
+        if isinstance(loaded, Policy | DensityPolicy):
+            return loaded
         problem = f"it is of kind {stored.kind}, which is no policy"
     raise InputError(f"the stored policy is not valid: {problem[:MOST_WORDS]}")
 

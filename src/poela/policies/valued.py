@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.policy import Actor, LoggedSteps, Policy, as_policy
+from poela.core.policy import Actor, LoggedSteps, Policy, along_once, as_policy
 from poela.core.ragged import step_numbers
-from poela.core.remembered import remembered
 from poela.core.storage import Stored
 from poela.core.validation import expect_part, expect_sizes
 from poela.data.history import HistoryFeatures, HistoryRecord, history_of
@@ -92,7 +91,7 @@ class ValuedPolicy(RuledPolicy):
 
     def behavior_along(self, trajectories: LoggedSteps) -> FloatArray:
         """μ [N, A] along logged episodes."""
-        return remembered(trajectories, "along", self.behavior, lambda: as_policy(self.behavior).along(trajectories))
+        return along_once(self.behavior, trajectories)
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once, counting steps and remembering what the values look at."""

@@ -23,10 +23,10 @@ def joined(parts: Sequence[Words], between: str = ", ") -> Markup:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; `look` is lead, note or empty."""
+    """A paragraph; `style` is lead, note or empty."""
 
     words: Words
-    look: str = ""
+    style: str = ""
     kind: ClassVar[str] = "text"
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from poela.core.errors import InputError
-from poela.core.readable import effective
+from poela.core.readable import effective, factor_in_words
 from poela.core.typed import to_plain
 from poela.report.blocks import Block, Column, Entry, Pictures, Section, Table, Text, named
 from poela.report.numbers.judged import frontier_of, ladder_of
@@ -59,12 +59,12 @@ def _answers(names: Sequence[str], studies: Sequence[Study]) -> list[Block]:
         "At least: what is shown, for all policies of a study together. Choosing between studies by it is one more "
         "choice, which it does not pay for."
     )
-    told: list[Block] = [
+    cards: list[Block] = [
         Text(named(name) + ": " + study.answer.headline)
         for name, study in zip(names, studies, strict=True)
         if study.result is not None
     ]
-    return [Text(words), *told, Table("Side by side", COLUMNS, rows, note=note)]
+    return [Text(words), *cards, Table("Side by side", COLUMNS, rows, note=note)]
 
 
 def _answer_row(name: str, study: Study) -> tuple[Entry, ...]:
@@ -85,7 +85,7 @@ def _answer_row(name: str, study: Study) -> tuple[Entry, ...]:
         Entry(readable(current.value, error), current.value),
         Entry(effective(estimate.ess), estimate.ess),
         Entry(
-            "–" if gain is None or gain.sensitivity is None else f"{gain.sensitivity:.1f}",
+            "–" if gain is None or gain.sensitivity is None else factor_in_words(gain.sensitivity),
             None if gain is None else gain.sensitivity,
         ),
         Entry("–" if chosen is None else estimate.verdict),
@@ -93,8 +93,8 @@ def _answer_row(name: str, study: Study) -> tuple[Entry, ...]:
 
 
 def _frontiers(ended: Sequence[tuple[str, Study]]) -> list[Block]:
-    found = [(name, frontier_of(study)) for name, study in ended]
-    pictures = [frontier_picture(frontier, name) for name, frontier in found if frontier.points]
+    frontiers = [(name, frontier_of(study)) for name, study in ended]
+    pictures = [frontier_picture(frontier, name) for name, frontier in frontiers if frontier.points]
     return [Pictures(pictures)] if pictures else [Text("No policy has been judged yet.", "note")]
 
 
@@ -116,16 +116,16 @@ def _differences(names: Sequence[str], studies: Sequence[Study]) -> list[Block]:
 
 def _settings(study: Study) -> dict[str, str]:
     """Settings by name as text, with the hashes of logs and the versions of the last session."""
-    found = {
+    settings = {
         name: json.dumps(value)
         for name, value in to_plain(study.settings).items()
         if name not in ("candidates", "selection", "scoring")
     }
     for group in ("selection", "scoring"):
-        found |= {
+        settings |= {
             f"{group}: {name}": json.dumps(value) for name, value in to_plain(getattr(study.settings, group)).items()
         }
-    found["candidates"] = "; ".join(map(str, study.settings.candidates))
-    found |= {f"{role} logs": (value or "none")[:16] for role, value in study.record.data.hashes.items()}
-    found |= {f"version of {name}": value for name, value in study.record.sessions[-1].versions.items()}
-    return found
+    settings["candidates"] = "; ".join(map(str, study.settings.candidates))
+    settings |= {f"{role} logs": (value or "none")[:16] for role, value in study.record.data.hashes.items()}
+    settings |= {f"version of {name}": value for name, value in study.record.sessions[-1].versions.items()}
+    return settings

@@ -38,7 +38,7 @@ MARK = "<!-- a page by poela report -->"
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageOptions:
     """What a page shall show beside the usual."""
 
     by: Sequence[str] = ()  # features that tell strata
@@ -61,7 +61,7 @@ class Page:
         """The page as one document."""
         style, script = _resource("page.css"), _resource("page.js")
         template = _environment().get_template("page.html.j2")
-        found: str = template.render(
+        html: str = template.render(
             mark=Markup(MARK),
             page=self,
             style=Markup(style),
@@ -71,21 +71,21 @@ class Page:
             made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             version=poela.__version__,
         )
-        return found
+        return html
 
 
-def study_page(study: Study, logs: Given | None = None, asked: Asked | None = None) -> Page:
+def study_page(study: Study, logs: Given | None = None, options: PageOptions | None = None) -> Page:
     """The page of a study, finished or not."""
-    asked = asked or Asked()
-    title = asked.title or _name(study)
+    options = options or PageOptions()
+    title = options.title or _name(study)
     if study.result is None:
-        return Page(title, "This study has not come to its end.", unfinished_sections(study), asked.refresh)
+        return Page(title, "This study has not come to its end.", unfinished_sections(study), options.refresh)
     shown, beside = shown_policy(study), study_logs(study, logs)
     parts: tuple[Callable[[], Section], ...] = (
         lambda: answer_section(study, shown),
         lambda: ladder_section(study),
-        lambda: changes_section(beside, asked.by, asked.show_values),
-        lambda: eligible_section(shown, beside, asked.trajectory),
+        lambda: changes_section(beside, options.by, options.show_values),
+        lambda: eligible_section(shown, beside, options.trajectory),
         lambda: overfitting_section(beside),
         lambda: data_section(study, beside),
         lambda: sensitivity_section(study, beside),
@@ -112,7 +112,7 @@ def _name(study: Study) -> str:
 
 
 def write_page(page: Page, out: str | PathLike[str], *, overwrite: bool = False) -> Path:
-    """Write the page; a file that is there is replaced if it is such a page, or if asked for."""
+    """Write the page; a file that is there is replaced if it is such a page, or if asked to."""
     path = page_place(out, overwrite=overwrite)
     content = page.html().encode("utf-8", "backslashreplace")
     with atomic_file(path) as temporary:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from poela.studies.study import Study
 
 LOG, NEW, PICK = "#6e7781", "#1f6fc4", "#b8400e"
-LOOKS: dict[str, dict[str, Any]] = {
+STYLES: dict[str, dict[str, Any]] = {
     "trust": {"color": NEW, "label": "can be trusted"},
     "caution": {"facecolors": "white", "edgecolors": NEW, "label": "caution"},
     "do not trust": {"color": "#c4cad0", "label": "not to be trusted"},
@@ -38,16 +38,18 @@ class Plots:
 
     def frontier(self, axes: Any = None) -> Any:
         """Value against effective sample size, with the choice labelled."""
-        found, axes = frontier_of(self._study), _axes(axes, (6.0, 4.0))
-        for verdict, look in LOOKS.items():
-            points = [point for point in found.points if point.verdict == verdict and not point.chosen]
+        frontier, axes = frontier_of(self._study), _axes(axes, (6.0, 4.0))
+        for verdict, style in STYLES.items():
+            points = [point for point in frontier.points if point.verdict == verdict and not point.chosen]
             if points:
-                axes.scatter([point.ess for point in points], [point.value for point in points], s=18, **look)
-        line = found.line
+                axes.scatter([point.ess for point in points], [point.value for point in points], s=18, **style)
+        line = frontier.line
         axes.plot([point.ess for point in line], [point.value for point in line], color=LOG, lw=0.8, ls=":")
-        axes.errorbar([found.episodes], [found.current], yerr=[found.current_error], fmt="o", color=LOG, capsize=2)
-        _label(axes, found.episodes, found.current, "what is done now (± standard error)")
-        for point in found.points:
+        axes.errorbar(
+            [frontier.episodes], [frontier.current], yerr=[frontier.current_error], fmt="o", color=LOG, capsize=2
+        )
+        _label(axes, frontier.episodes, frontier.current, "what is done now (± standard error)")
+        for point in frontier.points:
             if point.chosen:
                 axes.errorbar(
                     [point.ess], [point.value], yerr=[point.value_error or 0.0], fmt="o", ms=8, color=PICK, capsize=2
@@ -82,21 +84,21 @@ class Plots:
 
     def actions(self, by: str | Sequence[str] = (), logs: Given | None = None, axes: Any = None) -> Any:
         """Shares of actions, policy against log, for everybody and for the strata of the columns in `by`."""
-        found = action_shares(self._logs(logs), (by,) if isinstance(by, str) else by)
+        by_stratum = action_shares(self._logs(logs), (by,) if isinstance(by, str) else by)
         rows = [
             (f"{stratum.name}, {whose}", shares)
-            for stratum in found.strata
+            for stratum in by_stratum.strata
             for whose, shares in (("log", stratum.logged), ("policy", stratum.policy))
         ]
-        axes = _axes(axes, (max(4.0, 0.5 * len(found.actions) + 2.5), 0.35 * len(rows) + 1.4))
+        axes = _axes(axes, (max(4.0, 0.5 * len(by_stratum.actions) + 2.5), 0.35 * len(rows) + 1.4))
         matrix = np.stack([shares for _, shares in rows])
         image = axes.imshow(matrix, cmap="Blues", vmin=0.0, aspect="auto")
         axes.set_yticks(range(len(rows)), [clean(name, 40) for name, _ in rows], fontsize="small")
-        turned = {"rotation": 60, "ha": "right"} if len(found.actions) > 6 else {}
+        turned = {"rotation": 60, "ha": "right"} if len(by_stratum.actions) > 6 else {}
         axes.set_xticks(
-            range(len(found.actions)), [clean(name, 20) for name in found.actions], fontsize="small", **turned
+            range(len(by_stratum.actions)), [clean(name, 20) for name in by_stratum.actions], fontsize="small", **turned
         )
-        if len(found.actions) <= 12:
+        if len(by_stratum.actions) <= 12:
             for (row, column), share in np.ndenumerate(matrix):
                 colour = "white" if share > 0.6 * matrix.max() else "black"
                 axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize="x-small", color=colour)
@@ -106,43 +108,43 @@ class Plots:
 
     def weights(self, logs: Given | None = None, axes: Any = None) -> Any:
         """The share of weight beside the share of episodes, from low to high returns, held out."""
-        found = weights_by_return(self._logs(logs))
-        if found is None:
+        weights = weights_by_return(self._logs(logs))
+        if weights is None:
             raise InputError("this study has no policy with weight on held-out episodes that are at hand")
         axes = _axes(axes, (6.0, 3.6))
-        places = np.arange(len(found.low))
-        axes.bar(places - 0.2, found.episodes, 0.4, color=LOG, label="share of episodes")
-        axes.bar(places + 0.2, found.weight, 0.4, color=NEW, label="share of weight")
-        axes.set_xticks(places, [f"{low:.3g}" for low in found.low], fontsize="small")
+        places = np.arange(len(weights.low))
+        axes.bar(places - 0.2, weights.episodes, 0.4, color=LOG, label="share of episodes")
+        axes.bar(places + 0.2, weights.weight, 0.4, color=NEW, label="share of weight")
+        axes.set_xticks(places, [f"{low:.3g}" for low in weights.low], fontsize="small")
         axes.set(
             xlabel="return of the episode, from",
             ylabel="share",
-            title=f"Weight by return ({found.ess:,.0f} effective cases)",
+            title=f"Weight by return ({weights.ess:,.0f} effective cases)",
         )
         axes.legend(fontsize="small", frameon=False)
         return axes
 
     def eligibility(self, episode: int | None = None, logs: Given | None = None, axes: Any = None) -> Any:
         """Which actions are eligible along one episode (by position): the paper's figure 1."""
-        found = eligible_along(self._logs(logs), episode)
-        steps = len(found.logged)
-        axes = _axes(axes, (max(4.0, 0.18 * steps + 2.0), 0.22 * len(found.actions) + 1.6))
-        axes.imshow(found.mask.T, cmap="Greys", vmin=0, vmax=4, aspect="auto")
-        axes.plot(range(steps), found.policy.argmax(axis=1), "o", mfc="none", mec=PICK, ms=9)
-        axes.plot(range(steps), found.logged, "k.", ms=7)
-        axes.set_yticks(range(len(found.actions)), [clean(name, 20) for name in found.actions], fontsize="small")
+        eligible = eligible_along(self._logs(logs), episode)
+        steps = len(eligible.logged)
+        axes = _axes(axes, (max(4.0, 0.18 * steps + 2.0), 0.22 * len(eligible.actions) + 1.6))
+        axes.imshow(eligible.mask.T, cmap="Greys", vmin=0, vmax=4, aspect="auto")
+        axes.plot(range(steps), eligible.policy.argmax(axis=1), "o", mfc="none", mec=PICK, ms=9)
+        axes.plot(range(steps), eligible.logged, "k.", ms=7)
+        axes.set_yticks(range(len(eligible.actions)), [clean(name, 20) for name in eligible.actions], fontsize="small")
         axes.set_xlabel("step (grey: eligible; dot: done; ring: favoured by the policy)", fontsize="small")
-        axes.set(title=f"Eligible actions in episode {found.episode}")
+        axes.set(title=f"Eligible actions in episode {eligible.episode}")
         return axes
 
     def _logs(self, logs: Given | None) -> StudyLogs:
         key = None if logs is None else id(logs)
         if key not in self._known:
             self._known[key] = study_logs(self._study, logs)
-        found = self._known[key]
-        if found is None:
+        known_logs = self._known[key]
+        if known_logs is None:
             raise InputError("this figure needs the logs that the study was made of: give them as logs=")
-        return found
+        return known_logs
 
 
 def _axes(axes: Any, size: tuple[float, float]) -> Any:

@@ -21,10 +21,10 @@ from poela.eligibility.rules import Eligibility
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.weights import probabilities_along
 from poela.studies.defaults import NEAR
+from poela.studies.fold_data import data_hash, read_behavior
 from poela.studies.held_out import Episodes
 from poela.studies.judging import evidence_of
-from poela.studies.logging_policy import kept_logging_policy
-from poela.studies.material import data_hash, read_behavior
+from poela.studies.logging_policy import stored_logging_policy
 from poela.studies.selection import Point
 from poela.studies.splits import parts_of, splits_of
 from poela.studies.study import Study
@@ -71,15 +71,15 @@ class StudyLogs:
         steps = self.train.n_steps
         if steps <= MOST_STEPS:
             return self.train
-        kept = max(int(self.train.n_episodes * MOST_STEPS / steps), 1)
-        return self.train.take(np.unique(np.linspace(0, self.train.n_episodes - 1, kept).round().astype(np.int64)))
+        episodes = max(int(self.train.n_episodes * MOST_STEPS / steps), 1)
+        return self.train.take(np.unique(np.linspace(0, self.train.n_episodes - 1, episodes).round().astype(np.int64)))
 
     @cached_property
     def logging(self) -> FloatArray | None:
         """What the logging policy does [N, A] along `followed`: as logged, or by a model; None: not known."""
-        given = self.followed.propensities
-        if given is not None and given.ndim == 2:
-            return given
+        propensities = self.followed.propensities
+        if propensities is not None and propensities.ndim == 2:
+            return propensities
         model = read_behavior(self.study.directory / "behavior")
         return None if model is None else np.asarray(as_policy(model).along(self.followed), np.float64)
 
@@ -128,8 +128,8 @@ def study_logs(study: Study, logs: Given | None) -> StudyLogs | None:
     return StudyLogs(study, train, held_out, shown_policy(study))
 
 
-def _checked_parts(study: Study, given: Given) -> Parts:
-    logs = given if isinstance(given, LoggedEpisodes) else read_logs(given, layout=study.record.data.layout)
+def _checked_parts(study: Study, source: Given) -> Parts:
+    logs = source if isinstance(source, LoggedEpisodes) else read_logs(source, layout=study.record.data.layout)
     hashes = study.record.data.hashes
     for parts in _ways(logs, study):
         if data_hash(parts[0]) == hashes["train"]:
@@ -143,11 +143,11 @@ def _checked_parts(study: Study, given: Given) -> Parts:
 
 def _ways(logs: Logs, study: Study) -> list[Parts]:
     """How a study may have split its logs: alone, beside test logs from another file, or not at all."""
-    found: list[Parts] = []
+    ways: list[Parts] = []
     with suppress(InputError):  # too few episodes for its shares
-        found.append(parts_of(logs, None, None, study.settings))
-        found.append((*parts_of(logs, None, logs, study.settings)[:2], None))
-    return [*found, (logs, None, None)]
+        ways.append(parts_of(logs, None, None, study.settings))
+        ways.append((*parts_of(logs, None, logs, study.settings)[:2], None))
+    return [*ways, (logs, None, None)]
 
 
 def _with_propensities(study: Study, parts: Parts) -> tuple[Trajectories, tuple[Trajectories, ...]]:
@@ -164,8 +164,8 @@ def _annotated(study: Study, parts: Parts) -> tuple[Logs, tuple[Logs, ...]]:
         splits = splits_of(*parts, settings, study.directory)
         return splits.train, tuple(splits.held_out)
     if not train.knows_logging_policy:
-        given = kept_logging_policy(study.directory, parts, settings.behavior, settings.seed)
-        return given.parts[0] or train, ()
+        logging = stored_logging_policy(study.directory, parts, settings.behavior, settings.seed)
+        return logging.parts[0] or train, ()
     if validation is not None:
         return train, (validation,)
     if folds == 1:

@@ -69,6 +69,6 @@ def _row(runs: list[RunRecord | None], task: Task) -> tuple[Entry, ...]:
 
 
 def _mean(runs: list[RunRecord], metric: str) -> float | None:
-    found = [run.checkpoints[-1].metrics.get(metric) for run in runs if run.checkpoints]
-    known = [number for number in found if number is not None]
+    numbers = [run.checkpoints[-1].metrics.get(metric) for run in runs if run.checkpoints]
+    known = [number for number in numbers if number is not None]
     return sum(known) / len(known) if known else None

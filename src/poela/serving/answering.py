@@ -11,16 +11,16 @@ import numpy as np
 
 from poela.core.errors import InputError, PoelaError
 from poela.data.decision_rows import Wanted, parts_to_decide
-from poela.data.history import Steps
+from poela.data.history import StepsToFollow
 from poela.data.layout import LogLayout
-from poela.policies.card import rule_in_words
+from poela.eligibility.words import rule_in_words
 from poela.policies.deciding import Deciding, decisions
 from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
-from poela.serving.asking import Asked, Case, Form
+from poela.serving.asking import Case, DecisionRequest, Form
 from poela.serving.source import PolicySource
 
-TOLD = ("action", "probability", "defer", "eligible", "similar", "outcome", "note")
+ANSWERED = ("action", "probability", "defer", "eligible", "similar", "outcome", "note")
 MOST_TOGETHER = 512  # steps that are decided in one go
 MOST_WAITING = 512  # requests
 
@@ -51,35 +51,35 @@ class Answering:
 
     @cached_property
     def form(self) -> Form:
-        """What it wants to be told."""
+        """What it needs to know of a case."""
         return Form(self.policy.table_schema, self.policy.action_names, self.policy.needs)
 
-    def decided(self, asked: Sequence[Asked]) -> list[list[dict[str, Any]]]:
+    def decided(self, requests: Sequence[DecisionRequest]) -> list[list[dict[str, Any]]]:
         """Decisions for the cases of each request, as `decide` makes them; requests with a seed are drawn alone."""
-        if len(asked) == 1:
-            return [self._decided(asked[0].cases, asked[0].seed)]
-        if any(one.seed is not None for one in asked):
-            return [self._decided(one.cases, one.seed) for one in asked]
-        found = iter(self._decided([case for one in asked for case in one.cases], None))
-        return [[next(found) for _ in one.cases] for one in asked]
+        if len(requests) == 1:
+            return [self._decided(requests[0].cases, requests[0].seed)]
+        if any(one.seed is not None for one in requests):
+            return [self._decided(one.cases, one.seed) for one in requests]
+        decisions = iter(self._decided([case for one in requests for case in one.cases], None))
+        return [[next(decisions) for _ in one.cases] for one in requests]
 
     def _decided(self, cases: Sequence[Case], seed: int | None) -> list[dict[str, Any]]:
         how = Deciding(seed, outcomes=self.source.outcomes, lists=True)
         table = decisions(self.policy, self.form.table(cases), how)
         last = np.cumsum([len(case.steps) for case in cases]) - 1
-        rows = table.select([name for name in TOLD if name in table.column_names]).take(last).to_pylist()
-        return [{name: row.get(name) for name in TOLD} for row in rows]
+        rows = table.select([name for name in ANSWERED if name in table.column_names]).take(last).to_pylist()
+        return [{name: row.get(name) for name in ANSWERED} for row in rows]
 
-    def explained(self, asked: Asked) -> dict[str, Any]:
+    def explained(self, request: DecisionRequest) -> dict[str, Any]:
         """For the one case of a request and every action: whether it is eligible, why, and who was given it."""
-        if len(asked.cases) != 1:
+        if len(request.cases) != 1:
             raise InputError("explain takes one case")
-        (case,), policy, rule = asked.cases, self.policy, self.policy.eligibility
+        (case,), policy, rule = request.cases, self.policy, self.policy.eligibility
         form = self.form
         wanted = Wanted(form.schema, form.action_names, form.needs)
         (rows,) = parts_to_decide(form.table([case]), wanted, LogLayout())
         contexts = rows.contexts.rows.contexts
-        steps = Steps(contexts, np.maximum(rows.actions, 0), np.array([0, len(contexts)]), policy.feature_names)
+        steps = StepsToFollow(contexts, np.maximum(rows.actions, 0), np.array([0, len(contexts)]), policy.feature_names)
         probabilities, eligible = policy.along(steps)[-1], rule.along(steps)
         measured = rule.radius is not None
         distances = rule.distances_along(steps)[-1] if measured else np.full(rule.n_actions, np.nan)
@@ -120,18 +120,18 @@ class Together:
     A policy takes hardly longer for many cases than for one; so more requests at once wait little longer.
     """
 
-    def __init__(self, decide: Callable[[Sequence[Asked]], list[list[dict[str, Any]]]]) -> None:
+    def __init__(self, decide: Callable[[Sequence[DecisionRequest]], list[list[dict[str, Any]]]]) -> None:
         self._decide = decide
-        self._waiting: list[tuple[Asked, asyncio.Future[list[dict[str, Any]]]]] = []
+        self._waiting: list[tuple[DecisionRequest, asyncio.Future[list[dict[str, Any]]]]] = []
         self._worker = ThreadPoolExecutor(1)
         self._task: asyncio.Task[None] | None = None
 
-    async def ask(self, asked: Asked) -> list[dict[str, Any]]:
+    async def ask(self, request: DecisionRequest) -> list[dict[str, Any]]:
         """The decisions for one request."""
         if len(self._waiting) >= MOST_WAITING:
             raise TooBusy("too many requests are waiting: try again in a second")
         future: asyncio.Future[list[dict[str, Any]]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((asked, future))
+        self._waiting.append((request, future))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
         return await future
@@ -143,7 +143,7 @@ class Together:
     async def _work(self) -> None:
         while self._waiting:
             batch = self._next()
-            answers = await self.alone(partial(self._answers, [asked for asked, _ in batch]))
+            answers = await self.alone(partial(self._answers, [request for request, _ in batch]))
             for (_, future), answer in zip(batch, answers, strict=True):
                 if future.done():  # whoever asked has gone
                     continue
@@ -152,25 +152,25 @@ class Together:
                 else:
                     future.set_result(answer)
 
-    def _next(self) -> list[tuple[Asked, asyncio.Future[list[dict[str, Any]]]]]:
+    def _next(self) -> list[tuple[DecisionRequest, asyncio.Future[list[dict[str, Any]]]]]:
         steps, count = 0, 0
-        for asked, _ in self._waiting:
-            steps += sum(len(case.steps) for case in asked.cases)
+        for request, _ in self._waiting:
+            steps += sum(len(case.steps) for case in request.cases)
             if count and steps > MOST_TOGETHER:
                 break
             count += 1
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
         return batch
 
-    def _answers(self, asked: Sequence[Asked]) -> list[Answer]:
+    def _answers(self, requests: Sequence[DecisionRequest]) -> list[Answer]:
         try:
-            return list(self._decide(asked))
+            return list(self._decide(requests))
         except Exception:
             # Something is wrong with one of them, which the others must not suffer from.
-            return [self._answer(one) for one in asked]
+            return [self._answer(one) for one in requests]
 
-    def _answer(self, asked: Asked) -> Answer:
+    def _answer(self, request: DecisionRequest) -> Answer:
         try:
-            return self._decide([asked])[0]
+            return self._decide([request])[0]
         except Exception as error:
             return error

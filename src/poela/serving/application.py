@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 import poela
 from poela.core.errors import InputError
 from poela.core.storage import fingerprint_of_stored
-from poela.policies.card import rule_in_words
+from poela.eligibility.words import rule_in_words
 from poela.serving.answering import Answering, Together, TooBusy
 from poela.serving.asking import Form, is_optional
 from poela.serving.guarding import Guard
@@ -33,24 +33,24 @@ def application(source: PolicySource, token: str | None = None) -> Guard:
     form, together = answering.form, Together(answering.decided)
     app = FastAPI(title="poela", docs_url=None, redoc_url=None, openapi_url=None)
     document = description(form, version=poela.__version__, with_token=token is not None)
-    told = _policy(source, form)
+    policy_document = _policy(source, form)
     page, page_headers = _page()
 
     @app.post("/v1/decide")
     async def decide(request: Request) -> Response:
-        asked = await _asked(request, form)
-        answers = await together.ask(asked)
+        cases = await _parsed(request, form)
+        answers = await together.ask(cases)
         metrics.decided(answers)
         return _json({"decisions": answers})
 
     @app.post("/v1/explain")
     async def explain(request: Request) -> Response:
-        asked = await _asked(request, form)
-        return _json(await together.alone(partial(answering.explained, asked)))
+        cases = await _parsed(request, form)
+        return _json(await together.alone(partial(answering.explained, cases)))
 
     @app.get("/v1/policy")
     async def policy() -> Response:
-        return _json(told)
+        return _json(policy_document)
 
     @app.get("/healthz")
     async def health() -> Response:
@@ -89,7 +89,7 @@ class _Quiet:
             LOG.error("unforeseen %s", type(error).__name__)
 
 
-async def _asked(request: Request, form: Form) -> Any:
+async def _parsed(request: Request, form: Form) -> Any:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise HTTPException(415, "give application/json")
@@ -144,9 +144,9 @@ def _page() -> tuple[bytes, dict[str, str]]:
     """The page, and headers by which a browser runs its own script and style, asks this server, and nothing else."""
     text = files("poela.serving").joinpath("page.html").read_text(encoding="utf-8")
     hashes = {
-        tag: base64.b64encode(hashlib.sha256(found.group(1).encode()).digest()).decode()
+        tag: base64.b64encode(hashlib.sha256(match.group(1).encode()).digest()).decode()
         for tag in ("script", "style")
-        if (found := re.search(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL))
+        if (match := re.search(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL))
     }
     allowed = "; ".join(f"{tag}-src 'sha256-{value}'" for tag, value in hashes.items())
     policy = f"default-src 'none'; {allowed}; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"

@@ -39,7 +39,7 @@ TIME = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class DecisionRequest:
     """One request: the cases, and a seed where actions are to be drawn."""
 
     cases: tuple["Case", ...]
@@ -56,7 +56,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Form:
-    """What a policy wants to be told of a case."""
+    """What a policy needs to know of a case."""
 
     schema: TableSchema
     action_names: tuple[ActionName, ...]
@@ -76,7 +76,7 @@ class Form:
     def _wanted(self) -> Wanted:
         return Wanted(self.schema, self.action_names, self.needs)
 
-    def parsed(self, body: bytes) -> Asked:
+    def parsed(self, body: bytes) -> DecisionRequest:
         """The request in a JSON document, or all that is wrong with it."""
         document = _json(body)
         if not isinstance(document, dict) or not set(document) <= {"cases", "seed"}:
@@ -87,10 +87,10 @@ class Form:
         if seed is not None and (not isinstance(seed, int) or not 0 <= seed <= MOST_SEED):
             raise InputError(f"seed must be a whole number from 0 to {MOST_SEED}, or null")
         problems: list[str] = []
-        found = [self._case(case, f"case {number}", problems) for number, case in enumerate(cases)]
+        parsed = [self._case(case, f"case {number}", problems) for number, case in enumerate(cases)]
         if problems:
             raise InputError(problems[:MOST_PROBLEMS])
-        return Asked(tuple(case for case in found if case is not None), seed)
+        return DecisionRequest(tuple(case for case in parsed if case is not None), seed)
 
     def _case(self, case: Any, where: str, problems: list[str]) -> Case | None:
         known = {"features", *(["history"] if self.wants_history else []), *(["step"] if self.wants_step else [])}

@@ -106,6 +106,9 @@ def _names(policy: Any) -> tuple[list[str], list[Any]]:
     named = policy if hasattr(policy, "feature_names") else getattr(policy, "schema", None)
     features = getattr(named, "feature_names", [f"x{place}" for place in range(policy.n_features)])
     actions = getattr(named, "action_names", range(policy.n_actions))
+    if getattr(policy, "builds_on_propensities", False):
+        what = "a policy that builds on the propensities that cases bring"
+        raise refuse_export(what, "its file has no place for them; use poela decide")
     if not features:
         raise refuse_export("a policy without features", "there is nothing to give it")
     return list(features), list(actions)

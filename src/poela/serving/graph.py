@@ -111,13 +111,13 @@ class Graph:
         from onnx import helper, numpy_helper
 
         last = [helper.make_node("Identity", [tensor], [name]) for name, (_, _, tensor) in outputs.items()]
-        asked = {name for node in self._nodes for name in node.input}
+        used = {name for node in self._nodes for name in node.input}
         graph = helper.make_graph(
             [*self._nodes, *last],
             "policy",
             [_value(name, kind, [self._sizes.get(size, size) for size in shape]) for name, kind, shape in self._used()],
             [_value(name, kind, ["batch", width]) for name, (kind, width, _) in outputs.items()],
-            [numpy_helper.from_array(array, name) for name, array in self._constants.values() if name in asked],
+            [numpy_helper.from_array(array, name) for name, array in self._constants.values() if name in used],
         )
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(TREES, TREES_OPSET)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="poela")

@@ -16,7 +16,13 @@ from poela.core.arrays import FloatArray
 from poela.eligibility.propensities import NearestPropensities
 from poela.serving.graph import Graph, refuse_export, softmax
 from poela.serving.graph_models import forest_in, history_in, mlp_in
-from poela.serving.graph_neighbours import PROPOSED_IN_ORDER, Found, coarse_tells_apart, in_order_of_ties, nearest
+from poela.serving.graph_neighbours import (
+    PROPOSED_IN_ORDER,
+    NearestPoints,
+    coarse_tells_apart,
+    in_order_of_ties,
+    nearest,
+)
 
 
 def behavior_in(graph: Graph, model: Any, contexts: str) -> str:
@@ -62,9 +68,9 @@ def _knn(graph: Graph, model: KNNModel, contexts: str) -> str:
         return _only(graph, model.schema, contexts)
     order = in_order_of_ties(model.contexts.astype(np.float64))
     points, k = model.contexts[order].astype(np.float64), model.settings.k
-    found = _in_order(graph, graph.cast(contexts, np.float64), points, k)
+    neighbours = _in_order(graph, graph.cast(contexts, np.float64), points, k)
     taken: FloatArray = np.eye(len(model.schema.seen))[model.codes[order]]
-    counts = _summed(graph, graph.op("Gather", graph.constant(taken), found.places, axis=0))
+    counts = _summed(graph, graph.op("Gather", graph.constant(taken), neighbours.places, axis=0))
     # Counts first, and one division: rules compare shares with limits that shares may be equal to.
     return _spread(graph, model.schema, graph.op("Div", counts, graph.constant(float(k))))
 
@@ -72,14 +78,14 @@ def _knn(graph: Graph, model: KNNModel, contexts: str) -> str:
 def _nearest_propensities(graph: Graph, model: NearestPropensities, contexts: str) -> str:
     features = model.contexts * model.factors
     order = in_order_of_ties(features)
-    kept = order[np.concatenate([[True], (np.diff(features[order], axis=0) != 0).any(axis=1)])]
+    distinct = order[np.concatenate([[True], (np.diff(features[order], axis=0) != 0).any(axis=1)])]
     scaled = graph.op("Mul", graph.cast(contexts, np.float64), graph.constant(model.factors))
-    found = _in_order(graph, scaled, features[kept], 1)
-    rows = graph.op("Gather", graph.constant(model.propensities[kept]), found.places, axis=0)
+    neighbours = _in_order(graph, scaled, features[distinct], 1)
+    rows = graph.op("Gather", graph.constant(model.propensities[distinct]), neighbours.places, axis=0)
     return _summed(graph, rows)
 
 
-def _in_order(graph: Graph, features: str, points: FloatArray, k: int) -> Found:
+def _in_order(graph: Graph, features: str, points: FloatArray, k: int) -> NearestPoints:
     """The k nearest, where it matters which of equally near ones are taken."""
     coarse = coarse_tells_apart(points, k, PROPOSED_IN_ORDER)
     return nearest(graph, features, points, k, proposed=PROPOSED_IN_ORDER, coarse=coarse)

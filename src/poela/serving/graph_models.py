@@ -73,21 +73,23 @@ def forest_in(graph: Graph, forests: Sequence[Forest], rows: str, which: str | N
     scores = len(forests[0].baseline)
     trees = [(number, tree) for number, forest in enumerate(forests) for tree in range(len(forest.node_offsets) - 1)]
     baselines = graph.constant(np.stack([forest.baseline for forest in forests]))
-    base = graph.repeated(forests[0].baseline, rows) if which is None else graph.op("Gather", baselines, which, axis=0)
+    baseline = (
+        graph.repeated(forests[0].baseline, rows) if which is None else graph.op("Gather", baselines, which, axis=0)
+    )
     if not trees:
-        return base
+        return baseline
     starts = np.cumsum([0, *(_leaves(forests[number], tree) for number, tree in trees)])
     values = np.concatenate([forest.leaf_values for forest in forests])
     numbers = graph.op("TreeEnsembleRegressor", rows, domain=TREES, **_leaf_numbers(forests, trees))
     leaves = graph.cast(numbers, np.int64)
     places = graph.op("Add", leaves, graph.constant([starts[:-1]], np.int64))
-    found = graph.op("Gather", graph.constant(values), places, axis=0)  # [N, trees]
+    leaf_values = graph.op("Gather", graph.constant(values), places, axis=0)  # [N, trees]
     if which is not None:
         owner = graph.constant([[number for number, _ in trees]], np.int64)
         own = graph.op("Equal", graph.widened(which, 1), owner)
-        found = graph.op("Where", own, found, graph.constant(0.0))
+        leaf_values = graph.op("Where", own, leaf_values, graph.constant(0.0))
     targets = np.eye(scores)[[tree % scores for _, tree in trees]]
-    return graph.op("Add", base, graph.op("MatMul", found, graph.constant(targets)))
+    return graph.op("Add", baseline, graph.op("MatMul", leaf_values, graph.constant(targets)))
 
 
 def _leaves(forest: Forest, tree: int) -> int:

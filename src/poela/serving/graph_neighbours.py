@@ -17,7 +17,7 @@ SAMPLED = 500
 
 
 @dataclass(frozen=True)
-class Found:
+class NearestPoints:
     """The nearest logged contexts of each row, as names of tensors."""
 
     places: str  # [N, k] among the points
@@ -26,7 +26,7 @@ class Found:
 
 def nearest(
     graph: Graph, features: str, points: FloatArray, k: int, *, proposed: int, coarse: bool = False, barred: str = ""
-) -> Found:
+) -> NearestPoints:
     """The k nearest points of each row of float64 features; of equally near ones, the first.
 
     `barred` [N, M] says which points do not count. With `coarse` the products are taken in float32.
@@ -40,8 +40,8 @@ def nearest(
     if barred:
         scores = graph.op("Where", barred, graph.constant(np.inf, dtype), scores)
     wanted = graph.constant([min(k + proposed, len(points))], np.int64)
-    _, found = graph.ops("TopK", scores, wanted, outputs=2, axis=1, largest=0, sorted=0)
-    in_order, _ = graph.ops("TopK", found, wanted, outputs=2, axis=1, largest=0, sorted=1)
+    _, candidates = graph.ops("TopK", scores, wanted, outputs=2, axis=1, largest=0, sorted=0)
+    in_order, _ = graph.ops("TopK", candidates, wanted, outputs=2, axis=1, largest=0, sorted=1)
     if len(points) == 1:  # two columns at least: a single column of features would be summed in another order
         in_order = graph.op("Concat", in_order, in_order, axis=1)
     squared = _squared(graph, features, points, in_order)
@@ -50,7 +50,7 @@ def nearest(
         squared = graph.op("Where", left_out, graph.constant(np.inf), squared)
     count = graph.constant([k], np.int64)
     exact, places = graph.ops("TopK", squared, count, outputs=2, axis=1, largest=0, sorted=1)
-    return Found(graph.op("GatherElements", in_order, places, axis=1), exact)
+    return NearestPoints(graph.op("GatherElements", in_order, places, axis=1), exact)
 
 
 def _squared(graph: Graph, features: str, points: FloatArray, places: str) -> str:

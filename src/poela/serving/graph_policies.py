@@ -91,9 +91,9 @@ def _counted(graph: Graph, policy: CountedPolicy, contexts: str) -> str:
     sure = graph.op(enough[0], seen, graph.constant(enough[1]))
     best, any_sure = greedy(graph, q, sure, policy.n_actions), graph.any_of(sure)
     if manner == "spibb":
-        given = graph.along("ReduceSum", graph.op("Where", sure, behavior, graph.constant(0.0)))
-        kept = graph.op("Where", sure, graph.constant(0.0), behavior)
-        acts, departed = any_sure, graph.op("Add", kept, graph.op("Mul", best, given))
+        freed = graph.along("ReduceSum", graph.op("Where", sure, behavior, graph.constant(0.0)))
+        unsure = graph.op("Where", sure, graph.constant(0.0), behavior)
+        acts, departed = any_sure, graph.op("Add", unsure, graph.op("Mul", best, freed))
     else:
         value = graph.along("ReduceSum", graph.op("Mul", behavior, q))
         worth = graph.along("ReduceSum", graph.op("Mul", best, q))

@@ -85,7 +85,7 @@ class Guard:
         try:
             self._admit(scope)
             body = await _body(receive) if scope["method"] == "POST" else b""
-            await self.app(scope, _given(body, receive), sent)
+            await self.app(scope, _replayed(body, receive), sent)
         except Refused as refused:
             await _answer(sent, refused)
         except _Gone:
@@ -105,8 +105,8 @@ class Guard:
             if not is_loopback(_host(headers.get(b"host", b""))):
                 raise Refused(421, "this server answers under a name of this machine alone: ask 127.0.0.1")
             return
-        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        right = hmac.compare_digest(given.strip(), self.token.encode())
+        scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
+        right = hmac.compare_digest(credentials.strip(), self.token.encode())
         if scheme.lower() != b"bearer" or not right:
             raise Refused(401, "this server asks for a token", [(b"www-authenticate", b"Bearer")])
 
@@ -133,14 +133,14 @@ async def _body(receive: Receive) -> bytes:
         raise Refused(408, "the request took too long to arrive", [(b"connection", b"close")]) from None
 
 
-def _given(body: bytes, receive: Receive) -> Receive:
+def _replayed(body: bytes, receive: Receive) -> Receive:
     """The body again, in one piece; then whatever comes."""
     pending = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def given() -> Message:
+    async def replay() -> Message:
         return pending.pop() if pending else await receive()
 
-    return given
+    return replay
 
 
 async def _answer(send: Send, refused: Refused) -> None:

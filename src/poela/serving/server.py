@@ -34,16 +34,16 @@ def listening(host: str, port: int) -> socket.socket:
     with ExitStack() as undo:
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            found = undo.enter_context(socket.socket(family, kind, protocol))
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            found.bind(address)
-            found.listen(MOST_UNANSWERED)  # who asks from now on waits until the server runs
+            listener = undo.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(MOST_UNANSWERED)  # who asks from now on waits until the server runs
         except (OSError, UnicodeError, OverflowError) as error:
             why = getattr(error, "strerror", None) or "no such address"
             where = f"{host}, port {port},"
             raise PoelaError(f"{where} cannot be served on: {why}; choose another --host or --port") from None
         undo.pop_all()
-        return found
+        return listener
 
 
 def server_of(source: PolicySource, token: str | None) -> Any:
@@ -51,6 +51,10 @@ def server_of(source: PolicySource, token: str | None) -> Any:
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
         raise InputError(f"serving needs {' and '.join(missing)}: pip install 'poela[serve]'")
+    if getattr(source.policy, "builds_on_propensities", False):
+        raise InputError(
+            "this policy builds on the propensities that cases bring, which cannot be served: use poela decide"
+        )
     import uvicorn
 
     from poela.serving.application import application

@@ -58,7 +58,7 @@ class ClinicState:
     """n patients: disease, severity and side effects [n], how they always and now look [n, symptoms]; the visit."""
 
     disease: IntArray
-    look: FloatArray
+    appearance: FloatArray
     severity: FloatArray
     burden: FloatArray
     symptoms: FloatArray
@@ -92,9 +92,9 @@ class Clinic:
         disease = np.searchsorted(np.cumsum(SHARES)[:-1], noise.uniform(1)[:, 0], side="right")
         drawn = noise.normal(1 + SHOWS.shape[1])
         severity = 3.6 * np.exp(0.25 * drawn[:, 0])
-        look = 0.6 * drawn[:, 1:]
-        symptoms = _symptoms(disease, severity, look, noise)
-        return ClinicState(disease, look, severity, np.zeros(n), symptoms, 0)
+        appearance = 0.6 * drawn[:, 1:]
+        symptoms = _symptoms(disease, severity, appearance, noise)
+        return ClinicState(disease, appearance, severity, np.zeros(n), symptoms, 0)
 
     def contexts(self, state: ClinicState) -> Float32Array:
         """What is observed, [n, 7]."""
@@ -110,8 +110,8 @@ class Clinic:
         severity = np.maximum(state.severity + 0.35 - works + 0.5 * luck, 0.0)
         healed = chance[:, 0] < _logistic(1.2 - 1.3 * severity)
         lost = ~healed & (chance[:, 1] < _logistic(-6.0 + 0.3 * severity + 0.5 * burden + 0.4 * state.visit))
-        symptoms = _symptoms(state.disease, severity, state.look, noise)
-        after = ClinicState(state.disease, state.look, severity, burden, symptoms, state.visit + 1)
+        symptoms = _symptoms(state.disease, severity, state.appearance, noise)
+        after = ClinicState(state.disease, state.appearance, severity, burden, symptoms, state.visit + 1)
         rewards = REMISSION * healed + DROPOUT * lost - self.effect * BURDENS[dose]
         return after, rewards, healed | lost | (after.visit == VISITS)
 
@@ -136,9 +136,9 @@ class ClinicBehavior(Memoryless):
         return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
 
-def _symptoms(disease: IntArray, severity: FloatArray, look: FloatArray, noise: Noise) -> FloatArray:
+def _symptoms(disease: IntArray, severity: FloatArray, appearance: FloatArray, noise: Noise) -> FloatArray:
     """Scores from 0 on, [n, symptoms]: the disease's, by its severity, with what is the patient's and the day's."""
-    shown = severity[:, None] * SHOWS[disease] + look + 0.6 * noise.normal(SHOWS.shape[1])
+    shown = severity[:, None] * SHOWS[disease] + appearance + 0.6 * noise.normal(SHOWS.shape[1])
     return np.asarray(np.maximum(shown, 0.0))
 
 

@@ -29,6 +29,6 @@ class RowDraws:
 
     def __call__(self, rows: IntArray, uniform: FloatArray) -> IntArray:
         """[n] columns."""
-        found = np.searchsorted(self._bounds, rows + uniform, side="right")
+        drawn = np.searchsorted(self._bounds, rows + uniform, side="right")
         # Adding the row to the uniform number may round it up into the next row.
-        return np.asarray(self._columns[np.minimum(found, self._ends[rows] - 1)], np.int64)
+        return np.asarray(self._columns[np.minimum(drawn, self._ends[rows] - 1)], np.int64)

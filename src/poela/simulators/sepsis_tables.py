@@ -122,10 +122,10 @@ def _published() -> SepsisModel:
 
 def _folder() -> Path:
     """Where the package keeps its files."""
-    found = importlib.util.find_spec("icu_sepsis")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("icu_sepsis")
+    if package is None or not package.submodule_search_locations:
         raise PoelaError(f"the sepsis simulator needs the data files of the package icu-sepsis: {INSTALL}")
-    return Path(found.submodule_search_locations[0]) / "envs" / "assets"
+    return Path(package.submodule_search_locations[0]) / "envs" / "assets"
 
 
 def _read(folder: Path) -> tuple[dict[str, NDArray[Any]], BoolArray]:

@@ -119,11 +119,11 @@ class TabularMDP:
             return float(self.initial @ (table[0] * self.q_values(table)[0]).sum(axis=1))
         actor = as_policy(policy).actor(len(self.observations))
         if isinstance(actor, MemorylessActor):  # it may still count steps
-            return self.value([self._asked(actor) for _ in range(self.horizon)])
+            return self.value([self._table_of(actor) for _ in range(self.horizon)])
         logs, chances = self.episodes_of(policy)
         return float(chances @ logs.returns())
 
-    def _asked(self, actor: MemorylessActor) -> FloatArray:
+    def _table_of(self, actor: MemorylessActor) -> FloatArray:
         """A row of probabilities for each state, after which the actor counts one step."""
         table = actor.probabilities(self.observations)
         actor.record(np.zeros(len(table), np.int64))

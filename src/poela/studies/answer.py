@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from poela.core.errors import InputError
-from poela.core.readable import about, readable
+from poela.core.readable import about, factor_in_words, readable
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.settings import StudySettings
 
@@ -66,7 +66,8 @@ TRY_IT = "look at where the policy departs from current practice, try it on a fe
 def _undone_by(factor: float | None) -> str:
     if factor is None:
         return ""
-    return f" Something that was not recorded would have to make weights wrong by a factor of {factor:.1f} to undo it."
+    wrong = f"weights wrong by a factor of {factor_in_words(factor)}"
+    return f" Something that was not recorded would have to make {wrong} to undo it."
 
 
 def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str) -> Answer:

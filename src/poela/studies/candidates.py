@@ -66,8 +66,8 @@ class Candidate:
 
     def build(self) -> Learner:
         """The learner itself, or all that is wrong with its settings."""
-        found = LEARNERS[self.learner]
-        return from_plain(found, to_plain(self.settings), f"learner {self.learner!r}")
+        kind = LEARNERS[self.learner]
+        return from_plain(kind, to_plain(self.settings), f"learner {self.learner!r}")
 
 
 def grid(learner: str, **choices: Sequence[Any]) -> list[Candidate]:
@@ -81,15 +81,15 @@ def grid(learner: str, **choices: Sequence[Any]) -> list[Candidate]:
 
 def checked_candidates(candidates: Sequence[Candidate | Learner]) -> tuple[Candidate, ...]:
     """Each candidate once, in order, after checking that learners and settings exist."""
-    found = tuple(dict.fromkeys(Candidate.of(candidate) for candidate in expect_list("candidates", candidates)))
-    if len(found) > MOST:
-        raise InputError(f"there are {len(found)} candidates: try at most {MOST} in one study")
-    if not found:
+    checked = tuple(dict.fromkeys(Candidate.of(candidate) for candidate in expect_list("candidates", candidates)))
+    if len(checked) > MOST:
+        raise InputError(f"there are {len(checked)} candidates: try at most {MOST} in one study")
+    if not checked:
         raise InputError("there are no candidates: name at least one learner")
-    problems = list(dict.fromkeys(problem for candidate in found for problem in _problems(candidate)))
+    problems = list(dict.fromkeys(problem for candidate in checked for problem in _problems(candidate)))
     if problems:
         raise InputError(problems)
-    return found
+    return checked
 
 
 def _problems(candidate: Candidate) -> list[str]:

@@ -17,7 +17,7 @@ import poela
 from poela.core.errors import PoelaError
 from poela.core.interruption import safe_point
 from poela.core.typed import to_plain
-from poela.studies.material import Folds
+from poela.studies.fold_data import Folds
 from poela.studies.records import Task
 from poela.studies.runs import Result, carry_out
 from poela.studies.worker import read_result, write_frame
@@ -37,9 +37,9 @@ class Lost:
 Outcome = tuple[Task, Result | Lost]
 
 
-def run_inline(tasks: Sequence[Task], material: Path, deadline: float | None = None) -> Generator[Outcome, None, None]:
+def run_inline(tasks: Sequence[Task], directory: Path, deadline: float | None = None) -> Generator[Outcome, None, None]:
     """One task after the other, here. Looks at the deadline between tasks only."""
-    folds = Folds(material)
+    folds = Folds(directory)
     for task in tasks:
         if deadline is not None and time.monotonic() >= deadline:
             return
@@ -47,7 +47,7 @@ def run_inline(tasks: Sequence[Task], material: Path, deadline: float | None = N
 
 
 def run_local(
-    tasks: Sequence[Task], material: Path, jobs: int, deadline: float | None = None, use_gpu: bool = True
+    tasks: Sequence[Task], directory: Path, jobs: int, deadline: float | None = None, use_gpu: bool = True
 ) -> Generator[Outcome, None, None]:
     """In `jobs` worker processes; outcomes come in the order in which they are ready.
 
@@ -57,7 +57,7 @@ def run_local(
     ready: queue.SimpleQueue[Outcome | PoelaError] = queue.SimpleQueue()
     for task in tasks:
         waiting.put(task)
-    threads = [_WorkerThread(material, waiting, ready, use_gpu) for _ in range(min(jobs, len(tasks)))]
+    threads = [_WorkerThread(directory, waiting, ready, use_gpu) for _ in range(min(jobs, len(tasks)))]
     try:
         for thread in threads:
             thread.start()
@@ -88,13 +88,13 @@ class _WorkerThread(threading.Thread):
 
     def __init__(
         self,
-        material: Path,
+        directory: Path,
         waiting: "queue.SimpleQueue[Task]",
         ready: "queue.SimpleQueue[Outcome | PoelaError]",
         use_gpu: bool,
     ) -> None:
         super().__init__(daemon=True)
-        self._material, self._waiting, self._ready, self._use_gpu = material, waiting, ready, use_gpu
+        self._directory, self._waiting, self._ready, self._use_gpu = directory, waiting, ready, use_gpu
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self._starting = threading.Lock()  # so that no worker is started behind the back of stop()
@@ -126,7 +126,7 @@ class _WorkerThread(threading.Thread):
                 if self._stopped:
                     break
                 if self._process is None:
-                    self._process = _new_worker(self._material, self._use_gpu)
+                    self._process = _new_worker(self._directory, self._use_gpu)
             try:
                 write_frame(cast("BinaryIO", self._process.stdin), json.dumps(to_plain(task)).encode())
                 return read_result(cast("BinaryIO", self._process.stdout))
@@ -136,12 +136,12 @@ class _WorkerThread(threading.Thread):
         return Lost(f"its worker process ended {ATTEMPTS} times (exit code {code}), perhaps for lack of memory")
 
 
-def _new_worker(material: Path, use_gpu: bool) -> "subprocess.Popen[bytes]":
+def _new_worker(directory: Path, use_gpu: bool) -> "subprocess.Popen[bytes]":
     hidden = {} if use_gpu else {"CUDA_VISIBLE_DEVICES": ""}
     home = str(Path(poela.__file__).parents[1])
     paths = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
-        [sys.executable, "-m", "poela.studies.worker", str(material)],
+        [sys.executable, "-m", "poela.studies.worker", str(directory)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **dict.fromkeys(ONE_THREAD, "1"), "PYTHONPATH": paths, **hidden},

@@ -10,7 +10,7 @@ from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
 from poela.evaluation.verdict import TrustThresholds
 from poela.studies.held_out import Episodes
-from poela.studies.judging import evidence_of
+from poela.studies.judging import Shown, evidence_of
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
 
@@ -26,16 +26,34 @@ class GainsShown:
 
     def __init__(self, study: "Study", episodes: Episodes, settings: StudySettings) -> None:
         self._study, self._episodes, self._settings = study, episodes, settings
+        self._estimates: dict[str, Estimate] = {}
+        self._evidence: dict[str, Shown] = {}
 
     def estimate(self, point: Point | None) -> Estimate:
         """The estimate on the episodes that judged the point; None: what the logging policy achieved."""
+        key = "" if point is None else f"{point.path_id} {point.number}"
+        if key not in self._estimates:
+            self._estimates[key] = self._estimated(point)
+        return self._estimates[key]
+
+    def _evidence_of(self, point: Point) -> Shown:
+        """The pooled evidence on a point; its weights are read once."""
+        key = f"{point.path_id} {point.number}"
+        if key not in self._evidence:
+            self._evidence[key] = evidence_of(
+                self._study.store, point, self._episodes, self._settings, self._study.n_folds
+            )
+        return self._evidence[key]
+
+    def _estimated(self, point: Point | None) -> Estimate:
         episodes, scoring = self._episodes, replace(self._settings.scoring, estimator="sntis", discount=1.0)
         if point is None:
             evaluator = episodes.evaluator(replace(scoring, estimator="behavior"))
             return evaluator.estimate(next(evaluator.evidence([None])))
+        evidence, recombined = self._evidence_of(point)
         if episodes.estimated:
             episodes = replace(episodes, logs=replace(episodes.logs, estimated=True))
-        evidence, recombined = evidence_of(self._study.store, point, episodes, self._settings, self._study.n_folds)
+            evidence = replace(evidence, logs=episodes.logs)
         return episodes.evaluator(scoring).estimate(evidence, episodes.pool(evidence, recombined, scoring.seed))
 
     def gain(self, chosen: Point | None, hopeful: Point | None) -> Gain | None:
@@ -48,7 +66,7 @@ class GainsShown:
 
     def _shown(self, gain: Gain, shown: float, chosen: Point) -> Gain:
         """With what is shown as its lower end, and the Γ at which nothing would be shown any more."""
-        evidence, _ = evidence_of(self._study.store, chosen, self._episodes, self._settings, self._study.n_folds)
+        evidence, _ = self._evidence_of(chosen)
         returns, gamma = self._episodes.logs.rewards, self._settings.selection.sensitivity
         lost = gain.value + float(returns.mean()) - least_value(evidence.used, returns, gamma)
         by_chance = gain.value - shown - (lost if self._episodes.estimated and gamma > 1 else 0.0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from poela.core.errors import PoelaError
 from poela.core.files import atomic_file
@@ -12,14 +13,14 @@ from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
 from poela.policies.storage import save_policy
 from poela.studies.final_gain import GainsShown
 from poela.studies.findings import findings
+from poela.studies.fold_data import ALL, FoldData, write_behavior
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
+from poela.studies.keeping_apart import logging_value, recorded_evaluation
 from poela.studies.logging_policy import model_of_logging_policy
-from poela.studies.material import ALL, Material, write_behavior
 from poela.studies.outcomes import write_outcomes
 from poela.studies.place import TABLE
-from poela.studies.records import ChoiceRecord, LoggingValue, LookRecord
-from poela.studies.roles import logging_value, recorded_look
+from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue
 from poela.studies.runs import carry_out
 from poela.studies.selection import Point, choose, promising
 from poela.studies.settings import StudySettings
@@ -27,7 +28,7 @@ from poela.studies.splits import Splits
 from poela.studies.study import LOGGING_POLICY, Study
 
 
-def finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> None:
+def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData]) -> None:
     """Judge every policy, choose, fit what is chosen on all episodes, look at the test logs, and write it all down."""
     import pyarrow.parquet as pq
 
@@ -38,9 +39,9 @@ def finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> N
     choice = choose(points, settings.selection, episodes.logs.n_episodes, logging, estimated)
     hopeful = promising(points) if settings.selection.by == "gain" else None
     if study.n_folds > 1:
-        if choice.chosen is not None and (problem := _unfitted(study, choice.chosen, materials[ALL])):
+        if choice.chosen is not None and (problem := _unfitted(study, choice.chosen, folds[ALL])):
             raise PoelaError(problem)
-        if hopeful is not None and _unfitted(study, hopeful, materials[ALL]):
+        if hopeful is not None and _unfitted(study, hopeful, folds[ALL]):
             hopeful = None  # what cannot be fitted is no promise
         study = Study(study.store)
     wanted = {"policy": choice.chosen, "promising": hopeful}
@@ -52,7 +53,8 @@ def finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> N
         write_outcomes(study.directory, splits.train, settings.scoring.discount)
     gains = GainsShown(study, episodes, settings)
     name = LOGGING_POLICY if choice.chosen is None else study.name_of(choice.chosen)
-    look = _look(study, choice.chosen, name, splits)
+    policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
+    evaluation = _test_evaluation(study, policies["policy"], name, splits)
     result = ChoiceRecord(
         study=study.record.fingerprint,
         policy=name,
@@ -64,17 +66,17 @@ def finish(study: Study, splits: Splits, materials: Mapping[str, Material]) -> N
         estimate=gains.estimate(choice.chosen),
         gain=gains.gain(choice.chosen, hopeful),
         needed=None if choice.chosen is not None or hopeful is None else gains.needed(hopeful, points),
-        look=None if look is None else look.number,
+        look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
         runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, wanted.values())},
     )
-    for folder, point in wanted.items():
-        if point is None:
+    for folder, policy in policies.items():
+        if policy is None:
             remove_stored(study.directory / folder, POLICY_FORMAT)
         else:
             known = findings(result, study.record, promising=folder == "promising")
-            save_policy(study.policy_of(point), study.directory / folder, overwrite=True, findings=known)
+            save_policy(policy, study.directory / folder, overwrite=True, findings=known)
     study.store.write(result)
     with atomic_file(study.directory / TABLE) as temporary:
         pq.write_table(Study(study.store).table(), temporary)
@@ -89,13 +91,13 @@ def _rests_on(study: Study, points: Iterable[Point | None]) -> list[str]:
     return [*study.runs, *sorted(fitted - set(study.runs))]
 
 
-def _unfitted(study: Study, point: Point, material: Material) -> str | None:
+def _unfitted(study: Study, point: Point, fold: FoldData) -> str | None:
     """Fit a candidate on every episode, unless an earlier session has; what kept it from being fitted, if anything."""
     task = replace(study.all_runs[f"{point.path_id}-0"].task, fold=None)
     if task.run_id in study.store.finished_runs():
         return None
     safe_point()
-    result = carry_out(task, material)
+    result = carry_out(task, fold)
     if result.policies is None or len(result.record.checkpoints) <= point.number:
         return f"{task.candidate} could not be fitted on all episodes: {result.record.message}"
     study.store.write_run(result.record, result.policies)
@@ -106,12 +108,11 @@ def _logging_value(test: Logs | None, settings: StudySettings) -> LoggingValue |
     return None if test is None else logging_value([test], settings.scoring.discount)
 
 
-def _look(study: Study, chosen: Point | None, name: str, splits: Splits) -> LookRecord | None:
-    """The one look at the test logs, where there are any."""
+def _test_evaluation(study: Study, policy: Any, name: str, splits: Splits) -> EvaluationRecord | None:
+    """The one evaluation on the test logs, where there are any; without a policy, of the logging policy."""
     key = study.record.data.hashes["test"]
     if splits.test is None or key is None:
         return None
     scoring = study.settings.scoring
-    if chosen is None:
-        return recorded_look(study.store, None, name, splits.test, key, replace(scoring, estimator="behavior"))
-    return recorded_look(study.store, study.policy_of(chosen), name, splits.test, key, scoring)
+    scoring = replace(scoring, estimator="behavior") if policy is None else scoring
+    return recorded_evaluation(study.store, policy, name, splits.test, key, scoring)

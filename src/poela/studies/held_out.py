@@ -41,7 +41,9 @@ class HeldOut:
         return cls(weights, recombined)
 
 
-def look_at(evaluator: Evaluator, policies: Sequence[Any], estimators: Sequence[str], n_episodes: int) -> Iterator[Any]:
+def measured(
+    evaluator: Evaluator, policies: Sequence[Any], estimators: Sequence[str], n_episodes: int
+) -> Iterator[Any]:
     """The metrics, log weights [n] and recombined log weights [copies, n] of each policy on held-out episodes.
 
     `n_episodes` is the number of episodes in all folds together, which recombined ones are enough for.

@@ -69,32 +69,32 @@ def _averaged(metrics: Sequence[Mapping[str, float | None]], held_out: Sequence[
     """The metrics of all folds together: means by the number of episodes, errors as those of independent parts."""
     sizes = np.array([fold.log_weights.shape[1] for fold in held_out])
     shares = sizes / sizes.sum()
-    found: dict[str, float | None] = {}
+    averages: dict[str, float | None] = {}
     for name in metrics[0]:
         values = [each.get(name) for each in metrics]
         if any(value is None for value in values):
-            found[name] = None
+            averages[name] = None
             continue
         numbers = np.array(values, np.float64)
         if name.endswith("_error"):
-            found[name] = float(np.sqrt(np.square(shares * numbers).sum()))
+            averages[name] = float(np.sqrt(np.square(shares * numbers).sum()))
         else:
-            found[name] = float(shares @ numbers)
-    return found
+            averages[name] = float(shares @ numbers)
+    return averages
 
 
 def _by_estimate(
     points: Sequence[Point], shown: Sequence[Shown], episodes: Episodes, settings: StudySettings
 ) -> list[Point]:
     evaluator = episodes.evaluator(settings.scoring)
-    found = []
+    judged_points = []
     for point, (evidence, _) in zip(points, shown, strict=True):
         safe_point()
         value, error = evaluator.value(evidence, "sntis")
         ess = effective_share(evidence.used, episodes.logs.clusters) * episodes.logs.n_units
         metrics = {"sntis": finite(value), "sntis_error": finite(error), "ess": ess}
-        found.append(_with(point, metrics))
-    return found
+        judged_points.append(_with(point, metrics))
+    return judged_points
 
 
 def _by_gain(
@@ -103,9 +103,9 @@ def _by_gain(
     selection = settings.selection
     gamma = selection.sensitivity if episodes.estimated else 1.0
     least = selection.least_ess(episodes.logs.n_episodes)
-    found = judged(episodes, shown, settings.scoring, selection.confidence, gamma, least)
+    judged_ones = judged(episodes, shown, settings.scoring, selection.confidence, gamma, least)
     rows = []
-    for point, one in zip(points, found, strict=True):
+    for point, one in zip(points, judged_ones, strict=True):
         estimate, gain = one.estimate, one.estimate.gain
         metrics = {
             "sntis": finite(estimate.value),
@@ -120,7 +120,7 @@ def _by_gain(
         # Judged as if propensities were known, since what is shown survives Γ; the word alone may not say so.
         doubtful = episodes.estimated and estimate.verdict == "trust"
         rows.append(_with(point, metrics, "caution" if doubtful else estimate.verdict))
-    return rows, [one.estimate for one in found]
+    return rows, [one.estimate for one in judged_ones]
 
 
 def _with(point: Point, metrics: Mapping[str, float | None], verdict: str = "") -> Point:

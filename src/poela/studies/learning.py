@@ -1,4 +1,4 @@
-"""`learn`: the whole job. Split, behavior, candidates, fits, choice, one look at the test logs."""
+"""`learn`: the whole job. Split, behavior, candidates, fits, choice, one evaluation on the test logs."""
 
 import warnings
 import weakref
@@ -20,20 +20,20 @@ from poela.data.context_columns import with_features, without_constants
 from poela.data.continuous import Logs
 from poela.data.episodes import LoggedEpisodes
 from poela.data.layout import LogLayout
-from poela.data.tables import tell, told
+from poela.data.tables import read_and_warn, warn_of
 from poela.evaluation.scoring import Scoring
 from poela.studies.finishing import finish
-from poela.studies.material import remove_folds
+from poela.studies.fold_data import remove_folds
+from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.options import Execution, LearnOptions, StudyOptions
 from poela.studies.place import study_place
 from poela.studies.records import DataRecord, Session, StudyRecord
 from poela.studies.requests import STUDY_SCORING, fit_to_actions, sorted_out
-from poela.studies.roles import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.running import run
 from poela.studies.runs import versions
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
-from poela.studies.splits import Splits, keep_splits, parts_of, splits_of
+from poela.studies.splits import Splits, parts_of, splits_of, store_splits
 from poela.studies.store import SCRATCH, Store
 from poela.studies.study import Study
 
@@ -71,14 +71,14 @@ def learn(
     """
     layout = None if layout is None else expect_kind("layout", layout, LogLayout, "a LogLayout, or None")
     resume = expect_kind("resume", resume, bool, "True or False")
-    asked, execution, study_settings = sorted_out(settings, selection, scoring)
+    learn_options, execution, study_settings = sorted_out(settings, selection, scoring)
     place = None if out is None else study_place(out, resume)
-    given = _read(logs, asked.validation, asked.test, layout)
+    read = _read(logs, learn_options.validation, learn_options.test, layout)
     if (bounds := study_settings.scoring.bounds) is not None:
-        for part in filter(None, given):  # better now than after hours of fitting
+        for part in filter(None, read):  # better now than after hours of fitting
             bounds.refuse_outside(part.returns(study_settings.scoring.discount))
-    study_settings = _smoothed_where_possible(fit_to_actions(study_settings, asked, given[0]), given)
-    parts = parts_of(*given, study_settings)
+    study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
+    parts = parts_of(*read, study_settings)
     with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
         return _carry_out(store, study_settings, parts, layout or LogLayout(), execution)
@@ -115,7 +115,7 @@ def _carry_out(
         settings = settings.continuing(earlier.settings)
         _check_resumable(earlier, settings, hashes)
     splits = splits_of(*parts, settings, store.directory)
-    keep_splits(store.directory, splits)
+    store_splits(store.directory, splits)
     write_episodes(store, *(part for part in splits.folds[0].parts[:2] if part is not None))
     record = _record(settings, splits, hashes, layout, _sessions(earlier))
     if earlier is not None and earlier.record.fingerprint != record.fingerprint:
@@ -123,20 +123,22 @@ def _carry_out(
     store.write(record)
     study = Study(store)
     scratch = store.directory / SCRATCH
-    materials = splits.materials(settings)
+    folds = splits.fold_data(settings)
     if study.left_out:
-        run(study, materials, execution)
+        run(study, folds, execution)
         study = Study(store)
-    finish(study, splits, materials)
+    finish(study, splits, folds)
     remove_folds(scratch)
     return Study(store, parts)
 
 
 def _read(logs: Given, validation: Given | None, test: Given | None, layout: LogLayout | None) -> Parts:
     """The logs as they were given."""
-    first = without_constants(logs) if isinstance(logs, LoggedEpisodes) else told(logs, layout, for_learning=True)
+    first = (
+        without_constants(logs) if isinstance(logs, LoggedEpisodes) else read_and_warn(logs, layout, for_learning=True)
+    )
     if isinstance(logs, LoggedEpisodes):
-        tell(first.notes[len(logs.notes) :])
+        warn_of(first.notes[len(logs.notes) :])
         if problems := learning_problems(first):
             raise InputError(problems)
     fixed = (layout or LogLayout()).fixed(first)
@@ -144,7 +146,7 @@ def _read(logs: Given, validation: Given | None, test: Given | None, layout: Log
     def read(other: Given | None) -> Logs | None:
         if other is None or isinstance(other, LoggedEpisodes):
             return None if other is None else with_features(other, first)
-        return told(other, fixed)
+        return read_and_warn(other, fixed)
 
     others = {"validation": read(validation), "test": read(test)}
     refuse_unlike(first, others)
@@ -152,9 +154,9 @@ def _read(logs: Given, validation: Given | None, test: Given | None, layout: Log
     return first, others["validation"], others["test"]
 
 
-def _smoothed_where_possible(settings: StudySettings, given: Sequence[Logs | None]) -> StudySettings:
+def _smoothed_where_possible(settings: StudySettings, parts: Sequence[Logs | None]) -> StudySettings:
     """Without smoothing where the logs have the propensities of logged actions alone: it needs those of all."""
-    known = [logs for logs in given if logs is not None and logs.knows_logging_policy]
+    known = [logs for logs in parts if logs is not None and logs.knows_logging_policy]
     if all(logs.all_propensities is not None for logs in known):
         return settings
     return replace(settings, scoring=replace(settings.scoring, smoothing=0.0))

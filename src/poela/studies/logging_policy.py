@@ -14,19 +14,22 @@ from poela.behavior.history import HistoryBehavior
 from poela.behavior.memory import memory_of
 from poela.behavior.registry import BEHAVIORS
 from poela.core.errors import InputError
+from poela.core.log_cache import cached
 from poela.core.paths import is_there
 from poela.core.policy import Policy
 from poela.core.readable import plain
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.continuous import ContinuousTrajectories, Logs, continuous_actions
 from poela.data.trajectories import Trajectories
-from poela.studies.material import data_hash, read_behavior, write_behavior
+from poela.eligibility.propensities import LoggedPropensities
+from poela.studies.defaults import LOGGED
+from poela.studies.fold_data import data_hash, read_behavior, write_behavior
 from poela.studies.runs import versions
 
 AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
 LOOKING_BACK = " with history"  # how the same models are called where they see the last step too
 HELD_OUT = 0.25
-KEPT, KEPT_FORMAT = "propensities", "poela-propensities"
+PROPENSITIES, PROPENSITIES_FORMAT = "propensities", "poela-propensities"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,33 +47,42 @@ class LoggingPolicy:
         return any(part is not None and part.estimated for part in self.parts)
 
 
-def logging_policy(parts: tuple[Logs | None, ...], behavior: str, seed: int) -> LoggingPolicy:
+def logging_policy(
+    parts: tuple[Logs | None, ...], behavior: str, seed: int, whole: Logs | None = None
+) -> LoggingPolicy:
     """The parts (train, validation, test) with propensities: the logged ones, or estimates of a model.
 
     The model sees training episodes only. Training episodes get cross-fitted propensities, so that no episode is
     weighted by a model that has seen it. Where propensities are logged, a model that is asked for by name serves the
-    rules of policies at contexts outside the logs.
+    rules of policies at contexts outside the logs. Whether the logging policy remembers is asked of the `whole` logs
+    where these are one fold's: once for a study, and of more episodes.
     """
     if isinstance(parts[0], ContinuousTrajectories):
         return _logging_density(parts, behavior, seed)
     train = parts[0]
     assert train is not None
+    asked: Any = whole
     known = "propensities: estimates that the logs carry" if train.estimated else "propensities: as logged"
+    if behavior == LOGGED:
+        if train.propensities is None or train.propensities.ndim == 1 or train.estimated:
+            raise InputError(f"behavior {LOGGED!r} needs logs with the propensities of every action, as logged")
+        as_logged = LoggedPropensities(train.n_features, train.n_actions)
+        return LoggingPolicy(parts, as_logged, f"{known}; the policy builds on them, so new cases must bring theirs")
     if train.propensities is not None and train.propensities.ndim == 2:
         if behavior == "auto":
             return LoggingPolicy(parts, None, known)
-        _, model = _fitted(train, behavior, seed)
+        _, model = _fitted(train, behavior, seed, asked)
         return LoggingPolicy(parts, model, f"{known}; at contexts outside the logs, by {behavior}")
     if train.propensities is not None:
-        name, model = _fitted(train, behavior, seed)
-        asked = "those of actions not taken, which some learners ask for, are estimated by"
-        return LoggingPolicy(parts, model, f"{known}; {asked} {_in_words(name)}")
-    name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed)
+        name, model = _fitted(train, behavior, seed, asked)
+        others = "those of actions not taken, which some learners ask for, are estimated by"
+        return LoggingPolicy(parts, model, f"{known}; {others} {_in_words(name)}")
+    name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed, asked)
     settings = _settings(name, train.n_steps)
     crossed = annotation(settings, train, folds=min(5, train.n_units), seed=seed)
     model = settings.fit_quietly(train, seed)
-    others: Any = parts[1:]
-    reports = [crossed, *(None if part is None else model.annotation(part) for part in others)]
+    later: Any = parts[1:]
+    reports = [crossed, *(None if part is None else model.annotation(part) for part in later)]
     annotated = tuple(None if report is None else report.trajectories for report in reports)
     return LoggingPolicy(annotated, model, _note(name, likelihoods, crossed))
 
@@ -98,13 +110,19 @@ def _logging_density(parts: tuple[Logs | None, ...], behavior: str, seed: int) -
     return LoggingPolicy(annotated, model, note + "per step on episodes that it has not seen)")
 
 
-def kept_logging_policy(directory: Path, parts: tuple[Logs | None, ...], behavior: str, seed: int) -> LoggingPolicy:
+def stored_logging_policy(
+    directory: Path,
+    parts: tuple[Logs | None, ...],
+    behavior: str,
+    seed: int,
+    whole: Logs | None = None,
+) -> LoggingPolicy:
     """As `logging_policy`; estimates that the study in this directory has made of the same logs are read from there."""
     if parts[0] is not None and parts[0].knows_logging_policy:
-        return logging_policy(parts, behavior, seed)
+        return logging_policy(parts, behavior, seed, whole)
     basis = _basis(parts, behavior, seed)
-    if is_there(directory / KEPT):
-        stored, _ = load_stored(directory / KEPT, file_format=KEPT_FORMAT, version=1)
+    if is_there(directory / PROPENSITIES):
+        stored, _ = load_stored(directory / PROPENSITIES, file_format=PROPENSITIES_FORMAT, version=1)
         model = read_behavior(directory / "behavior")
         if stored.settings.get("basis") == basis and model is not None:
             annotated = tuple(
@@ -112,17 +130,19 @@ def kept_logging_policy(directory: Path, parts: tuple[Logs | None, ...], behavio
                 for place, part in enumerate(parts)
             )
             return LoggingPolicy(annotated, model, str(stored.settings["note"]), basis)
-    return replace(logging_policy(parts, behavior, seed), basis=basis)
+    return replace(logging_policy(parts, behavior, seed, whole), basis=basis)
 
 
-def keep(directory: Path, given: LoggingPolicy) -> None:
-    """Write the model, where there is one, and estimated propensities for `kept_logging_policy`."""
-    if given.model is not None:
-        write_behavior(directory / "behavior", given.model)
-    if given.basis:
-        arrays = {str(place): np.asarray(part.chances) for place, part in enumerate(given.parts) if part is not None}
-        stored = Stored("propensities", {"basis": given.basis, "note": given.note}, arrays)
-        save_stored(directory / KEPT, stored, file_format=KEPT_FORMAT, version=1, notes={}, overwrite=True)
+def store_logging_policy(directory: Path, logging: LoggingPolicy) -> None:
+    """Write the model, where there is one, and estimated propensities for `stored_logging_policy`."""
+    if logging.model is not None:
+        write_behavior(directory / "behavior", logging.model)
+    if logging.basis:
+        arrays = {str(place): np.asarray(part.chances) for place, part in enumerate(logging.parts) if part is not None}
+        stored = Stored("propensities", {"basis": logging.basis, "note": logging.note}, arrays)
+        save_stored(
+            directory / PROPENSITIES, stored, file_format=PROPENSITIES_FORMAT, version=1, notes={}, overwrite=True
+        )
 
 
 def _basis(parts: tuple[Logs | None, ...], behavior: str, seed: int) -> str:
@@ -130,19 +150,21 @@ def _basis(parts: tuple[Logs | None, ...], behavior: str, seed: int) -> str:
     return hashlib.sha256(repr((hashes, behavior, seed, versions())).encode()).hexdigest()
 
 
-def best_behavior(train: Trajectories, seed: int) -> tuple[str, Mapping[str, float]]:
+def best_behavior(train: Trajectories, seed: int, whole: Trajectories | None = None) -> tuple[str, Mapping[str, float]]:
     """The model under which held-out actions are likeliest, and the mean log likelihood of each.
 
-    Models that look back take part where the logging policy remembers.
+    Models that look back take part where the logging policy remembers, by the `whole` logs if they are given.
     """
+    judged_by = train if whole is None else whole
+    memory = cached(judged_by, ("memory", seed), None, lambda: memory_of(judged_by, seed))
     fitted_on, judged_on = train.split((1 - HELD_OUT, HELD_OUT), seed=seed)
-    looking_back = tuple(name + LOOKING_BACK for name in AUTO) if memory_of(train, seed).remembers else ()
-    found = {}
+    looking_back = tuple(name + LOOKING_BACK for name in AUTO) if memory.remembers else ()
+    likelihoods = {}
     for name in (*AUTO, *looking_back):
         model = _settings(name, fitted_on.n_steps).fit_quietly(fitted_on, seed)
         rows = model.along(judged_on)[np.arange(judged_on.n_steps), judged_on.actions]
-        found[name] = float(np.log(np.maximum(rows, FLOOR)).mean())
-    return max(found, key=lambda name: found[name]), found
+        likelihoods[name] = float(np.log(np.maximum(rows, FLOOR)).mean())
+    return max(likelihoods, key=lambda name: likelihoods[name]), likelihoods
 
 
 def model_of_logging_policy(train: Logs, seed: int) -> Any:
@@ -152,21 +174,21 @@ def model_of_logging_policy(train: Logs, seed: int) -> Any:
     return _fitted(train, "auto", seed)[1]
 
 
-def _fitted(train: Trajectories, behavior: str, seed: int) -> tuple[str, Any]:
-    name = best_behavior(train, seed)[0] if behavior == "auto" else behavior
+def _fitted(train: Trajectories, behavior: str, seed: int, whole: Trajectories | None = None) -> tuple[str, Any]:
+    name = best_behavior(train, seed, whole)[0] if behavior == "auto" else behavior
     return name, _settings(name, train.n_steps).fit_quietly(train, seed)
 
 
 def _settings(name: str, n_steps: int) -> Any:
     if name.endswith(LOOKING_BACK):
         return HistoryBehavior(_settings(name.removesuffix(LOOKING_BACK), n_steps))
-    found: Any = BEHAVIORS[name]
-    return found(k=min(100, max(n_steps // 10, 1))) if name == "knn" else found()
+    kind: Any = BEHAVIORS[name]
+    return kind(k=min(100, max(n_steps // 10, 1))) if name == "knn" else kind()
 
 
 def _in_words(name: str) -> str:
-    remembered = " with the last step's action, since the logging policy remembers it"
-    return name.removesuffix(LOOKING_BACK) + remembered if name.endswith(LOOKING_BACK) else name
+    with_memory = " with the last step's action, since the logging policy remembers it"
+    return name.removesuffix(LOOKING_BACK) + with_memory if name.endswith(LOOKING_BACK) else name
 
 
 def _note(name: str, likelihoods: Mapping[str, float], report: Annotation) -> str:

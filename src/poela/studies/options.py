@@ -71,11 +71,11 @@ class StudyOptions:
     seed: Annotated[Seed, Option("The same logs, settings and seed give the same study.")] = 0
     behavior: Annotated[
         str,
-        named_in(BEHAVIORS, "auto"),
+        named_in(BEHAVIORS, "auto", "logged"),
         Option(
             "Where the log carries no probabilities of decisions, the model that estimates them: auto, multinomial, "
             "boosted, knn, clone or recurrent. Where it does, a model named here is asked by rules about contexts that "
-            "are not in the log.",
+            "are not in the log; logged: build on the probabilities that cases bring, new ones too.",
             TRYING,
         ),
     ] = "auto"  # where the logs carry no propensities

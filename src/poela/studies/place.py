@@ -7,10 +7,10 @@ from poela.core.errors import InputError
 from poela.core.paths import folder_at, is_there, place, regular_file
 from poela.core.storage import refuse_foreign_stored
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
-from poela.studies.logging_policy import KEPT, KEPT_FORMAT
-from poela.studies.material import BEHAVIOR_FORMAT
+from poela.studies.fold_data import BEHAVIOR_FORMAT
+from poela.studies.keeping_apart import EPISODES
+from poela.studies.logging_policy import PROPENSITIES, PROPENSITIES_FORMAT
 from poela.studies.outcomes import OUTCOMES, OUTCOMES_FORMAT
-from poela.studies.roles import EPISODES
 from poela.studies.store import Store
 
 TABLE = "table.parquet"
@@ -20,22 +20,22 @@ PARTS = {
     "promising": POLICY_FORMAT,
     "behavior": BEHAVIOR_FORMAT,
     "episodes": EPISODES,
-    KEPT: KEPT_FORMAT,
+    PROPENSITIES: PROPENSITIES_FORMAT,
     OUTCOMES: OUTCOMES_FORMAT,
 }
 
 
 def study_place(out: Any, resume: bool) -> Path:
     """The folder for a study; whatever could be in the way is refused here, before any work, and nothing is touched."""
-    found = folder_at(out, "a study")
-    store = Store(found)
+    folder = folder_at(out, "a study")
+    store = Store(folder)
     store.refuse_foreign()
     if store.exists and not resume:
-        raise InputError(f"{place(found)} already holds a study: add --resume to continue it, or choose another")
+        raise InputError(f"{place(folder)} already holds a study: add --resume to continue it, or choose another")
     for name, file_format in PARTS.items():
-        refuse_foreign_stored(found / name, file_format)
-    _refuse_foreign_table(found / TABLE)
-    return found
+        refuse_foreign_stored(folder / name, file_format)
+    _refuse_foreign_table(folder / TABLE)
+    return folder
 
 
 def _refuse_foreign_table(path: Path) -> None:

@@ -17,7 +17,7 @@ from poela.studies.study import Study
 
 
 @dataclass(frozen=True)
-class Asked:
+class Goal:
     """The gain that shall be shown, and how surely."""
 
     gain: Positive
@@ -50,7 +50,7 @@ class Need:
 class Plan:
     """What it takes to show a gain, by a policy that these logs taught."""
 
-    asked: Asked
+    asked: Goal  # so named in the JSON of `poela plan`
     at_hand: Count
     rung: Rung | None  # None: no policy has an estimate with an interval
     reached: bool  # whether that policy's estimated gain is at least the one asked for
@@ -81,49 +81,49 @@ def plan(logs: Logs, gain: float, *, confidence: float = DEFAULT_SELECTION.confi
     >>> found.reached, 10 < found.needs[1].episodes < 1000
     (True, True)
     """
-    asked = Asked(gain, confidence)
+    goal = Goal(gain, confidence)
     quick = "continuouspoela" if isinstance(logs, ContinuousTrajectories) else "fittedq"
-    study = learn(logs, **{"learners": [quick], "selection": Selection("gain", "best", asked.confidence), **settings})
+    study = learn(logs, **{"learners": [quick], "selection": Selection("gain", "best", goal.confidence), **settings})
     estimated = study.record.data.estimated
     wider = widening(study.points, estimated=estimated)
-    return planned(rungs_of(study, logs), asked, logs.n_episodes, estimated, wider)
+    return planned(rungs_of(study, logs), goal, logs.n_episodes, estimated, wider)
 
 
 def rungs_of(study: Study, logs: Logs) -> list[Rung]:
     """The policies of a cross-fitted study whose gain has an interval."""
     splits = splits_of(logs, None, None, study.settings, study.directory)
     shown = GainsShown(study, Episodes.of(splits.held_out, study.settings.scoring.discount), study.settings)
-    found = []
+    rungs = []
     for point in study.points:
         gain: Gain | None = shown.estimate(point).gain
         ess = point.metrics.get("ess")
         if gain is not None and gain.low is not None and ess:
             error = error_of(gain, study.settings.scoring.level)
             verified = point.metrics.get("shown") is not None
-            found.append(Rung(study.name_of(point), gain.value, error, ess, verified))
-    return found
+            rungs.append(Rung(study.name_of(point), gain.value, error, ess, verified))
+    return rungs
 
 
-def planned(rungs: Sequence[Rung], asked: Asked, n: int, estimated: bool, wider: float = 1.0) -> Plan:
+def planned(rungs: Sequence[Rung], goal: Goal, n: int, estimated: bool, wider: float = 1.0) -> Plan:
     """The plan by the policy that needs fewest episodes, of those whose estimated gain is at least the asked one.
 
     Where none is, by the boldest that can be verified: it stands for a policy that is yet to be found.
 
     >>> rungs = [Rung("mild", 1.0, 0.2, 90.0, True), Rung("bold", 3.0, 1.0, 50.0, True)]
-    >>> str(planned(rungs, Asked(2.0), n=100, estimated=False))
+    >>> str(planned(rungs, Goal(2.0), n=100, estimated=False))
     'To show a gain of 2.00 takes about 200 episodes (80% chance, 95% confidence), by the policy that needs fewest ...
     """
 
     def needed(rung: Rung, gain: float) -> float:
-        return episodes_needed(gain, rung.error, rung.ess, n, asked.confidence, wider)
+        return episodes_needed(gain, rung.error, rung.ess, n, goal.confidence, wider)
 
-    able = [rung for rung in rungs if rung.gain >= asked.gain]
-    rung = min(able, key=lambda one: needed(one, asked.gain), default=None)
+    able = [rung for rung in rungs if rung.gain >= goal.gain]
+    rung = min(able, key=lambda one: needed(one, goal.gain), default=None)
     if rung is None:
         known = [one for one in rungs if one.verified] or list(rungs)
         rung = min(known, key=lambda one: one.ess, default=None)
-    needs = () if rung is None else tuple(Need(gain, needed(rung, gain)) for gain in _sizes(asked.gain))
-    return Plan(asked, n, rung, bool(able), needs, estimated)
+    needs = () if rung is None else tuple(Need(gain, needed(rung, gain)) for gain in _sizes(goal.gain))
+    return Plan(goal, n, rung, bool(able), needs, estimated)
 
 
 def _sizes(gain: float) -> tuple[float, float, float]:

@@ -13,7 +13,7 @@ from poela.core.errors import InputError, PoelaError
 from poela.core.interruption import safe_point
 from poela.core.typed import from_plain, to_plain
 from poela.studies.execution import ATTEMPTS, ONE_THREAD, POLL_SECONDS, Lost, Outcome
-from poela.studies.material import Folds
+from poela.studies.fold_data import Folds
 from poela.studies.records import RunRecord, Task
 from poela.studies.runs import Result, carry_out
 from poela.studies.store import PackedPolicies
@@ -21,14 +21,14 @@ from poela.studies.store import PackedPolicies
 Files = Mapping[str, bytes]
 Answer = tuple[dict[str, Any], bytes | None, dict[str, bytes]]
 
-_at_hand: dict[str, Folds] = {}  # of the worker process: the material that it was given last
+_at_hand: dict[str, Folds] = {}  # of the worker process: the folds that it was given last
 
 
 def run_ray(
-    tasks: Sequence[Task], material: Path, address: str | None = None, deadline: float | None = None
+    tasks: Sequence[Task], directory: Path, address: str | None = None, deadline: float | None = None
 ) -> Generator[Outcome, None, None]:
     """On the cluster at `address` ("auto": the one this machine belongs to; None: a small one started here)."""
-    files = {str(path.relative_to(material)): path.read_bytes() for path in material.rglob("*") if path.is_file()}
+    files = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     key = hashlib.sha256(repr(sorted((name, hashlib.sha256(c).digest()) for name, c in files.items())).encode())
     with _cluster(address) as ray:
         shared = ray.put(files)
@@ -51,7 +51,7 @@ def run_ray(
 
 
 def _answer(task: dict[str, Any], key: str, files: Files) -> Answer:
-    """What a Ray worker does: one task, with the material at hand or unpacked once."""
+    """What a Ray worker does: one task, with the folds at hand or unpacked once."""
     if key not in _at_hand:
         _at_hand.clear()
         with tempfile.TemporaryDirectory(prefix="poela-") as directory:
@@ -61,8 +61,8 @@ def _answer(task: dict[str, Any], key: str, files: Files) -> Answer:
                 path.write_bytes(content)
             # The files stay mapped after their names are gone.
             _at_hand[key] = Folds(Path(directory)).all_read()
-    asked = from_plain(Task, task, "a task")
-    result = carry_out(asked, _at_hand[key].of(asked))
+    own = from_plain(Task, task, "a task")
+    result = carry_out(own, _at_hand[key].of(own))
     if result.policies is None:
         return to_plain(result.record), None, {}
     return to_plain(result.record), result.policies.own, dict(result.policies.shared)

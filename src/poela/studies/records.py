@@ -117,20 +117,20 @@ class StudyRecord:
 
 
 @dataclass(frozen=True)
-class LookRecord:
+class EvaluationRecord:
     """One evaluation on logs that were kept apart."""
 
     policy: str
     data: str  # the hash of the logs
     settings: Mapping[str, Any]
-    number: Count  # 1: the first look of this study at these logs
+    number: Count  # 1: the first evaluation of this study on these logs
     seen: Whole  # how many of these episodes took part in learning or choosing
     when: str
     estimate: Estimate
 
     @property
     def caveat(self) -> str:
-        """What to know about the look itself; empty for a first look at fresh episodes."""
+        """What to know about the evaluation itself; empty for a first one on fresh episodes."""
         if self.seen:
             return (
                 f"{self.seen} of {self.estimate.n_episodes} episodes took part in learning or choosing, which makes "
@@ -143,12 +143,17 @@ class LookRecord:
             )
         return ""
 
+    @property
+    def advice(self) -> str:
+        """What to do next: nothing is to be acted on that was judged by what it was learned from."""
+        return "evaluate it on episodes that had no part in the study." if self.seen else self.estimate.advice
+
 
 @dataclass(frozen=True)
-class Looks:
-    """All looks so far, the oldest first."""
+class EvaluationsRecord:
+    """All evaluations on other logs so far, the oldest first."""
 
-    looks: tuple[LookRecord, ...] = ()
+    looks: tuple[EvaluationRecord, ...] = ()  # as stored
 
 
 @dataclass(frozen=True)
@@ -165,7 +170,7 @@ class ChoiceRecord:
     estimate: Estimate  # of the recommended policy, on the episodes that judged it
     gain: Gain | None  # of the chosen (or most promising) point; its lower end holds for all points together
     needed: float | None  # episodes that would show the promising gain, if it is as estimated
-    look: Count | None
+    look: Count | None  # as stored: the number of the evaluation on the test logs
     logging_policy_on_test: LoggingValue | None
     left_out: tuple[str, ...]
     runs: Mapping[str, str]

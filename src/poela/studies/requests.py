@@ -24,7 +24,7 @@ SHARES = (0.5, 0.3, 0.2)  # where one split is asked for in other words
 
 
 def sorted_out(
-    given: dict[str, Any], selection: Selection | None, scoring: Scoring | None
+    values: dict[str, Any], selection: Selection | None, scoring: Scoring | None
 ) -> tuple[LearnOptions, Execution, StudySettings]:
     """Where the logs come from, how the study is carried out, and its settings; everything is checked.
 
@@ -34,22 +34,22 @@ def sorted_out(
     >>> sorted_out({"returns": (0, 1)}, None, None)[2].scoring.bounds
     Bounds(lowest_return=0, highest_return=1, largest_weight=None)
     """
-    asked = taken(LearnOptions(), given)
-    kept = taken(StudyOptions(), given)
-    if "budget" in given:
-        given["budget"] = seconds_of(given["budget"])
-    execution = taken(Execution(), given)
-    chosen = _selection(selection, given)
-    scored = _scoring(scoring, given)
-    one_split = kept.shares is not None or asked.validation is not None or kept.folds is None
-    shares = SHARES if kept.shares is None else expect_list("shares", kept.shares)
-    share_of_test = float(asked.test) if isinstance(asked.test, int | float) else None
+    learn_options = taken(LearnOptions(), values)
+    study_options = taken(StudyOptions(), values)
+    if "budget" in values:
+        values["budget"] = seconds_of(values["budget"])
+    execution = taken(Execution(), values)
+    chosen = _selection(selection, values)
+    scored = _scoring(scoring, values)
+    one_split = study_options.shares is not None or learn_options.validation is not None or study_options.folds is None
+    shares = SHARES if study_options.shares is None else expect_list("shares", study_options.shares)
+    share_of_test = float(learn_options.test) if isinstance(learn_options.test, int | float) else None
     settings = StudySettings.checked(
-        _candidates(asked),
-        restarts=kept.restarts,
-        seed=kept.seed,
-        behavior=kept.behavior,
-        folds=None if one_split else kept.folds,
+        _candidates(learn_options, study_options.behavior),
+        restarts=study_options.restarts,
+        seed=study_options.seed,
+        behavior=study_options.behavior,
+        folds=None if one_split else study_options.folds,
         shares=shares if one_split else None,
         test_share=share_of_test or 0.0,
         path="ambition" if chosen.by == "gain" else "training",
@@ -57,20 +57,20 @@ def sorted_out(
         selection=chosen,
         scoring=scored,
     )
-    return replace(asked, test=asked.test if share_of_test is None else None), execution, settings
+    return replace(learn_options, test=learn_options.test if share_of_test is None else None), execution, settings
 
 
-def fit_to_actions(settings: StudySettings, asked: LearnOptions, logs: Logs) -> StudySettings:
+def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Logs) -> StudySettings:
     """The settings as the actions of the logs ask for: other learners, and no model of values, where they are real.
 
     >>> from poela.simulators.registry import simulate
-    >>> asked, _, settings = sorted_out({}, None, None)
-    >>> {one.learner for one in fit_to_actions(settings, asked, simulate("dosing", episodes=9)).candidates}
-    {'continuouspoela', 'iql'}
+    >>> options, _, settings = sorted_out({}, None, None)
+    >>> sorted({one.learner for one in fit_to_actions(settings, options, simulate("dosing", episodes=9)).candidates})
+    ['continuouspoela', 'iql']
     """
     real = isinstance(logs, ContinuousTrajectories)
-    if real and asked.learners is None and asked.candidates is None:
-        usual = default_candidates(DEFAULT_CONTINUOUS, ruled=not asked.no_rule)
+    if real and options.learners is None and options.candidates is None:
+        usual = default_candidates(DEFAULT_CONTINUOUS, ruled=not options.no_rule)
         settings = replace(settings, candidates=checked_candidates(usual))
     unfit = [one.learner for one in settings.candidates if LEARNERS[one.learner].real_valued != real]
     if unfit:
@@ -89,30 +89,30 @@ def fit_to_actions(settings: StudySettings, asked: LearnOptions, logs: Logs) -> 
     return replace(settings, by_model=False, scoring=replace(settings.scoring, smoothing=0.0))
 
 
-def _candidates(asked: LearnOptions) -> Sequence[Candidate | Learner]:
-    if asked.candidates is None:
-        return default_candidates(asked.learners, ruled=not asked.no_rule)
-    found: Sequence[Candidate | Learner] = asked.candidates
-    return found
+def _candidates(options: LearnOptions, behavior: str) -> Sequence[Candidate | Learner]:
+    if options.candidates is None:
+        return default_candidates(options.learners, ruled=not options.no_rule, behavior=behavior)
+    candidates: Sequence[Candidate | Learner] = options.candidates
+    return candidates
 
 
-def _selection(selection: Selection | None, given: dict[str, Any]) -> Selection:
+def _selection(selection: Selection | None, values: dict[str, Any]) -> Selection:
     if selection is None:
-        selection = usual_selection(given.get("choose_by", DEFAULT_SELECTION.by))
-    found: Selection = taken(expect_kind("selection", selection, Selection, "a Selection, or None"), given)
-    return found
+        selection = usual_selection(values.get("choose_by", DEFAULT_SELECTION.by))
+    changed: Selection = taken(expect_kind("selection", selection, Selection, "a Selection, or None"), values)
+    return changed
 
 
-def _scoring(scoring: Scoring | None, given: dict[str, Any]) -> Scoring:
+def _scoring(scoring: Scoring | None, values: dict[str, Any]) -> Scoring:
     """Any setting of `Scoring` may be given by its own name, too."""
     for name in ("returns", "bounds"):
-        if isinstance(given.get(name), tuple | list):
-            given[name] = Bounds(*given[name])
-    own: Scoring = taken(scoring or STUDY_SCORING, given)
+        if isinstance(values.get(name), tuple | list):
+            values[name] = Bounds(*values[name])
+    own: Scoring = taken(scoring or STUDY_SCORING, values)
     names = [field.name for field in fields(Scoring)]
-    changed = replace(own, **{name: given.pop(name) for name in names if name in given})
+    changed = replace(own, **{name: values.pop(name) for name in names if name in values})
     groups = (LearnOptions(), StudyOptions(), DEFAULT_SELECTION, Execution(), own)
-    refuse_unknown(given, {*names, *(name for group in groups for name in options_of(group))})
+    refuse_unknown(values, {*names, *(name for group in groups for name in options_of(group))})
     return changed
 
 

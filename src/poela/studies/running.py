@@ -9,7 +9,7 @@ from poela.core.errors import PoelaError
 from poela.core.files import unwritable
 from poela.core.progress import progress
 from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
-from poela.studies.material import Material, remove_folds, write_folds
+from poela.studies.fold_data import FoldData, remove_folds, write_folds
 from poela.studies.options import Execution
 from poela.studies.records import Task
 from poela.studies.stacks import has_gpu, run_stacked
@@ -18,7 +18,7 @@ from poela.studies.study import Study
 from poela.studies.tracking import tracker
 
 
-def run(study: Study, materials: Mapping[str, Material], execution: Execution) -> None:
+def run(study: Study, folds: Mapping[str, FoldData], execution: Execution) -> None:
     """Carry out what is left of a study, and keep each run as it finishes; a budget may end it early."""
     deadline = None if execution.budget is None else time.monotonic() + execution.budget
     scratch = study.directory / SCRATCH
@@ -26,7 +26,7 @@ def run(study: Study, materials: Mapping[str, Material], execution: Execution) -
     lost: list[str] = []
     tracking = tracker(execution.track, study.directory)
     try:
-        write_folds(scratch, materials)
+        write_folds(scratch, folds)
         with (
             closing(_outcomes(tasks, scratch, execution, deadline)) as outcomes,
             progress(f"{len(tasks)} runs", len(tasks)) as advance,

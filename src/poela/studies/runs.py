@@ -14,8 +14,8 @@ from poela.core.errors import PoelaError, TrainingError
 from poela.learners.ambition import ambition_path
 from poela.learners.learner import Checkpoint
 from poela.learners.stacked import Learned, Member, fit_stacked
-from poela.studies.held_out import HeldOut, look_at
-from poela.studies.material import Material
+from poela.studies.fold_data import FoldData
+from poela.studies.held_out import HeldOut, measured
 from poela.studies.records import CheckpointRecord, Metrics, RunRecord, Task
 from poela.studies.store import PackedPolicies, packed
 
@@ -31,24 +31,24 @@ class Result:
     policies: PackedPolicies | None
 
 
-def carry_out(task: Task, material: Material) -> Result:
+def carry_out(task: Task, fold: FoldData) -> Result:
     """Fit and judge. What goes wrong inside a learner is written into the record; other candidates go on."""
     started = time.monotonic()
     with one_thread():
-        (learned,) = learned_by([task], material)
-        return result_of(task, learned, material, started)
+        (learned,) = learned_by([task], fold)
+        return result_of(task, learned, fold, started)
 
 
-def learned_by(tasks: Sequence[Task], material: Material) -> list[Learned]:
+def learned_by(tasks: Sequence[Task], fold: FoldData) -> list[Learned]:
     """What one task leads to, or several whose learners can be one stack."""
     try:
         members = [Member(task.candidate.build(), task.seed) for task in tasks]
-        return fit_stacked(members, material.train, material.behavior)
+        return fit_stacked(members, fold.train, fold.behavior)
     except OTHER_ERRORS as error:
         return [Learned(error=PoelaError(str(error) or type(error).__name__)) for _ in tasks]
 
 
-def result_of(task: Task, learned: Learned, material: Material, started: float) -> Result:
+def result_of(task: Task, learned: Learned, fold: FoldData, started: float) -> Result:
     """Judge what was learned; `started`: the monotonic time at which work on it began."""
     status, message = "done", ""
     if learned.error is not None:
@@ -58,8 +58,8 @@ def result_of(task: Task, learned: Learned, material: Material, started: float) 
     policies = None
     if status != "failed":
         try:
-            points = _points(task, learned, material)
-            metrics, shown = ([{} for _ in points], {}) if task.fold is None else _judged(points, material)
+            points = _points(task, learned, fold)
+            metrics, shown = ([{} for _ in points], {}) if task.fold is None else _judged(points, fold)
             rows = [CheckpointRecord(one.step, one.note, own) for one, own in zip(points, metrics, strict=True)]
             policies = packed([point.policy.stored() for point in points], shown)
         except (PoelaError, *OTHER_ERRORS) as error:
@@ -76,17 +76,17 @@ def result_of(task: Task, learned: Learned, material: Material, started: float) 
     return Result(record, policies if rows else None)
 
 
-def _points(task: Task, learned: Learned, material: Material) -> list[Checkpoint]:
-    if material.judging.path == "training":
+def _points(task: Task, learned: Learned, fold: FoldData) -> list[Checkpoint]:
+    if fold.judging.path == "training":
         return learned.checkpoints
-    return ambition_path(task.candidate.build(), learned.checkpoints, material.train, material.behavior)
+    return ambition_path(task.candidate.build(), learned.checkpoints, fold.train, fold.behavior)
 
 
-def _judged(points: Sequence[Checkpoint], material: Material) -> tuple[list[Metrics], dict[str, Any]]:
+def _judged(points: Sequence[Checkpoint], fold: FoldData) -> tuple[list[Metrics], dict[str, Any]]:
     """The metrics of each policy on the held-out episodes, and its weights there."""
-    judging, evaluator = material.judging, material.evaluator
-    n_episodes = judging.n_episodes or material.held_out.n_episodes
-    seen = list(look_at(evaluator, [point.policy for point in points], judging.estimators, n_episodes))
+    judging, evaluator = fold.judging, fold.evaluator
+    n_episodes = judging.n_episodes or fold.held_out.n_episodes
+    seen = list(measured(evaluator, [point.policy for point in points], judging.estimators, n_episodes))
     weights = np.stack([own for _, own, _ in seen])
     recombined = np.stack([drawn for _, _, drawn in seen]).astype(np.float32)
     return [metrics for metrics, _, _ in seen], HeldOut(weights, recombined).arrays()

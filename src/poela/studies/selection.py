@@ -262,15 +262,15 @@ def shown_to_be_better(
 
     level = 1 - (1 - confidence) / max(len(policies), 1)
     spread = logging.standard_error * math.sqrt(n_episodes)
-    found = []
+    shown = []
     for item in policies:
         value, error, ess = (item.metrics.get(name) for name in ("sntis", "sntis_error", "ess"))
         if value is None or error is None or ess is None or ess <= 1:
             continue
         least = math.hypot(max(error, spread / math.sqrt(ess)), logging.standard_error)
         if value - stdtrit(ess - 1, level) * least > logging.value:
-            found.append(item)
-    return found
+            shown.append(item)
+    return shown
 
 
 def _why_unproven(policies: int, confidence: float) -> str:

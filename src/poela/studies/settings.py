@@ -77,7 +77,7 @@ class StudySettings(StudyOptions):
     def _by_name(self) -> dict[str, Any]:
         """What may not change, by the names that people give it."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
-        offered = {given.field: given.name for given in options_of(ScoringOptions()).values()}
+        offered = {offered_one.field: offered_one.name for offered_one in options_of(ScoringOptions()).values()}
         scored = {
             offered.get(field.name, f"{field.name} of the scoring"): getattr(self.scoring, field.name)
             for field in fields(self.scoring)

@@ -47,30 +47,30 @@ def judged(
     """
     single = replace(scoring, estimator="sntis", discount=1.0, level=confidence)
     quick, whole = episodes.evaluator(replace(single, interval=None)), episodes.evaluator(single)
-    found: list[Estimate] = []
+    estimates: list[Estimate] = []
     with progress(f"{len(points)} policies judged", len(points)) as advance:
         for evidence, recombined in points:
             pool = episodes.pool(evidence, recombined, scoring.seed)
             estimate = quick.estimate(evidence, pool)
             able = estimate.verdict == "trust" and estimate.ess >= least_ess
-            found.append(whole.estimate(evidence, pool) if able else estimate)
+            estimates.append(whole.estimate(evidence, pool) if able else estimate)
             advance()
-    able_ones = [number for number, estimate in enumerate(found) if estimate.low is not None]
+    able_ones = [number for number, estimate in enumerate(estimates) if estimate.low is not None]
     if not able_ones:
-        return [Judged(estimate, None) for estimate in found]
+        return [Judged(estimate, None) for estimate in estimates]
     returns = episodes.logs.rewards
     influences = [_influence(points[number][0], returns) for number in able_ones]
     tail = (1 + confidence) / 2  # the lower end of a two-sided interval
     widened = critical_value(np.stack(influences), tail, scoring.seed) / float(ndtri(tail))
-    result = [Judged(estimate, None) for estimate in found]
+    result = [Judged(estimate, None) for estimate in estimates]
     for number in able_ones:
-        gain = found[number].gain
+        gain = estimates[number].gain
         if gain is not None and gain.low is not None:
             lost = 0.0
             if sensitivity > 1:
                 least = least_value(points[number][0].used, returns, sensitivity)
-                lost = found[number].value - least
-            result[number] = Judged(found[number], gain.value - lost - widened * (gain.value - gain.low))
+                lost = estimates[number].value - least
+            result[number] = Judged(estimates[number], gain.value - lost - widened * (gain.value - gain.low))
     return result
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from poela.data.continuous import Logs
 from poela.data.folds import fold_numbers
-from poela.studies.logging_policy import LoggingPolicy, keep, kept_logging_policy
-from poela.studies.material import ALL, Judging, Material
+from poela.studies.fold_data import ALL, FoldData, Judging
+from poela.studies.logging_policy import LoggingPolicy, store_logging_policy, stored_logging_policy
 from poela.studies.settings import StudySettings
 
 FOLDS = "folds"
@@ -35,7 +35,7 @@ class Splits:
 
     @property
     def test(self) -> Logs | None:
-        """The episodes of the last look."""
+        """The episodes of the last evaluation."""
         return self.whole.parts[2]
 
     @property
@@ -43,15 +43,15 @@ class Splits:
         """The logging policy as estimated on all episodes that teach, where it was."""
         return self.whole.model
 
-    def materials(self, settings: StudySettings) -> Mapping[str, Material]:
-        """What runs are given, by the number of the fold, or `ALL`."""
+    def fold_data(self, settings: StudySettings) -> Mapping[str, FoldData]:
+        """The data of each fold, by the number of the fold, or `ALL`."""
         n = sum(part.n_episodes for part in self.held_out)
         judging = Judging(settings.scoring, settings.estimators, settings.path, n)
-        found = {
-            str(number): Material(_known(fold.parts[0]), _known(fold.parts[1]), fold.model, judging)
+        folds = {
+            str(number): FoldData(_known(fold.parts[0]), _known(fold.parts[1]), fold.model, judging)
             for number, fold in enumerate(self.folds)
         }
-        return {**found, ALL: Material(self.train, self.train.take([0]), self.model, judging)}
+        return {**folds, ALL: FoldData(self.train, self.train.take([0]), self.model, judging)}
 
 
 def splits_of(
@@ -64,23 +64,23 @@ def splits_of(
     """Episodes with propensities, logged or estimated inside each fold; estimates made earlier are read again."""
     behavior, seed = settings.behavior, settings.seed
     if validation is not None:
-        given = kept_logging_policy(directory, (learning, validation, test), behavior, seed)
-        return Splits((given,), given)
+        logging = stored_logging_policy(directory, (learning, validation, test), behavior, seed)
+        return Splits((logging,), logging)
     assert settings.folds is not None
     fold_of = fold_numbers(learning, settings.folds, seed)
     folds = []
     for fold in range(settings.folds):
         parts = (learning.take(np.flatnonzero(fold_of != fold)), learning.take(np.flatnonzero(fold_of == fold)), None)
-        folds.append(kept_logging_policy(directory / FOLDS / str(fold), parts, behavior, seed))
-    return Splits(tuple(folds), kept_logging_policy(directory, (learning, None, test), behavior, seed))
+        folds.append(stored_logging_policy(directory / FOLDS / str(fold), parts, behavior, seed, learning))
+    return Splits(tuple(folds), stored_logging_policy(directory, (learning, None, test), behavior, seed))
 
 
-def keep_splits(directory: Path, splits: Splits) -> None:
+def store_splits(directory: Path, splits: Splits) -> None:
     """Write estimates for `splits_of` to read again."""
-    keep(directory, splits.whole)
+    store_logging_policy(directory, splits.whole)
     if len(splits.folds) > 1:
-        for fold, given in enumerate(splits.folds):
-            keep(directory / FOLDS / str(fold), given)
+        for fold, logging in enumerate(splits.folds):
+            store_logging_policy(directory / FOLDS / str(fold), logging)
 
 
 def _known(part: Logs | None) -> Logs:
@@ -91,7 +91,7 @@ def _known(part: Logs | None) -> Logs:
 def parts_of(
     learning: Logs, validation: Logs | None, test: Logs | None, settings: StudySettings
 ) -> tuple[Logs, Logs | None, Logs | None]:
-    """The episodes that teach, those that judge (None: the same, in folds), and those of the last look."""
+    """The episodes that teach, those that judge (None: the same, in folds), and those of the last evaluation."""
     if validation is not None:
         return learning, validation, test
     if settings.shares is not None:
@@ -99,8 +99,8 @@ def parts_of(
         if test is not None:
             rest = first + second
             return (*learning.split((first / rest, second / rest), seed=settings.seed), test)
-        found: Sequence[Logs] = learning.split(settings.shares, seed=settings.seed)
-        return found[0], found[1], found[2]
+        parts: Sequence[Logs] = learning.split(settings.shares, seed=settings.seed)
+        return parts[0], parts[1], parts[2]
     if test is None and settings.test_share:
         share = settings.test_share
         learning, test = learning.split((1 - share, share), seed=settings.seed)

@@ -9,7 +9,7 @@ from poela.core.errors import PoelaError
 from poela.core.interruption import safe_point
 from poela.learners.stacked import stack_key
 from poela.studies.execution import POLL_SECONDS, Outcome, run_local
-from poela.studies.material import Folds
+from poela.studies.fold_data import Folds
 from poela.studies.records import Task
 from poela.studies.runs import OTHER_ERRORS, Result, learned_by, one_thread, result_of
 
@@ -17,10 +17,10 @@ MOST_IN_A_STACK = 128  # so that finished runs are written every so often
 
 
 def run_stacked(
-    tasks: Sequence[Task], material: Path, jobs: int, deadline: float | None = None
+    tasks: Sequence[Task], directory: Path, jobs: int, deadline: float | None = None
 ) -> Generator[Outcome, None, None]:
     """Stacks first, on the GPU; then the rest, in worker processes on the CPU. Looks at the deadline between stacks."""
-    folds = Folds(material)
+    folds = Folds(directory)
     stacks, rest = stacks_of(tasks)
     waiting: dict[Future[Result], Task] = {}
     with one_thread(), ThreadPoolExecutor(jobs) as threads:
@@ -28,14 +28,14 @@ def run_stacked(
             if deadline is not None and time.monotonic() >= deadline:
                 break
             started = time.monotonic()
-            given = folds.of(stack[0])
-            _ = given.evaluator  # made here, before several threads ask for it
-            for task, learned in zip(stack, learned_by(stack, given), strict=True):
-                waiting[threads.submit(result_of, task, learned, given, started)] = task
+            fold = folds.of(stack[0])
+            _ = fold.evaluator  # made here, before several threads ask for it
+            for task, learned in zip(stack, learned_by(stack, fold), strict=True):
+                waiting[threads.submit(result_of, task, learned, fold, started)] = task
             yield from _ready(waiting, wait_for_all=False)
         yield from _ready(waiting, wait_for_all=True)
     if rest:
-        yield from run_local(rest, material, jobs, deadline, use_gpu=False)
+        yield from run_local(rest, directory, jobs, deadline, use_gpu=False)
 
 
 def has_gpu() -> bool:

@@ -36,7 +36,7 @@ from poela.core.records import read_record, write_record
 from poela.core.storage import Stored, read_bytes
 from poela.core.temporary import sweep
 from poela.studies.held_out import HELD_OUT, HeldOut
-from poela.studies.records import ChoiceRecord, Looks, RunRecord, StudyRecord
+from poela.studies.records import ChoiceRecord, EvaluationsRecord, RunRecord, StudyRecord
 
 MARK = ".poela-study"
 SCRATCH = ".scratch"  # what workers are given, while they work
@@ -44,13 +44,14 @@ FOLDERS = ("runs", "shared", "episodes", "behavior", "propensities", "policy", "
 FORMATS: dict[type, tuple[str, str]] = {
     StudyRecord: ("poela-study", "study.json"),
     ChoiceRecord: ("poela-choice", "choice.json"),
-    Looks: ("poela-looks", "looks.json"),
+    EvaluationsRecord: ("poela-looks", "looks.json"),
 }
 RUN_FORMAT = "poela-run"
 FORMAT_VERSION = 3
 DEEPEST = 20  # parts within parts of a policy
 
 T = TypeVar("T")
+_Version = tuple[int, ...] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +104,7 @@ class Store:
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
+        self._known: dict[Path, tuple[_Version, Any]] = {}  # documents as they were written or read last
 
     def __repr__(self) -> str:
         return f"Store({str(self.directory)!r})"
@@ -119,8 +121,8 @@ class Store:
             self.read(kind)  # which refuses documents that are not ours
         for path in self._folders():
             if not stat.S_ISDIR(mode := path.lstat().st_mode):
-                found = kind_of(mode) or "a file"
-                raise InputError(f"{place(path)} is {found}, where a folder of this study should be: move it away")
+                what = kind_of(mode) or "a file"
+                raise InputError(f"{place(path)} is {what}, where a folder of this study should be: move it away")
 
     def _folders(self) -> list[Path]:
         return [path for name in FOLDERS if is_there(path := self.directory / name)]
@@ -147,10 +149,10 @@ class Store:
         finally:
             os.close(handle)
 
-    def write(self, record: StudyRecord | ChoiceRecord | Looks) -> None:
+    def write(self, record: StudyRecord | ChoiceRecord | EvaluationsRecord) -> None:
         """Write one of the study's documents."""
         file_format, name = FORMATS[type(record)]
-        write_record(self.directory / name, record, file_format=file_format, version=FORMAT_VERSION)
+        self._write(self.directory / name, record, file_format)
 
     def read(self, kind: type[T]) -> T | None:
         """Read one of the study's documents; None where it has not been written."""
@@ -158,7 +160,20 @@ class Store:
         path = self.directory / name
         if not is_there(path):
             return None
-        return read_record(kind, path, file_format=file_format, version=FORMAT_VERSION)
+        return self._read(kind, path, file_format)
+
+    def _write(self, path: Path, record: Any, file_format: str) -> None:
+        known = write_record(path, record, file_format=file_format, version=FORMAT_VERSION)
+        self._known[path] = (_version(path), known)
+
+    def _read(self, kind: type[T], path: Path, file_format: str) -> T:
+        """A document: parsed and checked, unless it is the very file that this store wrote or read before."""
+        version = _version(path)
+        if version is None or path not in self._known or self._known[path][0] != version:
+            record = read_record(kind, path, file_format=file_format, version=FORMAT_VERSION)
+            self._known[path] = (version, record)
+        known: T = self._known[path][1]
+        return known
 
     def withdraw_choice(self) -> None:
         """Take back what came of the study, which from now on is unfinished."""
@@ -166,10 +181,10 @@ class Store:
 
     def record(self) -> StudyRecord:
         """What the study is."""
-        found = self.read(StudyRecord)
-        if found is None:
+        record = self.read(StudyRecord)
+        if record is None:
             raise InputError(f"{place(self.directory)} holds no study (no study.json): make one with poela learn")
-        return found
+        return record
 
     def write_run(self, record: RunRecord, policies: PackedPolicies | None) -> None:
         """Write a finished run; its JSON file comes last, and makes it finished."""
@@ -181,7 +196,7 @@ class Store:
                     write_bytes(path, content)
             write_bytes(self.directory / "runs" / f"{run_id}.safetensors", policies.own)
             record = replace(record, policies_sha256=sha256(policies.own))
-        write_record(self._run_path(run_id), record, file_format=RUN_FORMAT, version=FORMAT_VERSION)
+        self._write(self._run_path(run_id), record, RUN_FORMAT)
 
     def finished_runs(self) -> dict[str, RunRecord]:
         """The records of all finished runs, by their ids."""
@@ -197,7 +212,7 @@ class Store:
 
     def _run(self, run_id: str) -> RunRecord:
         path = self._run_path(run_id)
-        record = read_record(RunRecord, path, file_format=RUN_FORMAT, version=FORMAT_VERSION)
+        record = self._read(RunRecord, path, RUN_FORMAT)
         if record.task.run_id != run_id:
             raise InputError(f"{place(path)} is the record of another run: it was renamed or changed")
         return record
@@ -253,6 +268,15 @@ class Store:
         if not re.fullmatch("[0-9a-f]{64}", key):
             raise ValueError("no checksum")
         return self.directory / "shared" / f"{key}.safetensors"
+
+
+def _version(path: Path) -> _Version:
+    """What changes whenever somebody writes the file; None where there is none."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _refuse_unwritable(folder: Path) -> None:

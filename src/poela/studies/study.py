@@ -11,10 +11,10 @@ from poela.evaluation.gain import Gain
 from poela.studies import tables
 from poela.studies.answer import Answer
 from poela.studies.defaults import is_random
-from poela.studies.material import read_behavior
+from poela.studies.fold_data import read_behavior
+from poela.studies.keeping_apart import evaluations
 from poela.studies.outcomes import read_outcomes
-from poela.studies.records import CheckpointRecord, ChoiceRecord, LookRecord, RunRecord, Task
-from poela.studies.roles import looks
+from poela.studies.records import CheckpointRecord, ChoiceRecord, EvaluationRecord, RunRecord, Task
 from poela.studies.selection import Choice, Point
 from poela.studies.settings import StudySettings
 from poela.studies.store import Store
@@ -46,7 +46,7 @@ class Study:
         """The study in this directory, finished or not; what its result rests on must be there and unchanged."""
         study = cls(Store(directory))
         study.refuse_changed(missing_is_fine=False)
-        _ = study.looks  # which says at once if they cannot be read
+        _ = study.evaluations  # which says at once if they cannot be read
         return study
 
     def refuse_changed(self, *, missing_is_fine: bool) -> None:
@@ -82,14 +82,14 @@ class Study:
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """All runs of the study, finished or not: in an order in which a cut study has tried every candidate."""
-        found = (
+        tasks = (
             Task(candidate, restart, self.settings.restart_seed(restart), fold)
             for restart in range(self.settings.restarts)
             for candidate in self.settings.candidates
             if restart == 0 or is_random(candidate)
             for fold in range(self.n_folds)
         )
-        return tuple({task.run_id: task for task in found}.values())
+        return tuple({task.run_id: task for task in tasks}.values())
 
     @cached_property
     def all_runs(self) -> Mapping[str, RunRecord]:
@@ -109,9 +109,9 @@ class Study:
     @cached_property
     def result(self) -> ChoiceRecord | None:
         """What `choice.json` says, where the study as it is now has come to its end."""
-        found = self.store.read(ChoiceRecord)
+        stored = self.store.read(ChoiceRecord)
         # One that goes on with other settings leaves the earlier result behind until it ends.
-        return found if found is not None and found.study == self.record.fingerprint else None
+        return stored if stored is not None and stored.study == self.record.fingerprint else None
 
     @cached_property
     def _ended(self) -> ChoiceRecord:
@@ -238,33 +238,33 @@ class Study:
         return load_checked(self.store.policy(run_id, number), f"{self.directory}, run {run_id}")
 
     @property
-    def looks(self) -> tuple[LookRecord, ...]:
+    def evaluations(self) -> tuple[EvaluationRecord, ...]:
         """Every evaluation on logs that were kept apart, the oldest first."""
-        return looks(self.store)
+        return evaluations(self.store)
 
     @property
-    def test_look(self) -> LookRecord | None:
-        """The look of the chosen policy at the study's own test logs."""
+    def test_evaluation(self) -> EvaluationRecord | None:
+        """The evaluation of the chosen policy on the study's own test logs."""
         key = self.record.data.hashes.get("test")
-        found = [look for look in self.looks if look.data == key and look.policy == self.chosen_name]
-        return found[-1] if found else None
+        evaluations = [one for one in self.evaluations if one.data == key and one.policy == self.chosen_name]
+        return evaluations[-1] if evaluations else None
 
     @property
     def estimate(self) -> Estimate:
         """The value of the recommended policy: on the test logs where there are any, else on held-out episodes."""
-        look = self.test_look
-        return self._ended.estimate if look is None else look.estimate
+        evaluation = self.test_evaluation
+        return self._ended.estimate if evaluation is None else evaluation.estimate
 
     def report(
-        self, out: "str | PathLike[str]", logs: "Logs | str | PathLike[str] | None" = None, **asked: Any
+        self, out: "str | PathLike[str]", logs: "Logs | str | PathLike[str] | None" = None, **options: Any
     ) -> Path:
-        """Write one self-contained page about the study; `asked` are the fields of `poela.report.page.Asked`.
+        """Write one self-contained page about the study; `options` are the fields of `poela.report.page.PageOptions`.
 
         `logs` are those that it was made of, which a study on disk does not keep: some sections need them.
         """
-        from poela.report.page import Asked, study_page, write_page
+        from poela.report.page import PageOptions, study_page, write_page
 
-        return write_page(study_page(self, logs, Asked(**asked)), out)
+        return write_page(study_page(self, logs, PageOptions(**options)), out)
 
     @property
     def plot(self) -> "Plots":

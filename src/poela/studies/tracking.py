@@ -1,4 +1,4 @@
-"""Finished runs, told to MLflow or TensorBoard as they come. The study's own files remain the record."""
+"""Finished runs, reported to MLflow or TensorBoard as they come. The study's own files remain the record."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from poela.studies.records import RunRecord
 
 
 class Tracker(ABC):
-    """Is told of every run that finishes."""
+    """Hears of every run that finishes."""
 
     @abstractmethod
     def finished(self, run_id: str, record: RunRecord) -> None:

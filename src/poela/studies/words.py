@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from poela.core.readable import plain, readable
+from poela.core.readable import plain
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 
@@ -42,24 +42,6 @@ def _spread(rows: list[Row], most: int) -> list[Row]:
     step = max((len(rows) - 1) / (most - 1), 1.0)
     kept = {round(place * step) for place in range(most)}
     return [row for place, row in enumerate(rows) if place in kept or row["chosen"]]
-
-
-def rule_in_words(rule: Any) -> str:
-    """How a policy under this `Eligibility` acts.
-
-    >>> from poela.eligibility.rules import Eligibility
-    >>> rule_in_words(Eligibility(radius=0.5)), rule_in_words(Eligibility())
-    ('only as somebody did in a like case (radius 0.500)', 'under no rule: also as nobody did in a like case')
-    """
-    words = []
-    least, relative = (getattr(rule, f"{name}_probability", None) for name in ("minimum", "relative"))
-    if rule.radius is not None:
-        words.append(f"only as somebody did in a like case (radius {readable(float(rule.radius))})")
-    if least is not None:
-        words.append(f"only as is done with probability {least:g} or more")
-    if relative is not None:
-        words.append(f"only as is done at least {relative:g} times as often as what is done most")
-    return " and ".join(words) or "under no rule: also as nobody did in a like case"
 
 
 def sentence(text: str) -> str:

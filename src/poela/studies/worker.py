@@ -66,7 +66,7 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
-    from poela.studies.material import Folds
+    from poela.studies.fold_data import Folds
     from poela.studies.runs import carry_out
 
     folds = Folds(Path(sys.argv[1]))

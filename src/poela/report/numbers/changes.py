@@ -49,7 +49,7 @@ def action_shares(logs: StudyLogs, by: Sequence[str] = ()) -> ActionShares:
     strata = [("everybody", np.ones(len(taken), bool))]
     for column in by:
         strata += _categories(followed, column) or strata_of(column, _column(followed, column))
-    found = tuple(
+    of_strata = tuple(
         Stratum(
             name,
             int(inside.sum()),
@@ -59,7 +59,7 @@ def action_shares(logs: StudyLogs, by: Sequence[str] = ()) -> ActionShares:
         )
         for name, inside in strata
     )
-    return ActionShares(names, found)
+    return ActionShares(names, of_strata)
 
 
 def _acting(logs: StudyLogs) -> FloatArray:
@@ -72,11 +72,11 @@ def _merged(names: Sequence[ActionName], used: FloatArray) -> tuple[tuple[str, .
     """The actions that are used most, in their order, with the rest as one; and the matrix [shown, A] that adds up."""
     if len(names) <= MOST_ACTIONS:
         return tuple(map(str, names)), np.eye(len(names))
-    kept = np.sort(np.argsort(-used, kind="stable")[: MOST_ACTIONS - 1])
+    most_used = np.sort(np.argsort(-used, kind="stable")[: MOST_ACTIONS - 1])
     matrix = np.zeros((MOST_ACTIONS, len(names)))
-    matrix[np.arange(len(kept)), kept] = 1.0
+    matrix[np.arange(len(most_used)), most_used] = 1.0
     matrix[-1] = 1.0 - matrix[:-1].sum(axis=0)
-    return (*(str(names[place]) for place in kept), OTHERS), matrix
+    return (*(str(names[place]) for place in most_used), OTHERS), matrix
 
 
 def departures(logs: StudyLogs) -> FloatArray | None:
@@ -103,8 +103,8 @@ def strata_of(column: str, values: FloatArray) -> list[tuple[str, BoolArray]]:
         *(f"{a} to {b}" for a, b in pairwise(shown)),
         f"above {shown[-1]}",
     ]
-    found = [(f"{column} {name}", np.asarray(place == number)) for number, name in enumerate(names)]
-    return [(name, inside) for name, inside in found if inside.any()]
+    strata = [(f"{column} {name}", np.asarray(place == number)) for number, name in enumerate(names)]
+    return [(name, inside) for name, inside in strata if inside.any()]
 
 
 def _categories(logs: Trajectories, column: str) -> list[tuple[str, BoolArray]]:
@@ -222,5 +222,5 @@ def by_step(logs: StudyLogs) -> tuple[IntArray, FloatArray, IntArray] | None:
         return None
     steps = logs.followed.step_numbers
     counts = np.bincount(steps)
-    kept = np.flatnonzero(counts >= max(logs.followed.n_episodes / 20, 1))
-    return kept, np.bincount(steps, change)[kept] / counts[kept], counts[kept]
+    steps_shown = np.flatnonzero(counts >= max(logs.followed.n_episodes / 20, 1))
+    return steps_shown, np.bincount(steps, change)[steps_shown] / counts[steps_shown], counts[steps_shown]

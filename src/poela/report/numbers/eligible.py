@@ -82,7 +82,7 @@ def _telling_episode(logs: StudyLogs) -> int:
     starts, lengths = followed.offsets[:-1], followed.lengths
     mean = np.add.reduceat(sizes, starts) / lengths
     spread = np.add.reduceat(np.square(sizes), starts) / lengths - np.square(mean)
-    kept = logs.acting[np.arange(followed.n_steps), followed.actions]
+    logged_probability = logs.acting[np.arange(followed.n_steps), followed.actions]
     usual = np.abs(lengths - np.median(lengths)) <= max(np.median(lengths) * 0.25, 1)
-    order = np.lexsort((np.add.reduceat(kept, starts) / lengths, -spread.round(9), ~usual))
+    order = np.lexsort((np.add.reduceat(logged_probability, starts) / lengths, -spread.round(9), ~usual))
     return int(order[0])

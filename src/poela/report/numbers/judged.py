@@ -7,7 +7,7 @@ from poela.studies.words import Row, thinned, where_on_path, without_rule
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedPolicy:
     """A policy as pictures and tables show it."""
 
     name: str  # in a few words
@@ -24,8 +24,8 @@ class Judged:
     best: bool = False  # no other beats it in both value and effective sample size
 
 
-def _judged(row: Row, best: bool = False) -> Judged:
-    return Judged(
+def _judged(row: Row, best: bool = False) -> JudgedPolicy:
+    return JudgedPolicy(
         f"{row['learner']}, {where_on_path(row)}",
         f"{without_rule(row['candidate'])}, restart {row['restart']}",
         row["learner"],
@@ -45,13 +45,13 @@ def _judged(row: Row, best: bool = False) -> Judged:
 class Frontier:
     """Value against effective sample size."""
 
-    points: tuple[Judged, ...]
+    points: tuple[JudgedPolicy, ...]
     episodes: int
     current: float  # what the logging policy achieved
     current_error: float
 
     @property
-    def line(self) -> tuple[Judged, ...]:
+    def line(self) -> tuple[JudgedPolicy, ...]:
         """Those that no other beats, best supported first."""
         return tuple(sorted((point for point in self.points if point.best), key=lambda point: -(point.ess or 0.0)))
 
@@ -66,13 +66,13 @@ def frontier_of(study: Study) -> Frontier:
     return Frontier(points, data.validation_episodes, current.value, current.standard_error)
 
 
-def ladder_of(study: Study) -> tuple[Judged, ...]:
+def ladder_of(study: Study) -> tuple[JudgedPolicy, ...]:
     """A few rungs from cautious to bold, with the chosen one; where an estimate decides, those of the frontier."""
     by_gain = study.settings.selection.by == "gain"
     rows = (study.ladder() if by_gain else study.frontier()).to_pylist()
     return tuple(map(_judged, thinned(rows)))
 
 
-def all_judged(study: Study) -> tuple[Judged, ...]:
+def all_judged(study: Study) -> tuple[JudgedPolicy, ...]:
     """Every policy, in the order of the study."""
     return tuple(map(_judged, study.table().to_pylist()))

@@ -73,17 +73,17 @@ def avoided(logs: StudyLogs) -> tuple[AvoidedContext, ...]:
     if not (evidence.used > -np.inf).any():
         return ()
     firsts = np.concatenate([part.initial_contexts for part in logs.held_out])
-    kept = np.unique(np.linspace(0, len(firsts) - 1, min(MOST_EPISODES, len(firsts))).round().astype(np.int64))
-    if not (evidence.used[kept] > -np.inf).any():
+    episodes = np.unique(np.linspace(0, len(firsts) - 1, min(MOST_EPISODES, len(firsts))).round().astype(np.int64))
+    if not (evidence.used[episodes] > -np.inf).any():
         return ()
-    scaled = np.asarray(rule.logged.features(firsts[kept]), np.float32)
+    scaled = np.asarray(rule.logged.features(firsts[episodes]), np.float32)
     single = replace(
-        finite_actions(evidence.logs.take(kept), "what is avoided"),
+        finite_actions(evidence.logs.take(episodes), "what is avoided"),
         contexts=scaled,
         feature_names=tuple(logs.train.feature_names),
         clusters=None,
     )
-    return avoided_contexts(evidence.used[kept], single, rule.radius, rule.settings.metric, most=5)
+    return avoided_contexts(evidence.used[episodes], single, rule.radius, rule.settings.metric, most=5)
 
 
 def training_gap(logs: StudyLogs) -> Gap | None:

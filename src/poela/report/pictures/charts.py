@@ -143,7 +143,7 @@ def _beside(drawing: Drawing, x: float, y: float, label: str) -> None:
 
 
 @dataclass(frozen=True)
-class Rung:
+class LadderRow:
     """A row of a ladder: an estimate, how far down it could be, and words at both ends."""
 
     name: str
@@ -155,7 +155,7 @@ class Rung:
     strong: bool = False
 
 
-def ladder(rungs: Sequence[Rung], label: str, x_label: str) -> Markup:
+def ladder(rungs: Sequence[LadderRow], label: str, x_label: str) -> Markup:
     """Rows with a name above each: a dot at the estimate, and a bar from what is shown."""
     row, top = 33.0, 8.0
     drawing = Drawing(top + row * len(rungs) + 38)

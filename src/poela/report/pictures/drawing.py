@@ -52,8 +52,8 @@ class Drawing:
         """A line of text, of whatever direction its letters have."""
         if words == "":
             return
-        told = None if tip is None else clean(tip, MOST_LETTERS)
-        self.element("text", clean(words), x=x, y=y, text_anchor=anchor, css=css or None, data_tip=told)
+        tip_text = None if tip is None else clean(tip, MOST_LETTERS)
+        self.element("text", clean(words), x=x, y=y, text_anchor=anchor, css=css or None, data_tip=tip_text)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, css: str) -> None:
         """A line."""
@@ -70,14 +70,14 @@ class Drawing:
         opacity: float | None = None,
     ) -> None:
         """A rectangle; `tip` is what it tells when it is pointed at."""
-        told = None if tip is None else clean(tip, MOST_LETTERS)
-        more = {"fill_opacity": None if opacity is None else f"{opacity:.2f}", "data_tip": told}
+        tip_text = None if tip is None else clean(tip, MOST_LETTERS)
+        more = {"fill_opacity": None if opacity is None else f"{opacity:.2f}", "data_tip": tip_text}
         self.element("rect", "", x=x, y=y, width=max(width, 0.0), height=max(height, 0.0), css=css, **more)
 
     def dot(self, x: float, y: float, radius: float, css: str, tip: object = None) -> None:
         """A dot."""
-        told = None if tip is None else clean(tip, MOST_LETTERS)
-        self.element("circle", cx=x, cy=y, r=radius, css=css, data_tip=told)
+        tip_text = None if tip is None else clean(tip, MOST_LETTERS)
+        self.element("circle", cx=x, cy=y, r=radius, css=css, data_tip=tip_text)
 
     def path(self, points: Sequence[tuple[float, float]], css: str) -> None:
         """A line through points."""
@@ -142,8 +142,8 @@ class Scale:
         ([0.0, 2.0, 4.0, 6.0, 8.0, 10.0], [1.0, 3.0, 10.0, 30.0, 100.0, 300.0])
         """
         if self.log and self.high / self.low > 8:
-            found = [m * 10.0**power for power in range(-12, 13) for m in (1.0, 3.0)]
-            inside = [value for value in found if self.low <= value <= self.high]
+            powers = [m * 10.0**power for power in range(-12, 13) for m in (1.0, 3.0)]
+            inside = [value for value in powers if self.low <= value <= self.high]
             tens = [value for value in inside if round(math.log10(value), 6) % 1 == 0]
             return inside if len(inside) <= about + 2 else tens
         raw = (self.high - self.low) / about

@@ -2,12 +2,13 @@
 
 from markupsafe import Markup
 
-from poela.core.readable import effective
+from poela.core.readable import effective, factor_in_words
+from poela.eligibility.words import rule_in_words, strictness_in_words
 from poela.report.blocks import Block, Fact, Facts, Section, Text, named
 from poela.report.study_logs import Shown
 from poela.report.wording import readable
 from poela.studies.study import Study
-from poela.studies.words import rule_in_words, sentence
+from poela.studies.words import sentence
 
 
 def answer_section(study: Study, shown: Shown | None) -> Section:
@@ -33,7 +34,7 @@ def answer_section(study: Study, shown: Shown | None) -> Section:
 
 def _recommended(shown: Shown) -> Markup:
     rule = getattr(shown.policy, "eligibility", None)
-    acts = "" if rule is None else f" It acts {rule_in_words(rule.settings)}."
+    acts = "" if rule is None else f" {rule_in_words(rule)} {strictness_in_words(rule)}".rstrip()
     return Markup("Recommended: ") + named(shown.name) + f".{acts}"
 
 
@@ -62,7 +63,7 @@ def _facts(study: Study, shown: Shown | None) -> list[Fact]:
         facts.append(
             Fact(
                 "Γ",
-                f"{gain.sensitivity:.1f}",
+                factor_in_words(gain.sensitivity),
                 f"weights would have to be wrong by this factor to undo {what}",
             )
         )
@@ -99,13 +100,13 @@ def _of_policy(study: Study, shown: Shown) -> list[Fact]:
 
 
 def _test(study: Study) -> list[Block]:
-    look = study.test_look
-    if look is None:
+    evaluation = study.test_evaluation
+    if evaluation is None:
         return []
-    estimate, error = look.estimate, look.estimate.standard_error
+    estimate, error = evaluation.estimate, evaluation.estimate.standard_error
     ends = ""
     if estimate.low is not None and estimate.high is not None and estimate.level is not None:
         ends = f" [{readable(estimate.low, error)}, {readable(estimate.high, error)}] ({100 * estimate.level:g}%)"
     where = f"on {estimate.n_episodes:,} test episodes, used for nothing else"
     words = f"{where}, it is worth {readable(estimate.value, error)}{ends}"
-    return [Text(sentence(words)), *([Text(sentence(look.caveat), "note")] if look.caveat else [])]
+    return [Text(sentence(words)), *([Text(sentence(evaluation.caveat), "note")] if evaluation.caveat else [])]

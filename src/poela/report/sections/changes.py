@@ -83,10 +83,10 @@ def _actions_picture(shares: ActionShares) -> Picture:
 
 
 def _steps_picture(logs: StudyLogs) -> Picture | None:
-    found = by_step(logs)
-    if found is None or len(found[0]) < 3:
+    by_step_number = by_step(logs)
+    if by_step_number is None or len(by_step_number[0]) < 3:
         return None
-    steps, means, counts = (part.tolist() for part in found)
+    steps, means, counts = (part.tolist() for part in by_step_number)
     plane = Plane(
         "The share of decisions that change, by step of an episode",
         "step of an episode",

@@ -6,12 +6,13 @@ reinforcement learning in healthcare of Gottesman et al. (2019), in our own word
 
 from dataclasses import dataclass
 
-from poela.core.readable import effective
+from poela.core.readable import effective, factor_in_words
+from poela.eligibility.words import rule_in_words
 from poela.report.blocks import Column, Entry, Section, Table, Text, Words
 from poela.report.study_logs import Shown, StudyLogs
 from poela.report.wording import readable
 from poela.studies.study import Study
-from poela.studies.words import gaps_in_words, rule_in_words, sentence
+from poela.studies.words import gaps_in_words, sentence
 
 TITLE = "Reporting checklist"
 YOURS = "for you to say"
@@ -127,7 +128,7 @@ def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) 
     changed = (
         "" if departure is None else f" {departure:.0%} of decisions change; section “What would change” shows where."
     )
-    look = study.test_look
+    evaluation = study.test_evaluation
     return [
         Item("Gottesman, variables", "Does the policy see all that decisions depended on?"),
         Item(
@@ -143,8 +144,8 @@ def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) 
             "Gottesman, data",
             "Was there a last look at fresh data?",
             "No: add --test, or evaluate on later logs."
-            if look is None
-            else f"Yes, on {look.estimate.n_episodes:,} episodes (look {look.number}).",
+            if evaluation is None
+            else f"Yes, on {evaluation.estimate.n_episodes:,} episodes (look {evaluation.number}).",
         ),
         Item(
             "Gottesman, behaviour",
@@ -209,12 +210,12 @@ def _gamma(study: Study) -> str:
     gain = study.gain
     if gain is None or gain.sensitivity is None or gain.value <= 0:
         return "There is no gain to undo."
-    return f"Weights wrong by a factor of Γ = {gain.sensitivity:.1f}, in the worst way."
+    return f"Weights wrong by a factor of Γ = {factor_in_words(gain.sensitivity)}, in the worst way."
 
 
 def _rule(shown: Shown | None) -> str:
     rule = None if shown is None else getattr(shown.policy, "eligibility", None)
-    return YOURS if rule is None else sentence(f"it acts {rule_in_words(rule.settings)}")
+    return YOURS if rule is None else rule_in_words(rule)
 
 
 def _judged(study: Study) -> str:

@@ -37,7 +37,7 @@ def data_section(study: Study, logs: StudyLogs | None) -> Section:
     data = study.record.data
     actions, features = data.layout.actions or (), data.layout.context or ()
     facts = [
-        Fact("Episodes", f"{data.train_episodes:,}", _roles(study)),
+        Fact("Episodes", f"{data.train_episodes:,}", _split_in_words(study)),
         Fact("Actions", f"{len(actions)}"),
         Fact("Features", f"{len(features)}"),
         Fact("Mean return", readable(study.record.logging_policy.value, study.record.logging_policy.standard_error)),
@@ -65,29 +65,29 @@ def data_section(study: Study, logs: StudyLogs | None) -> Section:
     return Section("data", TITLE, blocks)
 
 
-def _roles(study: Study) -> str:
+def _split_in_words(study: Study) -> str:
     data = study.record.data
-    roles = (
+    words = (
         f"teach, in {data.folds} folds that judge in turn"
         if data.folds > 1
         else f"teach; {data.validation_episodes:,} judge"
     )
-    return roles + (f"; {data.test_episodes:,} are kept for a last look" if data.test_episodes else "")
+    return words + (f"; {data.test_episodes:,} are kept for a last look" if data.test_episodes else "")
 
 
 def _bars_picture(title: str, values: FloatArray, x: str) -> Picture:
-    found = histogram(values)
+    bins = histogram(values)
     items = []
-    for place, count in enumerate(found.counts.tolist()):
-        low = float(found.edges[place])
-        name = short(low) if found.single else readable(low)
-        span = name if found.single else f"{name} to {readable(float(found.edges[place + 1]))}"
+    for place, count in enumerate(bins.counts.tolist()):
+        low = float(bins.edges[place])
+        name = short(low) if bins.single else readable(low)
+        span = name if bins.single else f"{name} to {readable(float(bins.edges[place + 1]))}"
         items.append(Bar(name, count, f"{span}: {count:,} episodes"))
-    svg = bars(items, f"{title}: how many episodes have each", x if found.single else f"{x}, from", "episodes")
+    svg = bars(items, f"{title}: how many episodes have each", x if bins.single else f"{x}, from", "episodes")
     return Picture(
         title,
         svg,
-        f"Median {short(round(float(np.median(values)), 6)) if found.single else readable(float(np.median(values)))}.",
+        f"Median {short(round(float(np.median(values)), 6)) if bins.single else readable(float(np.median(values)))}.",
     )
 
 

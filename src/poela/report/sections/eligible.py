@@ -1,11 +1,11 @@
 """What is eligible: how many actions, how often the fallback acts, and which along one episode."""
 
+from poela.eligibility.words import rule_in_words
 from poela.report.blocks import Block, Fact, Facts, Picture, Pictures, Section, Text, needs_logs
 from poela.report.numbers.eligible import LEAST_PROBABILITY, EligibleAlong, EligibleSets, eligible_along, eligible_sets
 from poela.report.pictures.charts import Bar, Key, bars
 from poela.report.pictures.grids import GridPanel, action_grid
 from poela.report.study_logs import Shown, StudyLogs
-from poela.studies.words import rule_in_words, sentence
 
 TITLE = "What is eligible"
 FALLBACKS = {
@@ -22,7 +22,7 @@ def eligible_section(shown: Shown | None, logs: StudyLogs | None, episode: int |
     rule = None if shown is None else getattr(shown.policy, "eligibility", None)
     if rule is None:
         return Section("eligible", TITLE, (Text("There is no policy, and hence no rule to look at.", "note"),))
-    blocks: list[Block] = [Text(sentence(f"the policy acts {rule_in_words(rule.settings)}"))]
+    blocks: list[Block] = [Text(rule_in_words(rule))]
     sets = None if logs is None else eligible_sets(logs)
     if logs is None or sets is None:
         return Section("eligible", TITLE, (*blocks, needs_logs("How many actions are eligible in logged cases")))

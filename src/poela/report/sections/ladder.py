@@ -6,8 +6,8 @@ from markupsafe import Markup
 
 from poela.core.readable import effective
 from poela.report.blocks import Block, Column, Entry, Picture, Pictures, Section, Table, Text, named
-from poela.report.numbers.judged import Frontier, Judged, all_judged, frontier_of, ladder_of
-from poela.report.pictures.charts import Dot, Key, Level, Line, Plane, Rung
+from poela.report.numbers.judged import Frontier, JudgedPolicy, all_judged, frontier_of, ladder_of
+from poela.report.pictures.charts import Dot, Key, LadderRow, Level, Line, Plane
 from poela.report.pictures.charts import ladder as draw_ladder
 from poela.report.wording import readable
 from poela.studies.study import Study
@@ -41,11 +41,11 @@ def ladder_section(study: Study) -> Section:
     return Section("ladder", "From cautious to bold", blocks)
 
 
-def _ladder_picture(rungs: Sequence[Judged], error: float, study: Study) -> Picture:
+def _ladder_picture(rungs: Sequence[JudgedPolicy], error: float, study: Study) -> Picture:
     by_gain = study.settings.selection.by == "gain"
     current = study.record.logging_policy.value
     rows = [
-        Rung(
+        LadderRow(
             f"{'✓ ' if rung.chosen else ''}{rung.name}",
             _gain(rung, current),
             rung.shown if by_gain else None,
@@ -64,7 +64,7 @@ def _ladder_picture(rungs: Sequence[Judged], error: float, study: Study) -> Pict
     return Picture("The ladder", draw_ladder(rows, label, "gain over what is done now"), caption)
 
 
-def _gain(rung: Judged, current: float) -> float | None:
+def _gain(rung: JudgedPolicy, current: float) -> float | None:
     return rung.gain if rung.gain is not None or rung.value is None else rung.value - current
 
 
@@ -72,16 +72,16 @@ def frontier_picture(frontier: Frontier, title: str = "Value against effective c
     """Every policy as a dot, those that no other beats joined, and the choice labelled."""
     error = frontier.current_error
     step = max(len(frontier.points) // MOST_DOTS, 1)
-    kept = [point for place, point in enumerate(frontier.points) if place % step == 0 or point.chosen or point.best]
+    points = [point for place, point in enumerate(frontier.points) if place % step == 0 or point.chosen or point.best]
     dots = [
         Dot(point.ess or 1.0, point.value or 0.0, KEYS[point.verdict].css, _tip(point, error))
-        for point in kept
+        for point in points
         if not point.chosen
     ]
     now = Dot(float(frontier.episodes), frontier.current, "log", "what is done now", "what is done now", 5, below=True)
     chosen = [
         Dot(point.ess or 1.0, point.value or 0.0, "pick", _tip(point, error), "recommended", 6.5)
-        for point in kept
+        for point in points
         if point.chosen
     ]
     line = Line([(point.ess or 1.0, point.value or 0.0) for point in frontier.line], "edge")
@@ -92,17 +92,17 @@ def frontier_picture(frontier: Frontier, title: str = "Value against effective c
         [*dots, now, *chosen],
         [line],
         [Level(frontier.current, "")],
-        [key for verdict, key in KEYS.items() if any(point.verdict == verdict for point in kept)],
+        [key for verdict, key in KEYS.items() if any(point.verdict == verdict for point in points)],
         log_x=True,
         height=330,
     )
-    kept_words = "" if chosen else " Nothing is recommended: no gain is shown."
+    nothing_shown = "" if chosen else " Nothing is recommended: no gain is shown."
     return Picture(
-        title, plane.svg(), f"To the left, values rest on few cases: luck looks like skill there.{kept_words}"
+        title, plane.svg(), f"To the left, values rest on few cases: luck looks like skill there.{nothing_shown}"
     )
 
 
-def _tip(point: Judged, error: float) -> str:
+def _tip(point: JudgedPolicy, error: float) -> str:
     shown = "not shown" if point.shown is None else f"shown {readable(point.shown, error, signed=True)}"
     return (
         f"{point.name}: value {readable(point.value, error)}, gain {readable(point.gain, error, signed=True)} "
@@ -110,7 +110,7 @@ def _tip(point: Judged, error: float) -> str:
     )
 
 
-def judged_table(title: str, rows: Sequence[Judged], error: float, *, folded: bool = False) -> Table:
+def judged_table(title: str, rows: Sequence[JudgedPolicy], error: float, *, folded: bool = False) -> Table:
     """Policies as rows."""
     columns = (
         Column("policy"),
@@ -139,7 +139,7 @@ def judged_table(title: str, rows: Sequence[Judged], error: float, *, folded: bo
     return Table(title, columns, entries, marked, folded, note)
 
 
-def _named_row(row: Judged, whole: bool) -> Markup:
+def _named_row(row: JudgedPolicy, whole: bool) -> Markup:
     mark = Markup("✓ ") if row.chosen else Markup("")
     beside = Markup(" <small>{}</small>").format(row.candidate) if whole else Markup("")
     return mark + named(row.name) + beside

@@ -79,8 +79,8 @@ def weights_picture(weights: WeightsByReturn) -> Picture:
     return Picture("Weight by return", svg, caption)
 
 
-def _avoided_block(found: tuple[AvoidedContext, ...]) -> Block:
-    if not found:
+def _avoided_block(avoided: tuple[AvoidedContext, ...]) -> Block:
+    if not avoided:
         return Text("No first context was found whose neighbourhood has lost weight, as far as the radius tells.")
     columns = (
         Column("like first contexts", True),
@@ -95,7 +95,7 @@ def _avoided_block(found: tuple[AvoidedContext, ...]) -> Block:
             Entry(f"{item.missing:.1f}", item.missing),
             Entry(readable(item.mean_return), item.mean_return),
         )
-        for item in found
+        for item in avoided
     ]
     note = (
         "A fair policy leaves each neighbourhood about as much weight as it has episodes. What is missing beyond "

@@ -80,7 +80,7 @@ def _learner_flags(settings: StudySettings) -> list[str] | None:
     names = [*dict.fromkeys(candidate.learner for candidate in settings.candidates)]
     for learners in (None, names):
         for ruled in (True, False):
-            if tuple(default_candidates(learners, ruled=ruled)) == settings.candidates:
+            if tuple(default_candidates(learners, ruled=ruled, behavior=settings.behavior)) == settings.candidates:
                 flags = [] if learners is None else [f"--learners {','.join(names)}"]
                 return [*flags, *([] if ruled else ["--no-rule"])]
     return None
@@ -88,12 +88,12 @@ def _learner_flags(settings: StudySettings) -> list[str] | None:
 
 def candidates_toml(candidates: tuple[Candidate, ...]) -> str:
     """The candidates as the file that `--candidates` reads, where a list holds alternatives: here, one."""
-    found = []
+    grids = []
     for candidate in candidates:
         settings = to_plain(candidate.settings)
         lines = [f"{name} = [{_toml(value)}]" for name, value in settings.items() if value is not None]
-        found.append("\n".join(["[[grid]]", f"learner = {json.dumps(candidate.learner)}", *lines]))
-    return "\n\n".join(found)
+        grids.append("\n".join(["[[grid]]", f"learner = {json.dumps(candidate.learner)}", *lines]))
+    return "\n\n".join(grids)
 
 
 def toml_of(document: Mapping[str, Any]) -> str:

@@ -41,13 +41,13 @@ def _vanishes(value: float, gamma: float, *, shown: bool) -> str:
     return f"The estimated gain of {readable(value, signed=True)} vanishes at Γ = {gamma:.2f}."
 
 
-def gamma_picture(curve: GammaCurve, asked: float | None) -> Picture:
+def gamma_picture(curve: GammaCurve, gamma: float | None) -> Picture:
     """The least gain over Γ, with where it vanishes and what was asked for."""
     levels = [Level(0.0, "no gain")]
     if curve.gains[0] > 0 and curve.vanishes <= curve.gammas[-1]:
         levels.append(Level(curve.vanishes, f"gone at Γ = {curve.vanishes:.2f}", upright=True))
-    if asked is not None and asked <= curve.gammas[-1]:
-        levels.append(Level(asked, f"asked: {asked:g}", upright=True))
+    if gamma is not None and gamma <= curve.gammas[-1]:
+        levels.append(Level(gamma, f"asked: {gamma:g}", upright=True))
     plane = Plane(
         "The least gain that weights wrong by a factor of up to gamma can leave",
         "Γ (log scale)",

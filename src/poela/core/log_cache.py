@@ -13,14 +13,14 @@ _known: "WeakKeyDictionary[Any, OrderedDict[Hashable, tuple[object, Any]]]" = We
 _lock = Lock()
 
 
-def remembered(log: Any, kind: Hashable, source: object, compute: Callable[[], T]) -> T:
+def cached(log: Any, kind: Hashable, source: object, compute: Callable[[], T]) -> T:
     """`compute()`, or what it gave before for this log, kind and source (each the very same object).
 
     A log that is no longer used takes its answers with it.
 
     >>> class Log: ...
     >>> log, model = Log(), object()
-    >>> remembered(log, "square", model, lambda: 9), remembered(log, "square", model, lambda: 0)
+    >>> cached(log, "square", model, lambda: 9), cached(log, "square", model, lambda: 0)
     (9, 9)
     """
     key = (kind, id(source))
@@ -28,8 +28,8 @@ def remembered(log: Any, kind: Hashable, source: object, compute: Callable[[], T
         answers = _known.setdefault(log, OrderedDict())
         if key in answers:
             answers.move_to_end(key)
-            found: T = answers[key][1]
-            return found
+            answer: T = answers[key][1]
+            return answer
     answer = compute()
     with _lock:
         # With its source, so that no other object can come to have the same id.

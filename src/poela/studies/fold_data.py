@@ -1,4 +1,4 @@
-"""What every run of a study is given, as files that worker processes map into memory instead of copying."""
+"""The folds of a study as its runs work with them: files that worker processes map into memory instead of copying."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ from poela.evaluation.scoring import Evaluator, Scoring
 from poela.studies.records import Task
 
 BEHAVIOR_FORMAT = "poela-behavior"
-ROLES = ("train", "held_out")
+PARTS = ("train", "held_out")
 ALL = "all"  # the fold that holds out nothing
 ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities", "log_densities", "clusters")
 
@@ -43,7 +43,7 @@ class Judging:
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
+class FoldData:
     """One fold: episodes to learn from, episodes to judge by (never the test logs), a model of the logging policy."""
 
     train: Logs
@@ -71,28 +71,28 @@ def data_hash(logs: Logs) -> str:
     return digest.hexdigest()
 
 
-def write_material(directory: Path, material: Material) -> None:
-    """Write the material as `.npy` files, a behavior model, and one JSON document, for the owner alone."""
-    remove_material(directory)
+def write_fold(directory: Path, fold: FoldData) -> None:
+    """Write the fold as `.npy` files, a behavior model, and one JSON document, for the owner alone."""
+    remove_fold(directory)
     make_private(directory)
-    for role in ROLES:
-        for name, array in _arrays(getattr(material, role)).items():
-            with atomic_file(directory / f"{role}_{name}.npy") as temporary, temporary.open("wb") as file:
+    for part in PARTS:
+        for name, array in _arrays(getattr(fold, part)).items():
+            with atomic_file(directory / f"{part}_{name}.npy") as temporary, temporary.open("wb") as file:
                 np.save(file, array)
-    if material.behavior is not None:
-        write_behavior(directory / "behavior", material.behavior)
-    names = {role: _names(getattr(material, role)) for role in ROLES}
-    write_json(directory / "material.json", {"names": names, "judging": to_plain(material.judging)})
+    if fold.behavior is not None:
+        write_behavior(directory / "behavior", fold.behavior)
+    names = {part: _names(getattr(fold, part)) for part in PARTS}
+    write_json(directory / "material.json", {"names": names, "judging": to_plain(fold.judging)})
 
 
-def remove_material(directory: Path) -> None:
-    """Remove what `write_material` wrote, known by its names; the folder goes if nothing else is in it."""
+def remove_fold(directory: Path) -> None:
+    """Remove what `write_fold` wrote, known by its names; the folder goes if nothing else is in it."""
     if not is_there(directory):
         return
     for folder in (directory, directory / "behavior"):
         if folder.is_symlink():
             raise InputError(f"{place(folder)} is a symbolic link, where a folder of ours should be: move it away")
-    for name in ("material.json", *(f"{role}_{name}.npy" for role in ROLES for name in ARRAYS)):
+    for name in ("material.json", *(f"{part}_{name}.npy" for part in PARTS for name in ARRAYS)):
         remove_file(directory / name)
     remove_stored(directory / "behavior", BEHAVIOR_FORMAT)
     sweep(directory)
@@ -101,16 +101,16 @@ def remove_material(directory: Path) -> None:
             directory.rmdir()
 
 
-def read_material(directory: Path) -> Material:
-    """The material, with arrays mapped from the files."""
+def read_fold(directory: Path) -> FoldData:
+    """The fold, with arrays mapped from the files."""
     document = read_json(directory / "material.json")
 
-    def logs(role: str) -> Logs:
-        paths = {name: directory / f"{role}_{name}.npy" for name in ARRAYS}
+    def logs(part: str) -> Logs:
+        paths = {name: directory / f"{part}_{name}.npy" for name in ARRAYS}
         arrays = {name: np.load(path, mmap_mode="r") for name, path in paths.items() if path.exists()}
-        return logs_of(arrays, document["names"][role])
+        return logs_of(arrays, document["names"][part])
 
-    return Material(
+    return FoldData(
         logs("train"),
         logs("held_out"),
         read_behavior(directory / "behavior"),
@@ -119,30 +119,30 @@ def read_material(directory: Path) -> Material:
 
 
 class Folds:
-    """The material of every fold in a directory, each read when it is asked for first."""
+    """Every fold in a directory, each read when it is asked for first."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory, self._read = directory, dict[str, Material]()
+        self._directory, self._read = directory, dict[str, FoldData]()
 
-    def of(self, task: Task) -> Material:
+    def of(self, task: Task) -> FoldData:
         """What a run needs."""
         name = ALL if task.fold is None else str(task.fold)
         if name not in self._read:
-            self._read[name] = read_material(self._directory / name)
+            self._read[name] = read_fold(self._directory / name)
         return self._read[name]
 
     def all_read(self) -> "Folds":
         """The same with everything read, after which the files may go."""
-        self._read = {path.name: read_material(path) for path in sorted(self._directory.iterdir()) if path.is_dir()}
+        self._read = {path.name: read_fold(path) for path in sorted(self._directory.iterdir()) if path.is_dir()}
         return self
 
 
-def write_folds(directory: Path, folds: Mapping[str, Material]) -> None:
-    """Write the material of every fold, by its number or `ALL`, for `Folds` to read."""
+def write_folds(directory: Path, folds: Mapping[str, FoldData]) -> None:
+    """Write every fold, by its number or `ALL`, for `Folds` to read."""
     remove_folds(directory)
     make_private(directory)
-    for name, material in folds.items():
-        write_material(directory / name, material)
+    for name, fold in folds.items():
+        write_fold(directory / name, fold)
 
 
 def remove_folds(directory: Path) -> None:
@@ -155,7 +155,7 @@ def remove_folds(directory: Path) -> None:
         names = os.listdir(directory)
     for name in names:
         if name.isdigit() or name == ALL:
-            remove_material(directory / name)
+            remove_fold(directory / name)
     sweep(directory)
     if is_empty(directory):
         with explained(directory):

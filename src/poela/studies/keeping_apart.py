@@ -1,4 +1,4 @@
-"""The roles of logged episodes: to teach, to judge, and to test with, once."""
+"""Logs to learn from, to judge by and to test with are kept apart, and every evaluation on test logs is counted."""
 
 import hashlib
 import itertools
@@ -17,11 +17,11 @@ from poela.data.continuous import Logs
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.scoring import Scoring
-from poela.studies.material import data_hash
-from poela.studies.records import LoggingValue, LookRecord, Looks
+from poela.studies.fold_data import data_hash
+from poela.studies.records import EvaluationRecord, EvaluationsRecord, LoggingValue
 from poela.studies.store import Store
 
-ROLES = ("train", "validation", "test")
+PARTS = ("train", "validation", "test")
 EPISODES = "poela-episodes"
 CHANCE = 0.05  # a share of episodes that may look alike without a word
 
@@ -71,7 +71,7 @@ def _shared_episodes(train: Logs, logs: Logs) -> int:
 
 def hashes_of(parts: Sequence[Logs | None]) -> dict[str, str | None]:
     """The hash of the training, validation and test logs, as they were given."""
-    return {role: None if logs is None else data_hash(logs) for role, logs in zip(ROLES, parts, strict=True)}
+    return {role: None if logs is None else data_hash(logs) for role, logs in zip(PARTS, parts, strict=True)}
 
 
 def write_episodes(store: Store, train: Logs, held_out: Logs) -> None:
@@ -120,31 +120,33 @@ def logging_value(parts: Sequence[Logs], discount: float) -> LoggingValue:
     return LoggingValue(returns.value, standard_error(returns))
 
 
-def recorded_look(store: Store, policy: Any, name: str, logs: Logs, key: str, scoring: Scoring) -> LookRecord:
-    """Evaluate a policy on logs that were kept apart; asking the same again gives the same answer, and no new look.
+def recorded_evaluation(
+    store: Store, policy: Any, name: str, logs: Logs, key: str, scoring: Scoring
+) -> EvaluationRecord:
+    """Evaluate a policy on logs that were kept apart; asking the same again gives the same answer, and no new record.
 
     `key` is the hash of the logs as they were given.
     """
-    asked = to_plain(scoring)
-    earlier = looks(store)
+    settings = to_plain(scoring)
+    earlier = evaluations(store)
     for entry in earlier:
-        if (entry.policy, entry.data, entry.settings) == (name, key, asked):
+        if (entry.policy, entry.data, entry.settings) == (name, key, settings):
             return entry
     estimate = evaluate(policy, logs, scoring=scoring)
-    look = LookRecord(
+    evaluation = EvaluationRecord(
         policy=name,
         data=key,
-        settings=asked,
+        settings=settings,
         number=1 + sum(other.data == key for other in earlier),
         seen=0 if policy is None else seen_before(store, logs),  # what was achieved is no choice's luck
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         estimate=estimate,
     )
-    store.write(Looks((*earlier, look)))
-    return look
+    store.write(EvaluationsRecord((*earlier, evaluation)))
+    return evaluation
 
 
-def looks(store: Store) -> tuple[LookRecord, ...]:
-    """All looks so far, the oldest first."""
-    found = store.read(Looks)
-    return () if found is None else found.looks
+def evaluations(store: Store) -> tuple[EvaluationRecord, ...]:
+    """All evaluations on other logs so far, the oldest first."""
+    stored = store.read(EvaluationsRecord)
+    return () if stored is None else stored.looks

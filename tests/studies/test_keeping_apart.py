@@ -8,7 +8,7 @@ import pytest
 
 from poela.core.errors import InputError, PoelaWarning
 from poela.data.trajectories import Trajectories
-from poela.studies.roles import refuse_same, seen_before, write_episodes
+from poela.studies.keeping_apart import refuse_same, seen_before, write_episodes
 from poela.studies.store import Store
 from poela.studies.study import Study
 

@@ -1,4 +1,4 @@
-"""The studies behind the sepsis tables: which logs, which candidates, and whose probabilities stand in the weights."""
+"""The logs behind the sepsis tables, which candidates learn from them, and whose probabilities stand in the weights."""
 
 import math
 from collections.abc import Sequence
@@ -11,41 +11,32 @@ from poela.simulators.episodes import run as simulated
 from poela.simulators.sepsis import Sepsis, SepsisBehavior
 from poela.simulators.sepsis_truth import sepsis_value
 from poela_experiments.frame.candidates import candidates_of
-from poela_experiments.frame.policies import Choosing, Examined, Source, Truth
+from poela_experiments.frame.policies import Examined, Source, Truth
 from poela_experiments.frame.results import Cell
 from poela_experiments.frame.run import Run
+from poela_experiments.frame.trials import Choosing
 
 # "own": of our own care, the model that predicts held-out actions best (log likelihood per step, 9,000 episodes:
 # clone -1.90, multinomial -1.94, kNN -2.04).
 BEHAVIORS = {"kNN": "knn", "BC": "clone", "BCRNN": "recurrent"}
-OWN, EARLY = "own", "early"
+OWN = "own"
 LOGGING = "clinicians"  # the logging policy, as the paper names its column
 # A share, so that smaller versions can choose too: 200 of 3,000 validation episodes, as in the paper.
 CHOOSING = Choosing(200 / 3000)
 K = 100  # of kNN, as the paper has it
 
 
-def sepsis_source(
-    run: Run, variant: str = "harmless", behavior: str = "kNN", number: int = 0, *, early: bool = False
-) -> Source:
-    """One data set with one model of the logging policy: the paper's grids or, with "own" care, more learners.
-
-    `early`: the first steps of policy gradients only, with checkpoints close to each other.
-    """
+def sepsis_source(run: Run, variant: str = "harmless", behavior: str = "kNN", number: int = 0) -> Source:
+    """One data set with one model of the logging policy: the paper's grids or, with "own" care, more learners."""
     size, seed = run.size, run.seed + number
-    candidates = candidates_of("sepsis", size, behavior)
-    if early:
-        candidates = candidates_of("sepsis", size, EARLY, gradient=size.kinds[EARLY])
     return Source(
-        run,
-        f"{variant}-{behavior.lower()}{'-early' if early else ''}-{seed}",
         seed,
-        partial(weighted_logs, variant, behavior, seed, size.episodes),
-        candidates,
+        weighted_logs(variant, behavior, seed, size.episodes),
         size.own_behavior if behavior == OWN else BEHAVIORS[behavior],
+        candidates_of("sepsis", size, behavior),
+        size.restarts,
         partial(sepsis_truth, variant=variant, roll_outs=size.roll_outs, seed=seed),
         CHOOSING,
-        "best",
         logging_policy=SepsisBehavior(),  # the luck of patients cancels out, so its truth is nearly exact
     )
 

@@ -13,7 +13,7 @@ from poela.core.errors import InputError
 def numbers(name: str, values: ArrayLike, dtype: type[T]) -> NDArray[T]:
     """The values as a read-only array; what is no array of numbers is refused without being quoted."""
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large turns infinite, and is told
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large turns infinite, and is reported
             return readonly(values, dtype)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} must be numbers, in rows of one length: these are not") from None

@@ -1,0 +1,111 @@
+"""From file to verdict: rows are checked once, files opened once, documents parsed once, weights computed once."""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from poela.core.errors import InputError
+from poela.data import trajectories
+from poela.data.checks import problems_of
+from poela.data.tables import read_logs
+from poela.data.trajectories import Trajectories
+from poela.evaluation import scoring
+from poela.studies import judging, store
+from poela.studies.study import Study
+
+
+def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, key: Callable[..., Any]) -> "Counter[Any]":
+    """How often a function is called from now on, by a key of its arguments."""
+    calls: Counter[Any] = Counter()
+    function = getattr(owner, name)
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        calls[key(*arguments)] += 1
+        return function(*arguments, **named)
+
+    monkeypatch.setattr(owner, name, counted)
+    return calls
+
+
+def test_a_study_parses_no_document_that_it_wrote(
+    tiny_study: Callable[..., Study], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = counting(monkeypatch, store, "read_record", lambda kind, path: path.name)
+    study = tiny_study(folds=2, restarts=1, test=0.2, out=tmp_path / "study")
+    assert study.all_runs
+    assert study.result is not None
+    assert not parsed
+
+    again = Study.open(tmp_path / "study")  # another process would know nothing
+    for name in ("record", "all_runs", "result", "evaluations"):
+        assert repr(getattr(again, name)) == repr(getattr(study, name))  # where NaN is like NaN
+    assert set(parsed.values()) == {1}
+    assert len(parsed) == len(study.all_runs) + 3
+
+
+def test_a_document_that_changed_is_parsed_again(tiny_study: Callable[..., Study], tmp_path: Path) -> None:
+    study = tiny_study(restarts=1, out=tmp_path / "study")
+    path = next((tmp_path / "study" / "runs").glob("*.json"))
+    shutil.copy(path, tmp_path / "whole.json")
+    path.write_text(path.read_text().replace('"done"', '"gone"'))
+    with pytest.raises(InputError, match="damaged or was changed"):
+        study.store.finished_runs()
+    shutil.copy(tmp_path / "whole.json", path)
+    assert study.store.finished_runs() == study.all_runs
+
+
+def test_weights_of_a_checkpoint_are_computed_once_and_read_once(
+    tiny_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = counting(monkeypatch, scoring, "weights_of", lambda probabilities, logs: logs.n_episodes)
+    pooled = counting(monkeypatch, judging, "_evidence", lambda held_out, number, *rest: number)
+    study = tiny_study(folds=2, restarts=1, test=0.2)
+    judged = sum(len(run.checkpoints) for run in study.runs.values())
+    on_test = 0 if study.keeps_logging_policy else 1
+    assert sum(computed.values()) == judged + on_test
+    spoken_of = 0 if study.gain is None else 1  # the policy whose gain is told, with a two-sided interval
+    assert sum(pooled.values()) == len(study.points) + spoken_of
+
+
+def test_rows_that_were_checked_are_not_checked_again(tiny_logs: Trajectories, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = replace(tiny_logs, clusters=np.arange(60) // 2)
+    checked = counting(monkeypatch, trajectories, "problems_of", lambda logs: logs.n_episodes)
+    for part in (*whole.split((0.5, 0.5), seed=0), whole.take([7, 3, 3]), whole.take(np.arange(60) > 50)):
+        assert not checked
+        again = replace(part)  # which goes through the constructor
+        assert checked.pop(part.n_episodes) == 1
+        assert problems_of(part) == []
+        for name in Trajectories.__dataclass_fields__:
+            own, other = getattr(part, name), getattr(again, name)
+            np.testing.assert_array_equal(own, other)
+            if isinstance(own, np.ndarray):
+                assert own.dtype == other.dtype
+                assert not own.flags.writeable
+    with pytest.raises(InputError, match="the logs are empty"):
+        whole.take([])
+
+
+def test_a_file_is_opened_once_and_its_rows_are_checked_once(
+    tiny_logs: Trajectories, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(tiny_logs.to_table(), tmp_path / "logs.parquet")
+    opened = counting(monkeypatch, pq, "ParquetFile", lambda path, *rest: str(path))
+    checked = counting(monkeypatch, trajectories, "problems_of", lambda logs: logs.n_episodes)
+    logs = read_logs(tmp_path / "logs.parquet", for_learning=True)
+    assert (logs.n_episodes, sum(opened.values()), checked) == (60, 1, {60: 1})
+
+
+def test_episodes_beside_are_joined_once_for_all_policies(
+    tiny_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined = counting(monkeypatch, scoring, "joined", lambda first, second: second.n_episodes)
+    study = tiny_study(folds=2, restarts=2)
+    assert len(study.runs) > 2
+    assert sum(joined.values()) == 2  # once in each fold
