@@ -54,7 +54,7 @@ def _make(pool: Any, run: Run, options: argparse.Namespace, end: float) -> None:
     wanted = [task for task in tasks_of(run) if not options.only or any(part in task.name for part in options.only)]
     logs = {log for task in wanted for log in needed(task)}
     _follow(pool.imap_unordered(_log, [(log, end) for log in sorted(logs, key=shorter)]), options.out)
-    jobs = [(run, task.name, task.make, task.arguments, end) for task in mixed(wanted)]
+    jobs = [(run, task, end) for task in mixed(wanted)]
     _follow(pool.imap_unordered(_piece, jobs), options.out)
 
 
@@ -82,9 +82,9 @@ def _log(job: tuple[RobotLog, float]) -> Told | None:
     return _timed(log.name, log.made, end)
 
 
-def _piece(job: tuple[Run, str, Callable[..., Any], tuple[Any, ...], float]) -> Told | None:
-    run, name, make, arguments, end = job
-    return _timed(name, lambda: run.kept(name, make, *arguments), end)
+def _piece(job: tuple[Run, Task, float]) -> Told | None:
+    run, task, end = job
+    return _timed(task.name, lambda: run.made({task.name: task.part}, side_by_side=False), end)
 
 
 def _timed(name: str, make: Callable[[], Any], end: float) -> Told | None:

@@ -1,13 +1,13 @@
 """Hopper and Walker2D: what is learned from 200 episodes of a random, a medium and an expert policy."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from poela.core.errors import PoelaError
-from poela.core.progress import progress
+from poela_experiments.frame.kept import DIRECTORY, part_file
 from poela_experiments.frame.published import published
 from poela_experiments.frame.results import Cell, Report, ResultTable, mean_and_error, with_error
 from poela_experiments.frame.run import Run
@@ -15,7 +15,9 @@ from poela_experiments.mujoco_logs import ENVIRONMENTS, LEVELS
 from poela_experiments.mujoco_tasks import (
     AVOIDING,
     CLONE,
+    INTERPRETER,
     LOGGING,
+    NEEDS,
     PEERS,
     PENALISED,
     PLAIN,
@@ -66,7 +68,7 @@ def _notes(run: Run, missing: Sequence[str]) -> tuple[str, ...]:
         f"stochastic policies, {size.roll_outs} roll-outs each; logging policy: the mean of its own episodes",
         "paper: not judged. Its logs are D4RL's, ours are made here with PPO policies; it gives no seeds or errors. "
         "Its behavior column cannot be the logging policy, since the expert's would be 100",
-        f"BCQ and CQL: d3rlpy 2.8.1, its own settings but for networks of our size ({size.peer_hidden}) and "
+        f"BCQ and CQL: d3rlpy 2.8.1, its own settings but for networks of our size ({size.hidden}) and "
         f"{size.peer_steps} steps, far fewer than in public benchmarks; observations standardised, actions as the "
         "environment clipped them",
         *missing,
@@ -74,22 +76,16 @@ def _notes(run: Run, missing: Sequence[str]) -> tuple[str, ...]:
 
 
 def _found(run: Run) -> tuple[Found, list[str]]:
+    tasks = {task.name: task for task in tasks_of(run)}
+    parts = {name: task.part for name, task in tasks.items()}
+    made = {name for name, part in parts.items() if (run.out / DIRECTORY / part_file(name, part)).exists()}
+    can = bool(os.environ.get(INTERPRETER) or run.joined or run.shard)
+    without = [name for name, task in tasks.items() if task.learner in PEERS and not (can or name in made)]
     found: Found = {}
-    missing: dict[str, None] = {}
-    tasks = list(tasks_of(run))
-    with progress("robots", len(tasks)) as advance:
-        for task in tasks:
-            try:
-                piece = run.kept(task.name, task.make, *task.arguments)
-            except PoelaError as error:
-                if task.learner not in PEERS:
-                    raise
-                missing[str(error)] = None
-            else:
-                key = (task.learner, task.log.robot, task.log.level)
-                found.setdefault(key, []).append({"seed": task.log.seed, **piece})
-            advance()
-    return found, list(missing)
+    for name, piece in run.made({name: part for name, part in parts.items() if name not in without}).items():
+        log = tasks[name].log
+        found.setdefault((tasks[name].learner, log.robot, log.level), []).append({"seed": log.seed, **piece})
+    return found, [NEEDS] if without else []
 
 
 def cells() -> Iterator[tuple[str, str]]:

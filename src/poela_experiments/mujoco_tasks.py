@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from poela.evaluation.weights import effective_sample_size, log_weights
 from poela.learners.continuous import ContinuousClone, ContinuousPOELA
 from poela.learners.implicit_q import IQL
 from poela.learners.learner import Learner
+from poela_experiments.frame.kept import Part
 from poela_experiments.frame.run import Run
 from poela_experiments.frame.settings import Size
 from poela_experiments.mujoco_avoidance import avoidance
@@ -32,6 +34,7 @@ PEERS = ("BCQ", "CQL")
 AVOIDING = "step weights"
 PEER = Path(__file__).with_name("d3rlpy_peer.py")
 INTERPRETER = "POELA_D3RLPY_PYTHON"  # the Python of an environment that has d3rlpy
+NEEDS = f"BCQ and CQL need d3rlpy: set {INTERPRETER} to the Python of an environment with it"
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,11 @@ class Task:
     arguments: tuple[Any, ...]
 
     @property
+    def part(self) -> Part:
+        """As the frame takes it."""
+        return partial(self.make, *self.arguments)
+
+    @property
     def name(self) -> str:
         """Of its file."""
         return f"{self.learner} {self.log.name}"
@@ -98,7 +106,7 @@ def tasks_of(run: Run) -> Iterator[Task]:
     size = run.size
     logs = logs_of(run)
     for peer, log in product(PEERS, logs):
-        yield Task(log, peer, peer_piece, (log, peer, tuple(size.peer_hidden), size.peer_steps, size.roll_outs))
+        yield Task(log, peer, peer_piece, (log, peer, tuple(size.hidden), size.peer_steps, size.roll_outs))
     for (name, learner), log in product(learners_of(size).items(), logs):
         # Judged on the episodes of the next seed, from which it did not learn.
         other = replace(log, seed=run.seed + (log.seed - run.seed + 1) % size.seeds)
@@ -111,12 +119,13 @@ def tasks_of(run: Run) -> Iterator[Task]:
 
 def learners_of(size: Size) -> dict[str, Learner]:
     """Ours, by their columns."""
-    poela = ContinuousPOELA(**size.poela)
+    same: dict[str, Any] = {"hidden": tuple(size.hidden), "device": "cpu"}
+    poela = ContinuousPOELA(**size.poela, **same)
     return {
-        CLONE: ContinuousClone(**size.clone),
+        CLONE: ContinuousClone(**size.clone, **same),
         PLAIN: replace(poela, distance_penalty=0.0),
         PENALISED: replace(poela, distance_penalty=size.penalty),
-        RIVAL: IQL(**size.iql),
+        RIVAL: IQL(**size.iql, **same),
     }
 
 
@@ -160,9 +169,7 @@ def peer_piece(log: RobotLog, learner: str, hidden: tuple[int, ...], steps: int,
 def _peer(made: Episodes, settings: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Sampler]]:
     python = os.environ.get(INTERPRETER)
     if not python:
-        raise PoelaError(
-            f"{settings['learner']} needs d3rlpy: set {INTERPRETER} to the Python of an environment with it"
-        )
+        raise PoelaError(NEEDS)
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "said").open("w+") as said:
         path = str(Path(folder) / "logs.npz")
         np.savez(path, **peer_arrays(made))

@@ -40,10 +40,10 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def small(out: Path, **settings: Any) -> Any:
-    few = {"steps": 2, "checkpoints": 1, "clone_steps": 2, "device": "cpu"}
+    few = {"steps": 2, "checkpoints": 1, "clone_steps": 2}
     avoiding = {"steps": 2, "every": 1, "learning_rate": 1e-3, "rows": 16, "roll_outs": 1}
     poela = {**few, "ratios": "step", "value_steps": 2}
-    learners = {"clone": {"clone_steps": 2, "device": "cpu"}, "poela": poela, "iql": few, "avoiding": avoiding}
+    learners = {"clone": {"clone_steps": 2}, "poela": poela, "iql": few, "avoiding": avoiding}
     return tiny("mujoco", out, **{"seeds": 2, "episodes": 2, "roll_outs": 1, **learners, **settings})
 
 
@@ -74,7 +74,7 @@ def test_without_d3rlpy_its_columns_are_empty_and_the_table_says_why(
     monkeypatch.delenv(INTERPRETER, raising=False)
     report = experiment.mujoco(small(tmp_path, seeds=1))
     assert rows_of(tmp_path, "scores")[0]["BCQ"] is None
-    assert f"BCQ needs d3rlpy: set {INTERPRETER}" in str(report)
+    assert f"BCQ and CQL need d3rlpy: set {INTERPRETER}" in str(report)
 
 
 def test_scores_and_pairs_by_hand() -> None:
