@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from poela.behavior.boosted import BoostedBehavior as BoostedBehavior
     from poela.behavior.clone import CloneBehavior as CloneBehavior
     from poela.behavior.clone import RecurrentCloneBehavior as RecurrentCloneBehavior
+    from poela.behavior.gaussian import GaussianBehavior as GaussianBehavior
     from poela.behavior.history import HistoryBehavior as HistoryBehavior
     from poela.behavior.memory import memory_of as memory_of
     from poela.behavior.multinomial import MultinomialBehavior as MultinomialBehavior
     from poela.behavior.neighbours import KNNBehavior as KNNBehavior
+    from poela.core.density import DensityPolicy as DensityPolicy
     from poela.core.errors import InputError as InputError
     from poela.core.errors import PoelaError as PoelaError
     from poela.core.errors import PoelaWarning as PoelaWarning
@@ -22,11 +24,13 @@ if TYPE_CHECKING:
     from poela.data.bandits import from_bandit as from_bandit
     from poela.data.bandits import to_bandit as to_bandit
     from poela.data.cohorts import read_mimic_sepsis as read_mimic_sepsis
+    from poela.data.continuous import ContinuousTrajectories as ContinuousTrajectories
     from poela.data.layout import LogLayout as LogLayout
     from poela.data.minari import from_minari as from_minari
     from poela.data.minari import to_minari as to_minari
     from poela.data.tables import read_logs as read_logs
     from poela.data.trajectories import Trajectories as Trajectories
+    from poela.eligibility.continuous import ContinuousEligibility as ContinuousEligibility
     from poela.eligibility.rules import AnyAction as AnyAction
     from poela.eligibility.rules import Eligibility as Eligibility
     from poela.eligibility.rules import MinimumProbability as MinimumProbability
@@ -39,7 +43,10 @@ if TYPE_CHECKING:
     from poela.evaluation.verdict import TrustThresholds as TrustThresholds
     from poela.learners.clone import Clone as Clone
     from poela.learners.consensus import Consensus as Consensus
+    from poela.learners.continuous import ContinuousClone as ContinuousClone
+    from poela.learners.continuous import ContinuousPOELA as ContinuousPOELA
     from poela.learners.fitted_q import FittedQ as FittedQ
+    from poela.learners.implicit_q import IQL as IQL
     from poela.learners.policy_gradient import POCRM as POCRM
     from poela.learners.policy_gradient import POELA as POELA
     from poela.learners.policy_gradient import POMu as POMu
@@ -63,8 +70,12 @@ _HOME = {
     "BoostedBehavior": "poela.behavior.boosted",
     "Bounds": "poela.evaluation.bounds",
     "CloneBehavior": "poela.behavior.clone",
+    "ContinuousEligibility": "poela.eligibility.continuous",
+    "ContinuousTrajectories": "poela.data.continuous",
+    "DensityPolicy": "poela.core.density",
     "Eligibility": "poela.eligibility.rules",
     "Estimate": "poela.evaluation.estimate",
+    "GaussianBehavior": "poela.behavior.gaussian",
     "HistoryBehavior": "poela.behavior.history",
     "InputError": "poela.core.errors",
     "KNNBehavior": "poela.behavior.neighbours",
@@ -94,6 +105,9 @@ _HOME = {
     "PQL": "poela.learners.q_learning",
     "Clone": "poela.learners.clone",
     "Consensus": "poela.learners.consensus",
+    "ContinuousClone": "poela.learners.continuous",
+    "ContinuousPOELA": "poela.learners.continuous",
+    "IQL": "poela.learners.implicit_q",
     "FittedQ": "poela.learners.fitted_q",
     "POELA": "poela.learners.policy_gradient",
     "POMu": "poela.learners.policy_gradient",

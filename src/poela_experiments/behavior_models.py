@@ -6,8 +6,10 @@ comes from roll-outs. Models are judged on logs that they never saw.
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,13 +25,13 @@ from poela.behavior.tempered import TemperedBehavior
 from poela.core.arrays import FloatArray
 from poela.core.errors import PoelaWarning
 from poela.core.policy import Memoryless
-from poela.core.progress import progress
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.simulators.episodes import run as simulated
 from poela.simulators.sepsis import Sepsis, SepsisBehavior
 from poela.simulators.sepsis_truth import sepsis_value
 from poela.simulators.tumor import TumorBehavior, TumorGrowth
+from poela_experiments.frame.kept import Part
 from poela_experiments.frame.results import Cell, Report, ResultTable, mean_and_error
 from poela_experiments.frame.run import Run
 from poela_experiments.remembering import remembering_logs
@@ -71,25 +73,30 @@ def _logs(name: str, episodes: int, seed: tuple[int, ...]) -> Trajectories:
 
 def behavior_models(run: Run) -> Report:
     """All tables."""
+    size, seed = run.size, run.seed
+    recoveries = {
+        f"{log} by {model}": partial(recovery, behavior, log, size.episodes, seed, lags)
+        for log, model, behavior, lags in _asked()
+    }
+    truths = {f"truth of {target}": partial(_true_survival, target, size.roll_outs, seed) for target in TARGETS}
+    parts: dict[str, Part] = {**recoveries, **truths}
+    for number in range(size.logs):
+        for model, behavior in SHORT_MODELS.items():
+            parts[f"log {number} by {model}"] = partial(_estimates, behavior, size.log_episodes, number, seed)
+        parts[f"log {number}"] = partial(_yardsticks, size.log_episodes, number, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PoelaWarning)  # rare actions miss from small logs: the tables show the effect
-        return run.report([_recovery_table(run), *_error_tables(run)])
+        made = run.made(parts)
+    return run.report([_recovery_table(run, made), *_error_tables(run, made)])
 
 
-def _recovery_table(run: Run) -> ResultTable:
-    episodes = run.size.episodes
-    asked = [*_asked()]
-    rows: list[dict[str, Cell]] = []
-    with progress("models", len(asked)) as advance:
-        for log, model, behavior, lags in asked:
-            found = run.kept(f"{log} by {model}", recovery, behavior, log, episodes, run.seed, lags)
-            rows.append({"log": log, "model": model, **found})
-            advance()
+def _recovery_table(run: Run, made: Mapping[str, Any]) -> ResultTable:
+    rows = [{"log": log, "model": model, **made[f"{log} by {model}"]} for log, model, _, _ in _asked()]
     notes = (
-        f"{episodes} episodes to fit on, as many to judge by. Total variation: half the summed difference between "
-        "estimated and true probabilities, mean over steps.",
+        f"{run.size.episodes} episodes to fit on, as many to judge by. Total variation: half the summed difference "
+        "between estimated and true probabilities, mean over steps",
         "Lost log likelihood: per step, below that of the true probabilities. Calibration error: of the likeliest "
-        "action, and of every action. Seconds: to fit and to apply, on one core.",
+        "action, and of every action. Seconds: to fit and to apply, on one core",
     )
     return run.table("recovery", "How well each model finds a known behavior", rows, notes)
 
@@ -163,47 +170,32 @@ TARGETS: dict[str, Memoryless] = {"sharper": Sharper(), "20% random": Mixed(0.2)
 
 CAVEAT = (
     "Estimated propensities are smoother than the true ones, so fewer weights vanish and more are truncated. SNTIS "
-    "then leans towards the mean logged return, which is near the truth for policies this near to the logging policy."
+    "then leans towards the mean logged return, which is near the truth for policies this near to the logging policy"
 )
 
 Errors = dict[tuple[str, str], FloatArray]  # (model, how it was fitted) -> estimate − truth, [logs, targets]
 
 
-def _error_tables(run: Run) -> Iterator[ResultTable]:
+def _error_tables(run: Run, made: Mapping[str, Any]) -> Iterator[ResultTable]:
     """SNTIS of known policies on sepsis logs, with propensities from models that did or did not see the episode."""
-    size, (truths, errors) = run.size, _errors(run)
+    size = run.size
+    truths = {target: made[f"truth of {target}"] for target in TARGETS}
+    found: dict[tuple[str, str], list[FloatArray]] = {}
+    for number in range(size.logs):
+        by_how = {(model, how): v for model in SHORT_MODELS for how, v in made[f"log {number} by {model}"].items()}
+        for key, values in {**by_how, **{(name, ""): v for name, v in made[f"log {number}"].items()}}.items():
+            found.setdefault(key, []).append(np.array(values) - np.array([*truths.values()]))
+    errors = {key: np.array(values) for key, values in found.items()}
     shown = ", ".join(f"{name} {truth:.2f}" for name, truth in truths.items())
     notes = (
         f"Root mean square of SNTIS - truth over {size.logs} logs of {size.log_episodes} episodes "
-        "(25 actions, 44 features).",
-        f"True survival of the evaluated policies, in %: {shown}.",
-        "Saved: mean absolute error in-sample less cross-fitted, paired by log, and its standard error.",
+        "(25 actions, 44 features)",
+        f"True survival of the evaluated policies, in %: {shown}",
+        "Saved: mean absolute error in-sample less cross-fitted, paired by log, and its standard error",
     )
     title = "Evaluation error with in-sample and with cross-fitted propensities"
     yield run.table("errors", title, _pairs(errors), notes)
     yield run.table("yardsticks", "The same without estimated propensities", _references(errors), (*notes[:2], CAVEAT))
-
-
-def _errors(run: Run) -> tuple[dict[str, float], Errors]:
-    """The true value of each target, and how far estimates are from it."""
-    size, seed = run.size, run.seed
-    truths: dict[str, float] = {}
-    found: dict[tuple[str, str], list[FloatArray]] = {}
-    with progress("evaluations", len(TARGETS) + size.logs * (len(SHORT_MODELS) + 1)) as advance:
-        for target in TARGETS:
-            truths[target] = run.kept(f"truth of {target}", _true_survival, target, size.roll_outs, seed)
-            advance()
-        true = np.array([*truths.values()])
-        for number in range(size.logs):
-            for model, behavior in SHORT_MODELS.items():
-                name = f"log {number} by {model}"
-                for how, values in run.kept(name, _estimates, behavior, size.log_episodes, number, seed).items():
-                    found.setdefault((model, how), []).append(np.array(values) - true)
-                advance()
-            for model, values in run.kept(f"log {number}", _yardsticks, size.log_episodes, number, seed).items():
-                found.setdefault((model, ""), []).append(np.array(values) - true)
-            advance()
-    return truths, {key: np.array(values) for key, values in found.items()}
 
 
 def _true_survival(target: str, roll_outs: int, seed: int) -> float:

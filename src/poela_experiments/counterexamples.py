@@ -1,26 +1,26 @@
 """The paper's counter-examples: how many episodes it takes not to be fooled.
 
-Policies are optimised exactly (see `plans`), so what fails here is the objective, not the optimiser. The paper's H is
-our horizon − 1: its published counts belong to 2^H leaves behind the hidden branch.
+Policies are optimised exactly (see `plans`), so what fails here is the objective, not the optimiser.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
-from poela.core.progress import progress
 from poela.simulators.counterexamples import Bandit, HiddenBranch
 from poela_experiments.frame.figures import line_figure
-from poela_experiments.frame.judging import compared
 from poela_experiments.frame.published import Number, published
-from poela_experiments.frame.results import Cell, Report, ResultTable, with_error
+from poela_experiments.frame.results import Cell, Report, ResultTable, place_of, with_error
 from poela_experiments.frame.run import Run
 from poela_experiments.plans import Plans, drawn_counts
 
 PENALTY = 1.0  # λ; the paper does not say which it used here
 SIZES = tuple(2**power for power in range(2, 17))
+BANDIT_SIZES, BANDIT_REPEATS = (8, 50, 200, 1000, 5000), 1000
 RELIABLE = 0.95  # the share of repeats that must be solved
 VALUES_REPEATS = 100  # plenty for a share that is near 0 or 1
 IS, SNIS, ELIGIBLE = METHODS = ("IS + CRM", "SNIS + CRM", "eligible actions")
@@ -45,35 +45,19 @@ class Sequential:
         """The least number of episodes with which the method is reliable; None where none was enough."""
         return min((size for size, share in self.by_size(method).items() if share >= RELIABLE), default=None)
 
-    def later(self, method: str) -> dict[int, float]:
-        """The shares that are solved with more episodes than were needed first."""
-        needed = self.needed(method)
-        return {} if needed is None else {size: share for size, share in self.by_size(method).items() if size > needed}
-
-    def lowest_later(self, method: str) -> float | None:
-        """The lowest of them."""
-        return min(self.later(method).values(), default=None)
-
 
 def counterexamples(run: Run) -> Report:
     """Episodes needed against H, both sequential examples and the bandit, solved exactly."""
     repeats, levels = run.size.repeats, range(2, run.size.greatest_h + 1)
-    found: dict[bool, list[Sequential]] = {False: [], True: []}
-    with progress("counter-examples", len(found) * len(levels)) as advance:
-        for decoy, results in found.items():
-            for h in levels:
-                name = f"example {3 if decoy else 2}, H = {h}"
-                results.append(Sequential(h, run.kept(name, solved_shares, h, decoy, repeats, run.seed)))
-                advance()
-    tables = (
-        _needed_table(run, found[False]),
-        decoy_table(run, found[True]),
-        _shares_table(run, found[False][-1]),
-        _bandit_table(run),
+    examples = {(decoy, h): f"example {3 if decoy else 2}, H = {h}" for decoy in (False, True) for h in levels}
+    parts = {name: partial(solved_shares, h, decoy, repeats, run.seed) for (decoy, h), name in examples.items()}
+    made = run.made({**parts, "bandit": partial(bandit_rows, min(repeats, BANDIT_REPEATS), run.seed)})
+    plain, decoyed = (
+        [Sequential(h, made[name]) for (decoy, h), name in examples.items() if decoy is which]
+        for which in (False, True)
     )
-    report = run.report(tables)
-    _figure(run, found[False])  # says more than the picture of a comparison, and takes its place
-    return report
+    tables = (_needed_table(run, plain), decoy_table(run, decoyed), _shares_table(run, plain[-1]))
+    return run.report([*tables, _bandit_table(run, made["bandit"])], pictures=pictures)
 
 
 def solved_shares(
@@ -84,7 +68,7 @@ def solved_shares(
     >>> solved_shares(h=2, decoy=False, repeats=10, seed=0, sizes=(4096,))["eligible actions"]
     [1.0]
     """
-    example = HiddenBranch(horizon=h + 1, decoy=decoy)
+    example = HiddenBranch(horizon=h, decoy=decoy)
     plans = Plans.of(example)
     shares: dict[str, list[float]] = {}
     for size in sizes:
@@ -110,64 +94,36 @@ def _solved(plans: Plans, counts: IntArray, horizon: int, penalty: float) -> dic
 
 
 def _needed_table(run: Run, results: Sequence[Sequential]) -> ResultTable:
-    rows: list[dict[str, Cell]] = []
-    for result in results:
-        for method in METHODS:
-            needed = result.needed(method)
-            if needed is None:
-                continue
-            count = Number(method, f"H = {result.h}", SAMPLES, float(needed), error=0.0)
-            (row,) = compared(NEEDED, [count])
-            paper = row["paper"]
-            at_paper = result.by_size(method).get(int(paper)) if isinstance(paper, float) else None
-            later = result.lowest_later(method)
-            rows.append({**row, "solved with the paper's number": at_paper, "lowest share with more": later})
+    counts = [
+        Number(method, f"H = {result.h}", SAMPLES, float(needed), error=0.0)
+        for result in results
+        for method in METHODS
+        if (needed := result.needed(method)) is not None
+    ]
     notes = (
-        f"solved: the best deterministic policy starts with the right action, in {RELIABLE:.0%} of "
-        f"{run.size.repeats} repeats, with this number of episodes (a power of 2, up to {SIZES[-1]})",
+        f"needed: the best deterministic policy starts with the right action in {RELIABLE:.0%} of {run.size.repeats} "
+        f"repeats with this number of episodes (a power of 2, up to {SIZES[-1]})",
         f"objectives: the estimate less {PENALTY:g} standard error; eligible actions with SNIS + CRM",
         "counts are taken as exact (an error of 0): they agree where they are equal",
     )
-    return run.table("needed", "Example 2: episodes needed, by H", rows, notes)
+    return run.table("needed", "Example 2: episodes needed, by H", run.comparison(NEEDED, counts), notes)
 
 
 def decoy_table(run: Run, results: Sequence[Sequential]) -> ResultTable:
     """Example 3: the episodes that each method needs, by H."""
-    methods = (*METHODS, VALUES)
     rows: list[dict[str, Cell]] = [
-        {
-            "H": result.h,
-            **{method: _or_never(result.needed(method)) for method in methods},
-            "lowest share with more, eligible actions": result.lowest_later(ELIGIBLE),
-        }
+        {"H": result.h, **{method: result.needed(method) or "never" for method in (*METHODS, VALUES)}}
         for result in results
     ]
     notes = (
         f"the same criterion, {_repeats(run)}; never: not with {SIZES[-1]} episodes. "
         "Markov values: backward induction on the observed frequencies, contexts taken for states",
-        *_dips(results),
     )
     return run.table("decoy", "Example 3: episodes needed, by H", rows, notes)
 
 
 def _repeats(run: Run) -> str:
     return f"{run.size.repeats} repeats ({min(run.size.repeats, VALUES_REPEATS)} for {VALUES})"
-
-
-def _dips(results: Sequence[Sequential]) -> Iterator[str]:
-    """Where more episodes than were needed first are not enough again."""
-    for result in results:
-        below = {size: share for size, share in result.later(ELIGIBLE).items() if share < RELIABLE}
-        if below:
-            shares = ", ".join(f"{share:.1%} are solved with {size}" for size, share in below.items())
-            yield (
-                f"H = {result.h}: eligible actions meet the criterion with {result.needed(ELIGIBLE)} episodes, "
-                f"but not with every greater number ({shares})"
-            )
-
-
-def _or_never(needed: int | None) -> str:
-    return "never" if needed is None else str(needed)
 
 
 def _shares_table(run: Run, result: Sequential) -> ResultTable:
@@ -182,31 +138,32 @@ def _shares_table(run: Run, result: Sequential) -> ResultTable:
     return run.table("solved", f"Example 2, H = {result.h}: share solved, by number of episodes", rows, (note,))
 
 
-def _bandit_table(run: Run) -> ResultTable:
-    bandit, repeats = Bandit(), run.size.repeats
-    rows: list[dict[str, Cell]] = []
-    for size in (8, 50, 200, 1000, 5000):
+def bandit_rows(repeats: int, seed: int) -> list[dict[str, Cell]]:
+    """What the policy with the highest estimate is worth, by number of episodes."""
+    bandit = Bandit()
+    rows = []
+    for size in BANDIT_SIZES:
+        # Contexts and actions are uniform: [repeats, contexts, actions].
+        chances = np.full(bandit.rewards.size, 1 / bandit.rewards.size)
+        drawn = drawn_counts(chances, size, repeats, seed=(seed, size)).reshape(repeats, *bandit.rewards.shape)
         row: dict[str, Cell] = {"episodes": size}
-        drawn = _bandit_counts(bandit, size, repeats, run.seed)
         for name, eligible in (("any action", False), ("eligible actions", True)):
             outcomes = [overfitted(bandit, counts, eligible) for counts in drawn]
             row[f"SNIS, {name}"] = with_error([estimate for estimate, _ in outcomes])
             row[f"true value, {name}"] = with_error([truth for _, truth in outcomes])
         rows.append(row)
+    return rows
+
+
+def _bandit_table(run: Run, rows: Sequence[Mapping[str, Cell]]) -> ResultTable:
+    bandit = Bandit()
     n_contexts, n_actions = bandit.rewards.shape
     notes = (
-        f"{n_contexts} contexts, {n_actions} actions, {repeats} repeats; the best value is {bandit.best_value:g}, "
-        f"that of the logging policy {bandit.value(bandit.behavior):g}",
+        f"{n_contexts} contexts, {n_actions} actions, {min(run.size.repeats, BANDIT_REPEATS)} repeats; the best value "
+        f"is {bandit.best_value:g}, that of the logging policy {bandit.value(bandit.behavior):g}",
         "among actions that were not logged in a context the policy takes any; so it does in contexts never logged",
     )
     return run.table("bandit", "Example 1 (bandit): the policy with the highest SNIS estimate", rows, notes)
-
-
-def _bandit_counts(bandit: Bandit, size: int, repeats: int, seed: int) -> IntArray:
-    """[repeats, contexts, actions]: contexts and actions are uniform."""
-    shape = bandit.rewards.shape
-    chances = np.full(bandit.rewards.size, 1 / bandit.rewards.size)
-    return drawn_counts(chances, size, repeats, seed=(seed, size)).reshape(repeats, *shape)
 
 
 def overfitted(bandit: Bandit, counts: IntArray, eligible: bool) -> tuple[float, float]:
@@ -239,11 +196,18 @@ def overfitted(bandit: Bandit, counts: IntArray, eligible: bool) -> tuple[float,
         choice = np.where(allowed, often * (rewards - estimate), -np.inf).argmax(axis=1)
 
 
-def _figure(run: Run, results: Sequence[Sequential]) -> None:
-    lines = {}
-    for method in METHODS:
-        points = [(result.h, needed) for result in results if (needed := result.needed(method)) is not None]
-        paper = [(h, number.value) for h, _ in points if (number := NEEDED.find(method, SAMPLES, f"H = {h}"))]
-        lines[f"{method}, paper"] = ([h for h, _ in paper], [value for _, value in paper])
-        lines[f"{method}, ours"] = ([h for h, _ in points], [float(needed) for _, needed in points])
-    line_figure(run.place(NEEDED.key), lines, x="H", y="episodes needed", log_y=True)
+def pictures(directory: Path, tables: Mapping[str, ResultTable]) -> None:
+    """Episodes needed against H, of the paper and ours."""
+    lines = {
+        f"{method}, {whose}": [
+            (int(str(row["contexts"]).removeprefix("H = ")), float(str(row[whose])))
+            for row in tables["needed"].rows
+            if row["learner"] == method and row.get(whose) is not None
+        ]
+        for method in METHODS
+        for whose in ("paper", "ours")
+    }
+    drawn = {name: ([x for x, _ in own], [y for _, y in own]) for name, own in lines.items() if own}
+    title = "Example 2: episodes needed not to be fooled"
+    place = place_of(directory, "counterexamples", "needed")
+    line_figure(place, title, drawn, x="H", y="episodes needed", log_y=True)

@@ -3,19 +3,14 @@
 Limits of the verdict were set on the first set of processes; the second had no part in anything, and comes first.
 """
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from signal import SIG_DFL, SIGINT, signal
 from typing import Any
 
 import numpy as np
 
 from poela.core.errors import InputError
-from poela.core.progress import progress
 from poela.evaluation.bounds import Bounds, Sample, in_clusters
 from poela.evaluation.estimators import ESTIMATORS, sntis
 from poela.evaluation.evidence import Evidence
@@ -33,7 +28,6 @@ from poela_experiments.coverage_environments import (
     tilt_for,
 )
 from poela_experiments.coverage_processes import FIRST, SECOND
-from poela_experiments.frame.kept import kept
 from poela_experiments.frame.results import Cell as Value
 from poela_experiments.frame.results import Report, ResultTable
 from poela_experiments.frame.run import Run
@@ -256,26 +250,12 @@ def _estimated(row: Mapping[str, Any]) -> bool:
 
 
 def coverage(run: Run) -> Report:
-    """The experiment: measure, and write the tables to a directory; finished cells are kept there."""
-    cells = cells_of(run)
-    found = []
-    with progress("coverage", len(cells)) as advance:
-        for rows in _each(partial(_kept_rows, run.out, run.size, run.seed), cells, run.execution.jobs):
-            found.append(rows)
-            advance()
-    return run.report(coverage_tables(run, found))
-
-
-def _each(function: Callable[[Cell], Rows], cells: Sequence[Cell], jobs: int | None) -> Iterator[Rows]:
-    jobs = jobs or os.cpu_count() or 1
-    if jobs == 1:
-        yield from map(function, cells)
-        return
-    # An interruption from the keyboard ends the processes too; else they would finish what they were given.
-    with ProcessPoolExecutor(jobs, initializer=signal, initargs=(SIGINT, SIG_DFL)) as pool:
-        yield from pool.map(function, cells)
-
-
-def _kept_rows(out: Path, size: Any, seed: int, cell: Cell) -> Rows:
-    name = f"{cell.part} {cell.environment} at an ESS of {cell.ess}"
-    return kept(out, name, measured_rows, cell, size.repeats, size.others, seed)
+    """The experiment: measure every cell, and write the tables."""
+    size = run.size
+    parts = {
+        f"{cell.part} {cell.environment} at an ESS of {cell.ess}": partial(
+            measured_rows, cell, size.repeats, size.others, run.seed
+        )
+        for cell in cells_of(run)
+    }
+    return run.report(coverage_tables(run, [*run.made(parts).values()]))

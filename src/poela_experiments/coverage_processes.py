@@ -4,7 +4,6 @@ Every process is one small simulator with different settings. The target is the 
 better (or worse), as learned policies are. There are two sets: limits were set on the first; the second had no part.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -16,6 +15,7 @@ from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.simulators.episodes import Seed
+from poela_experiments.frame.settings import described
 
 FEATURES = 3
 ROLL_OUTS, AT_ONCE = 400_000, 100_000
@@ -218,52 +218,4 @@ def _softmax(logits: FloatArray) -> FloatArray:
     return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
 
 
-FIRST: Sequence[Process] = (
-    Process("yes 2%, 2 actions", 2000, 2, "yes/no", 1, rate=0.02),
-    Process("yes 5%, 10 actions", 1000, 10, "yes/no", 2, rate=0.05),
-    Process("yes 0.5%, 34 actions", 5000, 34, "yes/no", 3, rate=0.005, spread=0.4),
-    Process("yes 30%, 200 cases", 200, 3, "yes/no", 4, rate=0.3),
-    Process("yes 2%, rare action", 2000, 2, "yes/no", 21, rate=0.02, rare_action=2.5, spread=0.3),
-    Process("yes 97%, rare action", 1000, 2, "yes/no", 26, rate=0.97, rare_action=2.0, spread=0.3),
-    Process("normal bandit", 500, 5, "normal", 5),
-    Process("log-normal bandit", 1000, 4, "log-normal", 6),
-    Process("t3 bandit", 600, 4, "t3", 7),
-    Process("propensities above 4%", 800, 6, "normal", 8, spread=1.5, least_propensity=0.04),
-    Process("mostly zero", 1000, 4, "mostly zero", 9),
-    Process("worse bandit", 1000, 4, "normal", 10, worse=True),
-    Process("yes 5%, 6 steps", 2000, 4, "yes/no", 11, 6, rate=0.05),
-    Process("yes 50%, ragged", 1000, 4, "yes/no", 12, 8, ends="at random"),
-    Process("normal, 10 steps", 1000, 4, "normal", 13, 10),
-    Process("log-normal, 4 steps", 600, 4, "log-normal", 14, 4),
-    Process("trait, 6 steps", 1000, 3, "normal", 15, 6, trait=0.7),
-    Process("early decides, 8 steps", 1000, 3, "normal", 16, 8, early=True),
-    Process("cured end early", 2000, 16, "normal", 17, 8, spread=0.5, ends="when well"),
-    Process("worse, 5 steps", 800, 4, "normal", 18, 5, worse=True),
-    Process("150 clusters of 6", 900, 3, "normal", 19, 2, cluster_size=6),
-    Process("logged propensities only", 1000, 4, "normal", 20, 6, propensities="logged"),
-    Process("estimated propensities", 1000, 4, "normal", 22, 3, propensities="estimated"),
-)
-SECOND: Sequence[Process] = (
-    Process("yes 1%, 3 actions", 3000, 3, "yes/no", 201, rate=0.01, effect=0.8),
-    Process("yes 3%, 8 actions", 1500, 8, "yes/no", 202, rate=0.03, effect=0.4),
-    Process("yes 0.5%, 2 actions", 6000, 2, "yes/no", 203, rate=0.005),
-    Process("yes 10%, 34 actions", 2000, 34, "yes/no", 204, rate=0.1, spread=0.5),
-    Process("yes 4%, rare action", 1500, 3, "yes/no", 205, rate=0.04, rare_action=1.5, spread=0.3),
-    Process("normal bandit, 12 actions", 300, 12, "normal", 206, spread=0.6),
-    Process("log-normal bandit, 10 actions", 1500, 10, "log-normal", 207, spread=0.6),
-    Process("t3 bandit, 8 actions", 1500, 8, "t3", 208),
-    Process("propensities above 10%", 400, 4, "yes/no", 209, rate=0.2, spread=2.0, least_propensity=0.1),
-    Process("mostly zero, 6 actions", 2000, 6, "mostly zero", 210),
-    Process("worse, yes 4%", 2000, 5, "yes/no", 211, rate=0.04, worse=True),
-    Process("yes 2%, 4 steps", 3000, 5, "yes/no", 212, 4, rate=0.02),
-    Process("yes 80%, ragged", 1500, 3, "yes/no", 213, 12, rate=0.8, ends="at random"),
-    Process("normal, 20 steps", 600, 2, "normal", 214, 20, spread=0.5, effect=0.3),
-    Process("log-normal, 3 steps", 1000, 6, "log-normal", 215, 3),
-    Process("trait, 4 steps", 600, 4, "normal", 216, 4, trait=1.0),
-    Process("early decides, yes 30%", 1000, 4, "yes/no", 217, 5, rate=0.3, early=True),
-    Process("cured end early, 8 actions", 1500, 8, "normal", 218, 6, ends="when well"),
-    Process("worse, yes 20%, 6 steps", 1000, 4, "yes/no", 219, 6, rate=0.2, worse=True),
-    Process("120 clusters of 8, yes 25%", 960, 3, "yes/no", 220, 2, rate=0.25, cluster_size=8),
-    Process("logged propensities only, trait", 1000, 3, "normal", 221, 5, trait=0.6, propensities="logged"),
-    Process("estimated propensities, yes 30%", 1000, 3, "yes/no", 222, 3, rate=0.3, propensities="estimated"),
-)
+FIRST, SECOND = (tuple(Process(**given) for given in described("coverage")[which]) for which in ("first", "second"))

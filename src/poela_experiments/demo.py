@@ -12,6 +12,7 @@ from poela.policies.storage import load_object
 from poela.simulators.episodes import run as simulated
 from poela.simulators.tumor import TumorBehavior, TumorGrowth
 from poela.studies.candidates import grid
+from poela.studies.learning import learn
 from poela.studies.selection import Selection, choose
 from poela.studies.study import Study
 from poela_experiments.frame.results import Cell, Report
@@ -26,9 +27,14 @@ def demo(run: Run) -> Report:
         simulated(TumorGrowth(), TumorBehavior(), run.size.episodes, seed=(run.seed, part)) for part in range(3)
     )
     _write_logs(test, run.out / "test.parquet")
-    study = run.study(
+    how = run.execution
+    study = learn(
         train,
-        "study",
+        out=run.out / "study",
+        resume=True,
+        jobs=how.jobs,
+        backend=how.backend,
+        address=how.address,
         validation=validation,
         test=test,
         candidates=[

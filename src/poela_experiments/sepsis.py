@@ -1,75 +1,96 @@
-"""The sepsis experiment: the paper's tables and figures in a simulator, where the truth is known.
+"""The sepsis experiment: the paper's tables and figures in a simulator, where the truth is known."""
 
-Parts do not depend on each other and keep what they find, so they can run in processes of their own under one `--out`;
-the experiment then puts finished parts together:
-
-    python -c 'from poela_experiments.sepsis import *; part("kNN", Run("sepsis", Path("sepsis"), FULL))'
-"""
-
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from poela.core.progress import progress
+import numpy as np
+
 from poela.simulators.sepsis import VARIANTS
-from poela_experiments.frame.policies import Source
-from poela_experiments.frame.results import Report, ResultTable
+from poela_experiments.frame.figures import cloud_figure, line_figure, panel_figure
+from poela_experiments.frame.results import Report, ResultTable, place_of
 from poela_experiments.frame.run import Run
-from poela_experiments.frame.settings import Size
-from poela_experiments.sepsis_actions import action_table, eligibility_table
-from poela_experiments.sepsis_beside import beside_table, closing, default_table
-from poela_experiments.sepsis_studies import BEHAVIORS, sepsis_source
+from poela_experiments.sepsis_actions import DOSES, DRAWN_STEPS, action_table, eligibility_table
+from poela_experiments.sepsis_beside import beside_table, closing
+from poela_experiments.sepsis_logs import BEHAVIORS, sepsis_source
 from poela_experiments.sepsis_tables import (
-    ablation_tables,
-    first_steps_tables,
+    ablation_table,
     published_tables,
-    radius_tables,
+    radius_table,
+    sizes_table,
     trade_off_table,
+    weights_table,
 )
-from poela_experiments.weights import sepsis_weights
-
-__all__ = ["FULL", "Path", "Run", "part", "parts_of", "sepsis"]
-
-FULL = Size.of("sepsis", "full")
-FIRST_STEPS, DEFAULT = "first steps", "default "
 
 
 def sepsis(run: Run) -> Report:
-    """All tables; the report is written anew after each part."""
-    names = parts_of(run.size)
-    found: list[ResultTable] = []
-    report = Report("sepsis", ())
-    with progress("sepsis", len(names)) as advance:
-        for name in names:
-            found += part(name, run)
-            report = run.report(found, closing(found))
-            advance(1, note=name)
-    return report
+    """All tables: behavior models of the paper's, and both variants with own care."""
+    beside = [f"{variant} {number}" for number in range(run.size.own_data_sets) for variant in VARIANTS]
+    made = run.made({name: partial(part, run, name) for name in (*run.size.behaviors, *beside)})
+    tables = [ResultTable(**{**table, "notes": tuple(table["notes"])}) for own in made.values() for table in own]
+    return run.report(tables, closing(tables), pictures)
 
 
-def parts_of(size: Size) -> list[str]:
-    """The names of the parts: behavior models of the paper's tables, both variants with own care, default studies.
-
-    >>> parts_of(FULL)
-    ['kNN', 'BC', 'BCRNN', 'first steps', 'harmless 0', 'harmful 0', 'harmless 1', 'harmful 1', 'default harmless', ...]
-    """
-    beside = [f"{variant} {number}" for number in range(size.own_data_sets) for variant in VARIANTS]
-    return [*size.behaviors, FIRST_STEPS, *beside, *(f"{DEFAULT}{variant}" for variant in VARIANTS)]
-
-
-def part(name: str, run: Run) -> list[ResultTable]:
-    """The tables of one part; what is finished is not done again."""
+def part(run: Run, name: str) -> list[dict[str, Any]]:
+    """The tables of one part, in plain."""
     if name in BEHAVIORS:
-        return _published(sepsis_source(run, "harmless", name), name)
-    if name == FIRST_STEPS:
-        return list(first_steps_tables(run))
-    if name.startswith(DEFAULT):
-        return [default_table(run, name.removeprefix(DEFAULT))]
-    variant, number = name.split()
-    return [beside_table(run, variant, int(number))]
+        source = sepsis_source(run, "harmless", name)
+        tables = [*published_tables(run, source, name)]
+        if name == "kNN":
+            others = (ablation_table, radius_table, weights_table, trade_off_table, sizes_table)
+            tables += [table(run, source) for table in (*others, action_table, eligibility_table)]
+    else:
+        variant, number = name.split()
+        tables = [beside_table(run, variant, int(number))]
+    return [asdict(table) for table in tables]
 
 
-def _published(source: Source, behavior: str) -> list[ResultTable]:
-    tables = list(published_tables(source, behavior))
-    if behavior == "kNN":
-        tables += [*ablation_tables(source), *radius_tables(source), sepsis_weights(source)]
-        tables += [trade_off_table(source), action_table(source), eligibility_table(source)]
-    return tables
+def pictures(directory: Path, tables: dict[str, ResultTable]) -> None:
+    """Those that are no comparisons: by radius, value against effective sample size, actions, eligible actions."""
+
+    def rows(key: str) -> list[dict[str, Any]]:
+        return [dict(row) for row in tables[key].rows] if key in tables else []
+
+    for name, y, what, more in (
+        ("value", "value", "SNTIS", ["true value"]),
+        ("ess", "effective sample size", "ESS", []),
+    ):
+        lines = {
+            f"{quantity}, {whose}": [
+                (float(row["learner"]), row[whose])
+                for row in rows("radius")
+                if row["quantity"] == quantity and row.get(whose) is not None
+            ]
+            for quantity in (*(f"{where} {what}" for where in ("training", "test", "validation")), *more)
+            for whose in ("paper", "ours")
+        }
+        place = place_of(directory, "sepsis", f"radius-{name}")
+        drawn = {line: ([x for x, _ in own], [value for _, value in own]) for line, own in lines.items() if own}
+        if drawn:
+            line_figure(place, f"Sepsis: POELA by its radius, {y}", drawn, x="δ", y=y, judged=False)
+    if own := rows("trade-off"):
+        clouds = {
+            name: tuple([row[column] for row in own if row["learner"] == name] for column in ("ESS", "SNTIS"))
+            for name in dict.fromkeys(row["learner"] for row in own)
+        }
+        title = "Sepsis: the best checkpoint of every run on validation logs"
+        place = place_of(directory, "sepsis", "trade-off")
+        cloud_figure(place, title, clouds, x="effective sample size", y="SNTIS")  # type: ignore[arg-type]
+    panels: dict[tuple[str, str], list[list[float]]] = {}
+    for row in rows("actions"):
+        doses = [row[f"vasopressor {dose}"] for dose in range(DOSES)]
+        panels.setdefault((row["contexts"], row["policy"]), []).append(doses)
+    _panels(directory, "actions", "Sepsis: shares of actions by severity of illness", panels)
+    panels = {
+        (row["rule"], f"step {row['step']}"): [[c == "x" for c in row[f"fluid {dose}"]] for dose in range(DOSES)]
+        for row in rows("eligible")
+        if row["step"] < DRAWN_STEPS
+    }
+    _panels(directory, "eligible", "Sepsis: eligible actions (dark) of one patient", panels)
+
+
+def _panels(directory: Path, key: str, title: str, panels: dict[tuple[str, str], list[list[float]]]) -> None:
+    if panels:
+        shares = {name: np.array(rows, np.float64) for name, rows in panels.items()}
+        panel_figure(place_of(directory, "sepsis", key), title, shares, x="vasopressor", y="fluid")

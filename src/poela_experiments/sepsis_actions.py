@@ -9,13 +9,12 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.evaluation.weights import probabilities_along
 from poela.simulators.sepsis import sofa_scores
-from poela.studies.fold_data import read_behavior
 from poela_experiments.frame.candidates import tried
-from poela_experiments.frame.figures import panel_figure
 from poela_experiments.frame.policies import Source
 from poela_experiments.frame.published import NO_PENALTY
 from poela_experiments.frame.results import Cell, ResultTable
-from poela_experiments.sepsis_studies import CHOOSING, LOGGING
+from poela_experiments.frame.run import Run
+from poela_experiments.sepsis_logs import CHOOSING, LOGGING
 
 DOSES = 5  # of fluids, and of vasopressors
 MID, HIGH = 5.0, 15.0  # SOFA scores
@@ -33,13 +32,13 @@ def severities(logs: Trajectories) -> dict[str, BoolArray]:
     }
 
 
-def action_table(source: Source) -> ResultTable:
+def action_table(run: Run, source: Source) -> ResultTable:
     """Shares of the 25 actions in test contexts: as logged, and as each chosen final policy takes them."""
-    test = source.weighted(source.logs[2])
+    test = source.logs[2]
     taken = {LOGGING: np.eye(test.n_actions)[test.actions]}
     for name, item, _ in source.choices("final"):
         if name != NO_PENALTY:
-            taken[name] = probabilities_along(source.policy(item), test)
+            taken[name] = probabilities_along(item.policy, test)
     shares = {
         (severity, name): _grid(rows[steps].mean(axis=0))
         for severity, steps in severities(test).items()
@@ -57,7 +56,6 @@ def action_table(source: Source) -> ResultTable:
         for (severity, name), own in shares.items()
         for fluid in range(DOSES)
     ]
-    panel_figure(source.run.place("actions"), shares, x="vasopressor", y="fluid")
     counts = ", ".join(f"{name} {int(steps.sum())}" for name, steps in severities(test).items())
     notes = (
         f"final policies, behavior by kNN; test contexts: {counts} (high: SOFA above {HIGH:g}, low: below {MID:g})",
@@ -65,14 +63,14 @@ def action_table(source: Source) -> ResultTable:
         "policy of a learner has that, with any",
         "as logged: the share of actions that both would take, over all 25",
     )
-    return source.run.table("actions", "Sepsis: shares of actions by severity of illness", rows, notes)
+    return run.table("actions", "Sepsis: shares of actions by severity of illness", rows, notes)
 
 
-def eligibility_table(source: Source) -> ResultTable:
+def eligibility_table(run: Run, source: Source) -> ResultTable:
     """Which actions are eligible over the steps of one patient, by the radius rule and by the probability rule."""
     train, _, test = source.logs
     patient = test.take([int(np.flatnonzero(test.lengths >= min(LEAST_STEPS, test.lengths.max()))[0])])
-    masks = eligible_by_rule(train, patient, read_behavior(source.study.directory / "behavior"))
+    masks = eligible_by_rule(train, patient, source.model)
     rows: list[dict[str, Cell]] = [
         {
             "rule": rule,
@@ -85,17 +83,11 @@ def eligibility_table(source: Source) -> ResultTable:
         for rule, mask in masks.items()
         for step in range(patient.n_steps)
     ]
-    panels = {
-        (rule, f"step {step}"): _grid(mask[step].astype(np.float64))
-        for rule, mask in masks.items()
-        for step in range(min(patient.n_steps, DRAWN_STEPS))
-    }
-    panel_figure(source.run.place("eligible"), panels, x="vasopressor", y="fluid")
     notes = (
         f"the first test patient with {LEAST_STEPS} steps or more; δ: logged within this distance in the training logs",
         "μ: the kNN model gives the action at least this probability; x: eligible, by vasopressor dose 0 to 4",
     )
-    return source.run.table("eligible", "Sepsis: eligible actions of one patient", rows, notes)
+    return run.table("eligible", "Sepsis: eligible actions of one patient", rows, notes)
 
 
 def eligible_by_rule(train: Trajectories, patient: Trajectories, behavior: object) -> Mapping[str, BoolArray]:

@@ -1,15 +1,12 @@
-"""Every learner beside the logging policy, in truth and by its estimate; and what a default study hands back."""
+"""Every learner beside the logging policy, in truth and by its estimate."""
 
 from collections.abc import Sequence
 
-from poela.simulators.episodes import run as simulated
-from poela.simulators.sepsis import Sepsis, SepsisBehavior
-from poela.studies.study import Study
-from poela_experiments.frame.policies import Examined, Source, Truth
+from poela_experiments.frame.policies import Examined
 from poela_experiments.frame.published import NO_PENALTY
 from poela_experiments.frame.results import Cell, ResultTable
 from poela_experiments.frame.run import Run
-from poela_experiments.sepsis_studies import CHOOSING, LOGGING, OWN, sepsis_source, standard_errors_above
+from poela_experiments.sepsis_logs import CHOOSING, LOGGING, OWN, sepsis_source, standard_errors_above
 
 LOST = 2.0  # standard errors below the logging policy
 FROM_LOGGING = "standard errors from the clinicians"
@@ -28,7 +25,7 @@ def beside_table(run: Run, variant: str, number: int) -> ResultTable:
         "the validation episodes or more; where no policy of a learner has that, with any",
         f"{MISLEADS}: the truth is more than {LOST:g} standard errors below the clinicians', the estimate above their "
         "mean return on the same test logs; caught: the verdict is not 'trust'",
-        f"{source.study.record.data.propensities}",
+        source.propensities,
     )
     which, key = (", another data set", "-another") if number else ("", "")
     title = f"Sepsis, {variant}{which}: every learner beside the clinicians"
@@ -92,49 +89,5 @@ def closing(tables: Sequence[ResultTable]) -> str:
     return "\n".join(lines)
 
 
-def _truth_of(source: Source, directory: str) -> list[float]:
-    return [*source.truth(Study.open(source.run.out / directory).policy)]
-
-
 def _listed(names: Sequence[str]) -> str:
     return f" ({', '.join(names)})" if names else ""
-
-
-def default_table(run: Run, variant: str) -> ResultTable:
-    """What a study with default settings hands back on one file of logs without propensities; its true worth."""
-    size, name, seed = run.size, f"{variant}-default-{run.seed}", (run.seed, 3)
-    logs = simulated(Sepsis(variant), SepsisBehavior(), size.default_episodes, seed=seed).with_propensities(None)
-    study = run.study(logs, name, learners=size.default_learners or None, seed=run.seed)
-    source = sepsis_source(run, variant, OWN)
-    learned, logging = Truth(*run.kept(name, _truth_of, source, name)), source.truth(SepsisBehavior())
-    # A study that keeps the logging policy hands that back; what it has learned is then only a model of it.
-    truth = logging if study.choice.chosen is None else learned
-    estimate = study.estimate
-    beyond = standard_errors_above(truth, logging)
-    row: dict[str, Cell] = {
-        "variant": variant,
-        "chosen": study.chosen_name,
-        "true value": truth.value,
-        "its error": truth.standard_error,
-        "the clinicians' true value": logging.value,
-        FROM_LOGGING: beyond,
-        "estimate": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "ESS": estimate.ess,
-        "verdict": estimate.verdict,
-        "true value of what it learned": learned.value,
-        "reason": study.choice.reason,
-    }
-    kept = (
-        "; the clinicians' own policy is kept, and no other is handed back: the study's model of them would be worth "
-        f"{learned.value:.2f} ± {learned.standard_error:.2f}"
-    )
-    notes = (
-        f"learn(logs) on {size.default_episodes} episodes without propensities, default split",
-        f"the policy is {'' if beyond < -LOST else 'not '}below the clinicians by more than {LOST:g} standard errors"
-        f"{kept if study.choice.chosen is None else ''}",
-        *([f"learners: {', '.join(size.default_learners)} only"] if size.default_learners else []),
-        str(study.record.data.propensities),
-    )
-    return run.table(f"default-{variant}", f"Sepsis, {variant}: the policy of a default study", [row], notes)

@@ -46,3 +46,14 @@ def test_nothing_shows_where_nobody_looks() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+def test_long_runs_tell_their_progress_in_lines_where_nobody_sees_a_bar() -> None:
+    code = (
+        "import poela.core.progress as p; p.PATIENCE_SECONDS = p.LINE_SECONDS = 0.0\n"
+        "with p.progress_shown(), p.progress_in_lines(), p.progress('walking', 2) as advance:\n"
+        "    with p.progress('inner', 1) as inner: inner(1)\n"
+        "    advance(1, note='first'); advance(1)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines() == ["walking: 1 of 2 (first)", "walking: 2 of 2"]

@@ -13,6 +13,7 @@ from minari.data_collector.episode_buffer import EpisodeBuffer
 
 import poela
 from poela.core.errors import InputError, PoelaError, PoelaWarning
+from poela.data.continuous import ContinuousTrajectories
 
 FORMATS = ["arrow", pytest.param("hdf5", marks=pytest.mark.skipif(find_spec("h5py") is None, reason="needs h5py"))]
 FIELDS = ("contexts", "actions", "rewards", "offsets", "propensities", "episode_ids", "clusters")
@@ -110,7 +111,7 @@ def test_minari_finds_what_it_wants() -> None:
 def test_chosen_episodes_keep_their_names() -> None:
     dataset = poela.to_minari(logs(**NAMED), "visits-v0", data_format="arrow")
     chosen = poela.from_minari(dataset.filter_episodes(lambda episode: len(episode) != 1))
-    assert np.array_equal(chosen.episode_ids, ["c", "b"])  # type: ignore[arg-type]
+    assert np.array_equal(chosen.episode_ids, ["c", "b"])
     assert chosen.n_units == 1
 
 
@@ -136,7 +137,7 @@ def test_discrete_observations_become_a_feature_each() -> None:
 )
 def test_propensities_of_others_belong_to_their_steps(recorded: list[float]) -> None:
     dataset = made("p-v0", LINE, TWO, episode(2, line(3), np.array([0, 1]), infos={"propensity": recorded}))
-    assert poela.from_minari(dataset).propensities.tolist() == [0.25, 0.5]  # type: ignore[union-attr]
+    assert poela.from_minari(dataset).propensities.tolist() == [0.25, 0.5]
 
 
 def test_cut_episodes_are_told() -> None:
@@ -154,7 +155,6 @@ def test_cut_episodes_are_told() -> None:
 @pytest.mark.parametrize(
     ("observation", "action", "words"),
     [
-        (LINE, spaces.Box(-1, 1, (1,), np.float32), "continuous"),
         (LINE, spaces.MultiDiscrete([2, 2]), "of the kind MultiDiscrete"),
         (spaces.Dict({"a": LINE}), TWO, "of the kind Dict"),
         (spaces.Box(0, 1, (200, 200), np.float32), TWO, "40,000 numbers"),
@@ -163,6 +163,37 @@ def test_cut_episodes_are_told() -> None:
 def test_spaces_that_cannot_be_read(observation: Any, action: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         poela.from_minari(made("odd-v0", observation, action))
+
+
+@pytest.mark.parametrize("data_format", ["arrow", "hdf5"])
+def test_real_valued_actions_there_and_back(data_format: str) -> None:
+    pytest.importorskip("h5py")
+    rng = np.random.default_rng(0)
+    ours = ContinuousTrajectories(
+        rng.normal(size=(5, 2)),
+        rng.normal(size=(5, 3)),
+        rng.normal(size=5),
+        [0, 3, 5],
+        rng.normal(size=5),
+        feature_names=["age", "sofa"],
+        action_names=["dose", "rate", "flow"],
+        clusters=[0, 0],
+    )
+    dataset = poela.to_minari(ours, "doses-v0", data_format=data_format)
+    assert dataset.action_space.shape == (3,)
+    read = poela.from_minari("doses-v0")
+    assert isinstance(read, ContinuousTrajectories)
+    for name in ("contexts", "actions", "rewards", "offsets", "log_densities"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(ours, name))
+    assert (read.feature_names, read.action_names, read.n_units) == (ours.feature_names, ours.action_names, 1)
+
+
+def test_real_valued_actions_of_others() -> None:
+    box = spaces.Box(-1, 1, (2,), np.float32)
+    steps = np.array([[0.5, 1.0], [-0.5, 0.0]], np.float32)
+    read = poela.from_minari(made("box-v0", LINE, box, episode(2, line(3), steps)))
+    assert (read.actions.tolist(), read.log_densities) == (steps.tolist(), None)
+    assert read.action_names == ("action_0", "action_1")
 
 
 def test_datasets_that_cannot_be_read() -> None:

@@ -196,6 +196,7 @@ def test_where_nothing_can_be_recombined_the_interval_is_students() -> None:
     assert one_interval("recombined", Sample(contributions)) == one_interval("student", Sample(contributions))
     # Spliced steps say nothing about how clusters vary.
     logs = random_evidence().logs
+    assert isinstance(logs, Trajectories)
     annotated = logs.with_propensities(np.full(logs.n_steps, 1.0))
     assert evaluate(AsLogged(), annotated).interval == "recombined"
     assert evaluate(AsLogged(), annotated, clusters=np.arange(200) // 2).interval == "student"
@@ -209,6 +210,7 @@ def test_light_tails_give_the_normal_interval() -> None:
 
 def test_evaluate_recombines_by_default() -> None:
     logs = random_evidence().logs
+    assert isinstance(logs, Trajectories)
     annotated = logs.with_propensities(np.ones((logs.n_steps, 1)))
     assert DEFAULT_INTERVAL == "recombined"
     assert evaluate(AsLogged(), annotated, resamples=100).interval == "recombined"

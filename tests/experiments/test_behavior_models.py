@@ -23,7 +23,7 @@ def test_a_tiny_run_gives_all_tables_on_disk(tmp_path: Path, monkeypatch: pytest
     assert all(0 <= float(row["total variation"] or 0) <= 1 for row in recovery.rows)
     assert [len(table.rows) for table in (pairs, references)] == [8, 8]
     assert {path.name for path in tmp_path.iterdir()} == {"behavior.md", "behavior", "kept"}
-    assert {path.stem for path in (tmp_path / "behavior").iterdir()} == {"recovery", "errors", "yardsticks"}
+    assert {path.stem for path in (tmp_path / "behavior").iterdir()} == {"recovery", "errors", "yardsticks", "made"}
 
 
 def test_root_mean_squares_and_savings_by_hand() -> None:

@@ -8,10 +8,11 @@ from tests.experiments.tiny import tiny
 
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
-from poela_experiments.cartpole import CHOOSING, LOGGING, SCALE, logging_checkpoints, split_logs, support, tables_of
+from poela_experiments.cartpole import CHOOSING, LOGGING, SCALE, cartpole, cartpole_source, split_logs
 from poela_experiments.frame.candidates import candidates_of
-from poela_experiments.frame.policies import ANY, Examined, Truth
+from poela_experiments.frame.policies import Examined, Truth
 from poela_experiments.frame.settings import Size
+from poela_experiments.frame.trials import ANY
 
 RUN = tiny("cartpole", Path("out"))
 
@@ -52,42 +53,18 @@ def test_two_hundred_steps_are_a_hundred() -> None:
     assert (numbers["true value"].value, numbers["true value"].error) == (75.0, 25.0)
 
 
-def test_learners_without_a_qualified_policy_are_named() -> None:
-    logs = Trajectories(np.zeros((40, 1)), np.zeros(40, int), np.full(40, 50.0), np.arange(0, 41, 4), n_actions=2)
-    estimate = evaluate(None, logs, estimator="behavior", interval="bca", level=0.90)
-    tables = list(tables_of(RUN, [(Examined("POELA", "final", estimate, None, "Markov", SCALE), None)]))
-    assert [row["paper"] for row in tables[0].rows][:1] == [88.29]
-    assert tables[0].notes[-1].endswith("PO-mu, PO-CRM, BCQ, PQL, POELA, no penalty")
-
-
-def test_a_policy_below_the_least_effective_sample_size_is_named_and_not_judged() -> None:
-    logs = Trajectories(np.zeros((40, 1)), np.zeros(40, int), np.arange(40.0), np.arange(0, 41, 4), n_actions=2)
-    estimate = evaluate(None, logs, estimator="behavior", interval="bca", level=0.90)
-    chosen = [
-        (Examined(name, "final", estimate, None, "Markov", SCALE, least_ess=least), None)
-        for name, least in (("POELA", ANY), ("PQL", ""))
-    ]
-    table, *_, details = tables_of(RUN, chosen)
-    judged = {row["learner"]: row["agrees"] for row in table.rows if row["quantity"] == "SNTIS"}
-    assert judged == {"POELA": "", "PQL": "no"}
-    assert any(note.endswith("not judged: POELA") for note in table.notes)
-    assert [row["least ESS"] for row in details.rows] == [ANY, ""]
+def test_a_tiny_run_names_who_has_no_qualified_policy_and_judges_nothing(tmp_path: Path) -> None:
+    report = cartpole(tiny("cartpole", tmp_path, about="", episodes=40, roll_outs=5))
+    assert report.tables[-1].key == "chosen"
+    table = report.tables[0]
+    assert {row["agrees"] for row in table.rows} == {""}
+    assert {row["least ESS"] for row in report.tables[-1].rows} <= {"", ANY, CHOOSING.least_ess}
+    learners = {row["learner"] for row in table.rows}
+    missing = {"POELA", "PO-mu", "PO-CRM", "BCQ", "PQL"} - learners
+    assert all(any(name in note for note in table.notes) for name in missing)
 
 
 def test_both_kinds_of_contexts_show_the_same_episodes() -> None:
-    markov, other = (split_logs(RUN, kind, hidden=True)[1] for kind in (True, False))
+    markov, other = (split_logs(RUN, kind)[1] for kind in (True, False))
     assert np.array_equal(markov.contexts[:, :3], other.contexts)
-    assert markov.propensities is None
-    assert len(logging_checkpoints(RUN)) == other.n_steps
-
-
-def test_episodes_at_the_truncation_weigh_alike() -> None:
-    """Two episodes of 20 steps with ratio 2 (above a million) and one with ratio 1: 1000, 1000 and 1."""
-    logs = Trajectories(
-        np.zeros((60, 1)), [0] * 40 + [1] * 20, np.ones(60), [0, 20, 40, 60], propensities=np.full((60, 2), 0.5)
-    )
-    probabilities = np.repeat([[1.0, 0.0], [0.5, 0.5]], [40, 20], axis=0)
-    found = support(probabilities, logs)
-    assert found["episodes at the truncation"] == 2
-    assert found["ESS"] == pytest.approx(2001**2 / (2 * 1000**2 + 1))
-    assert found["SNTIS"] == pytest.approx(10.0)
+    assert all(logs.propensities is None for logs in cartpole_source(RUN, markov=True).given)

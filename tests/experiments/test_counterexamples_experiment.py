@@ -1,6 +1,6 @@
 """The exact solution of the counter-examples, beside the simulators, the rules and the estimators of the package."""
 
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -21,15 +21,12 @@ from poela_experiments.counterexamples import (
     VALUES,
     Sequential,
     counterexamples,
-    decoy_table,
     overfitted,
     solved_shares,
 )
 from poela_experiments.frame.figures import line_figure
 from poela_experiments.frame.judging import AGREES
 from poela_experiments.plans import Plans, drawn_counts
-
-RUN = tiny("counterexamples", Path("out"), repeats=1000)
 
 
 class ActionsInTurn:
@@ -50,7 +47,7 @@ class ActionsInTurn:
 
 
 def plans_by_hand(h: int, decoy: bool) -> list[tuple[int, ...]]:
-    branch = [(1, *path) for path in product((0, 1), repeat=h)]
+    branch = [(1, *path) for path in product((0, 1), repeat=h)]  # behind it, h choices: a horizon of h + 1
     others = [(0, 0), (0, 1), (2, 0), (2, 1)] if decoy else [(0,)]
     return others + branch
 
@@ -117,13 +114,11 @@ def test_eligible_plans_are_those_of_the_rule(size: int) -> None:
     assert plans.eligible(counts)[0].sum() == sum(by_rule)
 
 
-def test_eligible_actions_need_no_more_and_the_others_at_least_double() -> None:
-    results = [Sequential(h, solved_shares(h, decoy=False, repeats=400, seed=0)) for h in (2, 3, 4, 5)]
-    needed = {method: [result.needed(method) or 0 for result in results] for method in (IS, SNIS, ELIGIBLE)}
-    assert set(needed[ELIGIBLE]) == {16}
-    for method in (IS, SNIS):
-        assert needed[method][0] >= 32
-        assert all(after >= 2 * before for before, after in pairwise(needed[method]))
+def test_the_published_counts() -> None:
+    """At the paper's own H; 3,000 repeats leave a share of 93.7% (H = 3 with 64 episodes) below 95%."""
+    for h, count in ((2, 32), (3, 128), (4, 256), (5, 512)):
+        result = Sequential(h, solved_shares(h, decoy=False, repeats=3000, seed=1))
+        assert [result.needed(method) for method in (IS, SNIS, ELIGIBLE)] == [count, count, 16]
 
 
 def test_values_of_contexts_solve_example_2_and_never_example_3() -> None:
@@ -157,29 +152,17 @@ def test_bandit_with_endless_logs_finds_the_best_policy() -> None:
 
 
 def test_report_is_written(tmp_path: Path) -> None:
-    report = counterexamples(tiny("counterexamples", tmp_path))
+    report = counterexamples(tiny("counterexamples", tmp_path, repeats=100))
     assert len(report.tables) == 4
     assert {path.name for path in tmp_path.rglob("*.*")} >= {"counterexamples.md", "needed.parquet"}
     needed, decoy, shares, _ = report.tables
     assert {row[AGREES] for row in needed.rows if row["learner"] == ELIGIBLE} == {"yes"}
-    assert {row[AGREES] for row in needed.rows if row["learner"] == IS} == {"no"}
+    assert len(needed.rows) == 3 * 4
     assert all("100 repeats (100 for Markov values)" in table.notes[0] for table in (decoy, shares))
-
-
-def test_a_share_that_falls_again_is_said() -> None:
-    def results(*shares: float) -> list[Sequential]:
-        return [Sequential(8, dict.fromkeys((IS, SNIS, ELIGIBLE, VALUES), shares), sizes=(4, 8, 16, 32))]
-
-    _, *dips = decoy_table(RUN, results(0.5, 0.96, 0.937, 1.0)).notes
-    assert dips == [
-        "H = 8: eligible actions meet the criterion with 8 episodes, but not with every greater number "
-        "(93.7% are solved with 16)"
-    ]
-    assert len(decoy_table(RUN, results(0.5, 0.96, 0.95, 1.0)).notes) == 1
 
 
 def test_figures_are_the_same_bytes_again(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for name in ("a", "b"):
-        assert line_figure(tmp_path / name, {"line": ([1, 2], [2.0, 4.0])}, x="x", y="y", log_y=True)
+        assert line_figure(tmp_path / name, "title", {"line, ours": ([1, 2], [2.0, 4.0])}, x="x", y="y", log_y=True)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()

@@ -125,6 +125,12 @@ def test_a_reduced_run_keeps_its_cells(tmp_path: Path) -> None:
     report = coverage(run)
     assert [table.key for table in report.tables] == ["words", "trusted", "intervals", "cells"]
     assert (tmp_path / "coverage.md").is_file()
-    assert {path.stem for path in (tmp_path / "coverage").iterdir()} == {"words", "trusted", "intervals", "cells"}
+    assert {path.stem for path in (tmp_path / "coverage").iterdir()} == {
+        "words",
+        "trusted",
+        "intervals",
+        "cells",
+        "made",
+    }
     assert len(list((tmp_path / kept.DIRECTORY).iterdir())) == 2
     assert len(environments("second")) == len(SECOND)

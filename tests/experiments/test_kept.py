@@ -1,6 +1,7 @@
 """Finished pieces of experiments: none is made twice, none is taken for another, and no number depends on them."""
 
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,10 @@ class Setting:
     rate: float
 
 
+def kept_of(out: Path, name: str, make: Any, *args: Any, **kwargs: Any) -> Any:
+    return kept.kept(out, name, partial(make, *args, **kwargs))
+
+
 def piece_of(setting: Setting, seed: int = 0) -> dict[str, Any]:
     made.append(f"{setting.rate} {seed}")
     if setting.rate < 0:
@@ -36,9 +41,9 @@ def nothing_made() -> None:
 
 
 def test_a_piece_is_made_once_for_equal_arguments(tmp_path: Path) -> None:
-    first = kept.kept(tmp_path, "A piece, H = 2", piece_of, Setting(0.1))
+    first = kept_of(tmp_path, "A piece, H = 2", piece_of, Setting(0.1))
     assert first == {"third": 0.1 / 3, "none": None, "list": [0, True]}
-    assert kept.kept(tmp_path, "A piece, H = 2", piece_of, setting=Setting(0.1), seed=0) == first
+    assert kept_of(tmp_path, "A piece, H = 2", piece_of, setting=Setting(0.1), seed=0) == first
     assert made == ["0.1 0"]
     (file,) = (tmp_path / "kept").iterdir()
     assert file.name.startswith("a-piece-h-2-")
@@ -47,37 +52,37 @@ def test_a_piece_is_made_once_for_equal_arguments(tmp_path: Path) -> None:
 def test_another_setting_another_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         for setting, seed in ((Setting(0.1), 0), (Setting(0.1), 1), (Setting(0.2), 0)):
-            assert kept.kept(tmp_path, "piece", piece_of, setting, seed)["list"][0] == seed
+            assert kept_of(tmp_path, "piece", piece_of, setting, seed)["list"][0] == seed
     assert made == ["0.1 0", "0.1 1", "0.2 0"]
     monkeypatch.setattr(kept, "__version__", "another")
-    kept.kept(tmp_path, "piece", piece_of, Setting(0.1))
+    kept_of(tmp_path, "piece", piece_of, Setting(0.1))
     assert made[3:] == ["0.1 0"]
 
 
 def test_an_unfinished_piece_leaves_nothing(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            kept.kept(tmp_path, "piece", piece_of, Setting(-1.0))
+            kept_of(tmp_path, "piece", piece_of, Setting(-1.0))
     assert made == ["-1.0 0"] * 2
     assert not (tmp_path / "kept").exists()
 
 
 def test_a_damaged_piece_is_named(tmp_path: Path) -> None:
-    kept.kept(tmp_path, "piece", piece_of, Setting(0.1))
+    kept_of(tmp_path, "piece", piece_of, Setting(0.1))
     (file,) = (tmp_path / "kept").iterdir()
     file.write_text(file.read_text()[:40])
     with pytest.raises(InputError, match=file.name):
-        kept.kept(tmp_path, "piece", piece_of, Setting(0.1))
+        kept_of(tmp_path, "piece", piece_of, Setting(0.1))
 
 
 def test_numbers_that_json_does_not_have_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        kept.kept(tmp_path, "piece", piece_of, Setting(float("nan")))
+        kept_of(tmp_path, "piece", piece_of, Setting(float("nan")))
 
 
 def test_arguments_without_a_lasting_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="address"):
-        kept.kept(tmp_path, "piece", repr, object())
+        kept_of(tmp_path, "piece", repr, object())
 
 
 def threads() -> int:
@@ -93,19 +98,18 @@ def test_a_piece_is_made_on_one_thread(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        assert kept.kept(tmp_path, "threads", threads) == 1
+        assert kept_of(tmp_path, "threads", threads) == 1
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
 
 
 def results(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    return {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.parent.name != "kept"}
 
 
 def make_values_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_learners, "TEMPERATURES", (4.0, 0.0))
-    monkeypatch.setattr(value_learners, "GRIDS", {"PQL": value_learners.GRIDS["PQL"]})
 
 
 def make_behavior_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +140,7 @@ EXPERIMENTS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "values": (
         value_learners.value_learners,
         make_values_tiny,
-        {"data_sets": 1, "episodes": 20, "steps": 2, "density_steps": 2},
+        {"data_sets": 2, "episodes": 20},
     ),
 }
 

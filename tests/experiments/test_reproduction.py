@@ -1,23 +1,25 @@
-"""Paper beside ours: the rows, the page, and that the committed page is the one the stored results give."""
+"""Paper beside ours: the rows, the pages, and that the committed page is the one the stored results give."""
 
 import re
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from poela.core.files import write_json
 from poela_experiments.counterexamples import NEEDED, SAMPLES
 from poela_experiments.frame.figures import comparison_figure
 from poela_experiments.frame.judging import AGREES, compared
 from poela_experiments.frame.published import Number, PublishedTable
-from poela_experiments.frame.results import Cell, Report, ResultTable
+from poela_experiments.frame.results import NOT_REGENERATED, Cell, Report, ResultTable
 from poela_experiments.pages import coverage
-from poela_experiments.pages.reproduction import FINDINGS, HEAD, reproduction_page, stored_comparisons
+from poela_experiments.pages.reproduction import facts, reproduction_page, stored_reports, summary_rows, write_pages
 from poela_experiments.pages.stored import stored_table
 from poela_experiments.sepsis_tables import SEPSIS
 from poela_experiments.tumor import EXCESS, TUMOR, VALUE
-from poela_experiments.weights import WEIGHT, WEIGHTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -52,28 +54,28 @@ def test_a_number_that_is_not_to_be_judged_shows_its_errors_without_a_verdict() 
     assert row == unjudged
 
 
-def test_error_of_the_paper_from_its_bounds() -> None:
+def test_numbers_of_few_data_sets_are_judged_by_student() -> None:
+    """Five data sets on either side, equal errors: 8 degrees of freedom and a quantile of 2.31."""
+    rows = [["", "value", "10.0±1.0"]]
+    paper = PublishedTable.of("x", {"label": "x", "title": "x", "columns": ["A"], "rows": rows, "runs": 5})
+    far = 10.0 + 2**0.5 * 2.2  # 2.2 standard errors of the difference
+    few, many = (Number("A", "", "value", far, 1.0, runs=runs) for runs in (5, 10**6))
+    assert [row[AGREES] for row in compared(paper, [few])] == ["yes"]
+    assert [row[AGREES] for row in compared(replace(paper, runs=None), [many])] == ["no"]
+
+
+def test_error_of_the_paper_from_its_bounds_and_no_verdict_on_other_data() -> None:
     """By hand: POELA on sepsis has 92.32 between 90.91 and 95.83, which are 3.29 standard errors apart."""
-    near, far, clinicians = compared(
-        SEPSIS["main"],
-        [
-            Number("POELA", "", "SNTIS", 90.0, 0.5),
-            Number("POELA", "", "SNTIS", 89.0, 0.5),
-            Number("clinicians", "", "SNTIS", 80.0, 0.5),
-        ],
-    )
-    assert near["± paper"] == pytest.approx(4.92 / 3.29)
-    assert near["± difference"] == pytest.approx((0.25 + (4.92 / 3.29) ** 2) ** 0.5)
-    assert (near[AGREES], far[AGREES], clinicians[AGREES]) == ("yes", "no", "yes")  # 1.47, 2.10 and 1.25 apart
-    assert clinicians["± paper"] == pytest.approx(2.39 / 3.29)
+    (row,) = compared(SEPSIS["main"], [Number("POELA", "", "SNTIS", 90.0, 0.5)])
+    assert row["± paper"] == pytest.approx(4.92 / 3.29)
+    assert row["± difference"] == pytest.approx((0.25 + (4.92 / 3.29) ** 2) ** 0.5)
+    assert row[AGREES] == ""  # a simulator beside MIMIC-III
 
 
 def test_nothing_is_judged_where_the_paper_gives_no_error() -> None:
-    (ess,) = compared(SEPSIS["main"], [Number("clinicians", "", "ESS", 2995.0, 1.0)])
     (months,) = compared(TUMOR["main"], [Number("9 months", "Markov", VALUE, 68.0, 0.1)])
-    for row in (ess, months):
-        assert row["difference"] is not None
-        assert (row["± paper"], row["± difference"], row[AGREES]) == (None, None, "")
+    assert months["difference"] is not None
+    assert (months["± paper"], months["± difference"], months[AGREES]) == (None, None, "")
 
 
 def test_counts_agree_where_they_are_equal() -> None:
@@ -83,97 +85,58 @@ def test_counts_agree_where_they_are_equal() -> None:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
+    """Tumor results of today, and counts of an earlier version."""
     rows = compared(
         TUMOR["main"],
         [
             Number("POELA", "non-Markov", VALUE, 95.0, 1.0),
             Number("POELA", "non-Markov", EXCESS, 20.0, 1.0),
-            Number("CQL", "non-Markov", VALUE, 50.0, 1.0),
-            Number("PO-CRM", "non-Markov", VALUE, 90.0, 1.0),
+            Number("9 months", "non-Markov", VALUE, 68.0, 0.1),
         ],
     )
-    where = {"contexts": "non-Markov", "behavior": "known", "protocol": "final"}
-    truths = {"POELA": (94.0, 96.0, 95.0), "PO-CRM": (95.0, 88.0, 87.0)}
-    each: list[dict[str, Cell]] = [
-        {**where, "learner": name, "data set": number, "true value": truth}
-        for name, own in truths.items()
-        for number, truth in enumerate(own)
-    ]
-    other = ResultTable("data-sets", "another table", each, "poela reproduce x")
-    Report("tumor", (ResultTable("main", "Tumor", rows, "poela reproduce tumor", ("made up",)), other)).write(tmp_path)
-    counts = {"IS + CRM": (10.0, 30.0), "eligible actions": (16.0, 16.0)}
-    numbers = [Number(name, f"H = {h}", SAMPLES, counts[name][h - 2], error=0.0) for name in counts for h in (2, 3)]
-    Report("counts", (ResultTable("needed", "Counts", compared(NEEDED, numbers), "poela"),)).write(tmp_path)
+    each: list[dict[str, Cell]] = [{"data set": number} for number in range(100)]
+    tables = (
+        ResultTable("main", "Tumor", rows, "poela reproduce tumor", ("made up",)),
+        ResultTable("data-sets", "another table", each, "poela reproduce tumor"),
+    )
+    Report("tumor", tables).write(tmp_path)
+    made = {"code": "abc", "machine": {"torch": "2", "device": "CPU"}}
+    write_json(tmp_path / "tumor" / "made.json", {"parts": 3, "made": [made]})
+    numbers = [Number("IS + CRM", f"H = {h}", SAMPLES, 32.0, error=0.0) for h in (2, 3)]
+    Report("counterexamples", (ResultTable("needed", "Counts", compared(NEEDED, numbers), "poela"),)).write(tmp_path)
     return tmp_path
 
 
-def test_page_says_what_agrees_and_what_does_not(results: Path) -> None:
-    assert [comparison.label for comparison in stored_comparisons(results)] == [TUMOR["main"].label, NEEDED.label]
-    page = reproduction_page(results)
-    assert "Agree: POELA, true value, non-Markov; PO-CRM, true value, non-Markov." in page
-    assert "Do not agree: POELA, SNTIS - truth, non-Markov (ours 21.28 higher)." in page
-    assert "| non-Markov | CQL | true value |  | 50.00 ± 1.00 |  |  |" in page
-    assert "(`tab:tumor_result_main`) | 22 | 3 | 2 | 1 | 0 |" in page
-    assert "(`tab:cartpole_results`) | 28 | none: no stored result | | | |" in page
-    assert "made up." in page
-    assert "(`tab:cartpole_results`): nothing of it." in page
-    assert "IS + CRM: from 10 to 30 episodes (paper 32 to 128), at least 3 times as many" in page
-    assert "eligible actions: no more episodes as H grows (16; paper 16)." in page
+def test_summary_judges_what_its_command_made_and_nothing_else(results: Path) -> None:
+    rows = {row[0].partition("]")[0].strip("["): row[1:] for row in summary_rows(stored_reports(results), results)}
+    assert rows["Tumor growth, behavior known, final policy"][:4] == ["reproduces in part", "1", "1", "1"]
+    old = rows["Episodes needed to solve the counter-examples, by H"]
+    assert old[:4] == ["cannot be compared here", "0", "0", "2"]
+    assert old[4] == "stored from an earlier version, not regenerated"
+    assert rows["Cartpole: 4 tables"] == ["no result", "0", "0", "112", "not run"]
+    assert rows["Hopper and Walker2D"][0] == "cannot be compared here"
+    found = facts(stored_reports(results))
+    assert (found["agree"], found["differ"], found["unjudged"]) == (1, 1, 3)
+    assert found["main_poela_non_markov_true_value"] == "95.0 ± 1.0"
 
 
-def test_order_of_the_learners_data_set_by_data_set(results: Path) -> None:
-    """By hand: the differences -1, 8, 8 have mean 5 and a standard error of √27 / √3 = 3."""
-    page = reproduction_page(results)
-    assert "| non-Markov | true value | PO-CRM | +18.60 | +5.00 ± 3.00 | +1.7 | 2 of 3 | open |" in page
-    assert "POELA is above PO-CRM in 2 of 3." in page
+def test_pages_of_experiments(results: Path) -> None:
+    for name, report in stored_reports(results).items():
+        report.write_page(results, "" if name == "tumor" else NOT_REGENERATED)
+    tumor, counts = ((results / f"{name}.md").read_text() for name in ("tumor", "counterexamples"))
+    assert "| non-Markov | POELA | true value | 95.92 ± 1.68 | 95 ± 1 | -0.92 ± 1.96 | yes |" in tumor
+    assert "100 rows: [data-sets.parquet](tumor/data-sets.parquet)." in tumor
+    assert "made up." in tumor
+    assert NOT_REGENERATED in counts
+    assert "| yes |" not in counts
 
 
-def stored(results: Path, name: str, table: PublishedTable, *numbers: Number) -> str:
-    """The page, once these numbers have been stored as the only table of an experiment."""
-    Report(name, (ResultTable(table.key, name, compared(table, numbers), "poela"),)).write(results)
-    return reproduction_page(results)
-
-
-def test_page_says_why_nothing_is_judged(tmp_path: Path) -> None:
-    sntis, ess = Number("POELA", "", "SNTIS", 60.0, 5.0, judged=False), Number("POELA", "", "ESS", 7.0)
-    clinicians = Number("clinicians", "", "SNTIS", 81.0, 1.0)
-    of_protocol = "1 of policies that the paper's protocol would not choose (see the notes)"
-    neither = "1 without an error (ours and the paper's)"
-    page = stored(tmp_path, "sepsis", SEPSIS["main"], sntis, ess)
-    assert f"Nothing can be judged: {of_protocol}; {neither}." in page
-    page = stored(tmp_path, "sepsis", SEPSIS["main"], sntis, ess, clinicians)
-    assert f"Agree: clinicians, SNTIS.\nNot judged: {of_protocol}; {neither}." in page
-    months, poela = Number("9 months", "Markov", VALUE, 67.0, 0.1), Number("POELA", "Markov", VALUE, 90.0)
-    page = stored(tmp_path, "tumor", TUMOR["main"], months, poela)
-    assert "Nothing can be judged: 1 without an error (the paper's); 1 without an error (ours)." in page
-
-
-def test_a_number_in_two_stored_tables_counts_once(tmp_path: Path) -> None:
-    stored(tmp_path, "a", TUMOR["main"], Number("POELA", "Markov", VALUE, 90.0, 1.0))
-    page = stored(
-        tmp_path,
-        "b",
-        TUMOR["main"],
-        Number("POELA", "Markov", VALUE, 10.0, 1.0),
-        Number("POELA", "non-Markov", VALUE, 10.0, 1.0),
-    )
-    assert f"(`{TUMOR['main'].label}`) | 22 | 2 | 1 | 1 | 0 |" in page
-
-
-def test_a_stored_table_knows_its_experiment(tmp_path: Path) -> None:
-    page = stored(tmp_path, "tumor-weights", WEIGHTS["markov"], Number("POELA", "Markov", WEIGHT, 0.1, 0.01))
-    (comparison,) = stored_comparisons(tmp_path)
-    assert (comparison.name, comparison.experiment) == ("tumor-weights/markov", "tumor-weights")
-    assert "[tumor-weights](results/tumor-weights.md)" in page
-    assert "[findings](deviations.md#tumor)" in page
-
-
-def test_every_comparison_has_a_picture_that_the_page_shows(results: Path) -> None:
+def test_every_comparison_has_a_picture_that_its_page_shows(results: Path) -> None:
     pytest.importorskip("matplotlib")
-    assert "(results/tumor/main.svg)" in reproduction_page(results)
+    assert "![Tumor](tumor/main.svg)" in (results / "tumor.md").read_text()
     assert not (results / "tumor" / "data-sets.svg").exists()  # no comparison
     again = results / "again"
-    assert comparison_figure(again, pq.read_table(results / "tumor" / "main.parquet").to_pylist())
+    assert comparison_figure(again, "Tumor", pq.read_table(results / "tumor" / "main.parquet").to_pylist())
     assert (results / "again.svg").read_bytes() == (results / "tumor" / "main.svg").read_bytes()
     assert (results / "again.png").read_bytes()[1:4] == b"PNG"
 
@@ -186,10 +149,20 @@ def test_pictures_are_left_out_without_matplotlib(tmp_path: Path, monkeypatch: p
 
 
 def test_places_that_the_page_points_to_exist() -> None:
-    titles = re.findall("^#+ (.+)$", (DOCS / "deviations.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    anchors = {re.sub("[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
-    assert {*FINDINGS.values(), *re.findall(r"deviations\.md#([\w-]+)", HEAD)} <= anchors
-    assert "deviations.md#disclosed" in HEAD
+    page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    places = re.findall(r"\]\(([\w./-]+)", page)
+    assert len(places) > 10
+    assert [place for place in places if not (DOCS / place).exists()] == []
+
+
+def test_committed_pages_of_experiments_are_those_of_the_stored_results(tmp_path: Path) -> None:
+    """If this fails: python -m poela_experiments.pages.reproduction."""
+    pytest.importorskip("matplotlib")
+    copy = tmp_path / "results"
+    shutil.copytree(DOCS / "results", copy)
+    write_pages(copy, tmp_path / "reproduction.md")
+    for path in copy.glob("*.md"):
+        assert path.read_text(encoding="utf-8") == (DOCS / "results" / path.name).read_text(encoding="utf-8"), path
 
 
 def test_committed_page_is_that_of_the_stored_results() -> None:
@@ -204,13 +177,11 @@ def test_committed_page_on_intervals_is_that_of_the_stored_results() -> None:
 
 
 def test_every_stored_result_loads_and_is_named_by_its_key() -> None:
-    files = sorted((DOCS / "results").rglob("*.parquet"))
-    assert len(files) > 50
+    files = sorted((DOCS / "results").glob("*/*.parquet"))
+    assert len(files) > 40
     for path in files:
-        table = stored_table(path)
-        assert table.rows, path
-        assert table.name == f"{table.experiment}/{path.stem}"
-        assert path.parent.parent == DOCS / "results"
+        assert stored_table(path).rows, path
+        assert pq.read_schema(path).metadata[b"experiment"].decode() == path.parent.name
         assert not re.search(r"-\d+$", path.stem), path
 
 

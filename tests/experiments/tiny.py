@@ -15,23 +15,22 @@ def tiny(experiment: str, out: Path, seed: int = 0, **settings: Any) -> Run:
     return Run(experiment, out, Size.of(experiment, "quick").but(**settings), seed, INLINE)
 
 
-def tiny_tumor(out: Path, experiment: str = "tumor") -> Run:
-    """Four steps of every learner on one data set."""
+def tiny_tumor(out: Path, experiment: str = "tumor", **settings: Any) -> Run:
+    """Four steps of every learner on one data set, as if nothing were left out."""
     few = {"checkpoints": 2, "steps": 4}
     kinds = {"gradient": {**few, "warm_start_steps": 4}, "values": few, "density": {**few, "density_steps": 4}}
-    size = Size.of("tumor", "quick").but(data_sets=1, episodes=30, roll_outs=20, kinds=kinds)
-    return Run(experiment, out, size, 0, INLINE)
+    small = {"about": "", "data_sets": {"known": 1}, "episodes": 30, "roll_outs": 20, "kinds": kinds}
+    return tiny(experiment, out, **{**small, **settings})
 
 
 def tiny_sepsis(out: Path, seed: int = 0, **settings: Any) -> Run:
-    """Two steps of a few candidates."""
+    """Two steps of a few candidates, as if nothing were left out."""
     common = {"hidden": (8, 8), "checkpoints": 2, "steps": 2}
     values = {**common, "steps": 20, "batch_size": 100}
     kinds = {
         "gradient": {**common, "warm_start_steps": 1},
-        "early": {**common, "warm_start_steps": 1},
         "values": values,
         "density": {**values, "density_steps": 20, "lowest_value": 0.0},
     }
-    tiny_size = {"episodes": (40, 30, 30), "roll_outs": 20, "fewer": 16, "default_episodes": 60, "kinds": kinds}
-    return tiny("sepsis", out, seed, **{**tiny_size, **settings})
+    small = {"about": "", "episodes": (40, 30, 30), "roll_outs": 20, "fewer": 16, "kinds": kinds}
+    return tiny("sepsis", out, seed, **{**small, **settings})

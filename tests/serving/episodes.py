@@ -90,7 +90,7 @@ def mixed_logs(episodes: int = 60, length: int = 5) -> Trajectories:
             "chance": np.full(n, 0.5),
         }
     )
-    return read_logs(
+    logs: Trajectories = read_logs(
         table,
         episode="stay",
         step="hour",
@@ -100,3 +100,4 @@ def mixed_logs(episodes: int = 60, length: int = 5) -> Trajectories:
         context=["age", "ward", "risk", "seen"],
         ordinal={"risk": ["low", "middle", "high"]},
     )
+    return logs

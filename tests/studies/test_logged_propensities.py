@@ -84,3 +84,11 @@ def test_logs_without_the_propensities_of_every_action(logged: str | None) -> No
     one = None if logged is None else logs.logged_propensities
     with pytest.raises(InputError, match="'logged' needs logs with the propensities of every action"):
         poela.learn(logs.with_propensities(one), candidates=CONSENSUS, behavior="logged", backend="inline")
+
+
+def test_by_default_only_what_the_logging_policy_does_is_eligible() -> None:
+    logs = logs_of(300)
+    study = poela.learn(logs, learners=["consensus"], behavior="logged", backend="inline")
+    assert [str(task.candidate) for task in study.tasks][:1] == ["consensus rule=(relative_probability=0.01)"]
+    rare = Trajectories([[0.0, 0.0]], [0], [0.0], [0, 1], [[0.995, 0.005]])
+    assert study.policy.eligibility.along(rare).mask.tolist() == [[True, False]]

@@ -27,5 +27,6 @@ STORED_KINDS = {
     "multinomial_behavior": "poela.behavior.multinomial:MultinomialModel",
     "boosted_behavior": "poela.behavior.boosted:BoostedModel",
     "tempered_behavior": "poela.behavior.tempered:TemperedModel",
+    "gaussian_behavior": "poela.behavior.gaussian:GaussianModel",
     "history_behavior": "poela.behavior.history:HistoryModel",
 }

@@ -29,7 +29,12 @@ Step = Annotated[
     ),
 ]
 Action = Annotated[
-    str | None, typer.Option(rich_help_panel=PANEL, help="Column with the decision that was taken. Default: action.")
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Column with the decision that was taken; or several, separated by commas, of real numbers such as doses. "
+        "Default: action.",
+    ),
 ]
 Reward = Annotated[
     str | None,
@@ -52,6 +57,14 @@ Propensity = Annotated[
         rich_help_panel=PANEL,
         help="Column with the probability that the decision had when it was taken, if that was logged; or one such "
         "column for each action, separated by commas. Estimated where there is none.",
+    ),
+]
+LogDensity = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Where the decision is a real number: column with the log of its density when it was taken, if that was "
+        "logged. Estimated where there is none.",
     ),
 ]
 Cluster = Annotated[
@@ -113,6 +126,7 @@ Layout = Annotated[
 def layout_of(
     layout: Path | None,
     *,
+    action: str | None = None,
     context: str | None = None,
     propensity: str | None = None,
     separator: str | None = None,
@@ -128,6 +142,9 @@ def layout_of(
     from poela.data.layout import LogLayout
 
     flags: dict[str, object] = {name: value for name, value in named.items() if value is not None}
+    if action is not None:
+        columns = names_in(action)
+        flags["action"] = action if len(columns) == 1 else columns
     if context is not None:
         flags["context"] = names_in(context)
     if propensity is not None:

@@ -72,10 +72,14 @@ def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any
     from poela.data.layout import LogLayout
     from poela.data.tables import read_and_warn
     from poela.evaluation.evaluate import evaluate as estimate
+    from poela.policies.gaussian import GaussianPolicy
     from poela.policies.storage import load_policy
 
     policy = load_policy(directory)
-    own = LogLayout().fixed_by(policy.table_schema, policy.action_names)
+    if isinstance(policy, GaussianPolicy):
+        own = LogLayout(action=tuple(map(str, policy.action_names))).fixed_by(policy.table_schema, None)
+    else:
+        own = LogLayout().fixed_by(policy.table_schema, policy.action_names)
     described = own if layout is None else layout.over(own)
     judged = estimate(policy, read_and_warn(path, described), **settings)
     return str(directory), judged, "", judged.advice

@@ -1,5 +1,6 @@
 """Flags of commands, made of the settings that they stand for: a setting says once what it is."""
 
+import re
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, get_origin
 
@@ -9,7 +10,11 @@ from poela.cli import columns
 from poela.core.options import F, Offered, with_keywords, with_options
 
 # Whatever `columns` declares is a flag of every command that reads logs.
-COLUMNS = {name.lower(): kind for name, kind in vars(columns).items() if get_origin(kind) is Annotated}
+COLUMNS = {
+    re.sub("(?<!^)(?=[A-Z])", "_", name).lower(): kind
+    for name, kind in vars(columns).items()
+    if get_origin(kind) is Annotated
+}
 
 
 def flags(*groups: Any) -> Callable[[F], F]:

@@ -36,6 +36,12 @@ def reproduce(
         str, typer.Option(help="Where studies run: local (processes), inline (this process) or ray (a Ray cluster).")
     ] = "local",
     address: Annotated[str | None, typer.Option(help="Of the Ray cluster. [default: one started here]")] = None,
+    shard: Annotated[
+        str | None, typer.Option(help="Make only this share of the parts, such as 2/8: for several machines.")
+    ] = None,
+    join: Annotated[
+        list[str] | None, typer.Option(help="A folder where shards left their parts (repeatable): make tables of them.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run an experiment and print its tables; after an interruption the same command continues.
@@ -43,17 +49,17 @@ def reproduce(
     Example: poela reproduce demo
     """
     from poela.cli.output import print_json
-    from poela.core.errors import InputError, PoelaError
+    from poela.core.errors import PoelaError
     from poela.core.files import refuse_foreign, write_bytes
     from poela.core.paths import folder_at, place
+    from poela.core.progress import progress_in_lines
     from poela.core.typed import Seed, parsed
 
     experiments = experiments_found()
     if name == "list":
         _print_list(experiments, json)
         return
-    if name not in experiments:
-        raise InputError(f"there is no experiment {name!r}: choose from {', '.join(experiments)}")
+    experiment = _chosen(experiments, name, shard, join)
     from poela.studies.options import Execution
 
     directory = folder_at(name if out is None else out, "results")
@@ -62,7 +68,13 @@ def reproduce(
     refuse_foreign(directory, (MARK,), "results of poela reproduce")
     write_bytes(directory / MARK, b"Results of poela reproduce, which the same command may overwrite.\n")
     try:
-        report = experiments[name].run(directory, quick, seed, execution)
+        with progress_in_lines():
+            if shard:
+                made = experiment.run_shard(directory, quick, seed, execution, shard)
+                typer.echo(f"{made} in {place(directory)}; give this folder to --join, with those of the other shards")
+                return
+            more = {"joined": [folder_at(folder, "parts") for folder in join]} if join else {}
+            report = experiment.run(directory, quick, seed, execution, **more)
     except KeyboardInterrupt:
         raise PoelaError(
             f"interrupted: what was finished is kept in {place(directory)}; the same command continues"
@@ -71,6 +83,19 @@ def reproduce(
         print_json(report.to_dict())
     else:
         typer.echo(str(report))
+
+
+def _chosen(experiments: Mapping[str, Experiment], name: str, shard: str | None, join: list[str] | None) -> Any:
+    """The experiment of this name, if it can be made as asked for."""
+    from poela.core.errors import InputError
+
+    if name not in experiments:
+        raise InputError(f"there is no experiment {name!r}: choose from {', '.join(experiments)}")
+    if (shard or join) and not hasattr(experiments[name], "run_shard"):
+        raise InputError(f"the experiment {name!r} cannot be made in shards: leave out --shard and --join")
+    if shard and join:
+        raise InputError("--shard makes parts and --join takes finished ones: give one of them")
+    return experiments[name]
 
 
 def experiments_found() -> dict[str, Experiment]:

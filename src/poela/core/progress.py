@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 PATIENCE_SECONDS = 2.0
+LINE_SECONDS = 30.0  # between lines of progress where nobody sees a bar
 # None: only where somebody is looking, that is, where standard error is a terminal.
 _enabled: ContextVar[bool | None] = ContextVar("progress_enabled", default=None)
+_in_lines: ContextVar[bool] = ContextVar("progress_in_lines", default=False)
 
 
 @contextmanager
@@ -32,16 +34,34 @@ def progress_shown(enabled: bool = True) -> Iterator[None]:
 
 
 @contextmanager
+def progress_in_lines() -> Iterator[None]:
+    """Inside the block, progress is told in lines where standard error is no terminal: for runs of hours.
+
+    >>> with progress_in_lines(), progress("counting", total=3) as advance:
+    ...     advance(3)
+    """
+    token = _in_lines.set(True)
+    try:
+        yield
+    finally:
+        _in_lines.reset(token)
+
+
+@contextmanager
 def progress(task: str, total: int) -> Iterator[Callable[..., None]]:
     """Yields `advance(n, note="")`, a safe point for interruptions too.
 
     The bar appears after two seconds, and only the outermost one shows.
     """
     enabled = _enabled.get()
-    if not (sys.stderr.isatty() if enabled is None else enabled):
+    bar: _LateBar | _Lines
+    if _in_lines.get() and enabled is not False and not sys.stderr.isatty():
+        bar = _Lines(task, total)
+    elif sys.stderr.isatty() if enabled is None else enabled:
+        bar = _LateBar(task, total)
+    else:
         yield lambda n=1, note="": safe_point()
         return
-    bar = _LateBar(task, total)
     token = _enabled.set(False)
     try:
         yield bar.advance
@@ -72,6 +92,22 @@ class _LateBar:
     def stop(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+class _Lines:
+    def __init__(self, task: str, total: int) -> None:
+        self._task, self._total, self._done = task, total, 0
+        self._told = time.monotonic() - LINE_SECONDS + PATIENCE_SECONDS
+
+    def advance(self, n: int = 1, note: str = "") -> None:
+        safe_point()
+        self._done += n
+        if time.monotonic() - self._told >= LINE_SECONDS:
+            self._told = time.monotonic()
+            sys.stderr.write(f"{self._task}: {self._done} of {self._total}{f' ({note})' if note else ''}\n")
+            sys.stderr.flush()
+
+    def stop(self) -> None: ...
 
 
 def _new_bar() -> "Progress":

@@ -34,13 +34,13 @@ def name_actions(
     fractional = np.array([isinstance(value, float) for value in values], bool)
     problems.note(
         _rows_with(labels.codes, fractional),
-        f"column {quoted(layout.action)} is not a whole number",
+        f"column {quoted(layout.action_columns)} is not a whole number",
         "divide a continuous dose into levels first",
     )
     large = np.array([isinstance(value, int) and abs(value) >= LARGE for value in values], bool)
     problems.note(
         _rows_with(labels.codes, large),
-        f"column {quoted(layout.action)} is a number beyond 2^63",
+        f"column {quoted(layout.action_columns)} is a number beyond 2^63",
         "label actions with text or shorter numbers",
     )
     code_of: dict[Any, int] = {name: code for code, name in enumerate(names)}
@@ -49,7 +49,7 @@ def name_actions(
     others = "that other value" if unknown.sum() == 1 else f"those {unknown.sum()} other values"
     problems.note(
         _rows_with(labels.codes, unknown),
-        f"column {quoted(layout.action)} lies outside the declared actions",
+        f"column {quoted(layout.action_columns)} lies outside the declared actions",
         f"declare {others} too, by actions= or a propensity column, or drop those episodes",
     )
     return np.append(code_of_value, -1)[labels.codes], names
@@ -117,3 +117,16 @@ def _kind(value: "ActionName | float") -> str:
 def metadata_of(names: "Sequence[ActionName]") -> dict[bytes, bytes]:
     """What `to_table` writes beside the columns."""
     return {METADATA: json.dumps(list(names)).encode()}
+
+
+def naming_problems(layout: LogLayout, names: "Sequence[ActionName]") -> list[str]:
+    """Propensity columns that do not fit the actions found."""
+    if not names or not isinstance(layout.propensity, tuple):
+        return []
+    if len(names) != len(layout.propensity):
+        return [
+            f"{len(layout.propensity)} propensity columns stand for {len(names)} actions: "
+            "declare the actions, or give a column for each"
+        ]
+    odd = [column for column, name in zip(layout.propensity, names, strict=True) if type(name) is not type(names[0])]
+    return [f"{quoted(odd)} name no action: say with propensity= which columns to use"] if odd else []

@@ -11,6 +11,8 @@ from poela.core.ragged import episode_sums
 from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
+    from poela.data.continuous import ContinuousTrajectories
+    from poela.data.episodes import LoggedEpisodes
     from poela.data.trajectories import Trajectories
 
 ROW_SUM_TOLERANCE = 1e-6
@@ -20,27 +22,28 @@ CHUNK_ROWS = 1 << 16
 MANY_ACTIONS = 100  # where there are more, and none was taken twice, they are no actions
 
 
-def problems_of(logs: "Trajectories") -> list[str]:
+def problems_of(logs: "Trajectories | ContinuousTrajectories") -> list[str]:
     """Everything that is wrong with the logs, each as one sentence; empty when all is well."""
+    from poela.data.continuous import ContinuousTrajectories
+
     shapes = _shape_problems(logs)
-    return shapes if shapes else _value_problems(logs)
+    if isinstance(logs, ContinuousTrajectories):
+        shapes = shapes or _continuous_shapes(logs)
+        return shapes or [*_value_problems(logs), *_continuous_values(logs)]
+    shapes = shapes or _finite_shapes(logs)
+    return shapes or [*(values := _value_problems(logs)), *_finite_values(logs, sound=not values)]
 
 
-def _shape_problems(logs: "Trajectories") -> list[str]:
+def _shape_problems(logs: "LoggedEpisodes") -> list[str]:
+    """Of what all logs have."""
     problems = []
     if logs.contexts.ndim != 2:
         return [f"contexts must be a matrix [steps, features], not of shape {logs.contexts.shape}"]
     steps = len(logs.contexts)
     if steps == 0:
         return [EMPTY]
-    for name in ("actions", "rewards"):
-        shape = getattr(logs, name).shape
-        if shape != (steps,):
-            problems.append(f"{name} must have shape ({steps},) like the contexts, not {shape}")
-    if logs.propensities is not None and logs.propensities.shape not in {(steps,), (steps, logs.n_actions)}:
-        problems.append(
-            f"propensities must have shape ({steps},) or ({steps}, {logs.n_actions}), not {logs.propensities.shape}"
-        )
+    if logs.rewards.shape != (steps,):
+        problems.append(f"rewards must have shape ({steps},) like the contexts, not {logs.rewards.shape}")
     offsets = logs.offsets
     if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != steps:
         problems.append(f"offsets must start at 0 and end at the number of steps, {steps}")
@@ -53,14 +56,10 @@ def _shape_problems(logs: "Trajectories") -> list[str]:
         )
     elif logs.schema is not None and logs.schema.feature_names != logs.feature_names:
         problems.append("the schema gives other features than feature_names: leave one of them out")
-    if len(logs.action_names) != logs.n_actions or len(set(logs.action_names)) != len(logs.action_names):
-        problems.append(f"action_names must be {logs.n_actions} different names, not {len(logs.action_names)}")
-    elif len({type(name) for name in logs.action_names}) != 1:
-        problems.append("action_names must be all text, all whole numbers or all booleans")
     return problems or _naming_problems(logs)
 
 
-def _naming_problems(logs: "Trajectories") -> list[str]:
+def _naming_problems(logs: "LoggedEpisodes") -> list[str]:
     """Names of episodes that are more or fewer than these."""
     problems, n = [], logs.n_episodes
     if logs.episode_ids is not None and len(logs.episode_ids) != n:
@@ -70,14 +69,49 @@ def _naming_problems(logs: "Trajectories") -> list[str]:
     return problems
 
 
-def _value_problems(logs: "Trajectories") -> list[str]:
-    problems: list[str] = []
+def _finite_shapes(logs: "Trajectories") -> list[str]:
+    problems, steps = [], len(logs.contexts)
+    if logs.actions.shape != (steps,):
+        problems.append(f"actions must have shape ({steps},) like the contexts, not {logs.actions.shape}")
+    if logs.propensities is not None and logs.propensities.shape not in {(steps,), (steps, logs.n_actions)}:
+        problems.append(
+            f"propensities must have shape ({steps},) or ({steps}, {logs.n_actions}), not {logs.propensities.shape}"
+        )
+    problems += _action_name_problems(logs.action_names, logs.n_actions)
+    if not problems and len({type(name) for name in logs.action_names}) != 1:
+        problems.append("action_names must be all text, all whole numbers or all booleans")
+    return problems
 
-    def report(bad: BoolArray, what: str, remedy: str) -> None:
+
+def _continuous_shapes(logs: "ContinuousTrajectories") -> list[str]:
+    problems, steps = [], len(logs.contexts)
+    if logs.actions.ndim != 2 or len(logs.actions) != steps or logs.actions.shape[1] == 0:
+        return [f"actions must have shape ({steps}, columns) like the contexts, not {logs.actions.shape}"]
+    if logs.log_densities is not None and logs.log_densities.shape != (steps,):
+        problems.append(f"log_densities must have shape ({steps},), not {logs.log_densities.shape}")
+    return problems + _action_name_problems(logs.action_names, logs.n_components)
+
+
+def _action_name_problems(names: Sequence[str | int], count: int) -> list[str]:
+    if len(names) == count == len(set(names)):
+        return []
+    return [f"action_names must be {count} different names, not {len(names)}"]
+
+
+class _Report:
+    """Sentences about steps where something is wrong."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def __call__(self, bad: BoolArray, what: str, remedy: str) -> None:
         if bad.any():
             count, first = first_bad(bad)
-            problems.append(f"{count} {what}, first at step {first} of the flat log: {remedy}")
+            self.problems.append(f"{count} {what}, first at step {first} of the flat log: {remedy}")
 
+
+def _value_problems(logs: "LoggedEpisodes") -> list[str]:
+    report = _Report()
     report(
         _rows_where(_not_finite, logs.contexts),
         "contexts hold NaN or infinity",
@@ -86,18 +120,23 @@ def _value_problems(logs: "Trajectories") -> list[str]:
     report(~np.isfinite(logs.rewards), "rewards are NaN or infinite", "fill them in or drop those episodes")
     with np.errstate(over="ignore", invalid="ignore"):
         endless = ~np.isfinite(episode_sums(np.abs(logs.rewards), logs.offsets))
-    if not problems and endless.any():
+    if not report.problems and endless.any():
         count, first = first_bad(endless)
-        problems.append(
+        report.problems.append(
             f"the rewards of {counted(count, 'episode')} are too large to be summed, first episode {first}: "
             "scale them down"
         )
+    return report.problems
+
+
+def _finite_values(logs: "Trajectories", sound: bool) -> list[str]:
+    report = _Report()
     report(
         (logs.actions < 0) | (logs.actions >= logs.n_actions),
         f"actions lie outside 0 … {logs.n_actions - 1}",
         "correct them or declare more actions",
     )
-    if not problems and logs.propensities is not None:
+    if sound and not report.problems and logs.propensities is not None:
         logged = logs.logged_propensities
         report(
             ~((logged > 0) & (logged <= 1)),
@@ -111,7 +150,23 @@ def _value_problems(logs: "Trajectories") -> list[str]:
                 "correct them",
             )
             report(_rows_where(_uneven, logs.propensities), "propensity rows do not sum to 1", "correct them")
-    return problems
+    return report.problems
+
+
+def _continuous_values(logs: "ContinuousTrajectories") -> list[str]:
+    report = _Report()
+    report(
+        _rows_where(_not_finite, logs.actions),
+        "actions hold NaN or infinity",
+        "fill them in or drop those episodes",
+    )
+    if logs.log_densities is not None:
+        report(
+            ~np.isfinite(logs.log_densities),
+            "log densities are NaN or infinite",
+            "correct or estimate them: what was done had a density above 0",
+        )
+    return report.problems
 
 
 def _rows_where(test: Callable[[NDArray[Any]], BoolArray], matrix: NDArray[Any]) -> BoolArray:
@@ -135,7 +190,7 @@ def _uneven(rows: NDArray[Any]) -> BoolArray:
     return np.asarray(np.abs(rows.sum(axis=1) - 1) > ROW_SUM_TOLERANCE)
 
 
-def learning_problems(logs: "Trajectories", merged: Sequence[str] = ()) -> list[str]:
+def learning_problems(logs: "Trajectories | ContinuousTrajectories", merged: Sequence[str] = ()) -> list[str]:
     """Why nothing can be learned from logs that are sound in themselves; empty when something can.
 
     `merged` are features whose different numbers are the same in single precision.
@@ -154,16 +209,7 @@ def learning_problems(logs: "Trajectories", merged: Sequence[str] = ()) -> list[
             f"there {clusters} of episodes that stay together: learning needs at least {EPISODES_TO_LEARN}, so add "
             "more, or name smaller ones"
         )
-    taken = np.flatnonzero(np.bincount(logs.actions))
-    if len(taken) == 1:
-        problems.append(
-            f"the action is the same in every row ({logs.n_steps}): learning needs at least two actions in the log"
-        )
-    if len(taken) == logs.n_steps > MANY_ACTIONS:
-        problems.append(
-            f"every row ({logs.n_steps}) has an action of its own: name another column as the action, or divide a "
-            "continuous dose into levels first"
-        )
+    problems += _action_problems(logs)
     if logs.n_features == 0:
         problems.append("there are no context columns: learning needs at least one")
     if merged:
@@ -177,4 +223,28 @@ def learning_problems(logs: "Trajectories", merged: Sequence[str] = ()) -> list[
     if constant:
         subject = f"column {quoted(constant)} is" if len(constant) == 1 else f"columns {quoted(constant)} are"
         problems.append(f"{subject} constant in every row ({logs.n_steps}): leave out what never changes")
+    return problems
+
+
+def _action_problems(logs: "Trajectories | ContinuousTrajectories") -> list[str]:
+    """Actions among which there is nothing to choose."""
+    from poela.data.continuous import ContinuousTrajectories
+
+    problems = []
+    if isinstance(logs, ContinuousTrajectories):
+        equal = np.flatnonzero(logs.actions.min(axis=0) == logs.actions.max(axis=0))
+        if len(equal):
+            names = quoted([str(logs.action_names[column]) for column in equal])
+            problems.append(f"action {names} is the same in every row ({logs.n_steps}): leave out what never changes")
+        return problems
+    taken = np.flatnonzero(np.bincount(logs.actions))
+    if len(taken) == 1:
+        problems.append(
+            f"the action is the same in every row ({logs.n_steps}): learning needs at least two actions in the log"
+        )
+    if len(taken) == logs.n_steps > MANY_ACTIONS:
+        problems.append(
+            f"every row ({logs.n_steps}) has an action of its own: name another column as the action, or divide a "
+            "continuous dose into levels first"
+        )
     return problems

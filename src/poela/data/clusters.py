@@ -11,7 +11,7 @@ from poela.data.labels import Labels
 from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
-    from poela.data.trajectories import Trajectories
+    from poela.data.episodes import LoggedEpisodes
 
 
 def numbered(names: ArrayLike) -> IntArray:
@@ -33,7 +33,7 @@ def numbered(names: ArrayLike) -> IntArray:
     return readonly(numbers, np.int64)
 
 
-def joined_clusters(first: "Trajectories", second: "Trajectories") -> IntArray | None:
+def joined_clusters(first: "LoggedEpisodes", second: "LoggedEpisodes") -> IntArray | None:
     """The clusters of the episodes of both logs, which share none; None where neither names any."""
     if first.clusters is None and second.clusters is None:
         return None

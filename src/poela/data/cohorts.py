@@ -158,7 +158,7 @@ class _Reader:
     def logs(self, table: "pa.Table", features: list[str]) -> Trajectories:
         problems = self.problems.sentences()
         try:
-            result = read_logs(
+            result: Trajectories = read_logs(
                 table,
                 episode=self.layout.episode,
                 step=self.layout.step,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from poela.data.words import counted, kind_in_words, quoted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from poela.data.trajectories import Trajectories
+    from poela.data.episodes import LoggedEpisodes
+
+L = TypeVar("L", bound="LoggedEpisodes")
 
 LONGEST_CATEGORY = 100  # characters; longer ones are free text
 OFTEN = 0.05  # of gaps between decisions may be unusual without a word
@@ -169,7 +171,9 @@ def _schema(layout: LogLayout, variables: Sequence[Variable], order: Order) -> T
     if layout.schema is not None and len(variables) == len(layout.schema.variables):
         return layout.schema
     keys = {"episode": layout.episode, "step": None if layout.keeps_row_order else layout.step}
-    return TableSchema(tuple(variables), **keys, action=layout.action, origin=layout.origin, pace=order.pace)
+    return TableSchema(
+        tuple(variables), **keys, action=",".join(layout.action_columns), origin=layout.origin, pace=order.pace
+    )
 
 
 def _days(column: "pa.ChunkedArray", variable: Variable, layout: LogLayout, order: Order) -> FloatArray:
@@ -225,7 +229,7 @@ def _subject(columns: Sequence[str]) -> str:
     return f"column {quoted(columns)} is" if len(columns) == 1 else f"columns {quoted(columns)} are"
 
 
-def without_constants(logs: "Trajectories", but: Sequence[str] = ()) -> "Trajectories":
+def without_constants(logs: L, but: Sequence[str] = ()) -> L:
     """The logs without columns that are the same in every row, which say nothing; noted."""
     same: BoolArray = np.asarray(logs.contexts.min(axis=0) == logs.contexts.max(axis=0))
     constant = {name for name, equal in zip(logs.feature_names, same, strict=True) if equal and name not in but}
@@ -248,7 +252,7 @@ def without_constants(logs: "Trajectories", but: Sequence[str] = ()) -> "Traject
     return selected(logs, columns_left, None if schema is None else schema.without(set(columns)), (*logs.notes, note))
 
 
-def with_features(logs: "Trajectories", first: "Trajectories") -> "Trajectories":
+def with_features(logs: L, first: "LoggedEpisodes") -> L:
     """The logs with the features of others, where they have more."""
     places = {name: column for column, name in enumerate(logs.feature_names)}
     if logs.feature_names == first.feature_names or not set(first.feature_names) <= places.keys():
@@ -256,13 +260,12 @@ def with_features(logs: "Trajectories", first: "Trajectories") -> "Trajectories"
     return selected(logs, [places[name] for name in first.feature_names], None, logs.notes)
 
 
-def selected(
-    logs: "Trajectories", features: Sequence[int], schema: TableSchema | None, notes: tuple[str, ...]
-) -> "Trajectories":
+def selected(logs: L, features: Sequence[int], schema: TableSchema | None, notes: tuple[str, ...]) -> L:
     """The logs with some of their features."""
     names = tuple(logs.feature_names[column] for column in features)
     contexts = np.ascontiguousarray(logs.contexts[:, list(features)])
-    return replace(logs, contexts=contexts, feature_names=names, schema=schema, notes=notes)
+    changed: dict[str, Any] = {"contexts": contexts, "feature_names": names, "schema": schema, "notes": notes}
+    return replace(logs, **changed)  # type: ignore[type-var]
 
 
 def irregular(steps: IntArray, offsets: IntArray, name: str) -> list[str]:

@@ -81,7 +81,7 @@ def as_written(path: Path, layout: LogLayout) -> tuple[LogLayout, tuple[str, ...
 def _separator(header: str, layout: LogLayout) -> str:
     separator = layout.separator
     cells = {cell.strip().strip('"') for cell in header.split(separator)}
-    parts = (*layout.key_columns, layout.action, *layout.reward_columns(list(cells)))
+    parts = (*layout.key_columns, *layout.action_columns, *layout.reward_columns(list(cells)))
     if "\0" in header or not cells.isdisjoint(parts):  # no text at all, or as said
         return separator
     unquoted = re.sub(r'"[^"]*"', "", header)

@@ -1,9 +1,8 @@
 """Which column of a log plays which part."""
 
-import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
@@ -21,17 +20,19 @@ from poela.data.layout_problems import (
     type_problems,
     unrecognised,
 )
+from poela.data.layout_values import pairs_of, plain_tuple, toml_problem
 from poela.data.rewards import RewardFormula, reward_formula
 from poela.data.schema import TableSchema
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
-    from poela.data.trajectories import ActionName, Trajectories
+    from poela.data.continuous import Logs
+    from poela.data.trajectories import ActionName
 
-PREFIX = "propensity_"
+PREFIX, DENSITY = "propensity_", "log_density"
 EPISODE, STEP, ROWS = "episode", "step", "rows"
 # Fields that files of earlier versions do not have; they are written only where something is said.
-LATER = ("missing", "category", "ordinal", "origin", "schema")
+LATER = ("missing", "category", "ordinal", "origin", "schema", "log_density")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class LogLayout:
     `propensity` is one column (the probability of the logged action), or a column for each action, in the order of
     `actions`, or a mapping from action to column. Columns called propensity_<action> declare their actions.
     `cluster` is the column of what episodes belong to, such as a patient with several stays; None: no clusters.
+    Several `action` columns, or one with a `log_density`, are real numbers, such as doses.
     `separator`, `decimal` and `encoding` say how a CSV file is written; other files know it themselves.
 
     Without an `episode` every row is an episode; the step "rows" takes rows as they stand. `reward` is a column, or a
@@ -55,7 +57,7 @@ class LogLayout:
 
     episode: str | None = EPISODE
     step: str | None = STEP
-    action: str = "action"
+    action: str | tuple[str, ...] = "action"
     reward: str = "reward"
     context: tuple[str, ...] | None = None
     propensity: str | tuple[str, ...] | None = None
@@ -69,21 +71,25 @@ class LogLayout:
     ordinal: tuple[tuple[str, tuple[str, ...]], ...] = ()
     origin: str | None = None
     schema: TableSchema | None = None
+    log_density: str | None = None
 
     def __post_init__(self) -> None:
         propensity: Any = self.propensity
-        actions = _plain(self.actions)
+        action: Any = self.action
+        if not isinstance(action, str) or self.log_density is not None:
+            object.__setattr__(self, "action", plain_tuple(action) or ())
+        actions = plain_tuple(self.actions)
         if isinstance(propensity, Mapping):
-            actions = _plain(propensity) if actions is None else actions
+            actions = plain_tuple(propensity) if actions is None else actions
             if set(actions or ()) != set(propensity):
                 raise InputError("propensity and actions name different actions: give a column for each action")
             propensity = [propensity[name] for name in actions or ()]
         checked = {
-            "context": _plain(self.context),
-            "propensity": propensity if isinstance(propensity, str) else _plain(propensity),
+            "context": plain_tuple(self.context),
+            "propensity": propensity if isinstance(propensity, str) else plain_tuple(propensity),
             "actions": actions,
-            "category": _plain(self.category) or (),
-            "ordinal": _pairs(self.ordinal),
+            "category": plain_tuple(self.category) or (),
+            "ordinal": pairs_of(self.ordinal),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -104,6 +110,16 @@ class LogLayout:
         return (self.reward,) if self.formula is None or self.reward in columns else self.formula.columns
 
     @property
+    def is_real(self) -> bool:
+        """Whether actions are said to be real numbers."""
+        return isinstance(self.action, tuple)
+
+    @property
+    def action_columns(self) -> tuple[str, ...]:
+        """The columns of the action: one, or several of real numbers."""
+        return self.action if isinstance(self.action, tuple) else (self.action,)
+
+    @property
     def keeps_row_order(self) -> bool:
         """Whether rows of an episode stand in its order."""
         return self.step is None or self.step == ROWS
@@ -118,7 +134,8 @@ class LogLayout:
     def label_columns(self) -> tuple[str, ...]:
         """The columns whose values are names, however they look."""
         of_schema = [] if self.schema is None else [v.name for v in self.schema.variables if v.categories]
-        named = (self.episode, self.action, self.cluster, *self.category, *(name for name, _ in self.ordinal))
+        labels = () if self.is_real else self.action_columns
+        named = (self.episode, *labels, self.cluster, *self.category, *(name for name, _ in self.ordinal))
         return tuple(dict.fromkeys(name for name in (*named, *of_schema) if name is not None))
 
     @property
@@ -138,7 +155,7 @@ class LogLayout:
         there = set(columns)
         if self.step == ROWS and ROWS in there:
             return self  # a column that is called so
-        rest = {self.action, *self.reward_columns(columns)}
+        rest = {*self.action_columns, *self.reward_columns(columns)}
         unnamed = (self.episode, self.step) == (EPISODE, STEP) and rest <= there
         alike = {EPISODE, "episodes", STEP, "steps"} & {spelling(name) for name in columns}
         one_step = self.episode is None or (unnamed and not alike)
@@ -156,10 +173,15 @@ class LogLayout:
             if every and self.actions is not None:
                 every = tuple(f"{PREFIX}{name}" for name in self.actions)
             propensity = every or ("propensity" if "propensity" in columns else None)
-        taken = {*self.key_columns, self.action, *self.reward_columns(columns), self.cluster, "propensity"}
+        density = self.log_density
+        if self.is_real and density is None and DENSITY in columns and DENSITY not in (self.context or ()):
+            density = DENSITY
+        acted = (*self.action_columns, *(() if density is None else (density,)))
+        taken = {*self.key_columns, *acted, *self.reward_columns(columns), self.cluster, "propensity"}
         taken |= set((propensity,) if isinstance(propensity, str) else propensity or ())
         rest = tuple(name for name in dict.fromkeys(columns) if name not in taken and not name.startswith(PREFIX))
-        return replace(self, propensity=propensity, context=rest if self.context is None else self.context)
+        context = rest if self.context is None else self.context
+        return replace(self, propensity=propensity, context=context, log_density=density)
 
     def names(self, column: str) -> bool:
         """Whether this column is given a part by name."""
@@ -179,7 +201,7 @@ class LogLayout:
     def recognises(self, columns: Sequence[str]) -> bool:
         """Whether these are names of columns, and not the first row of a file without a header."""
         layout = self.for_table(columns)
-        return is_header(columns, (*layout.key_columns, layout.action, *layout.reward_columns(columns)))
+        return is_header(columns, (*layout.key_columns, *layout.action_columns, *layout.reward_columns(columns)))
 
     def problems(self, columns: Sequence[str]) -> list[str]:
         """What keeps a table with these columns from being read, each as one sentence."""
@@ -205,7 +227,7 @@ class LogLayout:
             problems.append("a column has no name (a saved index?): drop it, or name the context columns")
         return problems
 
-    def fixed(self, logs: "Trajectories") -> "LogLayout":
+    def fixed(self, logs: "Logs") -> "LogLayout":
         """The layout with the context order and actions of these logs, to read other logs into the same shape.
 
         >>> from poela.data.trajectories import Trajectories
@@ -213,9 +235,11 @@ class LogLayout:
         ('a', 'b')
         """
         plain = replace(TableSchema.plain(logs.feature_names), episode=self.episode, step=self.step)
+        if logs.actions.ndim == 2:
+            return replace(self, action=tuple(map(str, logs.action_names))).fixed_by(logs.schema or plain, None)
         return self.fixed_by(logs.schema or plain, logs.action_names)
 
-    def fixed_by(self, schema: TableSchema, actions: "tuple[ActionName, ...]") -> "LogLayout":
+    def fixed_by(self, schema: TableSchema, actions: "tuple[ActionName, ...] | None") -> "LogLayout":
         """The same by a schema and actions, such as those of a policy."""
         keys: dict[str, Any] = {"episode": schema.episode, "step": schema.step}
         return replace(self, **keys, context=schema.columns, actions=actions, schema=schema)
@@ -266,31 +290,6 @@ class LogLayout:
         except (OSError, ValueError) as error:
             # The rest of the error may quote the file, which may be a log that was named by mistake.
             raise InputError(
-                f'{place(path)} cannot be read as TOML: {_toml_problem(error)}; write lines like episode = "stay"'
+                f'{place(path)} cannot be read as TOML: {toml_problem(error)}; write lines like episode = "stay"'
             ) from None
         return cls.from_json(document)
-
-
-def _toml_problem(error: Exception) -> str:
-    """What keeps a file from being TOML, and where, without any of its words."""
-    if not isinstance(error, tomllib.TOMLDecodeError):
-        return "it is no text in UTF-8"
-    match = re.search(r"line \d+, column \d+", str(error))
-    where = match.group() if match else "its last line"
-    twice = re.match("Cannot overwrite|Cannot declare|Cannot mutate|Duplicate", str(error))
-    return f"{where} gives a key a second time" if twice else f"{where} is not as it should be"
-
-
-def _plain(values: Any) -> tuple[Any, ...] | None:
-    """One name or several as a tuple of Python's own text and numbers, rather than NumPy's."""
-    if values is None:
-        return None
-    several = values if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
-    return tuple(value.item() if hasattr(value, "item") else value for value in several)
-
-
-def _pairs(orders: Any) -> Any:
-    """A mapping from names to orders as pairs, which can be compared and hashed."""
-    if not isinstance(orders, Mapping):
-        return orders
-    return tuple((name, _plain(order)) for name, order in orders.items())

@@ -24,9 +24,13 @@ MISSING = ("refuse", "indicator", "carry-forward")
 def type_problems(layout: "LogLayout") -> list[str]:
     """Fields that are not of their type."""
     optional = tuple(name for name in ("episode", "step", "cluster") if getattr(layout, name) is not None)
-    single = ("action", "reward", *optional)
+    single = ("reward", *optional, *(() if layout.log_density is None else ("log_density",)))
     problems = [f"{name}= must name a column" for name in single if not isinstance(getattr(layout, name), str)]
-    for name in ("context", "propensity", "category"):
+    if not layout.action_columns or len(set(layout.action_columns)) < len(layout.action_columns):
+        problems.append("action= must name a column, or several different ones")
+    if layout.is_real and (layout.actions is not None or layout.propensity is not None):
+        problems.append("actions= and propensity= are of a finite set of actions: of real numbers, name a log_density=")
+    for name in ("action", "context", "propensity", "category"):
         value = getattr(layout, name)
         if isinstance(value, tuple) and not all(isinstance(item, str) for item in value):
             problems.append(f"{name}= must name columns")
@@ -91,10 +95,11 @@ def parts_of(layout: "LogLayout", columns: Sequence[str] = ()) -> list[tuple[str
     return [
         ("episode", () if layout.episode is None else (layout.episode,)),
         ("step", () if layout.step is None or layout.keeps_row_order else (layout.step,)),
-        ("action", (layout.action,)),
+        ("action", layout.action_columns),
         ("reward", layout.reward_columns(columns)),
         ("cluster", () if layout.cluster is None else (layout.cluster,)),
         ("propensity", layout.propensity_columns()),
+        ("log_density", () if layout.log_density is None else (layout.log_density,)),
         ("context", layout.context or ()),
         ("category", layout.category),
         ("ordinal", tuple(name for name, _ in layout.ordinal)),
@@ -103,7 +108,7 @@ def parts_of(layout: "LogLayout", columns: Sequence[str] = ()) -> list[tuple[str
 
 def unrecognised(layout: "LogLayout", columns: Sequence[str]) -> list[str]:
     """What is missing where the columns may be data, so that none of them is quoted."""
-    parts = (*layout.key_columns, layout.action, *layout.reward_columns(columns))
+    parts = (*layout.key_columns, *layout.action_columns, *layout.reward_columns(columns))
     if set(columns).isdisjoint(parts):
         return [
             f"none of the columns {quoted(parts)} is there: name the columns that play these parts with episode=, "

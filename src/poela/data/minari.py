@@ -1,4 +1,4 @@
-"""Minari datasets: read into `Trajectories`, and written from them, with propensities in the infos of steps."""
+"""Minari datasets: read into logs, and written from them, with propensities or log densities in the infos of steps."""
 
 import warnings
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.typed import from_plain, to_plain
+from poela.data.continuous import ContinuousTrajectories, Logs
+from poela.data.layout import DENSITY
 from poela.data.mdp_arrays import ended_of
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted
@@ -21,19 +23,21 @@ NOTES = "poela"  # what Minari has no place for: names, clusters, whether propen
 MOST_FEATURES = 10_000  # more is an image, from which features should be made first
 
 
-def from_minari(dataset: Any) -> Trajectories:
+def from_minari(dataset: Any) -> Any:
     """Logs from a Minari dataset, or from the id of one that is on this machine.
 
-    Actions must be discrete; observations are flattened, discrete ones become one feature for each value. Each
-    episode's last observation, after which nothing was decided, is left out. Where the infos have `propensity` (of the
-    logged action) or `propensities` (of every action), these are read: one for each step, or one more, the first of
-    which belongs to the reset. How many episodes were cut (truncated) before their end is said in a warning.
+    Discrete actions give `Trajectories`, a Box of numbers `ContinuousTrajectories`. Observations are flattened,
+    discrete ones become one feature for each value. Each episode's last observation, after which nothing was decided,
+    is left out. Where the infos have `propensity` (of the logged action), `propensities` (of every action) or
+    `log_density`, these are read: one for each step, or one more, the first of which belongs to the reset. How many
+    episodes were cut (truncated) before their end is said in a warning.
     """
     opened = _opened(dataset) if isinstance(dataset, str) else dataset
-    spaces = (getattr(opened, "observation_space", None), getattr(opened, "action_space", None))
+    spaces: Any = (getattr(opened, "observation_space", None), getattr(opened, "action_space", None))
     if None in spaces or not hasattr(opened, "iterate_episodes"):
         raise InputError("from_minari takes a Minari dataset or the id of one")
-    start, n_actions = _actions_of(spaces[1])
+    real = type(spaces[1]).__name__ == "Box"
+    start, n_actions = (0, int(np.prod(spaces[1].shape))) if real else _actions_of(spaces[1])
     width = _width_of(spaces[0])
     episodes = list(opened.iterate_episodes())
     empty = sum(len(episode) == 0 for episode in episodes)
@@ -42,26 +46,28 @@ def from_minari(dataset: Any) -> Trajectories:
         raise InputError(f"{what}: keep others with dataset.filter_episodes(lambda episode: len(episode) > 0)")
     _tell_cut(episodes)
     lengths = np.array([len(episode) for episode in episodes])
-    return Trajectories(
-        np.concatenate([_contexts(spaces[0], width, episode) for episode in episodes]),
-        np.concatenate([np.asarray(episode.actions).reshape(-1) for episode in episodes]) - start,
-        np.concatenate([np.asarray(episode.rewards, np.float64) for episode in episodes]),
-        np.append(0, np.cumsum(lengths)),
-        propensities=_propensities(episodes),
-        **_names(opened, episodes, range(start, start + n_actions)),
-    )
+    contexts = np.concatenate([_contexts(spaces[0], width, episode) for episode in episodes])
+    rewards = np.concatenate([np.asarray(episode.rewards, np.float64) for episode in episodes])
+    offsets = np.append(0, np.cumsum(lengths))
+    known = _propensities(episodes, (DENSITY,) if real else (EVERY, ONE))
+    names = _names(opened, episodes, None if real else range(start, start + n_actions))
+    if real:
+        acted = [np.asarray(episode.actions, np.float64).reshape(len(episode), n_actions) for episode in episodes]
+        return ContinuousTrajectories(contexts, np.concatenate(acted), rewards, offsets, known, **names)
+    taken = np.concatenate([np.asarray(episode.actions).reshape(-1) for episode in episodes]) - start
+    return Trajectories(contexts, taken, rewards, offsets, propensities=known, **names)
 
 
 def to_minari(
-    logs: Trajectories, dataset_id: str, *, terminated: ArrayLike = True, data_format: str | None = None, **details: Any
+    logs: Logs, dataset_id: str, *, terminated: ArrayLike = True, data_format: str | None = None, **details: Any
 ) -> Any:
     """Write the logs as a new local Minari dataset, and return it.
 
-    Propensities are kept in the infos of steps, as `propensity` or `propensities`; names, clusters and episode ids
-    in the dataset's metadata, where `from_minari` finds them. Minari wants an observation after each episode's last
-    step, which logs do not have: the last context stands there again. `terminated` says whether episodes ended by
-    themselves, for all or for each; others count as truncated. `data_format` is "hdf5" (the default where h5py is
-    installed) or "arrow" (slow to write beyond some hundred episodes); `details` are those of
+    Propensities are kept in the infos of steps, as `propensity`, `propensities` or `log_density`; names, clusters and
+    episode ids in the dataset's metadata, where `from_minari` finds them. Minari wants an observation after each
+    episode's last step, which logs do not have: the last context stands there again. `terminated` says whether episodes
+    ended by themselves, for all or for each; others count as truncated. `data_format` is "hdf5" (the default where h5py
+    is installed) or "arrow" (slow to write beyond some hundred episodes); `details` are those of
     `minari.create_dataset_from_buffers`: author, description, ….
     """
     minari = _minari()
@@ -70,6 +76,7 @@ def to_minari(
 
     _refuse_id(dataset_id)
     ended = ended_of(terminated, logs.n_episodes)
+    space = Discrete(logs.n_actions) if isinstance(logs, Trajectories) else _box_of(logs)
     buffers = []
     for number, (start, stop) in enumerate(zip(logs.offsets[:-1], logs.offsets[1:], strict=True)):
         last = np.arange(start, stop) == stop - 1
@@ -90,7 +97,7 @@ def to_minari(
             dataset_id,
             buffers,
             observation_space=Box(-np.inf, np.inf, (logs.n_features,), np.float32),
-            action_space=Discrete(logs.n_actions),
+            action_space=space,
             data_format=data_format or ("arrow" if find_spec("h5py") is None else "hdf5"),
             **details,
         )
@@ -131,13 +138,19 @@ def _refuse_id(dataset_id: str) -> None:
         raise InputError(f"there is a Minari dataset {dataset_id!r} already: choose another name or version")
 
 
+def _box_of(logs: ContinuousTrajectories) -> Any:
+    from gymnasium.spaces import Box
+
+    return Box(-np.inf, np.inf, (logs.n_components,), np.float64)
+
+
 def _actions_of(space: Any) -> tuple[int, int]:
     """The first of the discrete actions, and how many there are."""
     kind = type(space).__name__
     if kind != "Discrete":
-        what = "continuous (Box)" if kind == "Box" else f"of the kind {kind}"
         raise InputError(
-            f"the actions are {what}: only one discrete choice at each step can be read; divide or number them first"
+            f"the actions are of the kind {kind}: only one discrete choice, or a Box of numbers, at each step can be "
+            "read; number or flatten them first"
         )
     return int(space.start), int(space.n)
 
@@ -176,8 +189,8 @@ def _tell_cut(episodes: list[Any]) -> None:
         )
 
 
-def _propensities(episodes: list[Any]) -> FloatArray | None:
-    each = [_of_episode(episode) for episode in episodes]
+def _propensities(episodes: list[Any], keys: tuple[str, ...]) -> FloatArray | None:
+    each = [_of_episode(episode, keys) for episode in episodes]
     having = [values for values in each if values is not None]
     if not having:
         return None
@@ -189,11 +202,11 @@ def _propensities(episodes: list[Any]) -> FloatArray | None:
     return np.concatenate(having)
 
 
-def _of_episode(episode: Any) -> FloatArray | None:
+def _of_episode(episode: Any, keys: tuple[str, ...]) -> FloatArray | None:
     """The propensities of an episode's steps: [T, A] of every action, or [T] of the logged one."""
     infos = episode.infos if isinstance(episode.infos, Mapping) else {}
-    key = EVERY if EVERY in infos else ONE
-    if key not in infos:
+    key = next((name for name in keys if name in infos), None)
+    if key is None:
         return None
     values = np.asarray(infos[key], np.float64)
     values = values.reshape(len(values), -1) if key == EVERY else values.reshape(-1)
@@ -209,14 +222,15 @@ def _of_episode(episode: Any) -> FloatArray | None:
     return values[:-1] if padded_last else values[1:]
 
 
-def _infos(logs: Trajectories, start: int, stop: int) -> dict[str, Any] | None:
+def _infos(logs: Logs, start: int, stop: int) -> dict[str, Any] | None:
     """Propensities after a NaN that belongs to the reset."""
-    if logs.propensities is None:
+    if logs.chances is None:
         return None
-    rows = logs.propensities[start:stop]
+    rows = logs.chances[start:stop]
     values = np.concatenate([np.full((1, *rows.shape[1:]), np.nan), rows])
     # Minari cannot read flat arrays in the infos of its Arrow files, but lists of numbers.
-    return {ONE: values.tolist()} if values.ndim == 1 else {EVERY: values}
+    single = DENSITY if isinstance(logs, ContinuousTrajectories) else ONE
+    return {single: values.tolist()} if values.ndim == 1 else {EVERY: values}
 
 
 @dataclass(frozen=True)
@@ -230,7 +244,7 @@ class _Notes:
     estimated: bool
 
 
-def _notes(logs: Trajectories) -> _Notes:
+def _notes(logs: Logs) -> _Notes:
     ids = np.asarray(logs.episode_ids)
     return _Notes(
         features=logs.feature_names,
@@ -241,7 +255,7 @@ def _notes(logs: Trajectories) -> _Notes:
     )
 
 
-def _names(dataset: Any, episodes: list[Any], actions: range) -> dict[str, Any]:
+def _names(dataset: Any, episodes: list[Any], actions: range | None) -> dict[str, Any]:
     """What `to_minari` noted or, where there is nothing or episodes were added since, names of our own."""
     numbers = [int(episode.id) for episode in episodes]
     document = dataset.storage.metadata.get(NOTES)

@@ -7,10 +7,10 @@ from poela.core.readable import readable
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
-    from poela.data.trajectories import Trajectories
+    from poela.data.episodes import LoggedEpisodes
 
 
-def html_of(logs: "Trajectories") -> str:
+def html_of(logs: "LoggedEpisodes") -> str:
     """A small table in HTML."""
     returns, lengths = logs.returns(), logs.lengths
     known = {
@@ -18,7 +18,7 @@ def html_of(logs: "Trajectories") -> str:
         "clusters": "" if logs.clusters is None else f"{logs.n_units:,}",
         "steps": f"{logs.n_steps:,}, {lengths.min():,} to {lengths.max():,} in an episode",
         "features": f"{logs.n_features:,}: {quoted(logs.feature_names)}",
-        "actions": f"{logs.n_actions:,}: {quoted(logs.action_names)}",
+        "actions": f"{len(logs.action_names):,}: {quoted(logs.action_names)}",
         "mean return": readable(float(returns.mean()), float(returns.std()) / len(logs) ** 0.5),
         "propensities": logs.propensities_in_words,
     }

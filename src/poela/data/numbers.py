@@ -97,6 +97,24 @@ def read_contexts(
 
 
 @np.errstate(over="ignore", invalid="ignore")
+def read_doubles(
+    source: TableSource, names: Sequence[str], order: "Order | None", problems: RowProblems
+) -> FloatArray | None:
+    """Columns of numbers without gaps in double precision, each row to its position; None where one is no number."""
+    usable = _usable(source, names, "give it as a number", problems)
+    if len(usable) < len(names):
+        return None
+    rows, start = np.empty((source.n_rows, len(names))), 0
+    for batch in source.batches(list(dict.fromkeys(names))):
+        safe_point()
+        some = slice(start, start + len(batch))
+        target = some if order is None or order.positions is None else order.positions[some]
+        rows[target] = _block(batch, names, np.float64, start, problems, names)
+        start += len(batch)
+    return rows
+
+
+@np.errstate(over="ignore", invalid="ignore")
 def read_propensities(source: TableSource, layout: LogLayout, order: "Order", problems: RowProblems) -> FloatArray:
     """Those of every action [N, A] in rows whose action is still to be chosen, each row to its position."""
     names = layout.propensity_columns()

@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import IntArray, freeze
+from poela.core.arrays import FloatArray, IntArray, freeze
 from poela.core.errors import InputError, PoelaWarning
-from poela.data.actions import name_actions
+from poela.data.actions import name_actions, naming_problems
 from poela.data.checks import learning_problems
 from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
+from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.labels import Labels, encode, is_label
-from poela.data.layout import EPISODE, PREFIX, STEP, LogLayout
+from poela.data.layout import DENSITY, EPISODE, PREFIX, STEP, LogLayout
 from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers
 from poela.data.opening import open_source, readable
 from poela.data.order import Order, order_of, sortable_steps
+from poela.data.real_actions import doses_in, read_actions, with_doses, with_noted_actions
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.trajectories import ActionName, Trajectories
@@ -35,12 +37,13 @@ def read_logs(
     *,
     episode: str | None = EPISODE,
     step: str | None = STEP,
-    action: str = "action",
+    action: str | Sequence[str] = "action",
     reward: str = "reward",
     context: Sequence[str] | str | None = None,
     propensity: str | Sequence[str] | Mapping[ActionName, str] | None = None,
     actions: Sequence[ActionName] | None = None,
     cluster: str | None = None,
+    log_density: str | None = None,
     missing: str = "indicator",
     category: Sequence[str] = (),
     ordinal: Mapping[str, Sequence[str]] | None = None,
@@ -50,7 +53,7 @@ def read_logs(
     encoding: str = "utf-8",
     layout: LogLayout | None = None,
     for_learning: bool = False,
-) -> Trajectories:
+) -> Any:
     """Read a table with one row for each decision, in any order, and check all of it.
 
     The source is a Parquet, CSV, Arrow or Feather file, or anything that Arrow takes for a table (pandas, polars, …).
@@ -81,14 +84,14 @@ def read_logs(
     """
     settings: dict[str, Any] = {"context": context, "propensity": propensity, "actions": actions, "cluster": cluster}
     settings |= {"separator": separator, "decimal": decimal, "encoding": encoding, "missing": missing}
-    settings |= {"category": category, "ordinal": ordinal or {}, "origin": origin}
-    named = LogLayout(episode, step, action, reward, **settings)
+    settings |= {"log_density": log_density, "category": category, "ordinal": ordinal or {}, "origin": origin}
+    named = LogLayout(episode, step, action, reward, **settings)  # type: ignore[arg-type]
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
     return _checked(source, layout or named, for_learning)
 
 
-def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Trajectories:
+def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Logs:
     with readable(source):
         opened, logs = _opened_and_read(source, layout)
         merged = _merged_features(opened, logs)
@@ -101,11 +104,9 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Trajectories
     return replace(logs, notes=(*logs.notes, note)) if note else logs
 
 
-def read_and_warn(
-    source: str | PathLike[str] | Any, layout: LogLayout | None, for_learning: bool = False
-) -> Trajectories:
+def read_and_warn(source: str | PathLike[str] | Any, layout: LogLayout | None, for_learning: bool = False) -> Logs:
     """The logs, with what was noted while they were read said as warnings; the command line shows them as notes."""
-    logs = read_logs(source, layout=layout, for_learning=for_learning)
+    logs: Logs = read_logs(source, layout=layout, for_learning=for_learning)
     warn_of(logs.notes)
     return logs
 
@@ -117,7 +118,7 @@ def warn_of(notes: Sequence[str]) -> None:
         warnings.warn(note, PoelaWarning, stacklevel=3)
 
 
-def _opened_and_read(source: Any, layout: LogLayout) -> tuple[TableSource, Trajectories]:
+def _opened_and_read(source: Any, layout: LogLayout) -> tuple[TableSource, Logs]:
     import pyarrow as pa
 
     opened = open_source(source, layout, layout.label_columns, layout.time_columns)
@@ -134,9 +135,9 @@ def _opened_and_read(source: Any, layout: LogLayout) -> tuple[TableSource, Traje
     return opened, _read(opened, layout)
 
 
-def _read(source: TableSource, layout: LogLayout) -> Trajectories:
+def _read(source: TableSource, layout: LogLayout) -> Logs:
     """Read every column that can be read, whatever is wrong with others, and tell all problems together."""
-    layout = _with_noted_cluster(layout, source)
+    layout = with_noted_actions(_with_noted_cluster(layout, source), source)
     problems = layout.problems(source.names)
     if source.n_rows == 0:
         problems.append("there are no rows: the log needs one for each decision")
@@ -145,14 +146,20 @@ def _read(source: TableSource, layout: LogLayout) -> Trajectories:
     layout = layout.resolve(source.names)
     row_problems = RowProblems()
     episodes, order, notes = ordered(source, layout, row_problems)
-    taken = labels_in(source, layout.action, row_problems, is_action=True)
+    taken = None if layout.is_real else labels_in(source, layout.action_columns[0], row_problems, is_action=True)
+    doses = doses_in(layout, source, taken)
+    if doses is not None:
+        layout, said = with_doses(layout)
+        notes = (*notes, said)
+    if layout.is_real:
+        return _read_real(source, layout, doses, order, episodes, notes, problems, row_problems)
     codes, names = (None, ()) if taken is None else name_actions(taken, source, layout, row_problems)
     variables = variables_of(source, layout, row_problems)
     plain = [variable.name for variable in variables if variable.kind == "number"]
     numbers = read_numbers(source, layout, plain, strict_columns(layout), codes, order, row_problems)
     contexts = None if order is None else contexts_of(source, layout, variables, numbers.contexts, order, row_problems)
     clusters, changing = _clusters(source, layout, episodes, row_problems)
-    problems += row_problems.sentences() + changing + _naming_problems(layout, names)
+    problems += row_problems.sentences() + changing + naming_problems(layout, names)
     if problems or episodes is None or order is None or codes is None or contexts is None:
         raise bad_log(problems)
     features = contexts.schema.feature_names
@@ -167,6 +174,44 @@ def _read(source: TableSource, layout: LogLayout) -> Trajectories:
         episode_ids=episodes.values.to_numpy(zero_copy_only=False),
         clusters=clusters,
         estimated=_noted(source, ESTIMATED) and all(map(_is_own, layout.propensity_columns())),
+        schema=noted_schema(source.schema.metadata, features) or contexts.schema,
+        notes=(*source.notes, *notes, *contexts.notes, *numbers.notes),
+    )
+
+
+def _read_real(
+    source: TableSource,
+    layout: LogLayout,
+    doses: FloatArray | None,
+    order: Order | None,
+    episodes: Labels | None,
+    notes: tuple[str, ...],
+    problems: list[str],
+    found: RowProblems,
+) -> ContinuousTrajectories:
+    """The same where actions are real numbers."""
+    layout = layout.resolve(source.names)
+    done = read_actions(source, layout, doses, order, found)
+    variables = variables_of(source, layout, found)
+    plain = [variable.name for variable in variables if variable.kind == "number"]
+    numbers = read_numbers(source, layout, plain, strict_columns(layout), None, order, found)
+    contexts = None if order is None else contexts_of(source, layout, variables, numbers.contexts, order, found)
+    clusters, changing = _clusters(source, layout, episodes, found)
+    problems += found.sentences() + changing
+    if problems or episodes is None or order is None or done is None or contexts is None:
+        raise bad_log(problems)
+    features = contexts.schema.feature_names
+    return ContinuousTrajectories(
+        contexts=freeze(contexts.rows.contexts),
+        actions=done.actions,
+        rewards=freeze(numbers.rewards),
+        offsets=order.offsets,
+        log_densities=done.log_densities,
+        feature_names=features,
+        action_names=layout.action_columns,
+        episode_ids=episodes.values.to_numpy(zero_copy_only=False),
+        clusters=clusters,
+        estimated=_noted(source, ESTIMATED) and layout.log_density == DENSITY,
         schema=noted_schema(source.schema.metadata, features) or contexts.schema,
         notes=(*source.notes, *notes, *contexts.notes, *numbers.notes),
     )
@@ -239,7 +284,7 @@ def labels_in(source: TableSource, name: str, problems: RowProblems, is_action: 
     return labels
 
 
-def _merged_features(source: TableSource, logs: Trajectories) -> list[str]:
+def _merged_features(source: TableSource, logs: Logs) -> list[str]:
     """Features whose different numbers are the same in the single precision of contexts."""
     low, high = logs.contexts.min(axis=0), logs.contexts.max(axis=0)
     largest = np.maximum(-low, high)
@@ -252,16 +297,3 @@ def _merged_features(source: TableSource, logs: Trajectories) -> list[str]:
         for name in names
         if merges_in_single(np.concatenate([numbers_of(batch.column(name)) for batch in batches]))
     ]
-
-
-def _naming_problems(layout: LogLayout, names: Sequence[ActionName]) -> list[str]:
-    """Propensity columns that do not fit the actions found."""
-    if not names or not isinstance(layout.propensity, tuple):
-        return []
-    if len(names) != len(layout.propensity):
-        return [
-            f"{len(layout.propensity)} propensity columns stand for {len(names)} actions: "
-            "declare the actions, or give a column for each"
-        ]
-    odd = [column for column, name in zip(layout.propensity, names, strict=True) if type(name) is not type(names[0])]
-    return [f"{quoted(odd)} name no action: say with propensity= which columns to use"] if odd else []

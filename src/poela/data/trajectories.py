@@ -1,34 +1,30 @@
 """`Trajectories`: ragged episodes stored flat. Construction validates, so nobody downstream has to."""
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poela.core.arrays import Float32Array, FloatArray, IntArray, freeze
+from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
-from poela.data.array_inputs import array_of, count, numbers, plain_names, whole
-from poela.data.checks import EMPTY, problems_of
-from poela.data.clusters import numbered
-from poela.data.folds import random_parts
+from poela.data.array_inputs import count, numbers, plain_names, whole
+from poela.data.checks import problems_of
+from poela.data.episodes import ActionName as ActionName
+from poela.data.episodes import LoggedEpisodes
 from poela.data.schema import TableSchema
-from poela.data.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from poela.data.mdp_arrays import MDPArrays
 
-ActionName = str | int
 MOST_ACTIONS = 100_000
 
 
-@dataclass(frozen=True, eq=False)
-class Trajectories:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectories(LoggedEpisodes):
     """Logged decisions: contexts, actions and rewards of ragged episodes, flat, in step order.
 
     >>> logs = Trajectories(contexts=[[0.0], [1.0], [0.5]], actions=[0, 1, 1], rewards=[0, 1, 2], offsets=[0, 2, 3])
@@ -41,6 +37,8 @@ class Trajectories:
     resamples episodes keeps those of one cluster together. `estimated` says that propensities come from a model.
     `schema` says how the columns of the table that was read became features, `notes` what was done on the way.
     """
+
+    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities")
 
     contexts: Float32Array  # [N, d]
     actions: IntArray  # [N]
@@ -72,30 +70,22 @@ class Trajectories:
         schema: TableSchema | None = None,
         notes: Sequence[str] = (),
     ) -> None:
-        def keep(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
-        keep("contexts", numbers("contexts", contexts, np.float32))
-        keep("actions", numbers("actions", whole(actions), np.int64))
-        keep("rewards", numbers("rewards", rewards, np.float64))
-        keep("offsets", numbers("offsets", offsets, np.int64))
-        keep("propensities", None if propensities is None else numbers("propensities", propensities, np.float64))
+        self._keep_shared(contexts, rewards, offsets, feature_names, episode_ids, clusters)
+        self._keep(
+            actions=numbers("actions", whole(actions), np.int64),
+            propensities=None if propensities is None else numbers("propensities", propensities, np.float64),
+        )
         names = plain_names(() if action_names is None else action_names)
         seen = int(self.actions.max(initial=-1)) + 1
-        keep("n_actions", count("n_actions", n_actions) or len(names) or self._width_of_propensities() or seen)
+        self._keep(n_actions=count("n_actions", n_actions) or len(names) or self._width_of_propensities() or seen)
         if self.n_actions > MOST_ACTIONS:
             raise InputError(f"there are {self.n_actions} actions: at most {MOST_ACTIONS}, from 0 on, can be read")
-        keep("action_names", names or tuple(range(self.n_actions)))
-        width = self.contexts.shape[1] if self.contexts.ndim == 2 else 0
-        features = () if feature_names is None else tuple(map(str, plain_names(feature_names)))
-        keep("feature_names", features or tuple(f"x{column}" for column in range(width)))
-        n = max(self.offsets.size - 1, 0)
-        ids = np.arange(n) if episode_ids is None else array_of("episode_ids", episode_ids)
-        keep("episode_ids", freeze(ids.copy()))
-        keep("clusters", None if clusters is None else numbered(clusters))
-        keep("estimated", bool(estimated) and self.propensities is not None)
-        keep("schema", schema)
-        keep("notes", tuple(notes))
+        self._keep(
+            action_names=names or tuple(range(self.n_actions)),
+            estimated=bool(estimated) and self.propensities is not None,
+            schema=schema,
+            notes=tuple(notes),
+        )
         problems = problems_of(self)
         if problems:
             raise InputError(problems)
@@ -103,12 +93,10 @@ class Trajectories:
     def _width_of_propensities(self) -> int:
         return 0 if self.propensities is None or self.propensities.ndim == 1 else self.propensities.shape[1]
 
-    def __repr__(self) -> str:
-        clusters = "" if self.clusters is None else f" in {counted(self.n_units, 'cluster')}"
-        return (
-            f"Trajectories({self.n_episodes} episodes{clusters}, {self.n_steps} steps, "
-            f"{self.n_features} features, {self.n_actions} actions, {self.propensities_in_words})"
-        )
+    @property
+    def actions_in_words(self) -> str:
+        """How many actions there are."""
+        return f"{self.n_actions} actions"
 
     @property
     def propensities_in_words(self) -> str:
@@ -117,58 +105,24 @@ class Trajectories:
         known = kinds[None if self.propensities is None else self.propensities.ndim]
         return "estimated propensities" if self.estimated else known
 
-    def _repr_html_(self) -> str:
-        from poela.data.notebook import html_of
+    @property
+    def chances(self) -> FloatArray | None:
+        """The propensities."""
+        return self.propensities
 
-        return html_of(self)
-
-    def __len__(self) -> int:
-        return self.n_episodes
+    def with_chances(self, chances: ArrayLike | None, estimated: bool = False) -> "Trajectories":
+        """As `with_propensities`."""
+        return self.with_propensities(chances, estimated)
 
     @property
-    def n_episodes(self) -> int:
-        """How many episodes."""
-        return len(self.offsets) - 1
+    def log_propensities(self) -> FloatArray:
+        """The log of `logged_propensities` [N]."""
+        return np.asarray(np.log(self.logged_propensities))
 
     @property
-    def n_steps(self) -> int:
-        """How many steps in all episodes together."""
-        return len(self.actions)
-
-    @property
-    def n_features(self) -> int:
-        """The width of a context."""
-        return int(self.contexts.shape[1])
-
-    @property
-    def lengths(self) -> IntArray:
-        """Steps of each episode."""
-        return lengths_of(self.offsets)
-
-    @property
-    def step_numbers(self) -> IntArray:
-        """Each step's number within its episode, from 0."""
-        return step_numbers(self.offsets)
-
-    @property
-    def episode_of_step(self) -> IntArray:
-        """The episode (by position) that each step belongs to."""
-        return episode_of_step(self.offsets)
-
-    @property
-    def units(self) -> IntArray:
-        """The independent unit of each episode, numbered from 0: its cluster or, where none are named, itself."""
-        return np.arange(self.n_episodes) if self.clusters is None else self.clusters
-
-    @property
-    def n_units(self) -> int:
-        """How many independent units there are."""
-        return self.n_episodes if self.clusters is None else int(self.clusters.max()) + 1
-
-    @property
-    def initial_contexts(self) -> Float32Array:
-        """The first context of each episode."""
-        return self.contexts[self.offsets[:-1]]
+    def all_propensities(self) -> FloatArray | None:
+        """The propensities of every action [N, A], where those are known."""
+        return None if self.propensities is None or self.propensities.ndim == 1 else self.propensities
 
     @property
     def logged_propensities(self) -> FloatArray:
@@ -180,56 +134,6 @@ class Trajectories:
         if self.propensities.ndim == 1:
             return self.propensities
         return np.asarray(np.take_along_axis(self.propensities, self.actions[:, None], axis=1)[:, 0])
-
-    def returns(self, discount: float = 1.0) -> FloatArray:
-        """The (discounted) sum of each episode's rewards."""
-        if discount == 1.0:
-            return episode_sums(self.rewards, self.offsets)
-        return episode_sums(self.rewards * discount**self.step_numbers, self.offsets)
-
-    def take(self, episodes: ArrayLike) -> "Trajectories":
-        """The given episodes (positions or a boolean mask), in that order."""
-        chosen = np.asarray(episodes)
-        if chosen.dtype == np.bool_ and chosen.shape != (self.n_episodes,):
-            raise InputError(f"a mask of episodes must have shape ({self.n_episodes},), not {chosen.shape}")
-        chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else whole(chosen).astype(np.int64)
-        rows, offsets = rows_of_episodes(chosen, self.offsets)
-        if not len(rows):
-            raise InputError(EMPTY)
-        arrays: dict[str, NDArray[Any] | None] = {
-            "contexts": self.contexts[rows],
-            "actions": self.actions[rows],
-            "rewards": self.rewards[rows],
-            "offsets": offsets,
-            "propensities": None if self.propensities is None else self.propensities[rows],
-            "episode_ids": None if self.episode_ids is None else self.episode_ids[chosen],
-            "clusters": None if self.clusters is None else numbered(self.clusters[chosen]),
-        }
-        taken = copy(self)  # without the checks: rows that were sound are sound
-        for name, array in arrays.items():
-            object.__setattr__(taken, name, None if array is None else freeze(array))
-        return taken
-
-    def split(self, shares: Sequence[float], seed: int) -> tuple["Trajectories", ...]:
-        """Disjoint random parts of whole episodes, in the given shares (which sum to at most 1).
-
-        Clusters stay whole: the shares of episodes are met as nearly as that allows.
-        """
-        total = sum(shares)
-        if not shares or min(shares) <= 0 or total > 1 + 1e-9:
-            raise InputError(f"shares {tuple(shares)} must be positive and sum to at most 1")
-        bounds = np.round(np.cumsum([0.0, *shares]) * self.n_episodes).astype(int)
-        if (np.diff(bounds) == 0).any():
-            raise InputError(
-                f"{self.n_episodes} episodes are too few for the shares {tuple(shares)}: a part would be empty"
-            )
-        if self.n_units < len(shares):
-            raise InputError(
-                f"{counted(self.n_units, 'cluster')} cannot be split into {len(shares)} parts, since episodes of a "
-                "cluster stay together: add more clusters, or name smaller ones"
-            )
-        # Each part keeps the order of the log, so that only membership is random.
-        return tuple(self.take(part) for part in random_parts(self.units, bounds.tolist(), seed))
 
     def with_propensities(self, propensities: ArrayLike | None, estimated: bool = False) -> "Trajectories":
         """The same logs with other propensities; `estimated` says whether these come from a model."""

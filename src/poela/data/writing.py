@@ -1,33 +1,35 @@
 """Logs as a table that `read_logs` reads back."""
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poela.core.errors import InputError
 from poela.data.actions import metadata_of
-from poela.data.layout import PREFIX
+from poela.data.layout import DENSITY, PREFIX
 from poela.data.schema import TableSchema
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from poela.data.trajectories import Trajectories
+    from poela.data.continuous import Logs
 
 CLUSTER = "cluster"
 # What `to_table` notes in the schema: that the column above names clusters, that propensities are estimates, and how
 # the columns of another table became these features.
 CLUSTERS, ESTIMATED, FEATURES = b"poela.clusters", b"poela.estimated", b"poela.schema"
+ACTION_COLUMNS = b"poela.action_columns"  # of real-valued actions
 
 
-def table_of(logs: "Trajectories") -> "pa.Table":
+def table_of(logs: "Logs") -> "pa.Table":
     """The logs as an Arrow table; `read_logs` reads it back as it was, episodes in the order of their ids."""
     import pyarrow as pa
 
-    names = [str(name) for name in logs.action_names]
-    parts = ["episode", "step", "action", "reward", "propensity", "", *([] if logs.clusters is None else [CLUSTER])]
+    done, chances, metadata = _acted(logs)
+    parts = ["episode", "step", *done, "reward", "propensity", *chances, ""]
+    parts += [] if logs.clusters is None else [CLUSTER]
     clashes = [name for name in logs.feature_names if name in parts or name.startswith(PREFIX)]
     if clashes:
         raise InputError(f"features {quoted(clashes)} have no name or that of another column: rename them")
@@ -37,10 +39,9 @@ def table_of(logs: "Trajectories") -> "pa.Table":
         **{
             name: np.ascontiguousarray(column) for name, column in zip(logs.feature_names, logs.contexts.T, strict=True)
         },
-        "action": pa.array(logs.action_names).take(pa.array(logs.actions)),
+        **done,
         "reward": logs.rewards,
     }
-    metadata = metadata_of(logs.action_names)
     if logs.clusters is not None:
         columns[CLUSTER] = logs.clusters[logs.episode_of_step]
         metadata[CLUSTERS] = b"true"
@@ -48,12 +49,40 @@ def table_of(logs: "Trajectories") -> "pa.Table":
         metadata[ESTIMATED] = b"true"
     if logs.schema is not None and not logs.schema.is_plain:
         metadata[FEATURES] = json.dumps(logs.schema.to_json()).encode()
+    return pa.table({**columns, **chances}, metadata=metadata)
+
+
+def _acted(logs: "Logs") -> tuple[dict[str, Any], dict[str, Any], dict[bytes, bytes]]:
+    """The columns of actions and of their chances, and what is noted of them beside the columns."""
+    import pyarrow as pa
+
+    from poela.data.continuous import ContinuousTrajectories
+
+    names = [str(name) for name in logs.action_names]
+    if isinstance(logs, ContinuousTrajectories):
+        taken = {"episode", "step", "reward", DENSITY, CLUSTER, ""} & set(names)
+        if taken:
+            raise InputError(f"actions {quoted(sorted(taken))} have no name or that of another column: rename them")
+        done = {name: np.ascontiguousarray(column) for name, column in zip(names, logs.actions.T, strict=True)}
+        known = {} if logs.log_densities is None else {DENSITY: logs.log_densities}
+        return done, known, {ACTION_COLUMNS: json.dumps(names).encode()}
+    acted = {"action": pa.array(logs.action_names).take(pa.array(logs.actions))}
+    chances: dict[str, Any] = {}
     if logs.propensities is not None and logs.propensities.ndim == 1:
-        columns["propensity"] = logs.propensities
+        chances["propensity"] = logs.propensities
     elif logs.propensities is not None:
-        for name, column in zip(names, logs.propensities.T, strict=True):
-            columns[f"{PREFIX}{name}"] = np.ascontiguousarray(column)
-    return pa.table(columns, metadata=metadata)
+        columns = zip(names, logs.propensities.T, strict=True)
+        chances = {f"{PREFIX}{name}": np.ascontiguousarray(column) for name, column in columns}
+    return acted, chances, metadata_of(logs.action_names)
+
+
+def action_columns_noted(metadata: dict[bytes, bytes] | None) -> tuple[str, ...]:
+    """The columns of real-valued actions that `to_table` noted; none where it did not."""
+    try:
+        names = json.loads((metadata or {}).get(ACTION_COLUMNS, b"[]"))
+    except ValueError:
+        return ()
+    return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else ()
 
 
 def noted_schema(metadata: dict[bytes, bytes] | None, features: tuple[str, ...]) -> TableSchema | None:

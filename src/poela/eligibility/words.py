@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from poela.eligibility.continuous import FittedContinuousEligibility
 from poela.eligibility.fitted import FittedEligibility
 
 FALLBACKS = {
@@ -12,8 +13,14 @@ FALLBACKS = {
 MOST_CONTEXTS = 500
 
 
-def rule_in_words(rule: FittedEligibility) -> str:
+def rule_in_words(rule: FittedEligibility | FittedContinuousEligibility) -> str:
     """What makes an action eligible, in a sentence or two."""
+    if isinstance(rule, FittedContinuousEligibility):
+        return (
+            f"An action is eligible within {rule.settings.radius:.4g} of a logged pair of context and action (mean "
+            "squared difference of features and largest of actions, in standard deviations). Where no logged context "
+            "is near, the nearest one stands for it."
+        )
     settings, parts = rule.settings, []
     if rule.radius is not None:
         scaled = ", on features divided by their standard deviations" if settings.scale == "standard" else ""
@@ -32,7 +39,7 @@ def rule_in_words(rule: FittedEligibility) -> str:
     return f"An action is eligible where {' and '.join(parts)}. Where none is, the policy falls back to {fallback}."
 
 
-def strictness_in_words(rule: FittedEligibility) -> str:
+def strictness_in_words(rule: FittedEligibility | FittedContinuousEligibility) -> str:
     """How many actions the rule leaves at contexts of the training log: a wide radius bars nothing.
 
     Empty where the rule holds no logged contexts.
@@ -43,6 +50,8 @@ def strictness_in_words(rule: FittedEligibility) -> str:
     >>> strictness_in_words(Radius(1.0).fit(logs)), strictness_in_words(Radius(100.0).fit(logs))
     ('At logged contexts it leaves 1.7 of 2 actions on average.', 'At logged contexts it bars nothing.')
     """
+    if isinstance(rule, FittedContinuousEligibility):
+        return ""  # what is left is no number of actions
     logged = rule.logged
     if logged is None or rule.radius is None:
         return ""

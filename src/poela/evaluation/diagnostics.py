@@ -8,7 +8,7 @@ from poela.behavior.calibration import reliability
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.ragged import step_numbers
 from poela.core.typed import Count, Unknowable, Whole
-from poela.data.trajectories import Trajectories
+from poela.data.episodes import LoggedEpisodes
 from poela.evaluation.bounded import two_valued
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.pareto import pareto_k
@@ -107,9 +107,10 @@ def _of_returns(used: FloatArray, returns: FloatArray | None, bounds: Bounds | N
     return {"return_skew": float(abs(((centred / spread) ** 3).mean()) if spread > 0 else 0.0) / float(np.sqrt(ess))}
 
 
-def undiagnosed(logs: Trajectories) -> Diagnostics:
+def undiagnosed(logs: LoggedEpisodes) -> Diagnostics:
     """Where the logs carry no propensities, nothing is known of the weights.
 
+    >>> from poela.data.trajectories import Trajectories
     >>> undiagnosed(Trajectories([[0.0]], [0], [1.0], [0, 1])).ess
     nan
     """
@@ -188,17 +189,19 @@ def _log_sums(groups: IntArray, log_values: FloatArray, count: int) -> tuple[Flo
     return sums, squares
 
 
-def calibration_error(logs: Trajectories) -> float | None:
+def calibration_error(logs: LoggedEpisodes) -> float | None:
     """Expected calibration error of the logged propensities (of the likeliest action, in ten bins; Guo et al. 2017).
 
     None where only the logged action's propensity is known: then there is nothing to compare it with.
 
+    >>> from poela.data.trajectories import Trajectories
     >>> contexts, half = np.zeros((4, 1)), np.full((4, 2), 0.5)
     >>> calibration_error(Trajectories(contexts, [0, 1, 0, 1], np.zeros(4), [0, 4], propensities=half))
     0.0
     """
-    if logs.propensities is None or logs.propensities.ndim == 1:
+    known = logs.all_propensities
+    if known is None:
         return None
-    likeliest = logs.propensities.argmax(axis=1)
-    highest = logs.propensities[np.arange(logs.n_steps), likeliest]
+    likeliest = known.argmax(axis=1)
+    highest = known[np.arange(logs.n_steps), likeliest]
     return reliability(highest, likeliest == logs.actions).error

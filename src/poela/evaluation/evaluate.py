@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from poela.core.errors import InputError
-from poela.data.trajectories import Trajectories
+from poela.data.continuous import Logs
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.refit import FitsBehavior
@@ -16,7 +16,7 @@ from poela.evaluation.values import QValues
 
 def evaluate(
     policy: Any,
-    logs: Trajectories,
+    logs: Logs,
     *,
     scoring: Scoring | None = None,
     q: str | QValues | None = None,
@@ -24,7 +24,10 @@ def evaluate(
     behavior: FitsBehavior | None = None,
     **settings: Any,
 ) -> Estimate:
-    """The value of any policy (an object with `probabilities(contexts)`) on logs that carry propensities.
+    """The value of any policy on logs that carry propensities, or log densities where actions are real numbers.
+
+    A policy is an object with `probabilities(contexts)` or, of real-valued actions, with `log_density(contexts,
+    actions)` and `sample(contexts, rng)`.
 
     `settings` are those of `Scoring`, by name: estimator, interval (None: no interval), level, discount, truncation,
     smoothing, bounds, thresholds, resamples, seed, …; or pass a whole `scoring`, such as a study's.
@@ -34,6 +37,7 @@ def evaluate(
     it. `behavior` are the settings of a behavior model, for the interval "refit".
 
     >>> import numpy as np
+    >>> from poela import Trajectories
     >>> class Always:
     ...     def probabilities(self, contexts):
     ...         return np.tile([1.0, 0.0], (len(contexts), 1))
@@ -54,13 +58,14 @@ def evaluate(
     return evaluator.estimate(evidence)
 
 
-def _refuse(policy: Any, logs: Trajectories, scoring: Scoring, q: Any) -> None:
+def _refuse(policy: Any, logs: Logs, scoring: Scoring, q: Any) -> None:
     chosen = ESTIMATORS[scoring.estimator]
-    problems = []
-    if chosen.weights != "none" and logs.propensities is None:
-        problems.append(
-            "these logs carry no propensities: name their column, or estimate them with a behavior model (annotate)"
-        )
+    problems: list[str] = []
+    if chosen.weights != "none" and not logs.knows_logging_policy:
+        try:
+            _ = logs.log_propensities
+        except InputError as error:
+            problems += error.problems
     if chosen.model == "given" and (q is None or isinstance(q, str)):
         problems.append(
             f"estimator {scoring.estimator!r} averages a model that you give: pass q with a method q(trajectories)"

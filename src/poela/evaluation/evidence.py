@@ -8,7 +8,7 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import step_numbers
-from poela.data.trajectories import Trajectories
+from poela.data.episodes import LoggedEpisodes
 from poela.evaluation.weights import LogWeights
 
 DEFAULT_TRUNCATION = 1000.0
@@ -40,13 +40,14 @@ class ModelValues:
 class Evidence:
     """The one argument of every estimator; each uses the part that it needs.
 
+    >>> from poela.data.trajectories import Trajectories
     >>> logs = Trajectories([[0.0]] * 3, [0] * 3, [1.0, 2.0, 4.0], [0, 2, 3])
     >>> Evidence(LogWeights([0.0] * 3, logs.offsets), logs, discount=0.5).returns
     array([2., 4.])
     """
 
     weights: LogWeights
-    logs: Trajectories
+    logs: LoggedEpisodes
     discount: float = 1.0
     truncation: float = DEFAULT_TRUNCATION
     values: ModelValues | None = None

@@ -20,6 +20,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.ragged import episode_of_step, lengths_of, step_numbers
+from poela.data.episodes import LoggedEpisodes
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import in_clusters
 from poela.evaluation.contributions import Contributions
@@ -78,23 +79,24 @@ def effective_share(log_weights: FloatArray, clusters: IntArray | None = None) -
 class Recombined:
     """Recombines the episodes of a log for any policies; what does not depend on the policy is drawn once."""
 
-    def __init__(self, logs: Trajectories, seed: int, copies: int | None = None) -> None:
+    def __init__(self, logs: LoggedEpisodes, seed: int, copies: int | None = None) -> None:
         self._logs, self._seed = logs, seed
         self._copies = copies or max(COPIES[0], min(COPIES[1], -(-_MANY // logs.n_episodes)))
 
     @property
     def redraws(self) -> bool:
         """Whether actions can be drawn anew."""
-        return self._logs.propensities is not None and self._logs.propensities.ndim == 2
+        return self._logs.all_propensities is not None
 
     @cached_property
     def _actions(self) -> IntArray:
         """Actions [copies, N] of the logging policy at the logged contexts."""
-        assert self._logs.propensities is not None
+        known = self._logs.all_propensities
+        assert known is not None
         rng = self._rng()
-        rows, width = self._logs.propensities.shape
+        rows, width = known.shape
         # Cumulative chances of all rows end to end: one search finds the action within its row.
-        chances = np.cumsum(self._logs.propensities, axis=1)
+        chances = np.cumsum(known, axis=1)
         ends = (chances / chances[:, -1:] + np.arange(rows)[:, None]).ravel()
         first = width * np.arange(rows)
         drawn = [
@@ -118,9 +120,10 @@ class Recombined:
 
     def _redrawn(self, probabilities: FloatArray) -> FloatArray:
         """Log weights [copies, n]."""
-        assert self._logs.propensities is not None
+        known = self._logs.all_propensities
+        assert known is not None
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.log(probabilities) - np.log(self._logs.propensities)
+            ratios = np.log(probabilities) - np.log(known)
         rows, first = np.arange(len(ratios)), self._logs.offsets[:-1]
         return np.stack([np.add.reduceat(ratios[rows, actions], first) for actions in self._actions])
 

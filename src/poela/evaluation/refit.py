@@ -10,6 +10,7 @@ from poela.core.arrays import IntArray
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.interruption import safe_point
 from poela.core.ragged import rows_of_episodes
+from poela.data.continuous import finite_actions
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bootstrap import Resampled
 from poela.evaluation.contributions import Contributions
@@ -34,7 +35,7 @@ def refitted_values(
     seed: int,
 ) -> Resampled:
     """The estimate on resamples of episodes (or clusters), each with propensities that were fitted on it."""
-    logs, probabilities = evidence.logs, evidence.probabilities
+    logs, probabilities = finite_actions(evidence.logs, "the interval 'refit'"), evidence.probabilities
     assert probabilities is not None
     members = _members(logs)
     rng = np.random.default_rng(seed)

@@ -10,6 +10,7 @@ import numpy as np
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in, refuse_problems
+from poela.data.continuous import ContinuousTrajectories, Logs, finite_actions
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
@@ -26,9 +27,10 @@ from poela.evaluation.refit import FitsBehavior, refitted_values
 from poela.evaluation.value_model import ValueModel, joined
 from poela.evaluation.values import QValues, given_values
 from poela.evaluation.verdict import NOT_SHOWN, TrustThresholds, verdict_on
-from poela.evaluation.weights import LogWeights, is_greedy, probabilities_along, smoothed, weights_of
+from poela.evaluation.weights import LogWeights, is_greedy, log_weights, probabilities_along, smoothed, weights_of
 from poela.learners.step_regression import Regressor
 
+MODEL = "an estimator that rests on a model of values"
 MOST_NUMBERS = 2e7  # probabilities that are looked at together: 160 MB
 
 
@@ -62,7 +64,7 @@ class Scoring(ScoringOptions):
     def __post_init__(self) -> None:
         refuse_problems(self)
 
-    def estimates(self, policies: Sequence[Any], logs: Trajectories) -> list[Estimate]:
+    def estimates(self, policies: Sequence[Any], logs: Logs) -> list[Estimate]:
         """The estimate of each policy on the same logs; what does not depend on the policy is computed once.
 
         >>> from poela.simulators.registry import simulate
@@ -84,10 +86,10 @@ class Evaluator:
 
     def __init__(
         self,
-        logs: Trajectories,
+        logs: Logs,
         scoring: Scoring,
         *,
-        beside: Trajectories | None = None,
+        beside: Logs | None = None,
         q: QValues | None = None,
         behavior: FitsBehavior | None = None,
     ) -> None:
@@ -114,22 +116,19 @@ class Evaluator:
     def _recombined(self) -> Recombined:
         return Recombined(self.logs, self.scoring.seed)
 
+    @property
+    def _finite(self) -> Trajectories:
+        return finite_actions(self.logs, MODEL)
+
     @cached_property
     def _with_beside(self) -> Trajectories:
-        return self.logs if self._beside is None else joined(self._beside, self.logs)
+        return self._finite if self._beside is None else joined(finite_actions(self._beside, MODEL), self._finite)
 
     @cached_property
     def _model(self) -> ValueModel:
-        s = self.scoring
-        return ValueModel(
-            self.logs,
-            beside=self._beside,
-            discount=s.discount,
-            regressor=s.regressor,
-            folds=s.folds,
-            history=s.history,
-            seed=s.seed,
-        )
+        how: Any = {name: getattr(self.scoring, name) for name in ("discount", "regressor", "folds", "history", "seed")}
+        beside = None if self._beside is None else finite_actions(self._beside, MODEL)
+        return ValueModel(self._finite, beside=beside, **how)
 
     def evidence(self, policies: Sequence[Any], estimators: Sequence[str] | None = None) -> Iterator[Evidence]:
         """What estimators need of each policy: weights, and where one of them asks for it the values of a model."""
@@ -138,7 +137,10 @@ class Evaluator:
             yield from (self._without_policy() for _ in policies)
             return
         with_model = any(estimator.model != "none" for estimator in used)
-        seen = self._with_beside if with_model else self.logs
+        if isinstance(self.logs, ContinuousTrajectories) and not with_model:
+            yield from (self._with_weights(policy, log_weights(policy, self.logs)) for policy in policies)
+            return
+        seen = self._with_beside if with_model else self._finite
         step = max(int(MOST_NUMBERS / (seen.n_steps * seen.n_actions)), 1)
         for start in range(0, len(policies), step):
             some = policies[start : start + step]
@@ -149,13 +151,12 @@ class Evaluator:
             for policy, own, value, share in zip(some, rows, values, shares, strict=True):
                 yield self._evidence(policy, own[-self.logs.n_steps :], value, share)
 
-    def _smoothing_of(self, probabilities: FloatArray) -> float:
-        """By its probabilities along the logs alone: episodes beside them change nothing but the model of values."""
+    def _smoothing_of(self, probabilities: FloatArray) -> float:  # by those along the logs alone
         return self.scoring.smoothing if self.scoring.smoothing and is_greedy(probabilities) else 0.0
 
     def _values(self, probabilities: FloatArray) -> Sequence[ModelValues]:
         if self._q is not None:
-            return [given_values(self._q, rows[-self.logs.n_steps :], self.logs) for rows in probabilities]
+            return [given_values(self._q, rows[-self.logs.n_steps :], self._finite) for rows in probabilities]
         return self._model.values(probabilities)
 
     def _without_policy(self) -> Evidence:
@@ -163,18 +164,22 @@ class Evaluator:
         return Evidence(weights, self.logs, self.scoring.discount, self.scoring.truncation)
 
     def _evidence(self, policy: Any, probabilities: FloatArray, values: ModelValues | None, share: float) -> Evidence:
-        known = self.logs.propensities is not None
+        known = self.logs.knows_logging_policy
+        weights = weights_of(probabilities, self._finite) if known else self._without_policy().weights
+        return self._with_weights(policy, weights, values, probabilities, share)
+
+    def _with_weights(
+        self,
+        policy: Any,
+        weights: LogWeights,
+        values: ModelValues | None = None,
+        probabilities: FloatArray | None = None,
+        share: float = 0.0,
+    ) -> Evidence:
         stranded = getattr(policy, "stranded", None)
-        return Evidence(
-            weights_of(probabilities, self.logs) if known else self._without_policy().weights,
-            self.logs,
-            self.scoring.discount,
-            self.scoring.truncation,
-            values,
-            probabilities,
-            int(np.asarray(stranded(self.logs)).sum()) if callable(stranded) else None,
-            share,
-        )
+        steps = int(np.asarray(stranded(self.logs)).sum()) if callable(stranded) else None
+        settings = self.scoring.discount, self.scoring.truncation
+        return Evidence(weights, self.logs, *settings, values, probabilities, steps, share)
 
     def value(self, evidence: Evidence, estimator: str) -> tuple[float, float]:
         """An estimate and its standard error alone."""
@@ -218,7 +223,7 @@ class Evaluator:
 
     def pool(self, evidence: Evidence, chosen: Estimator) -> Pool | None:
         """Recombined episodes; spliced ones say nothing about how clusters vary."""
-        known = self.logs.propensities is not None and bool((evidence.weights.episodes > -np.inf).any())
+        known = self.logs.knows_logging_policy and bool((evidence.weights.episodes > -np.inf).any())
         can = self.logs.clusters is None or self._recombined.redraws
         return self._recombined.pool(evidence) if chosen.weights != "none" and known and can else None
 
@@ -271,7 +276,7 @@ class Evaluator:
     def _diagnostics(self, evidence: Evidence, chosen: Estimator, pool: Pool | None) -> Diagnostics:
         logs = self.logs
         truncation = _truncation(evidence, chosen)
-        if logs.propensities is None and chosen.model != "none":
+        if not logs.knows_logging_policy and chosen.model != "none":
             return undiagnosed(logs)
         return diagnose(
             evidence.weights,

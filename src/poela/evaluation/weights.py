@@ -6,9 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import FloatArray, IntArray, first_bad, readonly
+from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
 from poela.core.policy import as_policy
 from poela.core.ragged import episode_sums, running_sums
+from poela.data.continuous import ContinuousTrajectories
+from poela.data.episodes import LoggedEpisodes
 from poela.data.trajectories import Trajectories
 
 # Policies may compute in single precision; rows further from 1 than this are mistakes.
@@ -69,8 +72,8 @@ class LogWeights:
         return np.minimum(self.episodes, np.log(truncation))
 
 
-def log_weights(policy: object, trajectories: Trajectories) -> LogWeights:
-    """The log weights of any policy along logged episodes that carry propensities.
+def log_weights(policy: object, trajectories: LoggedEpisodes) -> LogWeights:
+    """The log weights of any policy along logged episodes that carry propensities, or log densities.
 
     >>> from poela.core.policy import Memoryless
     >>> class Always(Memoryless):
@@ -80,6 +83,9 @@ def log_weights(policy: object, trajectories: Trajectories) -> LogWeights:
     >>> np.exp(log_weights(Always(), logs).episodes)
     array([2., 0.])
     """
+    if isinstance(trajectories, ContinuousTrajectories):
+        return LogWeights(densities_along(policy, trajectories) - trajectories.log_propensities, trajectories.offsets)
+    assert isinstance(trajectories, Trajectories)
     return weights_of(probabilities_along(policy, trajectories), trajectories)
 
 
@@ -88,7 +94,30 @@ def weights_of(probabilities: FloatArray, trajectories: Trajectories) -> LogWeig
     target = probabilities[np.arange(len(probabilities)), trajectories.actions]
     with np.errstate(divide="ignore"):
         # A difference of logs: the quotient itself could overflow where a propensity is tiny.
-        return LogWeights(np.log(target) - np.log(trajectories.logged_propensities), trajectories.offsets)
+        return LogWeights(np.log(target) - trajectories.log_propensities, trajectories.offsets)
+
+
+def densities_along(policy: object, logs: ContinuousTrajectories) -> FloatArray:
+    """The policy's log densities [N] of the logged actions, checked: shape, and neither NaN nor +infinity."""
+    if not isinstance(policy, DensityPolicy):
+        raise InputError(
+            f"{type(policy).__name__} is no policy of real-valued actions: it has no methods "
+            "log_density(contexts, actions) and sample(contexts, rng)"
+        )
+    found = np.asarray(policy.log_density(logs.contexts, logs.actions), np.float64)
+    if found.shape != (logs.n_steps,):
+        raise InputError(
+            f"the policy gives log densities of shape {found.shape} where the logs need ({logs.n_steps},): "
+            "it was made for other actions or does not answer every context"
+        )
+    bad = np.isnan(found) | (found == np.inf)
+    if bad.any():
+        count, first = first_bad(bad)
+        raise InputError(
+            f"{count} of the policy's log densities are NaN or +infinity, first at step {first} of the flat log: "
+            "correct the policy"
+        )
+    return found
 
 
 def probabilities_along(policy: object, trajectories: Trajectories) -> FloatArray:

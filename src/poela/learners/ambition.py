@@ -1,24 +1,26 @@
 """A path from cautious to bold for every learner: the same points in every fold."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from poela.core.policy import Policy
-from poela.data.trajectories import Trajectories
+from poela.behavior.gaussian import GaussianBehavior, GaussianModel
+from poela.data.continuous import Logs, finite_actions
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.logging_policy import logging_policy
 from poela.policies.blended import BlendedPolicy
+from poela.policies.gaussian import GaussianPolicy
 from poela.policies.value import GreedyQPolicy
 
 # Shares of the learned policy: finer where the evidence begins to run out.
 SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 
 
-def ambition_path(
-    learner: Learner, checkpoints: Sequence[Checkpoint], train: Trajectories, behavior: Policy | None
-) -> list[Checkpoint]:
+def ambition_path(learner: Learner, checkpoints: Sequence[Checkpoint], train: Logs, behavior: Any) -> list[Checkpoint]:
     """The learner's own path where it walks from cautious to bold, else blends of what it learned last.
 
     >>> from poela.learners.consensus import Consensus
+    >>> from poela.data.trajectories import Trajectories
     >>> logs = Trajectories([[0.0]] * 4, [0, 0, 0, 1], [0.0] * 4, range(5), [[0.75, 0.25]] * 4)
     >>> checkpoints = list(Consensus(sharpness=(2.0, 3.0)).fit_path(logs))
     >>> [point.note for point in ambition_path(Consensus(), checkpoints, logs, None)]
@@ -26,8 +28,10 @@ def ambition_path(
     """
     if learner.walks or not checkpoints:
         return list(checkpoints)
-    logging = logging_policy(train, behavior)
     learned = checkpoints[-1].policy
+    if isinstance(learned, GaussianPolicy):
+        return _gaussian_path(learned, train, behavior)
+    logging = logging_policy(finite_actions(train, "this learner"), behavior)
     return [
         Checkpoint(
             place,
@@ -42,5 +46,14 @@ def ambition_path(
             ),
             f"blend {share:g}",
         )
+        for place, share in enumerate(SHARES, start=1)
+    ]
+
+
+def _gaussian_path(learned: GaussianPolicy, train: Logs, behavior: Any) -> list[Checkpoint]:
+    """Gaussians on the way from the logging policy to what was learned, within its rule."""
+    base = behavior if isinstance(behavior, GaussianModel) else GaussianBehavior().fit_quietly(train)
+    return [
+        Checkpoint(place, replace(learned, behavior=base, share=share), f"blend {share:g}")
         for place, share in enumerate(SHARES, start=1)
     ]

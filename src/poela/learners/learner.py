@@ -28,6 +28,7 @@ class Learner(ABC):
     """
 
     walks: ClassVar[bool] = False
+    real_valued: ClassVar[bool] = False  # whether it learns from logs whose actions are real numbers
 
     def __post_init__(self) -> None:
         refuse_problems(self)

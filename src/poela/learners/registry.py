@@ -21,6 +21,9 @@ LEARNERS: "Registry[type[Learner]]" = Registry(
         "consensus": "poela.learners.consensus:Consensus",
         "spibb": "poela.learners.safe_improvement:SPIBB",
         "softspibb": "poela.learners.safe_improvement:SoftSPIBB",
+        "continuousclone": "poela.learners.continuous:ContinuousClone",
+        "continuouspoela": "poela.learners.continuous:ContinuousPOELA",
+        "iql": "poela.learners.implicit_q:IQL",
         "dprl": "poela.learners.safe_improvement:DPRL",
     },
 )

@@ -151,7 +151,7 @@ def stack_key(learner: Learner) -> Hashable:
     return learner.stack_key if isinstance(learner, StackedLearner) else None
 
 
-def fit_stacked(members: Sequence[Member], train: Trajectories, behavior: Policy | None = None) -> list[Learned]:
+def fit_stacked(members: Sequence[Member], train: Any, behavior: Any = None) -> list[Learned]:
     """Learn one member of any learner, or several that have the same `stack_key`."""
     if len(members) == 1:
         return [_fit_alone(members[0], train, behavior)]
@@ -164,7 +164,7 @@ def fit_stacked(members: Sequence[Member], train: Trajectories, behavior: Policy
     return list(learned.values())
 
 
-def _fit_alone(member: Member, train: Trajectories, behavior: Policy | None) -> Learned:
+def _fit_alone(member: Member, train: Any, behavior: Any) -> Learned:
     learned = Learned()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")

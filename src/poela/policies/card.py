@@ -19,6 +19,7 @@ WHAT = {
     "SharpenedPolicy": "Current practice (a model of the logging policy), done more consistently.",
     "TiltedPolicy": "Current practice (a model of the logging policy) tilted towards higher values, by step.",
     "CountedPolicy": "Current practice, left only where enough was seen nearby.",
+    "GaussianPolicy": "A normal distribution of real-valued actions, whose mean and spread depend on the context.",
     "WithHistory": "A policy of the current context and of earlier steps.",
 }
 
@@ -63,7 +64,8 @@ def model_card(policy: Any, findings: Mapping[str, str], holds_logged_contexts: 
 
 
 def _rule(policy: Any) -> str:
-    if not hasattr(policy, "eligibility"):
+    rule = getattr(policy, "eligibility", None)
+    if rule is None:
         return "Any action."
     return f"{rule_in_words(policy.eligibility)} {strictness_in_words(policy.eligibility)}".rstrip()
 

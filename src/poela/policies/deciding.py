@@ -16,6 +16,8 @@ from poela.data.decision_rows import PART_ROWS, Rows, Wanted, parts_to_decide
 from poela.data.history import StepsToFollow
 from poela.data.layout import LogLayout
 from poela.data.words import quoted
+from poela.policies.continuous_decisions import clashing, decided_amounts
+from poela.policies.gaussian import GaussianPolicy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,9 +48,12 @@ class Deciding:
 
 
 def decided_parts(
-    policy: "RuledPolicy", source: Any, how: Deciding, layout: LogLayout | None = None
+    policy: "RuledPolicy | GaussianPolicy", source: Any, how: Deciding, layout: LogLayout | None = None
 ) -> "Iterator[pa.Table]":
     """Tables of decisions, in the order of the rows; each is made before the next rows are read."""
+    if isinstance(policy, GaussianPolicy):
+        yield from _amounts(policy, source, how, layout or LogLayout())
+        return
     wanted = Wanted(policy.table_schema, policy.action_names, policy.needs, how.keep, policy.builds_on_propensities)
     clashes = [name for name in (wanted.schema.episode, wanted.schema.step, *how.keep) if name in RESULTS]
     if clashes:
@@ -60,7 +65,21 @@ def decided_parts(
         yield table
 
 
-def decisions(policy: "RuledPolicy", source: Any, how: Deciding, layout: LogLayout | None = None) -> "pa.Table":
+def _amounts(policy: GaussianPolicy, source: Any, how: Deciding, layout: LogLayout) -> "Iterator[pa.Table]":
+    """The same of real-valued actions."""
+    wanted = Wanted(policy.table_schema, (), policy.needs, how.keep)
+    if clashes := clashing(policy, (wanted.schema.episode, wanted.schema.step, *how.keep)):
+        raise InputError(f"column {clashes} is called as a column of the decisions: rename it")
+    start = 0
+    for rows in parts_to_decide(source, wanted, layout):
+        table = decided_amounts(policy, rows, how.seed, start)
+        start += table.num_rows
+        yield table
+
+
+def decisions(
+    policy: "RuledPolicy | GaussianPolicy", source: Any, how: Deciding, layout: LogLayout | None = None
+) -> "pa.Table":
     """All decisions in one table."""
     import pyarrow as pa
 

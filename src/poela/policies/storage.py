@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from poela.behavior.registry import STORED_KINDS
+from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
 from poela.core.policy import Policy
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.policies.card import CARD, model_card
+from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
 
 FILE_FORMAT = "poela-policy"
@@ -32,6 +34,8 @@ KINDS = {
     "step_q": "poela.policies.step_values:StepQ",
     "ridge_step": "poela.policies.step_values:RidgeStep",
     "boosted_step": "poela.policies.step_values:BoostedStep",
+    "gaussian_policy": "poela.policies.gaussian:GaussianPolicy",
+    "continuous_eligibility": "poela.eligibility.continuous:FittedContinuousEligibility",
     "eligibility": "poela.eligibility.fitted:FittedEligibility",
     "nearest_propensities": "poela.eligibility.propensities:NearestPropensities",
     "logged_propensities": "poela.eligibility.propensities:LoggedPropensities",
@@ -40,10 +44,14 @@ KINDS = {
 }
 
 
-def as_filed(policy: RuledPolicy, include_contexts: str = "all") -> RuledPolicy:
+def as_filed(policy: Any, include_contexts: str = "all") -> Any:
     """The policy as a file holds it: without names of episodes, and with all logged contexts or a cover of them."""
     if include_contexts not in {"all", "cover"}:
         raise InputError(f"include_contexts must be 'all' or 'cover', not {include_contexts!r}")
+    if isinstance(policy, GaussianPolicy):
+        if include_contexts == "cover" and policy.eligibility is not None:
+            raise InputError("a rule over real-valued actions needs all logged pairs: say include_contexts='all'")
+        return policy.as_filed()
     # Names of episodes explain a case to those who hold the log; a file that travels does without them.
     rule = policy.eligibility.thinned() if include_contexts == "cover" else policy.eligibility
     return replace(policy, eligibility=replace(rule, episode_ids=None))
@@ -57,7 +65,7 @@ def holds_logged_contexts(policy: Any) -> bool:
 
 
 def save_policy(
-    policy: RuledPolicy,
+    policy: RuledPolicy | GaussianPolicy,
     directory: Path,
     include_contexts: str = "all",
     overwrite: bool = False,
@@ -68,7 +76,7 @@ def save_policy(
     `findings` are what is known of its worth, as the card shall say it.
     """
     policy = as_filed(policy, include_contexts)
-    whole = any(getattr(model, "holds_logged_contexts", False) for model in policy.behavior_models)
+    whole = any(getattr(model, "holds_logged_contexts", False) for model in getattr(policy, "behavior_models", ()))
     holds = holds_logged_contexts(policy)
     notes = {
         "contains_logged_contexts": holds,
@@ -105,7 +113,7 @@ def load_object(stored: Stored) -> Any:
     except BEYOND_THE_CHECKS as error:
         problem = f"{UNFORESEEN} ({type(error).__name__})"
     else:
-        if isinstance(loaded, Policy):
+        if isinstance(loaded, Policy | DensityPolicy):
             return loaded
         problem = f"it is of kind {stored.kind}, which is no policy"
     raise InputError(f"the stored policy is not valid: {problem[:MOST_WORDS]}")

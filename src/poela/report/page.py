@@ -30,7 +30,7 @@ from poela.report.sections.ladder import ladder_section
 from poela.report.sections.overfitting import overfitting_section
 from poela.report.sections.reproduce import reproduce_section
 from poela.report.sections.sensitivity import sensitivity_section
-from poela.report.study_logs import Logs, shown_policy, study_logs
+from poela.report.study_logs import Given, shown_policy, study_logs
 from poela.report.unfinished import unfinished_sections
 from poela.studies.study import Study
 
@@ -74,7 +74,7 @@ class Page:
         return html
 
 
-def study_page(study: Study, logs: Logs | None = None, options: PageOptions | None = None) -> Page:
+def study_page(study: Study, logs: Given | None = None, options: PageOptions | None = None) -> Page:
     """The page of a study, finished or not."""
     options = options or PageOptions()
     title = options.title or _name(study)
@@ -92,6 +92,9 @@ def study_page(study: Study, logs: Logs | None = None, options: PageOptions | No
         lambda: checklist_section(study, shown, beside),
         lambda: reproduce_section(study, beside),
     )
+    if study.record.data.layout.is_real:
+        counted = (2, 3, 4)  # what changes, what is eligible and what is avoided are told action by action
+        parts = tuple(part for place, part in enumerate(parts) if place not in counted)
     sections = []
     with progress("the page", len(parts)) as advance:
         for part in parts:

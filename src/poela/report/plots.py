@@ -11,7 +11,7 @@ from poela.report.numbers.eligible import eligible_along
 from poela.report.numbers.judged import frontier_of, ladder_of
 from poela.report.numbers.weights import weights_by_return
 from poela.report.pictures.drawing import clean
-from poela.report.study_logs import Logs, StudyLogs, study_logs
+from poela.report.study_logs import Given, StudyLogs, study_logs
 
 if TYPE_CHECKING:
     from poela.studies.study import Study
@@ -82,7 +82,7 @@ class Plots:
         axes.set(xlabel="gain over what is done now (bar: down to what is shown)", title="From cautious to bold")
         return axes
 
-    def actions(self, by: str | Sequence[str] = (), logs: Logs | None = None, axes: Any = None) -> Any:
+    def actions(self, by: str | Sequence[str] = (), logs: Given | None = None, axes: Any = None) -> Any:
         """Shares of actions, policy against log, for everybody and for the strata of the columns in `by`."""
         by_stratum = action_shares(self._logs(logs), (by,) if isinstance(by, str) else by)
         rows = [
@@ -106,7 +106,7 @@ class Plots:
         axes.set(title="Actions, policy against log")
         return axes
 
-    def weights(self, logs: Logs | None = None, axes: Any = None) -> Any:
+    def weights(self, logs: Given | None = None, axes: Any = None) -> Any:
         """The share of weight beside the share of episodes, from low to high returns, held out."""
         weights = weights_by_return(self._logs(logs))
         if weights is None:
@@ -124,7 +124,7 @@ class Plots:
         axes.legend(fontsize="small", frameon=False)
         return axes
 
-    def eligibility(self, episode: int | None = None, logs: Logs | None = None, axes: Any = None) -> Any:
+    def eligibility(self, episode: int | None = None, logs: Given | None = None, axes: Any = None) -> Any:
         """Which actions are eligible along one episode (by position): the paper's figure 1."""
         eligible = eligible_along(self._logs(logs), episode)
         steps = len(eligible.logged)
@@ -137,7 +137,7 @@ class Plots:
         axes.set(title=f"Eligible actions in episode {eligible.episode}")
         return axes
 
-    def _logs(self, logs: Logs | None) -> StudyLogs:
+    def _logs(self, logs: Given | None) -> StudyLogs:
         key = None if logs is None else id(logs)
         if key not in self._known:
             self._known[key] = study_logs(self._study, logs)

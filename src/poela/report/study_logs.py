@@ -11,6 +11,8 @@ import numpy as np
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import as_policy
+from poela.data.continuous import ContinuousTrajectories, Logs, finite_actions
+from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
@@ -28,8 +30,8 @@ from poela.studies.splits import parts_of, splits_of
 from poela.studies.study import Study
 
 MOST_STEPS = 30_000  # that a policy is followed along: more change no picture, and take minutes
-Logs = Trajectories | str | PathLike[str]
-Parts = tuple[Trajectories, Trajectories | None, Trajectories | None]
+Given = Logs | str | PathLike[str]
+Parts = tuple[Logs, Logs | None, Logs | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,20 +116,20 @@ class StudyLogs:
         return evidence, episodes.logs.rewards
 
 
-def study_logs(study: Study, logs: Logs | None) -> StudyLogs | None:
+def study_logs(study: Study, logs: Given | None) -> StudyLogs | None:
     """The study beside its logs, or beside those that it still holds; None where there are none.
 
     Logs that the study was not made of are refused.
     """
     parts = study.parts if logs is None else _checked_parts(study, logs)
-    if parts is None:
-        return None
+    if parts is None or isinstance(parts[0], ContinuousTrajectories):
+        return None  # what is shown beside logs counts their actions
     train, held_out = _with_propensities(study, parts)
     return StudyLogs(study, train, held_out, shown_policy(study))
 
 
-def _checked_parts(study: Study, source: Logs) -> Parts:
-    logs = source if isinstance(source, Trajectories) else read_logs(source, layout=study.record.data.layout)
+def _checked_parts(study: Study, source: Given) -> Parts:
+    logs = source if isinstance(source, LoggedEpisodes) else read_logs(source, layout=study.record.data.layout)
     hashes = study.record.data.hashes
     for parts in _ways(logs, study):
         if data_hash(parts[0]) == hashes["train"]:
@@ -139,7 +141,7 @@ def _checked_parts(study: Study, source: Logs) -> Parts:
     )
 
 
-def _ways(logs: Trajectories, study: Study) -> list[Parts]:
+def _ways(logs: Logs, study: Study) -> list[Parts]:
     """How a study may have split its logs: alone, beside test logs from another file, or not at all."""
     ways: list[Parts] = []
     with suppress(InputError):  # too few episodes for its shares
@@ -150,13 +152,18 @@ def _ways(logs: Trajectories, study: Study) -> list[Parts]:
 
 def _with_propensities(study: Study, parts: Parts) -> tuple[Trajectories, tuple[Trajectories, ...]]:
     """The teaching episodes and the judging ones, with propensities as the study has them."""
+    taught, judging = _annotated(study, parts)
+    return finite_actions(taught, "the page"), tuple(finite_actions(part, "the page") for part in judging)
+
+
+def _annotated(study: Study, parts: Parts) -> tuple[Logs, tuple[Logs, ...]]:
     train, validation, _ = parts
     settings, folds = study.settings, study.n_folds
     judged = folds > 1 or validation is not None
-    if train.propensities is None and judged:
+    if not train.knows_logging_policy and judged:
         splits = splits_of(*parts, settings, study.directory)
         return splits.train, tuple(splits.held_out)
-    if train.propensities is None:
+    if not train.knows_logging_policy:
         logging = stored_logging_policy(study.directory, parts, settings.behavior, settings.seed)
         return logging.parts[0] or train, ()
     if validation is not None:

@@ -15,6 +15,7 @@ from poela.data.history import StepsToFollow
 from poela.data.layout import LogLayout
 from poela.eligibility.words import rule_in_words
 from poela.policies.deciding import Deciding, decisions
+from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
 from poela.serving.asking import Case, DecisionRequest, Form
 from poela.serving.source import PolicySource
@@ -37,6 +38,10 @@ class Answering:
     def __post_init__(self) -> None:
         if not isinstance(self.policy, RuledPolicy):
             kind = type(self.policy).__name__
+            if isinstance(self.policy, GaussianPolicy):
+                raise InputError(
+                    f"{self.source.name} decides about real-valued actions, which is not served: use poela decide"
+                )
             raise InputError(f"{self.source.name} is a {kind}, which decides about no rows: serve a learned policy")
 
     @property

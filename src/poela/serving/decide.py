@@ -3,17 +3,21 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
 from poela.core.paths import folder_at, is_there, new_path, place, regular_file
+from poela.core.readable import readable
 from poela.data.layout import LogLayout
 from poela.data.words import quoted
 from poela.policies.deciding import Deciding, decided_parts
+from poela.policies.gaussian import GaussianPolicy
 from poela.serving.source import refuse_inside_ours
 
 if TYPE_CHECKING:
@@ -30,9 +34,11 @@ class Decided:
     deferred: int
     actions: dict[str, int]
     noted: int  # rows with a word about gaps, new categories or deferring
+    means: dict[str, float] = field(default_factory=dict)  # of real-valued actions
 
     def __str__(self) -> str:
         acts = ", ".join(f"{name} {count:,}" for name, count in self.actions.items())
+        acts += ", ".join(f"{name} {readable(mean)} on average" for name, mean in self.means.items())
         deferred = f"; {self.deferred:,} deferred, since nothing like them was logged" if self.deferred else ""
         return f"{self.rows:,} rows: {acts or 'no action'}{deferred}"
 
@@ -42,7 +48,7 @@ class Decided:
 
 
 def decide_file(
-    policy: "RuledPolicy",
+    policy: "RuledPolicy | GaussianPolicy",
     rows: str | PathLike[str],
     out: str | PathLike[str],
     how: Deciding,
@@ -55,6 +61,7 @@ def decide_file(
         raise InputError(f"{place(path)} is the table of rows itself: choose another file for the decisions")
     count, deferred, noted = 0, 0, 0
     actions: Counter[str] = Counter()
+    amounts: list[Any] = []
     parts = decided_parts(policy, rows, how, layout)
     first = next(parts)  # what is wrong with the rows shows before anything is written
     with atomic_file(path, replacing=overwrite) as temporary, _writer(path, temporary, first.schema) as writer:
@@ -63,10 +70,17 @@ def decide_file(
             count += part.num_rows
             deferred += part["defer"].to_numpy().sum()
             noted += part.num_rows - part["note"].null_count
+            if isinstance(policy, GaussianPolicy):
+                amounts.append(np.stack([part[str(name)].to_numpy() for name in policy.action_names], axis=1))
+                continue
             for entry in part["action"].value_counts().to_pylist():
                 actions[str(entry["values"])] += entry["counts"] if entry["values"] is not None else 0
     taken = {str(name): actions[str(name)] for name in policy.action_names if actions[str(name)]}
-    return Decided(count, int(deferred), taken, noted)
+    means = {}
+    if amounts and deferred < count:
+        found = np.nanmean(np.concatenate(amounts), axis=0).tolist()
+        means = dict(zip(map(str, policy.action_names), found, strict=True))
+    return Decided(count, int(deferred), taken, noted, means)
 
 
 def file_for_decisions(out: str | PathLike[str], overwrite: bool) -> Path:

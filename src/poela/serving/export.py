@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from poela.behavior.gaussian import GaussianModel
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
 from poela.core.paths import is_there, new_path, place
 from poela.core.storage import fingerprint_of_stored
+from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
 from poela.policies.storage import as_filed, holds_logged_contexts
 from poela.serving.source import refuse_inside_ours
@@ -97,6 +99,10 @@ def _names(policy: Any) -> tuple[list[str], list[Any]]:
     if not callable(getattr(policy, "stored", None)):
         what = "a mixture of the folds' policies" if hasattr(policy, "policies") else type(policy).__name__
         raise refuse_export(what, "only policies that can be saved can; export the recommended policy")
+    if isinstance(policy, GaussianPolicy | GaussianModel):
+        raise refuse_export(
+            "a policy of real-valued actions", "its graph would have no probabilities; use poela decide"
+        )
     named = policy if hasattr(policy, "feature_names") else getattr(policy, "schema", None)
     features = getattr(named, "feature_names", [f"x{place}" for place in range(policy.n_features)])
     actions = getattr(named, "action_names", range(policy.n_actions))

@@ -51,7 +51,7 @@ def server_of(source: PolicySource, token: str | None) -> Any:
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
         raise InputError(f"serving needs {' and '.join(missing)}: pip install 'poela[serve]'")
-    if source.policy.builds_on_propensities:
+    if getattr(source.policy, "builds_on_propensities", False):
         raise InputError(
             "this policy builds on the propensities that cases bring, which cannot be served: use poela decide"
         )

@@ -7,16 +7,19 @@ however many episodes run, in whatever batches, and however long the other episo
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
-from poela.core.policy import Actor, MemorylessActor, as_policy, sample_actions
-from poela.data.checks import ROW_SUM_TOLERANCE
+from poela.core.policy import as_policy
+from poela.data.continuous import ContinuousTrajectories
+from poela.data.episodes import LoggedEpisodes
 from poela.data.trajectories import ActionName, Trajectories
+from poela.simulators.acting import Acting, FiniteActing, RealActing
 
 Seed = int | tuple[int, ...]
 # Joined to a seed by roll-outs that find out true values. Parts of logs are numbered from 0 in the same place, so this
@@ -106,13 +109,32 @@ class Simulator(Protocol):
     def contexts(self, state: Any) -> Float32Array:
         """What is observed, [n, d]."""
 
-    def step(self, state: Any, actions: IntArray, noise: Noise) -> tuple[Any, FloatArray, BoolArray]:
+    def step(self, state: Any, actions: Any, noise: Noise) -> tuple[Any, FloatArray, BoolArray]:
         """The next state, the rewards [n] and which episodes have now ended [n]; the given state is left as it is."""
 
 
-def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000) -> Trajectories:
+class RealSimulator(Simulator, Protocol):
+    """A simulator whose actions are real numbers, a column for each of `action_names`."""
+
+    @property
+    def real_valued(self) -> Literal[True]:
+        """They are."""
+
+
+@overload
+def run(
+    simulator: RealSimulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000
+) -> ContinuousTrajectories: ...
+
+
+@overload
+def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000) -> Trajectories: ...
+
+
+def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000) -> Any:
     """Episodes of a policy (anything with `probabilities(contexts)`), with the propensities of every action.
 
+    A simulator of real-valued actions takes policies with `log_density` and `sample`, and its logs have log densities.
     Equal seeds give equal bits. The batch size bounds memory and changes nothing else, as long as the policy computes
     a row alike whatever stands beside it (matrix products may round differently).
 
@@ -123,35 +145,30 @@ def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch:
     parts = list(run_in_batches(simulator, policy, episodes, seed, batch))
     if len(parts) == 1:
         return parts[0]
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0].by_step}
     lengths = np.concatenate([part.lengths for part in parts])
-    return _trajectories(
-        simulator,
-        contexts=np.concatenate([part.contexts for part in parts]),
-        actions=np.concatenate([part.actions for part in parts]),
-        rewards=np.concatenate([part.rewards for part in parts]),
-        propensities=np.concatenate([part.propensities for part in parts if part.propensities is not None]),
-        lengths=lengths,
-    )
+    return _trajectories(simulator, type(parts[0]), joined, lengths)
 
 
 def run_in_batches(
     simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000
-) -> Iterator[Trajectories]:
+) -> Iterator[Any]:
     """The same episodes as `run`, a batch at a time."""
     if episodes < 1 or batch < 1:
         raise InputError(f"episodes ({episodes}) and batch ({batch}) must be at least 1")
-    acting = as_policy(policy)
+    width = len(simulator.action_names)
     for first in range(0, episodes, batch):
         n = min(batch, episodes - first)
-        yield _run_batch(simulator, acting.actor(n), n, first, seed)
+        real = getattr(simulator, "real_valued", False)
+        acting = RealActing(policy, width) if real else FiniteActing(as_policy(policy).actor(n), width)
+        yield _run_batch(simulator, acting, n, first, seed)
 
 
-def _run_batch(simulator: Simulator, actor: Actor, n: int, first: int, seed: Seed) -> Trajectories:
-    horizon, n_actions = simulator.horizon, len(simulator.action_names)
+def _run_batch(simulator: Simulator, acting: Acting, n: int, first: int, seed: Seed) -> LoggedEpisodes:
+    horizon = simulator.horizon
     contexts = np.empty((n, horizon, len(simulator.feature_names)), np.float32)
-    actions = np.empty((n, horizon), np.int64)
     rewards = np.empty((n, horizon))
-    propensities = np.empty((n, horizon, n_actions))
+    actions, logged = acting.room(n, horizon)
     ran = np.zeros((n, horizon), np.bool_)
     running = np.ones(n, np.bool_)
     state = simulator.reset(n, StepNoise(seed, 0, first, n))
@@ -159,51 +176,22 @@ def _run_batch(simulator: Simulator, actor: Actor, n: int, first: int, seed: See
         safe_point()
         ran[:, step] = running
         contexts[:, step] = seen = simulator.contexts(state)
-        propensities[:, step] = chances = _probabilities(actor, seen, running, n_actions)
-        chosen = sample_actions(chances, StepNoise(seed, step, first, n, ACTIONS).generator())
-        actions[:, step] = chosen = np.where(running, chosen, 0)
-        actor.record(chosen)
-        state, rewards[:, step], ended = simulator.step(state, chosen, StepNoise(seed, step + 1, first, n))
+        chance = StepNoise(seed, step, first, n, ACTIONS).generator(acting.draws)
+        actions[:, step], logged[:, step] = acting.act(seen, running, chance)
+        state, rewards[:, step], ended = simulator.step(state, actions[:, step], StepNoise(seed, step + 1, first, n))
         running = running & ~ended
         if not running.any():
             break
-    flat = (contexts[ran], actions[ran], rewards[ran], propensities[ran])
-    return _trajectories(simulator, *flat, lengths=ran.sum(axis=1))
-
-
-def _probabilities(actor: Actor, contexts: Float32Array, running: BoolArray, n_actions: int) -> FloatArray:
-    """[n, A]; uniform rows for episodes that have ended."""
-    result = np.full((len(running), n_actions), 1.0 / n_actions)
-    # A policy without memory need not be asked about ended episodes; an actor with memory wants all its rows.
-    rows_in = contexts[running] if isinstance(actor, MemorylessActor) else contexts
-    rows = np.asarray(actor.probabilities(rows_in), np.float64)
-    if rows.shape != (len(rows_in), n_actions):
-        raise InputError(
-            f"the policy gives probabilities of shape {rows.shape} where {(len(rows_in), n_actions)} is due"
-        )
-    result[running] = rows if len(rows) == running.sum() else rows[running]
-    bad = ~(np.abs(result.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE) | ~(result >= 0).all(axis=1)
-    if bad.any():
-        raise InputError(f"{bad.sum()} of {len(rows_in)} rows of the policy's probabilities are no distribution")
-    return result
+    flat = {"contexts": contexts[ran], "actions": actions[ran], "rewards": rewards[ran], acting.known: logged[ran]}
+    return _trajectories(simulator, acting.kind, flat, ran.sum(axis=1))
 
 
 def _trajectories(
-    simulator: Simulator,
-    contexts: Float32Array,
-    actions: IntArray,
-    rewards: FloatArray,
-    propensities: FloatArray,
-    lengths: IntArray,
-) -> Trajectories:
-    for array in (contexts, actions, rewards, propensities):
+    simulator: Simulator, kind: type[LoggedEpisodes], arrays: dict[str, NDArray[Any]], lengths: IntArray
+) -> LoggedEpisodes:
+    for array in arrays.values():
         array.flags.writeable = False  # ours to give away: saves a copy
-    return Trajectories(
-        contexts=contexts,
-        actions=actions,
-        rewards=rewards,
-        offsets=np.concatenate([[0], np.cumsum(lengths)]),
-        propensities=propensities,
-        feature_names=simulator.feature_names,
-        action_names=simulator.action_names,
-    )
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    names: dict[str, Any] = {"feature_names": simulator.feature_names, "action_names": simulator.action_names}
+    build: Any = kind
+    return build(**arrays, offsets=offsets, **names)  # type: ignore[no-any-return]

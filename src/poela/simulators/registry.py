@@ -3,12 +3,14 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints, overload
 
+from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
 from poela.core.policy import Policy
 from poela.core.registry import Registry
 from poela.core.typed import Range, Share, one_of, parsed
+from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.trajectories import Trajectories
 from poela.simulators.episodes import Simulator, run
 
@@ -24,15 +26,20 @@ class Source:
     """Where simulated logs come from."""
 
     simulator: Simulator
-    behavior: Policy  # acts
-    recorded: Policy | None  # gives the propensities in the logs; the behavior itself, unless a flaw is to be imitated
+    behavior: Policy | DensityPolicy  # acts
+    recorded: (
+        Policy | DensityPolicy | None
+    )  # gives the propensities in the logs; the behavior itself, unless a flaw is to be imitated
     seen: Simulator | None = None  # what the behavior looks at, where it sees more than the logs show
     logged_only: bool = False  # of the propensities, only those of the logged actions are written down
 
-    def collect(self, episodes: int, seed: int = 0) -> Trajectories:
+    def collect(self, episodes: int, seed: int = 0) -> Logs:
         """Logs of the behavior."""
-        logs = run(self.seen or self.simulator, self.behavior, episodes, seed)
+        logs: Logs = run(self.seen or self.simulator, self.behavior, episodes, seed)
+        if isinstance(logs, ContinuousTrajectories):
+            return logs.with_log_densities(None) if self.recorded is None else logs
         if self.recorded is not self.behavior:
+            assert not isinstance(self.recorded, DensityPolicy)
             logs = logs.with_propensities(None if self.recorded is None else self.recorded.along(logs))
         if self.logged_only:
             logs = logs.with_propensities(logs.logged_propensities)
@@ -94,6 +101,24 @@ def hidden_branch(horizon: Horizon = 4, decoy: bool = False) -> Source:
     return Source(example, behavior, behavior)
 
 
+def dosing(densities: bool = True) -> Source:
+    """One real-valued dose for each patient, under a Gaussian logging policy; `densities`: whether they are logged."""
+    from poela.simulators.doses import Dosing
+
+    simulator = Dosing()
+    behavior = simulator.behavior
+    return Source(simulator, behavior, behavior if densities else None)
+
+
+def titration(densities: bool = True) -> Source:
+    """Ten real-valued adjustments of an infusion, under a Gaussian logging policy."""
+    from poela.simulators.doses import Titration
+
+    simulator = Titration()
+    behavior = simulator.behavior
+    return Source(simulator, behavior, behavior if densities else None)
+
+
 # A new simulator is one line here: its name, and what builds its source from options.
 _OWN: dict[str, Callable[..., Source]] = {
     "tumor": tumor,
@@ -102,6 +127,8 @@ _OWN: dict[str, Callable[..., Source]] = {
     "clinic": clinic,
     "bandit": bandit,
     "hidden-branch": hidden_branch,
+    "dosing": dosing,
+    "titration": titration,
 }
 SOURCES: Registry[Callable[..., Source]] = Registry("poela.simulators", _OWN)
 
@@ -118,7 +145,17 @@ def source(name: str, **options: Any) -> Source:
     return SOURCES[name](**{option: parsed(option, kinds[option], value) for option, value in options.items()})
 
 
-def simulate(name: str, episodes: int, seed: int = 0, **options: Any) -> Trajectories:
+@overload
+def simulate(
+    name: Literal["dosing", "titration"], episodes: int, seed: int = 0, **options: Any
+) -> ContinuousTrajectories: ...
+
+
+@overload
+def simulate(name: str, episodes: int, seed: int = 0, **options: Any) -> Trajectories: ...
+
+
+def simulate(name: str, episodes: int, seed: int = 0, **options: Any) -> Any:
     """Logged episodes of a simulator; see `SOURCES` for the names and their options.
 
     >>> simulate("tumor", episodes=5, markov=True)

@@ -11,13 +11,19 @@ from poela.studies.candidates import Candidate, grid
 
 # In the order in which they are tried: under a time budget the quick ones come first.
 DEFAULT_LEARNERS = ("fittedq", "consensus", "poela", "bcq")
+DEFAULT_CONTINUOUS = ("continuouspoela", "iql")  # where actions are real numbers
 # As near as any training context is to each action of another episode: this bars no logged action, and little where all
 # actions are taken everywhere, but what is done in places that nobody has been to. A smaller radius would bar some of
 # what was done: a twentieth of all steps is in most episodes of thirty, which then speak for no policy.
 NEAR = {"radius": "q100", "scale": "standard"}
+# Where each case brings its propensities, they say themselves what is done in like cases.
+LIKELY = {"relative_probability": 0.01}
+LOGGED = "logged"  # the behavior that stands for these propensities
 
 
-def default_candidates(learners: Sequence[str] | None = None, *, ruled: bool = True) -> list[Candidate]:
+def default_candidates(
+    learners: Sequence[str] | None = None, *, ruled: bool = True, behavior: str = "auto"
+) -> list[Candidate]:
     """The usual grid of each learner (or of these learners), under a rule of eligible actions unless told otherwise.
 
     >>> [str(candidate) for candidate in default_candidates(["pocrm"])]
@@ -27,12 +33,13 @@ def default_candidates(learners: Sequence[str] | None = None, *, ruled: bool = T
     unknown = [name for name in names if not isinstance(name, str) or name not in LEARNERS]
     if unknown:
         raise InputError([f"there is no learner {shown(name)}: choose from {', '.join(LEARNERS)}" for name in unknown])
-    return [candidate for name in names for candidate in _grid(name, ruled)]
+    rule: dict[str, Any] = {"rule": [LIKELY if behavior == LOGGED else NEAR]} if ruled else {}
+    return [candidate for name in names for candidate in _grid(name, rule)]
 
 
-def _grid(learner: str, ruled: bool) -> list[Candidate]:
+def _grid(learner: str, rule: dict[str, Any]) -> list[Candidate]:
     penalties, verifiable = [0.1, 1.0], [100.0]
-    rule: dict[str, Any] = {"rule": [NEAR]} if ruled else {}
+    near: dict[str, Any] = {"radius": ["q100"]} if rule else {}
     grids: dict[str, list[Candidate]] = {
         "poela": grid(
             "poela", radius=["q99", "q100"], scale=["standard"], variance_penalty=[0.1], least_ess=verifiable
@@ -46,6 +53,9 @@ def _grid(learner: str, ruled: bool) -> list[Candidate]:
         "spibb": grid("spibb", **rule),
         "softspibb": grid("softspibb", **rule),
         "dprl": grid("dprl", **rule),
+        "continuouspoela": grid("continuouspoela", least_ess=verifiable, distance_penalty=[0.0, 0.1], **near),
+        "continuousclone": grid("continuousclone", **near),
+        "iql": grid("iql", **near),
     }
     return grids.get(learner, [Candidate(learner)])
 

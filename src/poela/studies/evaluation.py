@@ -4,9 +4,10 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
+from poela.data.continuous import Logs
+from poela.data.episodes import LoggedEpisodes
 from poela.data.layout import LogLayout
 from poela.data.tables import read_and_warn
-from poela.data.trajectories import Trajectories
 from poela.studies.fold_data import data_hash, read_behavior
 from poela.studies.keeping_apart import recorded_evaluation
 from poela.studies.records import EvaluationRecord
@@ -14,7 +15,7 @@ from poela.studies.study import Study
 
 
 def evaluate_study(
-    study: Study, logs: Trajectories | str | PathLike[str], layout: LogLayout | None = None, **settings: Any
+    study: Study, logs: Logs | str | PathLike[str], layout: LogLayout | None = None, **settings: Any
 ) -> EvaluationRecord:
     """Evaluate the recommended policy on logs that took no part in learning, as the study itself evaluates.
 
@@ -22,11 +23,11 @@ def evaluate_study(
     achieved.
     """
     keeps = study.keeps_logging_policy  # which says so where the study has not come to its end
-    annotated = logs if isinstance(logs, Trajectories) else read_and_warn(logs, _layout(study, layout))
+    annotated = logs if isinstance(logs, LoggedEpisodes) else read_and_warn(logs, _layout(study, layout))
     key = data_hash(annotated)
     scoring = replace(study.settings.scoring, **settings)
     scoring = replace(scoring, estimator="behavior") if keeps else scoring
-    if not keeps and annotated.propensities is None:
+    if not keeps and not annotated.knows_logging_policy:
         model = read_behavior(study.directory / "behavior")
         annotated = annotated if model is None else model.annotate(annotated)
     with study.store.locked():

@@ -8,7 +8,7 @@ from poela.core.errors import PoelaError
 from poela.core.files import atomic_file
 from poela.core.interruption import safe_point
 from poela.core.storage import remove_stored
-from poela.data.trajectories import Trajectories
+from poela.data.continuous import Logs
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
 from poela.policies.storage import save_policy
 from poela.studies.final_gain import GainsShown
@@ -104,7 +104,7 @@ def _unfitted(study: Study, point: Point, fold: FoldData) -> str | None:
     return None
 
 
-def _logging_value(test: Trajectories | None, settings: StudySettings) -> LoggingValue | None:
+def _logging_value(test: Logs | None, settings: StudySettings) -> LoggingValue | None:
     return None if test is None else logging_value([test], settings.scoring.discount)
 
 

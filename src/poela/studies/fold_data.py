@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poela.behavior.gaussian import GaussianModel
 from poela.core.errors import InputError
 from poela.core.files import atomic_file, explained, is_empty, make_private, remove_file, write_json
 from poela.core.paths import is_there, place
@@ -19,6 +20,7 @@ from poela.core.policy import Policy
 from poela.core.storage import load_stored, read_json, remove_stored, save_stored
 from poela.core.temporary import sweep
 from poela.core.typed import from_plain, to_plain
+from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
 from poela.evaluation.scoring import Evaluator, Scoring
@@ -27,7 +29,7 @@ from poela.studies.records import Task
 BEHAVIOR_FORMAT = "poela-behavior"
 PARTS = ("train", "held_out")
 ALL = "all"  # the fold that holds out nothing
-ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities", "clusters")
+ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities", "log_densities", "clusters")
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,9 @@ class Judging:
 class FoldData:
     """One fold: episodes to learn from, episodes to judge by (never the test logs), a model of the logging policy."""
 
-    train: Trajectories
-    held_out: Trajectories
-    behavior: Policy | None = None
+    train: Logs
+    held_out: Logs
+    behavior: Policy | GaussianModel | None = None
     judging: Judging = field(default_factory=Judging)
 
     @cached_property
@@ -55,7 +57,7 @@ class FoldData:
         return Evaluator(self.held_out, self.judging.scoring, beside=self.train)
 
 
-def data_hash(logs: Trajectories) -> str:
+def data_hash(logs: Logs) -> str:
     """A hash of everything in the logs that learning or evaluation can see.
 
     >>> logs = Trajectories([[0.0], [1.0]], [0, 1], [0.0, 1.0], [0, 1, 2])
@@ -103,7 +105,7 @@ def read_fold(directory: Path) -> FoldData:
     """The fold, with arrays mapped from the files."""
     document = read_json(directory / "material.json")
 
-    def logs(part: str) -> Trajectories:
+    def logs(part: str) -> Logs:
         paths = {name: directory / f"{part}_{name}.npy" for name in ARRAYS}
         arrays = {name: np.load(path, mmap_mode="r") for name, path in paths.items() if path.exists()}
         return logs_of(arrays, document["names"][part])
@@ -175,31 +177,32 @@ def read_behavior(directory: Path) -> Any:
     return load_object(load_stored(directory, file_format=BEHAVIOR_FORMAT, version=1)[0])
 
 
-def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Trajectories:
+def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Logs:
     """Logs from their arrays and names."""
-    fields: Mapping[str, Any] = arrays
-    return Trajectories(
-        **fields,
-        n_actions=len(names["actions"]),
-        feature_names=names["features"],
-        action_names=names["actions"],
-        estimated=names.get("estimated", False),
-        schema=None if names.get("schema") is None else TableSchema.from_json(names["schema"]),
-    )
+    given: Mapping[str, Any] = arrays
+    named: dict[str, Any] = {
+        "feature_names": names["features"],
+        "action_names": names["actions"],
+        "estimated": names.get("estimated", False),
+        "schema": None if names.get("schema") is None else TableSchema.from_json(names["schema"]),
+    }
+    if given["actions"].ndim == 2:
+        return ContinuousTrajectories(**given, **named)
+    return Trajectories(**given, n_actions=len(names["actions"]), **named)
 
 
-def _arrays(logs: Trajectories) -> dict[str, NDArray[Any]]:
-    return {name: getattr(logs, name) for name in ARRAYS if getattr(logs, name) is not None}
+def _arrays(logs: Logs) -> dict[str, NDArray[Any]]:
+    return {name: getattr(logs, name) for name in ARRAYS if getattr(logs, name, None) is not None}
 
 
-def _names(logs: Trajectories) -> dict[str, Any]:
+def _names(logs: Logs) -> dict[str, Any]:
     names = {"features": list(logs.feature_names), "actions": [_plain(name) for name in logs.action_names]}
     schema = {} if logs.schema is None else {"schema": logs.schema.to_json()}
     # Said only where it is so: the hash of logs with known propensities stays what it was.
     return {**names, **({"estimated": True} if logs.estimated else {}), **schema}
 
 
-def _seen_names(logs: Trajectories) -> dict[str, Any]:
+def _seen_names(logs: Logs) -> dict[str, Any]:
     """What a hash is about; what columns were called before they became these features is no part of it."""
     return {name: value for name, value in _names(logs).items() if name != "schema"}
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import InputError
+from poela.data.continuous import Logs
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.recombination import Pool, Recombined, effective_share, pooled
@@ -58,8 +59,8 @@ def measured(
             metrics |= {name: finite(value), f"{name}_error": finite(error)}
         if evidence.values is not None:
             metrics["model"] = finite(float(evidence.values.expected[logs.offsets[:-1]].mean()))
-        if evidence.probabilities is not None and logs.propensities is not None and logs.propensities.ndim == 2:
-            metrics["departure"] = float(np.abs(evidence.probabilities - logs.propensities).sum(axis=1).mean() / 2)
+        if evidence.probabilities is not None and logs.all_propensities is not None:
+            metrics["departure"] = float(np.abs(evidence.probabilities - logs.all_propensities).sum(axis=1).mean() / 2)
         metrics["smoothing"] = evidence.smoothing
         metrics["stranded"] = None if evidence.stranded_steps is None else evidence.stranded_steps / logs.n_steps
         yield metrics, evidence.weights.episodes, recombine.log_weights(evidence)
@@ -74,7 +75,7 @@ class Episodes:
     estimated: bool  # whether propensities are; what is shown then has to survive more
 
     @classmethod
-    def of(cls, held_out: Sequence[Trajectories], discount: float) -> "Episodes":
+    def of(cls, held_out: Sequence[Logs], discount: float) -> "Episodes":
         """From the held-out logs of each fold."""
         returns = np.concatenate([logs.returns(discount) for logs in held_out])
         n = len(returns)
@@ -93,8 +94,7 @@ class Episodes:
             np.ones(n),
             clusters=clusters,
         )
-        propensities = held_out[0].propensities
-        return cls(logs, propensities is not None and propensities.ndim == 2, held_out[0].estimated)
+        return cls(logs, held_out[0].all_propensities is not None, held_out[0].estimated)
 
     def evaluator(self, scoring: Scoring) -> Evaluator:
         """Evaluates pooled weights."""

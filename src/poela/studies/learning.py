@@ -17,9 +17,10 @@ from poela.core.temporary import own_folder, remove_own_folder
 from poela.core.validation import expect_kind
 from poela.data.checks import learning_problems
 from poela.data.context_columns import with_features, without_constants
+from poela.data.continuous import Logs
+from poela.data.episodes import LoggedEpisodes
 from poela.data.layout import LogLayout
 from poela.data.tables import read_and_warn, warn_of
-from poela.data.trajectories import Trajectories
 from poela.evaluation.scoring import Scoring
 from poela.studies.finishing import finish
 from poela.studies.fold_data import remove_folds
@@ -27,7 +28,7 @@ from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, r
 from poela.studies.options import Execution, LearnOptions, StudyOptions
 from poela.studies.place import study_place
 from poela.studies.records import DataRecord, Session, StudyRecord
-from poela.studies.requests import STUDY_SCORING, sorted_out
+from poela.studies.requests import STUDY_SCORING, fit_to_actions, sorted_out
 from poela.studies.running import run
 from poela.studies.runs import versions
 from poela.studies.selection import DEFAULT_SELECTION, Selection
@@ -36,13 +37,13 @@ from poela.studies.splits import Splits, parts_of, splits_of, store_splits
 from poela.studies.store import SCRATCH, Store
 from poela.studies.study import Study
 
-Parts = tuple[Trajectories, Trajectories | None, Trajectories | None]
-Logs = Trajectories | str | PathLike[str]
+Parts = tuple[Logs, Logs | None, Logs | None]
+Given = Logs | str | PathLike[str]
 
 
 @with_options(LearnOptions(), StudyOptions(), DEFAULT_SELECTION, STUDY_SCORING, Execution())
 def learn(
-    logs: Logs,
+    logs: Given,
     *,
     out: str | PathLike[str] | None = None,
     resume: bool = False,
@@ -76,7 +77,7 @@ def learn(
     if (bounds := study_settings.scoring.bounds) is not None:
         for part in filter(None, read):  # better now than after hours of fitting
             bounds.refuse_outside(part.returns(study_settings.scoring.discount))
-    study_settings = _smoothed_where_possible(study_settings, read)
+    study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
     with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
@@ -131,21 +132,19 @@ def _carry_out(
     return Study(store, parts)
 
 
-def _read(
-    logs: Logs, validation: Logs | None, test: Logs | None, layout: LogLayout | None
-) -> tuple[Trajectories, Trajectories | None, Trajectories | None]:
+def _read(logs: Given, validation: Given | None, test: Given | None, layout: LogLayout | None) -> Parts:
     """The logs as they were given."""
     first = (
-        without_constants(logs) if isinstance(logs, Trajectories) else read_and_warn(logs, layout, for_learning=True)
+        without_constants(logs) if isinstance(logs, LoggedEpisodes) else read_and_warn(logs, layout, for_learning=True)
     )
-    if isinstance(logs, Trajectories):
+    if isinstance(logs, LoggedEpisodes):
         warn_of(first.notes[len(logs.notes) :])
         if problems := learning_problems(first):
             raise InputError(problems)
     fixed = (layout or LogLayout()).fixed(first)
 
-    def read(other: Logs | None) -> Trajectories | None:
-        if other is None or isinstance(other, Trajectories):
+    def read(other: Given | None) -> Logs | None:
+        if other is None or isinstance(other, LoggedEpisodes):
             return None if other is None else with_features(other, first)
         return read_and_warn(other, fixed)
 
@@ -155,10 +154,10 @@ def _read(
     return first, others["validation"], others["test"]
 
 
-def _smoothed_where_possible(settings: StudySettings, parts: Sequence[Trajectories | None]) -> StudySettings:
+def _smoothed_where_possible(settings: StudySettings, parts: Sequence[Logs | None]) -> StudySettings:
     """Without smoothing where the logs have the propensities of logged actions alone: it needs those of all."""
-    known = [logs.propensities for logs in parts if logs is not None and logs.propensities is not None]
-    if all(propensities.ndim == 2 for propensities in known):
+    known = [logs for logs in parts if logs is not None and logs.knows_logging_policy]
+    if all(logs.all_propensities is not None for logs in known):
         return settings
     return replace(settings, scoring=replace(settings.scoring, smoothing=0.0))
 

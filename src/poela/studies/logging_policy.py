@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.annotation import FLOOR, Annotation, annotation
+from poela.behavior.gaussian import GaussianBehavior, GaussianModel
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.memory import memory_of
 from poela.behavior.registry import BEHAVIORS
@@ -18,14 +19,15 @@ from poela.core.paths import is_there
 from poela.core.policy import Policy
 from poela.core.readable import plain
 from poela.core.storage import Stored, load_stored, save_stored
+from poela.data.continuous import ContinuousTrajectories, Logs, continuous_actions
 from poela.data.trajectories import Trajectories
 from poela.eligibility.propensities import LoggedPropensities
+from poela.studies.defaults import LOGGED
 from poela.studies.fold_data import data_hash, read_behavior, write_behavior
 from poela.studies.runs import versions
 
 AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
 LOOKING_BACK = " with history"  # how the same models are called where they see the last step too
-LOGGED = "logged"  # in the place of a model: the propensities that cases bring
 HELD_OUT = 0.25
 PROPENSITIES, PROPENSITIES_FORMAT = "propensities", "poela-propensities"
 
@@ -34,8 +36,8 @@ PROPENSITIES, PROPENSITIES_FORMAT = "propensities", "poela-propensities"
 class LoggingPolicy:
     """The three parts of the logs with propensities, a model of the logging policy where one was fitted, and a note."""
 
-    parts: tuple[Trajectories | None, ...]
-    model: Policy | None
+    parts: tuple[Logs | None, ...]
+    model: Policy | GaussianModel | None
     note: str
     basis: str = ""  # a hash of what estimates were made of, where they were made here
 
@@ -46,7 +48,7 @@ class LoggingPolicy:
 
 
 def logging_policy(
-    parts: tuple[Trajectories | None, ...], behavior: str, seed: int, whole: Trajectories | None = None
+    parts: tuple[Logs | None, ...], behavior: str, seed: int, whole: Logs | None = None
 ) -> LoggingPolicy:
     """The parts (train, validation, test) with propensities: the logged ones, or estimates of a model.
 
@@ -55,8 +57,11 @@ def logging_policy(
     rules of policies at contexts outside the logs. Whether the logging policy remembers is asked of the `whole` logs
     where these are one fold's: once for a study, and of more episodes.
     """
+    if isinstance(parts[0], ContinuousTrajectories):
+        return _logging_density(parts, behavior, seed)
     train = parts[0]
     assert train is not None
+    asked: Any = whole
     known = "propensities: estimates that the logs carry" if train.estimated else "propensities: as logged"
     if behavior == LOGGED:
         if train.propensities is None or train.propensities.ndim == 1 or train.estimated:
@@ -66,30 +71,54 @@ def logging_policy(
     if train.propensities is not None and train.propensities.ndim == 2:
         if behavior == "auto":
             return LoggingPolicy(parts, None, known)
-        _, model = _fitted(train, behavior, seed, whole)
+        _, model = _fitted(train, behavior, seed, asked)
         return LoggingPolicy(parts, model, f"{known}; at contexts outside the logs, by {behavior}")
     if train.propensities is not None:
-        name, model = _fitted(train, behavior, seed, whole)
+        name, model = _fitted(train, behavior, seed, asked)
         others = "those of actions not taken, which some learners ask for, are estimated by"
         return LoggingPolicy(parts, model, f"{known}; {others} {_in_words(name)}")
-    name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed, whole)
+    name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed, asked)
     settings = _settings(name, train.n_steps)
     crossed = annotation(settings, train, folds=min(5, train.n_units), seed=seed)
     model = settings.fit_quietly(train, seed)
-    reports = [crossed, *(None if part is None else model.annotation(part) for part in parts[1:])]
+    later: Any = parts[1:]
+    reports = [crossed, *(None if part is None else model.annotation(part) for part in later)]
     annotated = tuple(None if report is None else report.trajectories for report in reports)
     return LoggingPolicy(annotated, model, _note(name, likelihoods, crossed))
 
 
+def _logging_density(parts: tuple[Logs | None, ...], behavior: str, seed: int) -> LoggingPolicy:
+    """The same of real-valued actions, by a Gaussian network; blends with a learned policy need it in any case."""
+    train = continuous_actions(parts[0], "a Gaussian model") if parts[0] is not None else None
+    assert train is not None
+    if behavior != "auto":
+        raise InputError(
+            f"behavior {behavior!r} is a model of a finite set of actions, and these logs have real-valued ones: "
+            "leave it at auto, which fits a Gaussian network"
+        )
+    settings = GaussianBehavior()
+    model = settings.fit_quietly(train, seed)
+    if train.knows_logging_policy:
+        known = "estimates that the logs carry" if train.estimated else "as logged"
+        note = f"propensities: log densities {known}; a Gaussian network stands for the logging policy in blends"
+        return LoggingPolicy(parts, model, note)
+    crossed = settings.annotate(train, folds=min(5, train.n_units), seed=seed)
+    others: Any = parts[1:]
+    annotated = (crossed, *(None if part is None else model.annotate(part) for part in others))
+    likelihood = float(crossed.log_propensities.mean())
+    note = f"propensities: log densities estimated, since the logs carry none, by a Gaussian network ({likelihood:.3f} "
+    return LoggingPolicy(annotated, model, note + "per step on episodes that it has not seen)")
+
+
 def stored_logging_policy(
     directory: Path,
-    parts: tuple[Trajectories | None, ...],
+    parts: tuple[Logs | None, ...],
     behavior: str,
     seed: int,
-    whole: Trajectories | None = None,
+    whole: Logs | None = None,
 ) -> LoggingPolicy:
     """As `logging_policy`; estimates that the study in this directory has made of the same logs are read from there."""
-    if parts[0] is not None and parts[0].propensities is not None:
+    if parts[0] is not None and parts[0].knows_logging_policy:
         return logging_policy(parts, behavior, seed, whole)
     basis = _basis(parts, behavior, seed)
     if is_there(directory / PROPENSITIES):
@@ -97,7 +126,7 @@ def stored_logging_policy(
         model = read_behavior(directory / "behavior")
         if stored.settings.get("basis") == basis and model is not None:
             annotated = tuple(
-                None if part is None else part.with_propensities(stored.arrays[str(place)], estimated=True)
+                None if part is None else part.with_chances(stored.arrays[str(place)], estimated=True)
                 for place, part in enumerate(parts)
             )
             return LoggingPolicy(annotated, model, str(stored.settings["note"]), basis)
@@ -109,16 +138,14 @@ def store_logging_policy(directory: Path, logging: LoggingPolicy) -> None:
     if logging.model is not None:
         write_behavior(directory / "behavior", logging.model)
     if logging.basis:
-        arrays = {
-            str(place): np.asarray(part.propensities) for place, part in enumerate(logging.parts) if part is not None
-        }
+        arrays = {str(place): np.asarray(part.chances) for place, part in enumerate(logging.parts) if part is not None}
         stored = Stored("propensities", {"basis": logging.basis, "note": logging.note}, arrays)
         save_stored(
             directory / PROPENSITIES, stored, file_format=PROPENSITIES_FORMAT, version=1, notes={}, overwrite=True
         )
 
 
-def _basis(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> str:
+def _basis(parts: tuple[Logs | None, ...], behavior: str, seed: int) -> str:
     hashes = [None if part is None else data_hash(part) for part in parts]
     return hashlib.sha256(repr((hashes, behavior, seed, versions())).encode()).hexdigest()
 
@@ -140,8 +167,10 @@ def best_behavior(train: Trajectories, seed: int, whole: Trajectories | None = N
     return max(likelihoods, key=lambda name: likelihoods[name]), likelihoods
 
 
-def model_of_logging_policy(train: Trajectories, seed: int) -> Any:
+def model_of_logging_policy(train: Logs, seed: int) -> Any:
     """A policy that acts as the logs do, for where nothing better can be had."""
+    if isinstance(train, ContinuousTrajectories):
+        return GaussianBehavior().fit_quietly(train, seed)
     return _fitted(train, "auto", seed)[1]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from poela.core.readable import about, readable
 from poela.core.typed import Count, Positive, Range, refuse_problems
-from poela.data.trajectories import Trajectories
+from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.evaluation.gain import Gain
 from poela.studies.final_gain import POWER, GainsShown, episodes_needed, error_of, widening
 from poela.studies.held_out import Episodes
@@ -71,7 +71,7 @@ class Plan:
         )
 
 
-def plan(logs: Trajectories, gain: float, *, confidence: float = DEFAULT_SELECTION.confidence, **settings: Any) -> Plan:
+def plan(logs: Logs, gain: float, *, confidence: float = DEFAULT_SELECTION.confidence, **settings: Any) -> Plan:
     """How many episodes would show this gain over the logging policy; `settings` are those of `learn`.
 
     >>> from poela.simulators.registry import simulate
@@ -82,15 +82,14 @@ def plan(logs: Trajectories, gain: float, *, confidence: float = DEFAULT_SELECTI
     (True, True)
     """
     goal = Goal(gain, confidence)
-    study = learn(
-        logs, **{"learners": ["fittedq"], "selection": Selection("gain", "best", goal.confidence), **settings}
-    )
+    quick = "continuouspoela" if isinstance(logs, ContinuousTrajectories) else "fittedq"
+    study = learn(logs, **{"learners": [quick], "selection": Selection("gain", "best", goal.confidence), **settings})
     estimated = study.record.data.estimated
     wider = widening(study.points, estimated=estimated)
     return planned(rungs_of(study, logs), goal, logs.n_episodes, estimated, wider)
 
 
-def rungs_of(study: Study, logs: Trajectories) -> list[Rung]:
+def rungs_of(study: Study, logs: Logs) -> list[Rung]:
     """The policies of a cross-fitted study whose gain has an interval."""
     splits = splits_of(logs, None, None, study.settings, study.directory)
     shown = GainsShown(study, Episodes.of(splits.held_out, study.settings.scoring.discount), study.settings)

@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from poela.core.errors import InputError
 from poela.core.options import options_of, refuse_unknown, taken
 from poela.core.validation import expect_kind, expect_list
+from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.scoring import Scoring
 from poela.learners.learner import Learner
+from poela.learners.registry import LEARNERS
 from poela.studies.budget import seconds_of
-from poela.studies.candidates import Candidate
-from poela.studies.defaults import default_candidates
+from poela.studies.candidates import Candidate, checked_candidates
+from poela.studies.defaults import DEFAULT_CONTINUOUS, default_candidates
 from poela.studies.options import Execution, LearnOptions, StudyOptions
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
@@ -42,7 +45,7 @@ def sorted_out(
     shares = SHARES if study_options.shares is None else expect_list("shares", study_options.shares)
     share_of_test = float(learn_options.test) if isinstance(learn_options.test, int | float) else None
     settings = StudySettings.checked(
-        _candidates(learn_options),
+        _candidates(learn_options, study_options.behavior),
         restarts=study_options.restarts,
         seed=study_options.seed,
         behavior=study_options.behavior,
@@ -57,9 +60,38 @@ def sorted_out(
     return replace(learn_options, test=learn_options.test if share_of_test is None else None), execution, settings
 
 
-def _candidates(options: LearnOptions) -> Sequence[Candidate | Learner]:
+def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Logs) -> StudySettings:
+    """The settings as the actions of the logs ask for: other learners, and no model of values, where they are real.
+
+    >>> from poela.simulators.registry import simulate
+    >>> options, _, settings = sorted_out({}, None, None)
+    >>> sorted({one.learner for one in fit_to_actions(settings, options, simulate("dosing", episodes=9)).candidates})
+    ['continuouspoela', 'iql']
+    """
+    real = isinstance(logs, ContinuousTrajectories)
+    if real and options.learners is None and options.candidates is None:
+        usual = default_candidates(DEFAULT_CONTINUOUS, ruled=not options.no_rule)
+        settings = replace(settings, candidates=checked_candidates(usual))
+    unfit = [one.learner for one in settings.candidates if LEARNERS[one.learner].real_valued != real]
+    if unfit:
+        fitting = ", ".join(name for name in LEARNERS if LEARNERS[name].real_valued == real)
+        kinds = ("a finite set of actions", "real-valued actions")
+        raise InputError(
+            f"learner {unfit[0]!r} needs {kinds[not real]}, and these logs have {kinds[real]}: choose from {fitting}"
+        )
+    if not real:
+        return settings
+    if settings.selection.by not in ("gain", "sntis"):
+        raise InputError(
+            f"choosing by {settings.selection.by} needs a model of values, and that a finite set of actions: these "
+            "logs have real-valued ones, so choose by gain or sntis"
+        )
+    return replace(settings, by_model=False, scoring=replace(settings.scoring, smoothing=0.0))
+
+
+def _candidates(options: LearnOptions, behavior: str) -> Sequence[Candidate | Learner]:
     if options.candidates is None:
-        return default_candidates(options.learners, ruled=not options.no_rule)
+        return default_candidates(options.learners, ruled=not options.no_rule, behavior=behavior)
     candidates: Sequence[Candidate | Learner] = options.candidates
     return candidates
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from poela.core.policy import Policy
+from poela.data.continuous import Logs
 from poela.data.folds import fold_numbers
-from poela.data.trajectories import Trajectories
 from poela.studies.fold_data import ALL, FoldData, Judging
 from poela.studies.logging_policy import LoggingPolicy, store_logging_policy, stored_logging_policy
 from poela.studies.settings import StudySettings
@@ -24,22 +24,22 @@ class Splits:
     whole: LoggingPolicy  # parts: (all that teach, all that judge or None, test or None)
 
     @property
-    def held_out(self) -> list[Trajectories]:
+    def held_out(self) -> list[Logs]:
         """The episodes that judge, fold by fold."""
         return [_known(fold.parts[1]) for fold in self.folds]
 
     @property
-    def train(self) -> Trajectories:
+    def train(self) -> Logs:
         """All episodes that teach."""
         return _known(self.whole.parts[0])
 
     @property
-    def test(self) -> Trajectories | None:
+    def test(self) -> Logs | None:
         """The episodes of the last evaluation."""
         return self.whole.parts[2]
 
     @property
-    def model(self) -> Policy | None:
+    def model(self) -> Any:
         """The logging policy as estimated on all episodes that teach, where it was."""
         return self.whole.model
 
@@ -55,9 +55,9 @@ class Splits:
 
 
 def splits_of(
-    learning: Trajectories,
-    validation: Trajectories | None,
-    test: Trajectories | None,
+    learning: Logs,
+    validation: Logs | None,
+    test: Logs | None,
     settings: StudySettings,
     directory: Path,
 ) -> Splits:
@@ -83,14 +83,14 @@ def store_splits(directory: Path, splits: Splits) -> None:
             store_logging_policy(directory / FOLDS / str(fold), logging)
 
 
-def _known(part: Trajectories | None) -> Trajectories:
+def _known(part: Logs | None) -> Logs:
     assert part is not None
     return part
 
 
 def parts_of(
-    learning: Trajectories, validation: Trajectories | None, test: Trajectories | None, settings: StudySettings
-) -> tuple[Trajectories, Trajectories | None, Trajectories | None]:
+    learning: Logs, validation: Logs | None, test: Logs | None, settings: StudySettings
+) -> tuple[Logs, Logs | None, Logs | None]:
     """The episodes that teach, those that judge (None: the same, in folds), and those of the last evaluation."""
     if validation is not None:
         return learning, validation, test
@@ -98,8 +98,8 @@ def parts_of(
         first, second, _ = settings.shares
         if test is not None:
             rest = first + second
-            return (*learning.split((first / rest, second / rest), seed=settings.seed), test)  # type: ignore[return-value]
-        parts: Sequence[Trajectories] = learning.split(settings.shares, seed=settings.seed)
+            return (*learning.split((first / rest, second / rest), seed=settings.seed), test)
+        parts: Sequence[Logs] = learning.split(settings.shares, seed=settings.seed)
         return parts[0], parts[1], parts[2]
     if test is None and settings.test_share:
         share = settings.test_share

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from poela.data.trajectories import Trajectories
+    from poela.data.continuous import Logs
     from poela.report.plots import Plots
 
 LOGGING_POLICY = "logging policy"
@@ -36,9 +36,7 @@ class Study:
     `learn` returns one, and `Study.open(directory)` opens one that is on disk, finished or not.
     """
 
-    def __init__(
-        self, store: Store, parts: "tuple[Trajectories, Trajectories | None, Trajectories | None] | None" = None
-    ):
+    def __init__(self, store: Store, parts: "tuple[Logs, Logs | None, Logs | None] | None" = None):
         self.store = store
         self.parts = parts  # its logs (to teach, to judge, to test with), in the process that learned from them
         self.record = store.record()
@@ -258,7 +256,7 @@ class Study:
         return self._ended.estimate if evaluation is None else evaluation.estimate
 
     def report(
-        self, out: "str | PathLike[str]", logs: "Trajectories | str | PathLike[str] | None" = None, **options: Any
+        self, out: "str | PathLike[str]", logs: "Logs | str | PathLike[str] | None" = None, **options: Any
     ) -> Path:
         """Write one self-contained page about the study; `options` are the fields of `poela.report.page.PageOptions`.
 

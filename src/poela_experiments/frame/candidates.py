@@ -35,9 +35,9 @@ def candidates_of(experiment: str, size: Size, which: str = "", **kinds: Mapping
     """The grids that are `for` this case, with the size's settings for learners of their kind.
 
     >>> [len(candidates_of("tumor", Size.of("tumor", "full"), case)) for case in ("known", "BC")]
-    [32, 34]
-    >>> print(candidates_of("tumor", Size.of("tumor", "quick"), "quick")[0])
-    poela radius=0.1 variance_penalty=0 checkpoints=5 steps=50 warm_start_steps=50
+    [18, 20]
+    >>> print(candidates_of("tumor", Size.of("tumor", "quick"), "known")[0])
+    poela radius=0.05 variance_penalty=0 checkpoints=5 steps=50 warm_start_steps=50
     """
     settings = {**size.kinds, **kinds}
     found: list[Candidate] = []

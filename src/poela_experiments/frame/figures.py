@@ -1,4 +1,7 @@
-"""Figures for the results, as SVG and PNG; they need matplotlib, and are left out where it is not installed."""
+"""Figures for the results, as SVG and PNG; they need matplotlib, and are left out where it is not installed.
+
+One colour for each learner in every picture; the paper is dashed; hollow markers are not judged.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,13 +13,22 @@ from poela.core.arrays import FloatArray
 from poela.core.files import atomic_file
 
 MARKERS = "osD^vP*X<>"
+COLOURS = {
+    name: f"C{number}"
+    for number, names in enumerate(
+        (("POELA", "eligible actions"), ("PO-mu", "IS + CRM"), ("PO-CRM", "SNIS + CRM"), ("BCQ",), ("PQL",))
+    )
+    for name in names
+} | {"CQL": "C5", "FittedQ": "C6", "Clone": "C7", "POELA, no penalty": "C8"}
+OTHER = "0.4"  # the colour of whatever has none of its own
 BOUNDS = ("lower bound", "upper bound")  # of the quantity that they stand beside
-MOST_CONTEXTS = 4  # in rows of one comparison; more want a figure of their own
+SAME_SCALE = ("SNTIS", "true value")  # an estimate and what it is of, side by side
+MOST_PANELS = 4  # in a row or a column of one comparison; more want a figure of their own
 FORMATS: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 
-def written(path: Path, draw: Callable[[Any], None], size: tuple[float, float] = (5.5, 3.6)) -> bool:
+def written(path: Path, title: str, draw: Callable[[Any], None], size: tuple[float, float] = (5.5, 3.6)) -> bool:
     """Let `draw` fill a figure, and write it with the endings .svg and .png; False where matplotlib is missing."""
     try:
         import matplotlib
@@ -26,6 +38,7 @@ def written(path: Path, draw: Callable[[Any], None], size: tuple[float, float] =
     # Equal data give equal bytes: no date, and element names that are not drawn at random.
     with matplotlib.rc_context({"svg.hashsalt": "poela", "svg.fonttype": "none"}):
         figure: Any = Figure(figsize=size, layout="constrained")
+        figure.suptitle(title, fontsize="medium")
         draw(figure)
         for ending, metadata in FORMATS.items():
             with atomic_file(path.with_name(f"{path.name}.{ending}")) as temporary:
@@ -33,79 +46,99 @@ def written(path: Path, draw: Callable[[Any], None], size: tuple[float, float] =
     return True
 
 
-def line_figure(path: Path, lines: Lines, *, x: str, y: str, log_y: bool = False) -> bool:
-    """Lines, name -> (x, y)."""
+def line_figure(
+    path: Path, title: str, lines: Lines, *, x: str, y: str, log_y: bool = False, judged: bool = True
+) -> bool:
+    """Lines, "name, whose" -> (x, y): one colour for each name; those of the paper are dashed, with crosses."""
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        for number, (name, (across, up)) in enumerate(lines.items()):
-            axes.plot(across, up, marker=MARKERS[number % 5], linestyle="-" if number % 2 else "--", label=name)
+        names = [*dict.fromkeys(name.rpartition(", ")[0] for name in lines)]
+        for name, (across, up) in lines.items():
+            what, _, whose = name.rpartition(", ")
+            number, paper = names.index(what), whose == "paper"
+            axes.plot(
+                across,
+                up,
+                color=COLOURS.get(what, f"C{number}"),
+                linestyle="--" if paper else "-",
+                marker="x" if paper else MARKERS[number],
+                markersize=9 if paper else 5,
+                markerfacecolor=None if judged else "none",
+                label=name,
+            )
         axes.set(xlabel=x, ylabel=y)
         if log_y:
             axes.set_yscale("log", base=2)
-        axes.legend()
+        axes.legend(fontsize="small")
         axes.grid(alpha=0.3)
 
-    return written(path, draw)
+    return written(path, title, draw)
 
 
-def comparison_figure(path: Path, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Rows of paper and ours as dots with error bars, side by side for each learner; a panel for each quantity."""
+def comparison_figure(path: Path, title: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Paper and ours side by side for each learner; a column for each quantity, a row for each kind of contexts."""
     quantities = [name for name in dict.fromkeys(row["quantity"] for row in rows) if name not in BOUNDS]
     contexts = [*dict.fromkeys(row["contexts"] for row in rows)]
-    if not quantities or len(contexts) > MOST_CONTEXTS:
+    if not quantities or max(len(quantities), len(contexts)) > MOST_PANELS:
         return False
 
     def draw(figure: Any) -> None:
-        panels = figure.subplots(len(contexts), len(quantities), squeeze=False)
+        panels = figure.subplots(len(contexts), len(quantities), squeeze=False, sharey="col")
         for context, line in zip(contexts, panels, strict=True):
             own = [row for row in rows if row["contexts"] == context]
             for quantity, axes in zip(quantities, line, strict=True):
-                _draw_dots(axes, own, quantity)
+                draw_dots(axes, [row for row in own if row["quantity"] == quantity])
                 axes.set_ylabel(", ".join(filter(None, (quantity, context))), fontsize="small")
-        panels[0, 0].legend(fontsize="small")
+        if set(SAME_SCALE) <= set(quantities):
+            own_axes = [
+                axes for line in panels for name, axes in zip(quantities, line, strict=True) if name in SAME_SCALE
+            ]
+            limits = [axes.get_ylim() for axes in own_axes]
+            for axes in own_axes:
+                axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+        note = "square, dashed: paper; circle: ours; hollow: not judged; bars: one standard error, where there is one"
+        figure.supxlabel(note, fontsize="x-small")
 
-    return written(path, draw, (3.3 * len(quantities), 3.0 * len(contexts)))
+    return written(path, title, draw, (max(3.3 * len(quantities), 6.0), 2.9 * len(contexts) + 0.5))
 
 
-def _draw_dots(axes: Any, rows: Sequence[Mapping[str, Any]], quantity: str) -> None:
+def draw_dots(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The numbers of one quantity, learner by learner."""
     learners = [*dict.fromkeys(row["learner"] for row in rows)]
-    found = {(row["learner"], row["quantity"]): row for row in rows}
-    for whose, shift, marker in (("paper", -0.12, "s"), ("ours", 0.12, "o")):
-        places, values, below, above = [], [], [], []
-        for place, learner in enumerate(learners):
-            row = found.get((learner, quantity), {})
-            if (value := row.get(whose)) is not None:
-                bounds = [found.get((learner, name), {}).get(whose) for name in BOUNDS if quantity == "SNTIS"]
-                error = row.get(f"± {whose}") or 0.0
-                low, high = bounds if bounds and None not in bounds else (value - error, value + error)
-                places.append(place + shift)
-                values.append(value)
-                below.append(max(value - low, 0.0))
-                above.append(max(high - value, 0.0))
-        axes.errorbar(places, values, yerr=[below, above], fmt=marker, capsize=2, markersize=4, label=whose)
-    axes.set_xticks(range(len(learners)), learners, rotation=60, fontsize="x-small")
+    for row in rows:
+        colour = COLOURS.get(row["learner"], OTHER)
+        for whose, shift, marker in (("paper", -0.15, "s"), ("ours", 0.15, "o")):
+            if row.get(whose) is None:
+                continue
+            face = colour if row["agrees"] else "none"
+            place, error = learners.index(row["learner"]) + shift, row.get(f"± {whose}") or None
+            drawn = axes.errorbar(place, row[whose], yerr=error, fmt=marker, ms=5, c=colour, mfc=face, capsize=2)
+            if whose == "paper" and drawn[2]:
+                drawn[2][0].set_linestyle("--")
+    axes.set_xticks(range(len(learners)), learners, rotation=45, ha="right", fontsize="x-small")
     axes.set_xlim(-0.5, len(learners) - 0.5)
     axes.grid(alpha=0.3)
 
 
-def cloud_figure(path: Path, clouds: Lines, *, x: str, y: str, line: float | None = None) -> bool:
+def cloud_figure(path: Path, title: str, clouds: Lines, *, x: str, y: str, line: float | None = None) -> bool:
     """Points, name -> (x, y), over a logarithmic x axis; `line` is a level to compare with."""
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         for number, (name, (across, up)) in enumerate(clouds.items()):
-            axes.scatter(across, up, s=18, alpha=0.7, marker=MARKERS[number % len(MARKERS)], label=name)
+            style = {"marker": MARKERS[number % len(MARKERS)], "color": COLOURS.get(name, OTHER)}
+            axes.scatter(across, up, s=18, alpha=0.7, label=name, **style)
         if line is not None:
             axes.axhline(line, color="grey", linewidth=1)
         axes.set(xlabel=x, ylabel=y, xscale="log")
         axes.legend(fontsize="small")
         axes.grid(alpha=0.3)
 
-    return written(path, draw, (6.5, 4.2))
+    return written(path, title, draw, (6.5, 4.2))
 
 
-def panel_figure(path: Path, panels: Mapping[tuple[str, str], FloatArray], *, x: str, y: str) -> bool:
+def panel_figure(path: Path, title: str, panels: Mapping[tuple[str, str], FloatArray], *, x: str, y: str) -> bool:
     """Small matrices of one shape, (row, column) -> values, side by side; in each row one scale of greys."""
     rows, columns = ([*dict.fromkeys(key[place] for key in panels)] for place in (0, 1))
     height, width = next(iter(panels.values())).shape
@@ -128,7 +161,7 @@ def panel_figure(path: Path, panels: Mapping[tuple[str, str], FloatArray], *, x:
         figure.supxlabel(x, fontsize="small")
         figure.supylabel(y, fontsize="small")
 
-    return written(path, draw, (1.1 * len(columns) + 0.8, 1.15 * len(rows) + 0.7))
+    return written(path, title, draw, (1.1 * len(columns) + 0.8, 1.15 * len(rows) + 1.0))
 
 
 def _frame(start: int, width: int, height: int) -> Any:

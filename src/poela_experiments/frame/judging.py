@@ -3,17 +3,21 @@
 import math
 from collections.abc import Iterable, Sequence
 
+from scipy.special import stdtrit
+
 from poela_experiments.frame.published import Number, PublishedTable
 from poela_experiments.frame.results import Cell, mean_and_error
 
-NUMBERS = ("paper", "± paper", "ours", "± ours", "difference", "± difference")
-COLUMNS = ("table", "contexts", "learner", "quantity", *NUMBERS)
-STANDARD_ERRORS = 2.0  # as far apart as two numbers may be and agree
+COLUMNS = (
+    *("table", "contexts", "learner", "quantity"),
+    *("paper", "± paper", "ours", "± ours", "difference", "± difference"),
+)
+BEYOND = 0.975  # the quantile beyond which a difference is a clear one
 AGREES = "agrees"
 
 
 def compared(table: PublishedTable, measured: Iterable[Number]) -> list[dict[str, Cell]]:
-    """One row for each number of ours, beside the paper's where it gives one; a verdict where it is to be judged.
+    """One row for each number of ours, beside the paper's where it gives one; a verdict where it can be judged.
 
     >>> given = {"label": "tab:x", "title": "x", "columns": ["A"], "rows": [["", "value", "1.5±0.3"]]}
     >>> paper = PublishedTable.of("x", given)
@@ -33,12 +37,26 @@ def _row(table: PublishedTable, ours: Number) -> dict[str, Cell]:
     value = None if paper is None else paper.value
     values = (table.label, ours.contexts, ours.learner, ours.quantity)
     numbers = (value, paper_error, ours.value, ours.error, difference, error)
-    verdict = agreement(difference, error) if ours.judged else ""
+    least = clear((ours.error or 0.0, ours.runs), (paper_error or 0.0, table.runs))
+    verdict = agreement(difference, error, least) if ours.judged and table.judged else ""
     return {**dict(zip(COLUMNS, (*values, *numbers), strict=True)), AGREES: verdict}
 
 
-def agreement(difference: float | None, error: float | None) -> str:
-    """Whether two numbers lie within two standard errors of their difference; "" where that cannot be said.
+def clear(*errors: tuple[float, int | None]) -> float:
+    """By how many standard errors a number must be off to be clearly so: Student's quantile.
+
+    Each error comes with the number of runs behind it (None: many); those of two means are joined as by Welch.
+
+    >>> round(clear((1.0, 5)), 2), round(clear((1.0, 5), (1.0, 5)), 2), round(clear((1.0, None)), 2)
+    (2.78, 2.31, 1.96)
+    """
+    total = sum(error**2 for error, _ in errors)
+    shares = sum(error**4 / (runs - 1) for error, runs in errors if runs is not None and runs > 1)
+    return float(stdtrit(total**2 / shares if shares else 1e9, BEYOND))
+
+
+def agreement(difference: float | None, error: float | None, least: float = 2.0) -> str:
+    """Whether two numbers lie within so many standard errors of their difference; "" where that cannot be said.
 
     Exact counts, whose error is 0, agree where they are equal.
 
@@ -49,13 +67,13 @@ def agreement(difference: float | None, error: float | None) -> str:
     """
     if difference is None or error is None:
         return ""
-    return "yes" if abs(difference) <= STANDARD_ERRORS * error else "no"
+    return "yes" if abs(difference) <= least * error else "no"
 
 
 def measured(learner: str, contexts: str, quantity: str, values: Sequence[float]) -> Number:
     """The mean over data sets with its standard error.
 
     >>> measured("A", "", "value", [1.0, 3.0])
-    Number(learner='A', contexts='', quantity='value', value=2.0, error=1.0, judged=True)
+    Number(learner='A', contexts='', quantity='value', value=2.0, error=1.0, judged=True, runs=2)
     """
-    return Number(learner, contexts, quantity, *mean_and_error(values))
+    return Number(learner, contexts, quantity, *mean_and_error(values), runs=len(values))

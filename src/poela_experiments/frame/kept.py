@@ -1,51 +1,90 @@
-"""Finished pieces of an experiment, kept beside its output: an interrupted one continues with those it has."""
+"""Finished parts of an experiment, kept beside its output: an interrupted one continues with those it has."""
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
+from functools import cache, partial
 from inspect import signature
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any
 
+import poela
 from poela import __version__
 from poela.core.files import write_json
 from poela.core.storage import read_json
 from poela.studies.runs import one_thread
 
 DIRECTORY = "kept"  # in the output directory of an experiment
-
-Arguments = ParamSpec("Arguments")
-Piece = TypeVar("Piece")
+Part = partial[Any]  # a function and all that its result depends on
 
 
-def kept(
-    out: Path, name: str, make: Callable[Arguments, Piece], /, *args: Arguments.args, **kwargs: Arguments.kwargs
-) -> Piece:
-    """What `make` gives for these arguments: from its file, where this version made it of equal ones before.
+def kept(out: Path, name: str, part: Part, about: Mapping[str, Any] | None = None) -> Any:
+    """What the part gives: from its file, where this version made it of equal arguments before.
 
     It is made on one thread and, new or not, handed back as read from the file, so neither an interruption nor
-    the number of cores changes it. Therefore `make` has a name and depends on its arguments alone, these are told apart
-    by their `repr` (texts, numbers, dataclasses of them), and what it gives is plain: texts, finite numbers, lists, and
-    dictionaries by text.
+    the number of cores changes it. Therefore its function has a name and depends on its arguments alone, these are told
+    apart by their `repr` (texts, numbers, dataclasses of them), and what it gives is plain: texts, finite numbers,
+    lists, and dictionaries by text. `about` says in the file how it came about.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as out:
-    ...     print([kept(Path(out), "powers", pow, 2, power) for power in (3, 4, 3)])
+    ...     print([kept(Path(out), "powers", partial(pow, 2, power)) for power in (3, 4, 3)])
     ...     print(len(list(Path(out).glob("kept/powers-*.json"))))
     [8, 16, 8]
     2
     """
-    given = signature(make).bind(*args, **kwargs)
+    file = out / DIRECTORY / part_file(name, part)
+    if not file.exists():
+        with one_thread():
+            made = part()
+        write_json(file, {**_basis(name, part), "about": dict(about or {}), "piece": made})
+    return read_json(file)["piece"]
+
+
+def part_file(name: str, part: Part) -> str:
+    """The name of a part's file: its own name, and a hash of what it depends on."""
+    return f"{slug(name)}-{hashlib.sha256(repr(_basis(name, part)).encode()).hexdigest()[:16]}.json"
+
+
+def slug(name: str) -> str:
+    """A name as files have it.
+
+    >>> slug("example 2, H = 3")
+    'example-2-h-3'
+    """
+    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _basis(name: str, part: Part) -> dict[str, Any]:
+    """All that a part depends on, in words."""
+    make = part.func
+    given = signature(make).bind(*part.args, **part.keywords)
     given.apply_defaults()
     arguments = {argument: repr(value) for argument, value in given.arguments.items()}
     if any(" at 0x" in text for text in arguments.values()):
         raise TypeError(f"{name}: an argument that shows its address is another one in every run")
-    basis = {"poela": __version__, "made by": f"{make.__module__}.{make.__qualname__}", "of": arguments}
-    key = hashlib.sha256(repr(basis).encode()).hexdigest()[:16]
-    file = out / DIRECTORY / f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{key}.json"
-    if not file.exists():
-        with one_thread():
-            made = make(*args, **kwargs)
-        write_json(file, {**basis, "piece": made})
-    piece: Piece = read_json(file)["piece"]
-    return piece
+    return {"poela": __version__, "made by": f"{make.__module__}.{make.__qualname__}", "of": arguments}
+
+
+@cache
+def code_version() -> str:
+    """A short hash of all our sources: two parts with the same one were made by the same code."""
+    home = Path(poela.__file__).parents[1]
+    digest = hashlib.sha256()
+    for package in ("poela", "poela_experiments"):
+        for file in sorted((home / package).rglob("*.py")):
+            digest.update(file.relative_to(home).as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+@cache
+def machine() -> dict[str, str]:
+    """What numbers may depend on in their last digits: versions of packages, and the device that learns."""
+    import platform
+    from importlib.metadata import version
+
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    packages = {package: version(package) for package in ("numpy", "scipy", "scikit-learn", "torch")}
+    return {"python": platform.python_version(), **packages, "device": device}

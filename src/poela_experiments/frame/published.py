@@ -10,14 +10,15 @@ LEARNERS = ("POELA", "PO-mu", "PO-CRM", "BCQ", "PQL")
 NO_PENALTY = "POELA, no penalty"  # in parentheses in the paper's tables
 ESTIMATE, BOUNDS = "SNTIS", ("lower bound", "upper bound")
 BOUND_IN_ERRORS = 1.645  # how far from the estimate 5% and 95% bounds are, in standard errors of a normal one
-EXPERIMENTS = ("tumor", "tumor-weights", "sepsis", "cartpole", "counterexamples")  # in the order of the paper's tables
+EXPERIMENTS = ("tumor", "sepsis", "cartpole", "counterexamples")  # in the order of the paper's tables
 
 
 @dataclass(frozen=True)
 class Number:
     """One number of a table, with its standard error where there is one; an exact count has an error of 0.
 
-    `judged` is False for a number of ours that stands beside the paper's without a verdict.
+    `judged` is False for a number of ours that stands beside the paper's without a verdict; `runs` is how many data
+    sets that its error comes from.
     """
 
     learner: str
@@ -26,6 +27,7 @@ class Number:
     value: float
     error: float | None = None
     judged: bool = True
+    runs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class PublishedTable:
     protocol: str  # "final" or "best": which policies could be chosen
     behavior: str  # whose probabilities stand in the weights
     numbers: tuple[Number, ...]
+    judged: bool = True  # False: it is about other data than ours, beside which nothing can be judged
+    runs: int | None = None  # data sets behind its errors
 
     @classmethod
     def of(cls, key: str, table: Mapping[str, Any]) -> "PublishedTable":
@@ -47,7 +51,7 @@ class PublishedTable:
 
         >>> rows = [["", "value", "1.5±0.2 -"]]
         >>> PublishedTable.of("x", {"label": "tab:x", "title": "x", "columns": ["A", "B"], "rows": rows}).numbers
-        (Number(learner='A', contexts='', quantity='value', value=1.5, error=0.2, judged=True),)
+        (Number(learner='A', contexts='', quantity='value', value=1.5, error=0.2, judged=True, runs=None),)
         """
         numbers = tuple(
             Number(learner, contexts, quantity, *_number(f"{cell}±0" if table.get("exact") else cell))
@@ -56,7 +60,8 @@ class PublishedTable:
             if cell != "-"
         )
         protocol, behavior = table.get("protocol", "final"), table.get("behavior", "known")
-        return cls(key, table["label"], table["title"], protocol, behavior, numbers)
+        judged, runs = table.get("judged", True), table.get("runs")
+        return cls(key, table["label"], table["title"], protocol, behavior, numbers, judged, runs)
 
     def find(self, learner: str, quantity: str, contexts: str = "") -> Number | None:
         """The number, or None where the paper gives none."""
@@ -89,9 +94,12 @@ def published(experiment: str) -> dict[str, PublishedTable]:
     >>> published("counterexamples")["needed"].find("IS + CRM", "episodes needed", "H = 2").value
     32.0
     """
-    return {key: PublishedTable.of(key, table) for key, table in described(experiment)["tables"].items()}
+    data = described(experiment)
+    shared = data.get("all_tables", {})  # what holds for each of them
+    return {key: PublishedTable.of(key, {**shared, **table}) for key, table in data["tables"].items()}
 
 
-PUBLISHED: dict[str, PublishedTable] = {
-    table.label: table for experiment in EXPERIMENTS for table in published(experiment).values()
+# By experiment and key: the paper's tables in order.
+PUBLISHED: dict[tuple[str, str], PublishedTable] = {
+    (experiment, key): table for experiment in EXPERIMENTS for key, table in published(experiment).items()
 }

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,10 @@ from poela.core.files import atomic_file
 from poela_experiments.frame.figures import comparison_figure
 
 Cell = str | float | int | bool | None
+Row = Mapping[str, Cell]
+WIDTH = 100  # of what is printed
+MOST_ROWS = 60  # of a table on a page: of a longer one, only where it lies
+NOT_REGENERATED = "Stored from an earlier version; not regenerated, and therefore not judged."
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class ResultTable:
 
     key: str
     title: str
-    rows: Sequence[Mapping[str, Cell]]
+    rows: Sequence[Row]
     command: str
     notes: tuple[str, ...] = ()
 
@@ -38,33 +43,57 @@ class ResultTable:
         """The names of the columns, in order."""
         return tuple(self.rows[0]) if self.rows else ()
 
-    def __str__(self) -> str:
-        cells = [self.columns, *(tuple(shown(row.get(name)) for name in self.columns) for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        numeric = [any(isinstance(row.get(name), int | float) for row in self.rows) for name in self.columns]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if right else cell.ljust(width)
-                for cell, width, right in zip(line, widths, numeric, strict=True)
-            ).rstrip()
-            for line in cells
-        ]
-        return "\n".join([self.title, *lines, *self.notes, f"command: {self.command}"])
+    @property
+    def compares(self) -> bool:
+        """Whether the paper's numbers stand in it."""
+        return {"paper", "ours"} <= set(self.columns)
 
-    def markdown(self) -> str:
-        """The table as Markdown."""
-        cells = ([shown(row.get(name)) for name in self.columns] for row in self.rows)
-        end = ["", *(f"{note}  " for note in self.notes), f"Command: `{self.command}`", ""]
-        return "\n".join([f"### {self.title}", "", *markdown_rows(self.columns, cells), *end])
+    def shown(self) -> tuple[list[str], list[list[str]]]:
+        """Columns and rows as people read them: errors beside their numbers, nothing that is empty throughout."""
+        errors = {name: f"± {name}" for name in self.columns if f"± {name}" in self.columns}
+        names = [name for name in self.columns if name not in errors.values() and name != "table"]
+        cells = {name: [_with_error(row, name, errors) for row in self.rows] for name in names}
+        kept = [name for name in names if any(cells[name])]
+        return kept, [[cells[name][place] for name in kept] for place in range(len(self.rows))]
+
+    def __str__(self) -> str:
+        head, rows = self.shown()
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        fitting = max(1, sum(sum(widths[:n]) + 2 * (n - 1) <= WIDTH for n in range(1, len(head) + 1)))
+        lines = []
+        numeric = [any(isinstance(row.get(name), int | float) for row in self.rows) for name in head]
+        for line in [head, *rows]:
+            cells = zip(line[:fitting], widths, numeric, strict=False)
+            lines.append("  ".join(c.rjust(w) if right else c.ljust(w) for c, w, right in cells).rstrip())
+        left_out = head[fitting:]
+        notes = [*self.notes, *([f"in the file {self.key}.parquet only: {', '.join(left_out)}"] if left_out else [])]
+        lines = [line[:WIDTH] for line in lines]
+        return "\n".join([fill(self.title, WIDTH), *lines, *wrapped(notes), f"command: {self.command}"])
+
+    def markdown(self, experiment: str, pictures: Path | None = None) -> str:
+        """As Markdown, with the picture that lies beside it; of a long table, where it is."""
+        lines = [f"## {self.title}", ""]
+        place = f"{experiment}/{self.key}"
+        if len(self.rows) > MOST_ROWS:
+            lines += [f"{len(self.rows)} rows: [{self.key}.parquet]({place}.parquet)."]
+        else:
+            lines += markdown_rows(*self.shown())
+        lines += ["", *(f"{note}.  " for note in self.notes)]
+        if pictures is not None:
+            found = sorted(file.stem for file in pictures.glob(f"{self.key}*.svg"))
+            others = [name for name in found if name == self.key or not (pictures / f"{name}.parquet").exists()]
+            lines += [f"\n![{self.title}]({experiment}/{name}.svg)" for name in others]
+        return "\n".join([*lines, ""])
 
 
 @dataclass(frozen=True)
 class Report:
-    """All tables of one experiment."""
+    """All tables of one experiment; `opening` says what a small version is."""
 
     name: str
     tables: tuple[ResultTable, ...]
     closing: str = ""
+    opening: str = ""
 
     def __post_init__(self) -> None:
         keys = [table.key for table in self.tables]
@@ -72,45 +101,44 @@ class Report:
             raise ValueError(f"two tables of {self.name} have the same key: {', '.join(keys)}")
 
     def __str__(self) -> str:
-        return "\n\n".join([*map(str, self.tables), *([self.closing] if self.closing else [])])
+        said = [fill(self.opening, WIDTH)] if self.opening else []
+        return "\n\n".join([*said, *map(str, self.tables), *([self.closing] if self.closing else [])])
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return {
-            "experiment": self.name,
-            "tables": [
-                {
-                    "key": table.key,
-                    "title": table.title,
-                    "rows": [dict(row) for row in table.rows],
-                    "notes": list(table.notes),
-                }
-                for table in self.tables
-            ],
-        }
+        tables = [
+            {"key": one.key, "title": one.title, "rows": [dict(row) for row in one.rows], "notes": list(one.notes)}
+            for one in self.tables
+        ]
+        return {"experiment": self.name, **({"about": self.opening} if self.opening else {}), "tables": tables}
 
     def write(self, directory: Path) -> "Report":
         """Write `NAME.md`, and `NAME/KEY.parquet` for each table, with a picture of each comparison; returns itself."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with atomic_file(directory / f"{self.name}.md") as temporary:
-            temporary.write_text("\n".join([*map(ResultTable.markdown, self.tables), *self._end()]), encoding="utf-8")
         for place, table in enumerate(self.tables):
             files = place_of(directory, self.name, table.key)
             rows = pa.Table.from_pylist([dict(row) for row in table.rows])
             about = {"experiment": self.name, "place": str(place), "title": table.title}
-            about |= {"command": table.command, "notes": "\n".join(table.notes)}
+            about |= {"command": table.command, "notes": "\n".join(table.notes), "closing": self.closing}
             with atomic_file(files.with_name(f"{files.name}.parquet")) as temporary:
                 pq.write_table(rows.replace_schema_metadata(about), temporary)
-            if {"paper", "ours"} <= set(table.columns):
-                comparison_figure(files, table.rows)
+        self.write_page(directory, self.opening)
         return self
 
-    def _end(self) -> Iterator[str]:
-        """What is said in closing, as Markdown: after a rule, line by line."""
-        if self.closing:
-            yield "\n".join(["---", "", *(f"{line}  " for line in self.closing.splitlines()), ""])
+    def write_page(self, directory: Path, about: str) -> None:
+        """Draw the comparisons, and write the page of all tables."""
+        for table in self.tables:
+            if table.compares:
+                comparison_figure(place_of(directory, self.name, table.key), table.title, table.rows)
+        commands = dict.fromkeys(table.command for table in self.tables)
+        said = "Command then" if about == NOT_REGENERATED else "Command"
+        head = [f"# {self.name}", "", about, "", *(f"{said}: `{command}`  " for command in commands), ""]
+        tables = [table.markdown(self.name, directory / self.name) for table in self.tables]
+        end = ["\n".join(["---", "", *(f"{line}  " for line in self.closing.splitlines()), ""])] if self.closing else []
+        with atomic_file(directory / f"{self.name}.md") as temporary:
+            temporary.write_text("\n".join([*head, *tables, *end]), encoding="utf-8")
 
 
 def place_of(results: Path, experiment: str, key: str) -> Path:
@@ -129,17 +157,29 @@ def markdown_rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterato
     yield from (f"| {' | '.join(cells)} |" for cells in rows)
 
 
+def wrapped(lines: Iterable[str]) -> list[str]:
+    """Lines of at most the width of what is printed."""
+    return [fill(line, WIDTH) for line in lines]
+
+
 def shown(value: Cell) -> str:
     """A cell as people read it.
 
-    >>> shown(12.3456), shown(None), shown("x"), shown(3)
-    ('12.35', '', 'x', '3')
+    >>> shown(12.3456), shown(None), shown("x"), shown(3), shown(32.0), shown(0.0)
+    ('12.35', '', 'x', '3', '32', '0')
     """
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.2g}"
+        if value.is_integer():
+            return f"{value:g}" if abs(value) < 1e6 else f"{value:.0f}"
+        return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
     return str(value)
+
+
+def _with_error(row: Row, name: str, errors: Mapping[str, str]) -> str:
+    error = row.get(errors[name]) if name in errors else None
+    return f"{shown(row[name])} ± {shown(error)}" if error else shown(row.get(name))
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:

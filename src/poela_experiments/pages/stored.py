@@ -1,50 +1,56 @@
-"""The tables that finished experiments have left in a directory of results."""
+"""What finished experiments have left in a directory of results."""
 
-from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Stored:
-    """The rows of one table, and where they come from."""
-
-    name: str  # of its files in the directory of results, without an ending
-    experiment: str
-    title: str
-    command: str
-    notes: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-    @property
-    def label(self) -> str:
-        """The paper's table, where this is a comparison."""
-        return str(self.rows[0]["table"])
+from poela.core.storage import read_json
+from poela_experiments.frame.judging import AGREES
+from poela_experiments.frame.results import NOT_REGENERATED, Report, ResultTable
 
 
-def stored_table(path: Path) -> Stored:
-    """One of them."""
+def stored_table(path: Path) -> ResultTable:
+    """One table."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)
     about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
-    notes = tuple(about["notes"].splitlines())
-    rows = tuple(table.to_pylist())
-    name = f"{path.parent.name}/{path.stem}"
-    return Stored(name, about["experiment"], about["title"], about["command"], notes, rows)
+    notes = tuple(note.rstrip(".") for note in about["notes"].splitlines())
+    return ResultTable(path.stem, about["title"], table.to_pylist(), about["command"], notes)
 
 
-def stored_tables(results: Path, columns: Set[str]) -> list[Stored]:
-    """All with these columns, experiment by experiment, in the order of its report."""
+def stored_report(results: Path, experiment: str) -> Report:
+    """All tables of an experiment, in their order; where today's command did not make them, nothing is judged."""
     import pyarrow.parquet as pq
 
-    places: dict[tuple[str, int], Path] = {}
-    for path in results.glob("*/*.parquet"):
-        schema = pq.read_schema(path)
-        about = schema.metadata or {}
-        if columns <= set(schema.names) and b"experiment" in about:
-            places[about[b"experiment"].decode(), int(about[b"place"])] = path
-    return [stored_table(places[place]) for place in sorted(places)]
+    places: dict[int, Path] = {}
+    closing = ""
+    for path in (results / experiment).glob("*.parquet"):
+        about = pq.read_schema(path).metadata or {}
+        if about.get(b"experiment") == experiment.encode():
+            places[int(about[b"place"])] = path
+            closing = about.get(b"closing", b"").decode()
+    tables = [stored_table(places[place]) for place in sorted(places)]
+    if not is_regenerated(results, experiment):
+        tables = [unjudged(table) for table in tables]
+    return Report(experiment, tuple(tables), closing)
+
+
+def is_regenerated(results: Path, experiment: str) -> bool:
+    """Whether the command that stands under its tables has made them."""
+    return (results / experiment / "made.json").exists()
+
+
+def unjudged(table: ResultTable) -> ResultTable:
+    """The same without a verdict."""
+    return replace(table, rows=[{**row, AGREES: ""} for row in table.rows]) if table.compares else table
+
+
+def about(results: Path, experiment: str) -> str:
+    """How the tables came about, in a sentence or two."""
+    if not is_regenerated(results, experiment):
+        return NOT_REGENERATED
+    record = read_json(results / experiment / "made.json")
+    made = "; ".join(
+        f"code {one['code']}, torch {one['machine']['torch']}, {one['machine']['device']}" for one in record["made"]
+    )
+    return f"Made by the command below, in {record['parts']} parts ({made})."

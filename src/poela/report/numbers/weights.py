@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
+from poela.data.continuous import finite_actions
 from poela.data.folds import fold_numbers
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.gain import MOST_SENSITIVITY, least_value, vanishing_sensitivity
@@ -77,7 +78,10 @@ def avoided(logs: StudyLogs) -> tuple[AvoidedContext, ...]:
         return ()
     scaled = np.asarray(rule.logged.features(firsts[episodes]), np.float32)
     single = replace(
-        evidence.logs.take(episodes), contexts=scaled, feature_names=tuple(logs.train.feature_names), clusters=None
+        finite_actions(evidence.logs.take(episodes), "what is avoided"),
+        contexts=scaled,
+        feature_names=tuple(logs.train.feature_names),
+        clusters=None,
     )
     return avoided_contexts(evidence.used[episodes], single, rule.radius, rule.settings.metric, most=5)
 

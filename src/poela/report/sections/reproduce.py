@@ -80,7 +80,7 @@ def _learner_flags(settings: StudySettings) -> list[str] | None:
     names = [*dict.fromkeys(candidate.learner for candidate in settings.candidates)]
     for learners in (None, names):
         for ruled in (True, False):
-            if tuple(default_candidates(learners, ruled=ruled)) == settings.candidates:
+            if tuple(default_candidates(learners, ruled=ruled, behavior=settings.behavior)) == settings.candidates:
                 flags = [] if learners is None else [f"--learners {','.join(names)}"]
                 return [*flags, *([] if ruled else ["--no-rule"])]
     return None

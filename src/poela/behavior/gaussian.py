@@ -1,0 +1,211 @@
+"""The logging policy of real-valued actions as a Gaussian network: mean and spread depend on the context."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from poela.behavior.held_out import HeldOut, held_out_split
+from poela.core.arrays import Float32Array, FloatArray
+from poela.core.density import gaussian_log_density, standard_normal
+from poela.core.errors import InputError, TrainingError
+from poela.core.progress import progress
+from poela.core.storage import Stored
+from poela.core.typed import Count, NonNegative, Positive, from_plain, refuse_problems
+from poela.core.validation import expect_array, expect_contents, expect_names, finite_scores, refuse
+from poela.data.continuous import ContinuousTrajectories, continuous_actions
+from poela.data.episodes import LoggedEpisodes
+from poela.data.folds import fold_numbers
+from poela.networks.gaussian import gaussian_of, gaussian_outputs, log_density_of
+from poela.networks.modules import Device, Hidden, Network, NetworkShape, device_of
+from poela.networks.outputs import outputs_at
+from poela.networks.training import train_steps
+
+LOOK_EVERY = 25
+NO_JUDGE_STEPS = 1000
+
+
+@dataclass(frozen=True)
+class GaussianBehavior:
+    """Independent normal columns whose mean and spread a network reads off the context; fitted by likelihood.
+
+    Training stops when episodes that are held out grow no likelier.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(500, 1))
+    >>> logs = ContinuousTrajectories(x, 2 * x + rng.normal(size=(500, 1)), np.zeros(500), np.arange(501))
+    >>> mean, std = GaussianBehavior().fit(logs).moments([[0.0], [1.0]])
+    >>> bool(abs(mean[1, 0] - mean[0, 0] - 2) < 0.4), bool(abs(std[0, 0] - 1) < 0.2)
+    (True, True)
+    """
+
+    hidden: Hidden = (32, 32)
+    learning_rate: Positive = 1e-3
+    steps: Count | None = None  # None: as many as the held-out likelihood asks for
+    max_steps: Count = 3000
+    patience: Count = 10
+    held_out: HeldOut = 0.1
+    weight_decay: NonNegative = 1e-4
+    batch_rows: Count = 1024
+    device: Device = "auto"
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
+
+    def fit(self, train: LoggedEpisodes, seed: int = 0) -> "GaussianModel":
+        """The fitted model."""
+        return self.fit_quietly(train, seed)
+
+    def fit_quietly(self, train: LoggedEpisodes, seed: int = 0) -> "GaussianModel":
+        """The fitted model; the seed sets weights, batches and the held-out episodes."""
+        logs = continuous_actions(train, "a Gaussian model of the logging policy")
+        model = untrained(logs, self.hidden, seed)
+        learn, judge = held_out_split(logs, self.held_out if self.steps is None else 0.0, seed)
+        last = self.steps or (NO_JUDGE_STEPS if judge is None else self.max_steps)
+        network = model.network.to(device_of(self.device))
+        assert isinstance(network, Network)
+        best, best_likelihood, stale = model, -math.inf, 0
+        try:
+            with progress("GaussianBehavior", last) as advance:
+                for done in train_steps(
+                    network,
+                    _likelihood_loss(model, network, learn, self.batch_rows, seed, device_of(self.device)),
+                    name="GaussianBehavior",
+                    steps=last,
+                    learning_rate=self.learning_rate,
+                    weight_decay=self.weight_decay,
+                ):
+                    advance()
+                    if judge is None or (done % LOOK_EVERY and done < last):
+                        continue
+                    candidate, stale = model.with_network(network), stale + 1
+                    likelihood = float(candidate.log_density(judge.contexts, judge.actions).mean())
+                    if likelihood > best_likelihood:
+                        best, best_likelihood, stale = candidate, likelihood, 0
+                    if stale == self.patience:
+                        break
+        except TrainingError as error:
+            error.last_good = best
+            raise
+        return best if judge is not None else model.with_network(network)
+
+    def annotate(self, logs: ContinuousTrajectories, folds: int = 5, seed: int = 0) -> ContinuousTrajectories:
+        """Cross-fitted log densities: each episode's come from a model that saw neither it nor its cluster."""
+        found, fold_of = np.empty(logs.n_steps), fold_numbers(logs.units, folds, seed)
+        for fold in range(folds):
+            model, asked = self.fit_quietly(logs.take(fold_of != fold), seed), logs.take(fold_of == fold)
+            found[(fold_of == fold)[logs.episode_of_step]] = model.log_density(asked.contexts, asked.actions)
+        return logs.with_log_densities(found, estimated=True)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianModel:
+    """A Gaussian network in the units of the logged actions: a policy of real-valued actions like any other."""
+
+    network: Network
+    centre: FloatArray  # [m], of the logged actions
+    spread: FloatArray  # [m]
+    feature_names: tuple[str, ...]
+    action_names: tuple[str | int, ...]
+
+    @property
+    def holds_logged_contexts(self) -> bool:
+        """Whether a file of the model holds contexts of the training logs."""
+        return False
+
+    def checked(self, contexts: ArrayLike) -> Float32Array:
+        """The contexts as a float32 matrix of the right width, or one clear sentence."""
+        rows = np.asarray(contexts, np.float32)
+        if rows.ndim != 2 or rows.shape[1] != len(self.feature_names):
+            raise InputError(
+                f"contexts have shape {rows.shape}; this policy takes [rows, {len(self.feature_names)}] "
+                f"with the features {', '.join(self.feature_names)}"
+            )
+        return rows
+
+    def moments(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation [N, m]."""
+        mean, log_std = gaussian_outputs(torch.tensor(finite_scores(outputs_at(self.network, self.checked(contexts)))))
+        return self.centre + self.spread * mean.numpy(), self.spread * np.exp(log_std.numpy())
+
+    def log_density(self, contexts: ArrayLike, actions: ArrayLike) -> FloatArray:
+        """[N], of actions [N, m]."""
+        return gaussian_log_density(self.checked_actions(actions), *self.moments(contexts))
+
+    def sample(self, contexts: ArrayLike, rng: np.random.Generator) -> FloatArray:
+        """An action [N, m] for each context."""
+        mean, std = self.moments(contexts)
+        return mean + std * standard_normal(mean.shape, rng)
+
+    def checked_actions(self, actions: ArrayLike) -> FloatArray:
+        """The actions as a matrix of the right width, or one clear sentence."""
+        rows = np.asarray(actions, np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.action_names):
+            columns = ", ".join(map(str, self.action_names))
+            raise InputError(f"actions have shape {rows.shape}; this policy takes [rows, columns] with {columns}")
+        return rows
+
+    def standardised(self, actions: FloatArray) -> FloatArray:
+        """Actions on the network's own scale."""
+        return (actions - self.centre) / self.spread
+
+    def with_network(self, network: Network) -> "GaussianModel":
+        """The same around a copy of another network."""
+        return GaussianModel(network.on_cpu(), self.centre, self.spread, self.feature_names, self.action_names)
+
+    def annotate(self, logs: ContinuousTrajectories) -> ContinuousTrajectories:
+        """The logs with this model's log densities."""
+        return logs.with_log_densities(self.log_density(logs.contexts, logs.actions), estimated=True)
+
+    def stored(self) -> Stored:
+        """As plain settings and arrays, for files."""
+        settings = {
+            "feature_names": list(self.feature_names),
+            "action_names": list(self.action_names),
+            "network": asdict(self.network.shape),
+        }
+        scale = {"action_centre": self.centre, "action_spread": self.spread}
+        return Stored("gaussian_behavior", settings, {**self.network.weights(), **scale})
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any] | None = None) -> "GaussianModel":
+        """The inverse of `stored`."""
+        shape = from_plain(NetworkShape, stored.settings.get("network"), "network")
+        scale = ("action_centre", "action_spread")
+        expect_contents(stored, ("feature_names", "action_names", "network"), (*shape.weight_shapes(), *scale))
+        features, actions = expect_names(stored)
+        if (shape.kind, shape.n_inputs, shape.n_outputs) != ("mlp", len(features), 2 * len(actions)):
+            refuse("network", shape.n_outputs, f"an mlp of {len(features)} inputs and {2 * len(actions)} outputs")
+        centre = expect_array(stored, scale[0], np.float64, (len(actions),))
+        spread = expect_array(stored, scale[1], np.float64, (len(actions),), low=float(np.finfo(np.float32).tiny))
+        return cls(shape.from_stored(stored), centre, spread, features, actions)
+
+
+def untrained(logs: ContinuousTrajectories, hidden: Hidden, seed: int) -> GaussianModel:
+    """A fresh network on the scale of these logs."""
+    network = NetworkShape("mlp", logs.n_features, 2 * logs.n_components, hidden).build(seed)
+    network.standardise_by(logs.contexts)
+    spread = logs.actions.std(axis=0)
+    spread[spread <= 1e-12] = 1.0
+    return GaussianModel(network, logs.actions.mean(axis=0), spread, logs.feature_names, logs.action_names)
+
+
+def _likelihood_loss(
+    model: GaussianModel, network: Network, logs: ContinuousTrajectories, rows: int, seed: int, device: torch.device
+) -> Callable[[int], Tensor]:
+    contexts = torch.tensor(logs.contexts, device=device)
+    actions = torch.tensor(model.standardised(logs.actions), dtype=torch.float32, device=device)
+    rng = np.random.default_rng([seed, 1])
+
+    def loss(step: int) -> Tensor:
+        if rows >= len(contexts):
+            return -log_density_of(*gaussian_of(network, contexts), actions).mean()
+        drawn = torch.as_tensor(rng.integers(len(contexts), size=rows), device=device)
+        return -log_density_of(*gaussian_of(network, contexts[drawn]), actions[drawn]).mean()
+
+    return loss

@@ -1,0 +1,158 @@
+"""Unions of boxes of actions, and the exact mass that a Gaussian with independent columns gives to them.
+
+The sides of all boxes cut each column into intervals, and their products into cells. A cell lies in the union or
+outside it, never half; the mass of a cell is a product of differences of normal distribution functions. So the density
+of a Gaussian that is kept within the union is known exactly, whatever way the boxes overlap.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from poela.core.arrays import BoolArray, FloatArray
+from poela.core.density import SMALLEST_UNIFORM
+
+MOST_CELLS = 4096  # at one context
+_LETTERS = "ijklpqrs"
+
+
+def most_boxes(n_components: int) -> int:
+    """How many boxes of that many columns may overlap at one context.
+
+    >>> most_boxes(1), most_boxes(2), most_boxes(3)
+    (2048, 32, 8)
+    """
+    return max(int((round(MOST_CELLS ** (1 / n_components), 9) + 1) // 2), 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """At each of N contexts, K boxes of actions with m columns; `there` says which of them count."""
+
+    lower: FloatArray  # [N, K, m]
+    upper: FloatArray  # [N, K, m]
+    there: BoolArray  # [N, K]
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def hold(self, actions: FloatArray) -> BoolArray:
+        """Whether each action [N, m] lies in a box [N]."""
+        inside = (actions[:, None] >= self.lower) & (actions[:, None] <= self.upper)
+        return np.asarray((inside.all(axis=2) & self.there).any(axis=1))
+
+    def take(self, rows: slice) -> "Boxes":
+        """Some of the contexts."""
+        return Boxes(self.lower[rows], self.upper[rows], self.there[rows])
+
+    def cells(self) -> "Cells":
+        """The cells of the union."""
+        edges, inside = [], []
+        for column in range(self.lower.shape[2]):
+            lower, upper = self.lower[..., column], self.upper[..., column]
+            ends = np.sort(np.concatenate([lower, upper], axis=1), axis=1)  # [N, 2K]
+            edges.append(ends)
+            within = (ends[:, :-1, None] >= lower[:, None]) & (ends[:, 1:, None] <= upper[:, None])
+            inside.append(within & (np.diff(ends, axis=1) > 0)[..., None])  # [N, C, K]
+        inside[0] = inside[0] & self.there[:, None]
+        if len(inside) == 1:
+            return _merged(edges[0], np.asarray(inside[0].any(axis=2)))
+        letters = _LETTERS[: len(inside)]
+        spelled = ",".join(f"n{letter}a" for letter in letters) + f"->n{letters}"
+        covered = np.einsum(spelled, *(part.astype(np.float32) for part in inside), optimize=True)
+        return Cells(tuple(edges), np.asarray(covered > 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The grid that the sides of boxes make of the actions, and which of its cells the boxes cover."""
+
+    edges: tuple[FloatArray, ...]  # m times [N, C + 1], ascending
+    covered: BoolArray  # [N, C, …, C], an axis for each column
+
+    def log_masses(self, mean: Tensor, std: Tensor) -> Tensor:
+        """The log of what a Gaussian [N, m] gives to each cell [N, C, …, C]; −inf outside the union."""
+        total: Tensor | float = 0.0
+        for column, edges in enumerate(self.edges):
+            ends = (torch.as_tensor(edges, device=mean.device) - mean[:, column, None]) / std[:, column, None]
+            shape = [len(edges)] + [1] * len(self.edges)
+            shape[1 + column] = -1
+            total = total + log_interval(ends[:, :-1], ends[:, 1:]).reshape(shape)
+        assert isinstance(total, Tensor)
+        return total.masked_fill(~torch.as_tensor(self.covered, device=mean.device), -math.inf)
+
+    def log_mass(self, mean: Tensor, std: Tensor) -> Tensor:
+        """The log of what a Gaussian [N, m] gives to the union [N]."""
+        return torch.logsumexp(self.log_masses(mean, std).flatten(1), dim=1)
+
+    def sample(self, mean: FloatArray, std: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """An action [N, m] of the Gaussian within the union, by as many uniform numbers as it has columns.
+
+        The first number chooses a cell by its mass; where it falls within that share is uniform again.
+        """
+        n, m = mean.shape
+        uniform = rng.random((n, m))
+        masses = self.log_masses(torch.as_tensor(mean), torch.as_tensor(std)).flatten(1).numpy()
+        shares = np.exp(masses - masses.max(axis=1, keepdims=True))
+        reached = np.cumsum(shares, axis=1)
+        wanted = uniform[:, 0] * reached[:, -1]
+        rows, found = np.arange(n), np.empty((n, m))
+        cell = np.minimum((reached <= wanted[:, None]).sum(axis=1), reached.shape[1] - 1)
+        within = (wanted - reached[rows, cell] + shares[rows, cell]) / shares[rows, cell]
+        uniform[:, 0] = np.clip(within, 0.0, 1.0)
+        places = np.unravel_index(cell, self.covered.shape[1:])
+        for column, (edges, place) in enumerate(zip(self.edges, places, strict=True)):
+            low, high = edges[rows, place], edges[rows, place + 1]
+            middle, spread = mean[:, column], std[:, column]
+            drawn = truncated_normal((low - middle) / spread, (high - middle) / spread, uniform[:, column])
+            found[:, column] = np.clip(middle + spread * drawn, low, high)
+        return found
+
+
+def _merged(edges: FloatArray, covered: BoolArray) -> Cells:
+    """The same union in one column with as few cells as it has parts and gaps: neighbouring cells are one."""
+    n = len(edges)
+    closed = np.concatenate([np.zeros((n, 1), np.bool_), covered, np.zeros((n, 1), np.bool_)], axis=1)
+    turns = closed[:, 1:] != closed[:, :-1]  # [N, C + 1]: edges where the union begins or ends
+    most = int(turns.sum(axis=1).max(initial=2))
+    place = np.cumsum(turns, axis=1) - 1
+    rows, columns = np.nonzero(turns)
+    kept = np.repeat(edges[:, -1:], most, axis=1)
+    kept[rows, place[rows, columns]] = edges[rows, columns]
+    parts = turns.sum(axis=1) // 2
+    return Cells((kept,), (np.arange(most - 1) % 2 == 0) & (np.arange(most - 1) < 2 * parts[:, None]))
+
+
+def log_interval(low: Tensor, high: Tensor) -> Tensor:
+    """log(Φ(high) − Φ(low)), exact in both tails; −inf where the interval is empty.
+
+    >>> torch.exp(log_interval(torch.tensor([-1.96], dtype=torch.float64), torch.tensor([1.96], dtype=torch.float64)))
+    tensor([0.9500], dtype=torch.float64)
+    """
+    flipped = low + high > 0
+    low, high = torch.where(flipped, -high, low), torch.where(flipped, -low, high)
+    empty = high <= low
+    high = torch.where(empty, low + 1.0, high)  # keeps gradients finite where they are not wanted
+    upper = torch.special.log_ndtr(high)
+    found: Tensor = upper + torch.log(-torch.expm1(torch.special.log_ndtr(low) - upper))
+    return found.masked_fill(empty, -math.inf)
+
+
+def truncated_normal(low: FloatArray, high: FloatArray, uniform: FloatArray) -> FloatArray:
+    """Standard normal numbers between the bounds, by inversion of uniform ones; exact in both tails.
+
+    >>> truncated_normal(np.array([0.0]), np.array([np.inf]), np.array([0.5])).round(4)
+    array([0.6745])
+    """
+    from scipy.special import log_ndtr, ndtri_exp
+
+    flipped = low + high > 0
+    a, b = np.where(flipped, -high, low), np.where(flipped, -low, high)
+    share = np.clip(np.where(flipped, 1 - uniform, uniform), SMALLEST_UNIFORM, 1 - 2.0**-53)
+    with np.errstate(divide="ignore"):
+        mixed = np.logaddexp(np.log(share) + log_ndtr(b), np.log1p(-share) + log_ndtr(a))
+    drawn = ndtri_exp(np.minimum(mixed, 0.0))
+    return np.asarray(np.where(flipped, -drawn, drawn))

@@ -1,0 +1,227 @@
+"""Which real-valued actions are eligible: those near a logged pair of context and action.
+
+The distance of (x, a) from a logged pair j is ‖x − x_j‖²/d + κ·‖a − a_j‖²/m, features and actions standardised. As a
+penalty it is smooth. As a hard rule the largest column stands for the mean square of actions, which is the same where
+there is one column and stricter where there are several: so the eligible actions at a context are a union of boxes, and
+a Gaussian that is kept within them has a density that is known exactly (`boxes`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.density import gaussian_log_density
+from poela.core.errors import InputError
+from poela.core.neighbours import Neighbours
+from poela.core.storage import Stored
+from poela.core.typed import Count, Positive, from_plain, refuse_problems, to_plain
+from poela.core.validation import expect_array, expect_contents, refuse
+from poela.data.continuous import ContinuousTrajectories, continuous_actions
+from poela.data.episodes import LoggedEpisodes
+from poela.data.folds import fold_numbers
+from poela.eligibility.boxes import Boxes, most_boxes
+from poela.eligibility.pair_explanation import LoggedPair, PairExplanation
+from poela.eligibility.rules import RadiusSetting, quantile_of
+
+NEAREST = 32
+FOLDS, MOST_PAIRS = 5, 5000  # as for finite actions
+ROWS_AT_A_TIME = 4096
+
+
+@dataclass(frozen=True)
+class ContinuousEligibility:
+    """An action is eligible within `radius` of one of the logged pairs whose contexts are the nearest `neighbours`.
+
+    "q99" is the radius within which 99 of 100 logged pairs have one of another episode. `action_weight` (κ) says how
+    much actions count beside contexts. `neighbours=None` takes 32, or as many as several action columns allow. Where no
+    logged context is near, the nearest stands for it, and the step is counted as stranded.
+
+    >>> logs = ContinuousTrajectories([[0.0], [0.0], [9.0]], [[1.0], [2.0], [5.0]], [0, 0, 0], [0, 1, 2, 3])
+    >>> rule = ContinuousEligibility(radius=0.01).fit(logs)
+    >>> rule.eligible([[0.0], [0.0], [0.0]], [[1.1], [5.0], [2.0]])
+    array([ True, False,  True])
+    """
+
+    radius: RadiusSetting = "q100"
+    action_weight: Positive = 1.0  # κ
+    neighbours: Count | None = None
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
+
+    def fit(self, train: LoggedEpisodes) -> "FittedContinuousEligibility":
+        """The rule over these training logs, with a radius that is a number."""
+        logs = continuous_actions(train, "a distance to logged actions")
+        most = most_boxes(logs.n_components)
+        if self.radius == np.inf:
+            raise InputError("radius is infinite, which is no rule: leave the rule out")
+        if self.neighbours is not None and self.neighbours > most:
+            raise InputError(
+                f"neighbours is {self.neighbours}: with {logs.n_components} action columns at most {most} can be "
+                "looked at together; say fewer, or use the penalty instead of the rule"
+            )
+        settings = replace(self, neighbours=self.neighbours or min(NEAREST, most))
+        share = quantile_of(self.radius)
+        if share is not None:
+            distances = precedent_distances(settings, logs)
+            settings = replace(settings, radius=float(np.quantile(distances, share)))
+        return fitted(settings, logs)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedContinuousEligibility:
+    """The rule over logged pairs; contexts and actions are kept standardised."""
+
+    settings: ContinuousEligibility
+    contexts: FloatArray  # [M, d], standardised
+    actions: FloatArray  # [M, m], standardised
+    context_scale: FloatArray  # [2, d]: means and deviations
+    action_scale: FloatArray  # [2, m]
+    episode_ids: Any = field(default=None)  # [M], to explain by; files do without
+
+    @property
+    def holds_logged_contexts(self) -> bool:
+        """Whether a file of the rule holds contexts of the training logs."""
+        return True
+
+    @cached_property
+    def _search(self) -> Neighbours:
+        return Neighbours(self.contexts)
+
+    def nearest(self, contexts: ArrayLike) -> tuple[IntArray, FloatArray]:
+        """The nearest logged contexts [N, K], and their squared distances ‖x − x_j‖²/d."""
+        rows = (np.asarray(contexts, np.float64) - self.context_scale[0]) / self.context_scale[1]
+        k = min(self.settings.neighbours or NEAREST, len(self.contexts))
+        found, squared = self._search.k_nearest(rows, k)
+        return found, squared / self.contexts.shape[1]
+
+    def standardised(self, actions: ArrayLike) -> FloatArray:
+        """Actions [N, m] on the scale of the logs."""
+        return np.asarray((np.asarray(actions, np.float64) - self.action_scale[0]) / self.action_scale[1])
+
+    def distances(self, contexts: ArrayLike, actions: ArrayLike, largest: bool = False) -> FloatArray:
+        """The distance [N] of each pair from the nearest logged one; with `largest` as the hard rule has it."""
+        near, squared = self.nearest(contexts)
+        apart = np.square(self.standardised(actions)[:, None] - self.actions[near])
+        apart = apart.max(axis=2) if largest else apart.mean(axis=2)
+        return np.asarray((squared + self.settings.action_weight * apart).min(axis=1))
+
+    def boxes(self, contexts: ArrayLike) -> tuple[Boxes, BoolArray]:
+        """The eligible actions, in their own units, and which contexts [N] have no logged one near."""
+        assert not isinstance(self.settings.radius, str)
+        near, squared = self.nearest(contexts)
+        stranded = squared[:, 0] > self.settings.radius
+        squared = squared.copy()
+        squared[stranded, 0] = 0.0  # the nearest stands for a context that has none near
+        room = (self.settings.radius - squared) / self.settings.action_weight
+        reach = np.sqrt(np.maximum(room, 0.0))[..., None] * self.action_scale[1]
+        middle = self.actions[near] * self.action_scale[1] + self.action_scale[0]
+        # A radius of 0 leaves points, to which no density belongs: they get a width that nobody would notice.
+        reach = np.maximum(reach, 1e-9 * self.action_scale[1])
+        return Boxes(middle - reach, middle + reach, room >= 0), stranded
+
+    def eligible(self, contexts: ArrayLike, actions: ArrayLike) -> BoolArray:
+        """Whether each action [N, m] is eligible at its context."""
+        return self.boxes(contexts)[0].hold(np.asarray(actions, np.float64))
+
+    def stranded(self, contexts: ArrayLike) -> BoolArray:
+        """Which contexts [N] have no logged one near."""
+        return self.boxes(contexts)[1]
+
+    def log_density(self, contexts: Float32Array, actions: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+        """Of a Gaussian that is kept within the eligible actions; −inf elsewhere."""
+        boxes, _ = self.boxes(contexts)
+        plain = np.where(boxes.hold(actions), gaussian_log_density(actions, mean, std), -np.inf)
+        for start in range(0, len(plain), ROWS_AT_A_TIME):
+            rows = slice(start, start + ROWS_AT_A_TIME)
+            moments = torch.as_tensor(mean[rows]), torch.as_tensor(std[rows])
+            plain[rows] -= boxes.take(rows).cells().log_mass(*moments).numpy()
+        return plain
+
+    def sample(self, contexts: Float32Array, mean: FloatArray, std: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Eligible actions [N, m] of a Gaussian."""
+        return self.boxes(contexts)[0].cells().sample(mean, std, rng)
+
+    def explain(self, context: ArrayLike, action: ArrayLike, k: int = 3) -> PairExplanation:
+        """Whether one action is eligible at one context, and the nearest logged pairs."""
+        row, done = np.atleast_2d(np.asarray(context)), np.atleast_2d(np.asarray(action, np.float64))
+        near, squared = self.nearest(row)
+        apart = np.square(self.standardised(done)[:, None] - self.actions[near]).max(axis=2)
+        total = (squared + self.settings.action_weight * apart)[0]
+        order = np.argsort(total, kind="stable")[:k]
+        units = self.actions[near[0]] * self.action_scale[1] + self.action_scale[0]
+        ids = self.episode_ids
+        cases = tuple(
+            LoggedPair(
+                None if ids is None else ids[near[0, place]],
+                tuple(units[place].round(6).tolist()),
+                float(squared[0, place]),
+                float(total[place]),
+            )
+            for place in order
+        )
+        eligible = bool(self.eligible(row, done)[0])
+        assert not isinstance(self.settings.radius, str)
+        return PairExplanation(tuple(done[0].tolist()), eligible, self.settings.radius, cases)
+
+    def stored(self) -> Stored:
+        """As plain settings and arrays, for files."""
+        names = ("contexts", "actions", "context_scale", "action_scale")
+        arrays = {name: getattr(self, name) for name in names}
+        return Stored("continuous_eligibility", {"settings": to_plain(self.settings)}, arrays)
+
+    @classmethod
+    def from_stored(
+        cls, stored: Stored, load_part: Callable[[Stored], Any] | None = None
+    ) -> "FittedContinuousEligibility":
+        """The inverse of `stored`."""
+        names = ("contexts", "actions", "context_scale", "action_scale")
+        expect_contents(stored, ("settings",), names)
+        settings = from_plain(ContinuousEligibility, stored.settings["settings"], "eligibility")
+        if isinstance(settings.radius, str) or settings.neighbours is None:
+            refuse("radius", settings.radius, "a number, with a number of neighbours")
+        found = {name: np.asarray(stored.arrays[name]) for name in names}
+        if any(array.ndim != 2 for array in found.values()) or not len(found["contexts"]):
+            refuse("contexts", found["contexts"].shape, "matrices with at least one row")
+        rows, d, m = len(found["contexts"]), found["contexts"].shape[1], found["actions"].shape[1]
+        shapes = {"contexts": (rows, d), "actions": (rows, m), "context_scale": (2, d), "action_scale": (2, m)}
+        arrays = [expect_array(stored, name, np.float64, shape) for name, shape in shapes.items()]
+        if settings.neighbours > most_boxes(m) or (arrays[2][1] <= 0).any() or (arrays[3][1] <= 0).any():
+            refuse("eligibility", settings.neighbours, "of fewer neighbours and positive scales")
+        return cls(settings, *arrays)
+
+
+def fitted(settings: ContinuousEligibility, logs: ContinuousTrajectories) -> FittedContinuousEligibility:
+    """The rule over these logs, whose radius and neighbours are numbers."""
+    context_scale, action_scale = _scale(logs.contexts.astype(np.float64)), _scale(logs.actions)
+    ids = None if logs.episode_ids is None else logs.episode_ids[logs.episode_of_step]
+    contexts, actions = (
+        (rows - scale[0]) / scale[1] for rows, scale in ((logs.contexts, context_scale), (logs.actions, action_scale))
+    )
+    return FittedContinuousEligibility(settings, contexts, actions, context_scale, action_scale, ids)
+
+
+def precedent_distances(settings: ContinuousEligibility, logs: ContinuousTrajectories) -> FloatArray:
+    """The distance of logged pairs from the nearest of other episodes, and other clusters of them."""
+    if logs.n_units < 2:
+        return np.zeros(1)
+    rng = np.random.default_rng(0)
+    folds = min(FOLDS, logs.n_units)
+    fold_of, found = fold_numbers(logs.units, folds, rng), []
+    for fold in range(folds):
+        asked = logs.take(fold_of == fold)
+        rows = np.sort(rng.permutation(asked.n_steps)[: MOST_PAIRS // folds])
+        rule = fitted(replace(settings, radius=0.0), logs.take(fold_of != fold))
+        found.append(rule.distances(asked.contexts[rows], asked.actions[rows], largest=True))
+    return np.concatenate(found)
+
+
+def _scale(rows: FloatArray) -> FloatArray:
+    spread = rows.std(axis=0)
+    return np.stack([rows.mean(axis=0), np.where(spread > 1e-12, spread, 1.0)])

@@ -1,0 +1,176 @@
+"""The Gaussian policy of real-valued actions: what all learners of such policies learn, and its blends."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from poela.behavior.gaussian import GaussianModel
+from poela.core.arrays import BoolArray, Float32Array, FloatArray
+from poela.core.density import gaussian_log_density, standard_normal
+from poela.core.errors import InputError
+from poela.core.paths import folder_at
+from poela.core.storage import Stored
+from poela.core.typed import Share
+from poela.core.validation import expect_contents, expect_part, expect_setting, refuse
+from poela.data.decision_rows import has_columns, loose_contexts
+from poela.data.episodes import LoggedEpisodes
+from poela.data.schema import TableSchema
+from poela.eligibility.continuous import FittedContinuousEligibility
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from poela.eligibility.pair_explanation import PairExplanation
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GaussianPolicy:
+    """A normal distribution of actions whose mean and spread depend on the context, within a rule if there is one.
+
+    With a `behavior` and a `share` below 1 it is a Gaussian that far on the way from the logging policy (`blended`).
+    Ineligible actions have density exactly 0, and the density of the others is exactly normalised.
+    """
+
+    model: GaussianModel
+    eligibility: FittedContinuousEligibility | None = None
+    behavior: GaussianModel | None = None
+    share: float = 1.0
+    schema: TableSchema | None = None
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features of contexts."""
+        return self.model.feature_names
+
+    @property
+    def action_names(self) -> tuple[str | int, ...]:
+        """The columns of actions."""
+        return self.model.action_names
+
+    @property
+    def holds_logged_contexts(self) -> bool:
+        """Whether a file of this policy holds rows of the training log."""
+        return self.eligibility is not None
+
+    @cached_property
+    def table_schema(self) -> TableSchema:
+        """How the columns of a table become the features."""
+        return self.schema or TableSchema.plain(self.feature_names)
+
+    def moments(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation [N, m], before the rule."""
+        rows = self.checked(contexts)
+        mean, std = self.model.moments(rows)
+        if self.behavior is None or self.share == 1.0:
+            return mean, std
+        return blended(self.behavior.moments(rows), (mean, std), self.share)
+
+    def log_density(self, contexts: ArrayLike, actions: ArrayLike) -> FloatArray:
+        """[N], of actions [N, m]; −inf where an action is not eligible."""
+        rows, done = self.checked(contexts), self.model.checked_actions(actions)
+        moments = self.moments(rows)
+        if self.eligibility is None:
+            return gaussian_log_density(done, *moments)
+        return self.eligibility.log_density(rows, done, *moments)
+
+    def sample(self, contexts: ArrayLike, rng: np.random.Generator) -> FloatArray:
+        """An action [N, m] for each context, drawn within the rule."""
+        rows = self.checked(contexts)
+        mean, std = self.moments(rows)
+        if self.eligibility is None:
+            return mean + std * standard_normal(mean.shape, rng)
+        return self.eligibility.sample(rows, mean, std, rng)
+
+    def stranded(self, trajectories: LoggedEpisodes) -> BoolArray:
+        """Which steps [N] had nothing logged nearby, so that the rule's fallback acted."""
+        if self.eligibility is None:
+            return np.zeros(trajectories.n_steps, np.bool_)
+        return self.eligibility.stranded(trajectories.contexts)
+
+    def explain(self, context: ArrayLike, action: ArrayLike | None = None, k: int = 3) -> "PairExplanation":
+        """Whether an action (the policy's own mean, unless told otherwise) is eligible at one context, and why."""
+        if self.eligibility is None:
+            raise InputError("this policy has no rule, so every action is eligible: there is nothing to explain")
+        rows = self.checked(context if has_columns(context) else np.atleast_2d(np.asarray(context)))
+        return self.eligibility.explain(rows[0], self.moments(rows)[0][0] if action is None else action, k)
+
+    @property
+    def needs(self) -> str:
+        """What a decision looks at."""
+        return "context"
+
+    def decide(self, rows: Any, *, seed: int | None = None, keep: Sequence[str] = (), **_: Any) -> "pa.Table":
+        """A decision for each row of a table: the likeliest eligible action or, with a seed, a drawn one.
+
+        Each action column has one beside it with the spread of the policy there; `defer` says where nothing like it was
+        logged, and `similar` how many of the nearest logged pairs are within the radius of the action.
+        """
+        from poela.policies.deciding import Deciding, decisions
+
+        return decisions(self, rows, Deciding(seed=seed, keep=tuple(keep)))
+
+    def save(self, directory: str | Path, *, overwrite: bool = False) -> None:
+        """Write the policy as JSON and safetensors, for the owner alone, into an empty folder or a new one."""
+        from poela.policies.storage import save_policy
+
+        save_policy(self, folder_at(directory, "a policy"), overwrite=overwrite)
+
+    def as_filed(self) -> "GaussianPolicy":
+        """As a file holds it: without names of episodes."""
+        if self.eligibility is None:
+            return self
+        return replace(self, eligibility=replace(self.eligibility, episode_ids=None))
+
+    def checked(self, contexts: ArrayLike) -> Float32Array:
+        """The contexts as a float32 matrix of the right width; the columns of a table are found by name."""
+        return loose_contexts(contexts, self.table_schema) if has_columns(contexts) else self.model.checked(contexts)
+
+    def stored(self) -> Stored:
+        """The policy as plain settings and arrays."""
+        parts = {"model": self.model, "behavior": self.behavior, "eligibility": self.eligibility}
+        schema = None if self.schema is None else self.schema.to_json()
+        there = {name: part.stored() for name, part in parts.items() if part is not None}
+        return Stored("gaussian_policy", {"share": self.share, "schema": schema}, {}, there)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "GaussianPolicy":
+        """The inverse of `stored`."""
+        kinds = {"model": GaussianModel, "behavior": GaussianModel, "eligibility": FittedContinuousEligibility}
+        expect_contents(stored, ("share", "schema"), (), {"model"} | (set(stored.parts) & set(kinds)))
+        found = {name: expect_part(stored, name, load_part, kinds[name], "of its kind") for name in stored.parts}
+        schema = stored.settings["schema"]
+        policy = cls(
+            share=expect_setting(stored, "share", Share),
+            schema=None if schema is None else TableSchema.from_json(schema),
+            **found,
+        )
+        sizes = len(policy.feature_names), len(policy.action_names)
+        behavior, rule = policy.behavior, policy.eligibility
+        if policy.table_schema.feature_names != policy.feature_names:
+            refuse("schema", policy.table_schema.feature_names, "of the policy's features")
+        if behavior is not None and (len(behavior.feature_names), len(behavior.action_names)) != sizes:
+            refuse("behavior", behavior.feature_names, f"of {sizes[0]} features and {sizes[1]} action columns")
+        if rule is not None and (rule.contexts.shape[1], rule.actions.shape[1]) != sizes:
+            refuse("eligibility", rule.contexts.shape, f"of {sizes[0]} features and {sizes[1]} action columns")
+        return policy
+
+
+def blended(
+    behavior: tuple[FloatArray, FloatArray], learned: tuple[FloatArray, FloatArray], share: float
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and deviation part of the way from one Gaussian to another: means along a line, deviations by factors.
+
+    A product of powers of the densities would be Gaussian too, but a learned policy of little spread would take it over
+    at the smallest share.
+
+    >>> one, two = (np.array([[0.0]]), np.array([[1.0]])), (np.array([[2.0]]), np.array([[0.01]]))
+    >>> blended(one, two, 0.5)
+    (array([[1.]]), array([[0.1]]))
+    """
+    mean = (1 - share) * behavior[0] + share * learned[0]
+    return mean, np.exp((1 - share) * np.log(behavior[1]) + share * np.log(learned[1]))

@@ -1,0 +1,113 @@
+"""The whole product on real-valued actions: from a table to a gain that is shown, and decisions."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv
+import pytest
+
+import poela
+from poela import Candidate, InputError
+from poela.cli import main
+from poela.evaluation.rollouts import true_value
+from poela.simulators.doses import Dosing
+from poela.simulators.registry import simulate
+
+QUICK = {"hidden": (16,), "steps": 150, "radius": "q100", "least_ess": 60.0, "clone_steps": 300}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    logs = simulate("dosing", episodes=500, seed=1)
+    out = tmp_path_factory.mktemp("continuous") / "study"
+    return poela.learn(logs, candidates=[Candidate("continuouspoela", QUICK)], out=out, folds=3, backend="inline")
+
+
+def test_a_gain_is_shown_and_the_true_gain_lies_above_it(study: Any) -> None:
+    simulator = Dosing()
+    assert not study.keeps_logging_policy
+    truth = true_value(study.policy, simulator, episodes=5000).value - simulator.value(simulator.behavior)
+    assert 0.3 < study.gain.low < truth < study.gain.high + 0.1
+    assert study.estimate.verdict == "trust"
+    assert str(study.answer).startswith("Change: at least")
+    # At equal folds, path points are the same blends.
+    assert [row["note"] for row in study.table().to_pylist()][:2] == ["blend 0.05", "blend 0.1"]
+
+
+def test_a_study_on_disk_decides_evaluates_and_reports(study: Any, tmp_path: Path, capsys: Any) -> None:
+    opened = poela.Study.open(study.directory)
+    rows = simulate("dosing", episodes=5, seed=2)
+    contexts = rows.contexts
+    np.testing.assert_array_equal(opened.policy.moments(contexts), study.policy.moments(contexts))
+    pyarrow.csv.write_csv(rows.to_table(), tmp_path / "rows.csv")
+    assert (
+        main(["decide", str(study.directory), "--rows", str(tmp_path / "rows.csv"), "--out", str(tmp_path / "d.csv")])
+        == 0
+    )
+    decided = pyarrow.csv.read_csv(tmp_path / "d.csv")
+    np.testing.assert_allclose(decided["dose"].to_numpy(), study.policy.moments(contexts)[0][:, 0], rtol=0.2)
+    later = tmp_path / "later.parquet"
+    assert main(["simulate", "dosing", "--episodes", "200", "--seed", "7", "--out", str(later)]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(study.directory), "--logs", str(later), "--json"]) == 0
+    estimate = json.loads(capsys.readouterr().out)["estimate"]
+    assert estimate["gain"]["value"] > 0
+    assert main(["evaluate", str(study.directory / "policy"), "--logs", str(later), "--json"]) == 0
+    page = opened.report(tmp_path / "report.html")
+    assert "at least" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (
+            ["export", "STUDY", "--onnx", "OUT/policy.onnx"],
+            "of real-valued actions cannot be exported to ONNX",
+        ),
+        (["serve", "STUDY"], "decides about real-valued actions, which is not served: use poela decide"),
+    ],
+)
+def test_what_cannot_be_done_is_said(study: Any, tmp_path: Path, capsys: Any, command: list[str], words: str) -> None:
+    given = [part.replace("STUDY", str(study.directory)).replace("OUT", str(tmp_path)) for part in command]
+    assert main(given) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"learners": ["fittedq"]}, "learner 'fittedq' needs a finite set of actions, and these logs have real-valued"),
+        ({"choose_by": "wdr"}, "choosing by wdr needs a model of values"),
+        ({"behavior": "knn"}, "behavior 'knn' is a model of a finite set of actions"),
+    ],
+)
+def test_settings_for_a_finite_set_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        poela.learn(simulate("dosing", episodes=30), **settings)
+    with pytest.raises(InputError, match="learner 'iql' needs real-valued actions, and these logs have a finite set"):
+        poela.learn(simulate("tumor", episodes=30), learners=["iql"])
+
+
+def test_densities_are_estimated_where_none_are_logged(tmp_path: Path) -> None:
+    logs = simulate("dosing", episodes=150, seed=1, densities=False)
+    how: Any = {"candidates": [Candidate("continuouspoela", {**QUICK, "steps": 20})], "folds": 2, "backend": "inline"}
+    study = poela.learn(logs, out=tmp_path / "s", **how)
+    assert study.record.data.estimated
+    assert "log densities estimated, since the logs carry none" in study.record.data.propensities
+    again = poela.learn(logs, out=tmp_path / "s", resume=True, **how)
+    assert again.gain == study.gain
+
+
+def test_columns_are_named_on_the_command_line(tmp_path: Path, capsys: Any) -> None:
+    table = (
+        simulate("dosing", episodes=60)
+        .to_table()
+        .rename_columns(["episode", "step", "severity", "clearance", "mg", "benefit", "lp"])
+    )
+    pyarrow.csv.write_csv(table, tmp_path / "doses.csv")
+    (tmp_path / "try.toml").write_text('[[grid]]\nlearner = "continuousclone"\nhidden = [[4]]\nclone_steps = [20]\n')
+    flags = ["--action", "mg", "--log-density", "lp", "--reward", "benefit", "--candidates", str(tmp_path / "try.toml")]
+    assert main(["learn", str(tmp_path / "doses.csv"), "--out", str(tmp_path / "study"), "--folds", "2", *flags]) == 0
+    assert "log densities as logged" in " ".join(capsys.readouterr().out.split())
