@@ -1,13 +1,13 @@
 """Tutorials: plain scripts, executed as notebooks that are kept beside them, and shown as pages.
 
-    python scripts/site/notebooks.py [NAME ...]     # execute again: all, or some of docs/tutorials
+    python scripts/site/notebooks.py [NAME ...] [--out docs/tutorials]     # all, or some, executed again
 
 A script has cells after jupytext's "percent" convention. The site shows the stored notebooks, so that building it takes
 seconds; a test executes the scripts and compares.
 """
 
+import argparse
 import re
-import sys
 import tempfile
 import textwrap
 from pathlib import Path
@@ -95,10 +95,13 @@ def main() -> None:
     """Execute and store."""
     import nbformat
 
-    for script in scripts():
-        if not sys.argv[1:] or script.stem in sys.argv[1:]:
-            print(script.stem, flush=True)
-            nbformat.write(executed(script), script.with_suffix(".ipynb"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=[script.stem for script in scripts()])
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    asked = parser.parse_args()
+    for name in asked.names:
+        print(name, flush=True)
+        nbformat.write(executed(FOLDER / f"{name}.py"), asked.out / f"{name}.ipynb")
 
 
 if __name__ == "__main__":
