@@ -67,6 +67,5 @@ _ALL = (
         "counterexamples", "counterexamples:counterexamples", "the paper's small examples: episodes needed against H"
     ),
     Experiment("behavior", "behavior_models:behavior_models", "behavior models beside known logging policies"),
-    Experiment("coverage", "coverage:coverage", "how often each interval holds the truth, and what the verdict says"),
 )
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
