@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from poela.core.policy import Policy
+from poela.data.continuous import finite_actions
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
@@ -100,12 +101,13 @@ class Source:
     @property
     def model(self) -> Policy | None:
         """Of the logging policy, where one was fitted."""
-        return self._logging.model
+        model = self._logging.model
+        return model if isinstance(model, Policy) else None
 
     @cached_property
     def logs(self) -> tuple[Trajectories, ...]:
         """With propensities: their own or, where they have none, those of the model."""
-        return tuple(part for part in self._logging.parts if part is not None)
+        return tuple(finite_actions(part, "this table") for part in self._logging.parts if part is not None)
 
     @cached_property
     def policies(self) -> list[Tried]:
