@@ -66,6 +66,7 @@ _ALL = (
     Experiment(
         "counterexamples", "counterexamples:counterexamples", "the paper's small examples: episodes needed against H"
     ),
+    Experiment("mujoco", "mujoco:mujoco", "Hopper and Walker2D: real-valued actions, beside d3rlpy's BCQ and CQL"),
     Experiment("behavior", "behavior_models:behavior_models", "behavior models beside known logging policies"),
 )
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
