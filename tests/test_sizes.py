@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src"
+SOURCE = Path(__file__).parents[1]
 MOST_LINES, MOST_OF_A_FUNCTION = 300, 60
-FILES = sorted(SOURCE.rglob("*.py"))
+FILES = sorted(path for home in ("src", "benchmarks/coverage_of_intervals") for path in (SOURCE / home).rglob("*.py"))
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

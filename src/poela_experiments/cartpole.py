@@ -58,8 +58,7 @@ def part(run: Run, named: str) -> dict[str, Any]:
         found["chosen"].append(_details(logging, None))
         numbers = [number for one in [*examined, logging] for number in one.numbers()]
         plain = [[n.learner, n.contexts, n.quantity, n.value, n.error, n.judged] for n in numbers]
-        weak, missing = weak_notes(examined, (*LEARNERS, NO_PENALTY))
-        found[protocol] = {"numbers": plain, "notes": [*weak, *missing]}
+        found[protocol] = {"numbers": plain, "notes": [*weak_notes(examined, (*LEARNERS, NO_PENALTY))]}
     return found
 
 

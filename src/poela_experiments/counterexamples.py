@@ -12,7 +12,7 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.simulators.counterexamples import Bandit, HiddenBranch
-from poela_experiments.frame.figures import line_figure
+from poela_experiments.frame.figures import line_figure, paper_and_ours
 from poela_experiments.frame.published import Number, published
 from poela_experiments.frame.results import Cell, Report, ResultTable, place_of, with_error
 from poela_experiments.frame.run import Run
@@ -198,16 +198,8 @@ def overfitted(bandit: Bandit, counts: IntArray, eligible: bool) -> tuple[float,
 
 def pictures(directory: Path, tables: Mapping[str, ResultTable]) -> None:
     """Episodes needed against H, of the paper and ours."""
-    lines = {
-        f"{method}, {whose}": [
-            (int(str(row["contexts"]).removeprefix("H = ")), float(str(row[whose])))
-            for row in tables["needed"].rows
-            if row["learner"] == method and row.get(whose) is not None
-        ]
-        for method in METHODS
-        for whose in ("paper", "ours")
-    }
-    drawn = {name: ([x for x, _ in own], [y for _, y in own]) for name, own in lines.items() if own}
+    rows = [{**row, "H": str(row["contexts"]).removeprefix("H = ")} for row in tables["needed"].rows]
+    drawn = paper_and_ours(rows, METHODS, of="learner", x="H")
     title = "Example 2: episodes needed not to be fooled"
     place = place_of(directory, "counterexamples", "needed")
     line_figure(place, title, drawn, x="H", y="episodes needed", log_y=True)

@@ -56,7 +56,7 @@ def objective(policy: GaussianModel, logs: ContinuousTrajectories, following: Fl
     >>> class Certain:
     ...     def log_density(self, contexts, actions):
     ...         return np.log(np.where(actions[:, 0] > 0.5, 3.0, 1.0))
-    >>> objective(Certain(), logs, returns_to_go(logs, 1.0))
+    >>> round(objective(Certain(), logs, returns_to_go(logs, 1.0)), 12)
     2.5
     """
     log_ratios = policy.log_density(logs.contexts, logs.actions) - logs.log_propensities

@@ -3,23 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from scipy.special import stdtrit
-
+from poela_experiments.frame.judging import BEYOND, clear
 from poela_experiments.frame.results import Cell, ResultTable, mean_and_error
 from poela_experiments.frame.run import Run
 
 OURS, OTHERS = "POELA", ("PO-mu", "PO-CRM")
-BEYOND = 0.975  # the quantile of Student's t beyond which a paired difference is a clear one
 Row = Mapping[str, Any]
-
-
-def clear(data_sets: int) -> float:
-    """By how many standard errors a mean paired difference must be off zero to be clear.
-
-    >>> round(clear(5), 2)
-    2.78
-    """
-    return float(stdtrit(data_sets - 1, BEYOND))
 
 
 def holds(paired: Sequence[float]) -> str:
@@ -31,7 +20,7 @@ def holds(paired: Sequence[float]) -> str:
     mean, error = mean_and_error(paired)
     if error is None:
         return ""
-    if abs(mean) <= clear(len(paired)) * error:
+    if abs(mean) <= clear((error, len(paired))) * error:
         return "open"
     return "yes" if mean > 0 else "no"
 
@@ -42,8 +31,8 @@ def order_table(run: Run, outcomes: Sequence[Row]) -> ResultTable:
     notes = (
         "true values, POELA less the other learner, mean over data sets and its standard error; data sets are the same "
         "for every learner, behavior and protocol, so the rows are not independent",
-        f"holds: yes or no beyond the {BEYOND:.1%} quantile of Student's t ({clear(most):.2f} standard errors for "
-        f"{most} data sets), else open",
+        f"holds: yes or no beyond the {BEYOND:.1%} quantile of Student's t ({clear((1.0, most)):.2f} standard errors "
+        f"for {most} data sets), else open",
         "every learner has nine settings and as many restarts, but for PO-mu where behavior is known: no threshold "
         "below 0.15 bars anything there, so it is PO-CRM",
         "at 50 or below: true values of policies no better than the logging policy's 50",

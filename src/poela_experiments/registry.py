@@ -68,6 +68,5 @@ _ALL = (
     ),
     Experiment("mujoco", "mujoco:mujoco", "Hopper and Walker2D: real-valued actions, beside d3rlpy's BCQ and CQL"),
     Experiment("behavior", "behavior_models:behavior_models", "behavior models beside known logging policies"),
-    Experiment("coverage", "coverage:coverage", "how often each interval holds the truth, and what the verdict says"),
 )
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}

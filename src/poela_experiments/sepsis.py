@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from poela.simulators.sepsis import VARIANTS
-from poela_experiments.frame.figures import cloud_figure, line_figure, panel_figure
+from poela_experiments.frame.figures import cloud_figure, line_figure, panel_figure, paper_and_ours
 from poela_experiments.frame.results import Report, ResultTable, place_of
 from poela_experiments.frame.run import Run
 from poela_experiments.sepsis_actions import DOSES, DRAWN_STEPS, action_table, eligibility_table
@@ -56,17 +56,9 @@ def pictures(directory: Path, tables: dict[str, ResultTable]) -> None:
         ("value", "value", "SNTIS", ["true value"]),
         ("ess", "effective sample size", "ESS", []),
     ):
-        lines = {
-            f"{quantity}, {whose}": [
-                (float(row["learner"]), row[whose])
-                for row in rows("radius")
-                if row["quantity"] == quantity and row.get(whose) is not None
-            ]
-            for quantity in (*(f"{where} {what}" for where in ("training", "test", "validation")), *more)
-            for whose in ("paper", "ours")
-        }
+        quantities = [*(f"{where} {what}" for where in ("training", "test", "validation")), *more]
+        drawn = paper_and_ours(rows("radius"), quantities, of="quantity", x="learner")
         place = place_of(directory, "sepsis", f"radius-{name}")
-        drawn = {line: ([x for x, _ in own], [value for _, value in own]) for line, own in lines.items() if own}
         if drawn:
             line_figure(place, f"Sepsis: POELA by its radius, {y}", drawn, x="δ", y=y, judged=False)
     if own := rows("trade-off"):

@@ -11,8 +11,7 @@ from poela.simulators.episodes import run as simulated
 from poela.simulators.sepsis import Sepsis, SepsisBehavior
 from poela.simulators.sepsis_truth import sepsis_value
 from poela_experiments.frame.candidates import candidates_of
-from poela_experiments.frame.policies import Examined, Source, Truth
-from poela_experiments.frame.results import Cell
+from poela_experiments.frame.policies import Source, Truth
 from poela_experiments.frame.run import Run
 from poela_experiments.frame.trials import Choosing
 
@@ -76,16 +75,3 @@ def standard_errors_above(truth: Truth, other: Truth) -> float:
     2.0
     """
     return (truth.value - other.value) / math.hypot(truth.standard_error, other.standard_error)
-
-
-def cells(item: Examined) -> dict[str, Cell]:
-    """What a policy promises on the test logs, and what it holds."""
-    return {
-        "SNTIS": item.promise.value,
-        "lower bound": item.promise.low,
-        "upper bound": item.promise.high,
-        "ESS": item.promise.ess,
-        "verdict": item.promise.verdict,
-        "true value": item.worth.value,
-        "its error": item.worth.standard_error,
-    }

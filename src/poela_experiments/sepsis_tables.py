@@ -130,5 +130,5 @@ def weights_table(run: Run, source: Source) -> ResultTable:
 
 
 def _beside(run: Run, paper: PublishedTable, examined: Sequence[Examined], notes: tuple[str, ...]) -> ResultTable:
-    weak, missing = weak_notes(examined, (*LEARNERS, NO_PENALTY))
-    return run.beside(paper, [number for item in examined for number in item.numbers()], (*weak, *missing, *notes))
+    weak = weak_notes(examined, (*LEARNERS, NO_PENALTY))
+    return run.beside(paper, [number for item in examined for number in item.numbers()], (*weak, *notes))

@@ -8,12 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from benchmarks.coverage_of_intervals.measurement import coverage
+from tests.benchmarks.tiny import tiny_coverage
 from tests.experiments.tiny import tiny
 
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.errors import InputError
 from poela.core.files import write_json
-from poela_experiments import behavior_models, counterexamples, coverage, value_learners
+from poela_experiments import behavior_models, counterexamples, value_learners
 from poela_experiments.frame import kept
 
 made: list[str] = []
@@ -125,22 +127,27 @@ def make_behavior_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def nothing(_: pytest.MonkeyPatch) -> None: ...
 
 
-EXPERIMENTS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+# The experiment, what makes it tiny, and a run of it in a folder.
+EXPERIMENTS: dict[str, tuple[Any, Any, Any]] = {
     "coverage": (
-        coverage.coverage,
+        coverage,
         nothing,
-        {"only": ["heavy-tailed"], "ess": [210, 100, 66], "repeats": 3, "others": 1},
+        partial(tiny_coverage, only=["heavy-tailed"], ess=[210, 100, 66], repeats=3, others=1),
     ),
-    "counterexamples": (counterexamples.counterexamples, nothing, {"greatest_h": 3, "repeats": 5}),
+    "counterexamples": (
+        counterexamples.counterexamples,
+        nothing,
+        partial(tiny, "counterexamples", greatest_h=3, repeats=5),
+    ),
     "behavior": (
         behavior_models.behavior_models,
         make_behavior_tiny,
-        {"episodes": 20, "logs": 2, "log_episodes": 20, "roll_outs": 50},
+        partial(tiny, "behavior", episodes=20, logs=2, log_episodes=20, roll_outs=50),
     ),
     "values": (
         value_learners.value_learners,
         make_values_tiny,
-        {"data_sets": 2, "episodes": 20},
+        partial(tiny, "values", data_sets=2, episodes=20),
     ),
 }
 
@@ -148,7 +155,7 @@ EXPERIMENTS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_interrupted_experiment_continues(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bytes as without an interruption, and no finished piece is made again."""
-    experiment, make_tiny, size = EXPERIMENTS[name]
+    experiment, make_tiny, tiny_run = EXPERIMENTS[name]
     make_tiny(monkeypatch)
     written: list[str] = []
     interrupt_at: list[int] = []
@@ -161,16 +168,16 @@ def test_an_interrupted_experiment_continues(name: str, tmp_path: Path, monkeypa
         write_json(path, document)
 
     monkeypatch.setattr(kept, "write_json", interrupting)
-    experiment(tiny(name, tmp_path / "whole", 0, **size))
+    experiment(tiny_run(tmp_path / "whole"))
     pieces = written.copy()
     assert len(pieces) > 2
     written.clear()
     interrupt_at.append(1)
     with pytest.raises(KeyboardInterrupt):
-        experiment(tiny(name, tmp_path / "cut", 0, **size))
+        experiment(tiny_run(tmp_path / "cut"))
     assert written == pieces[:1]
-    experiment(tiny(name, tmp_path / "cut", 0, **size))
+    experiment(tiny_run(tmp_path / "cut"))
     assert written == pieces
     assert results(tmp_path / "cut") == results(tmp_path / "whole")
-    experiment(tiny(name, tmp_path / "cut", 10, **size))
+    experiment(tiny_run(tmp_path / "cut", 10))
     assert len(set(written)) == len(written) == 2 * len(pieces)

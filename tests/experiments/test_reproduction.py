@@ -15,7 +15,6 @@ from poela_experiments.frame.figures import comparison_figure
 from poela_experiments.frame.judging import AGREES, compared
 from poela_experiments.frame.published import Number, PublishedTable
 from poela_experiments.frame.results import NOT_REGENERATED, Cell, Report, ResultTable
-from poela_experiments.pages import coverage
 from poela_experiments.pages.reproduction import facts, reproduction_page, stored_reports, summary_rows, write_pages
 from poela_experiments.pages.stored import stored_table
 from poela_experiments.sepsis_tables import SEPSIS
@@ -168,12 +167,6 @@ def test_committed_pages_of_experiments_are_those_of_the_stored_results(tmp_path
 def test_committed_page_is_that_of_the_stored_results() -> None:
     """If this fails: python -m poela_experiments.pages.reproduction."""
     assert (DOCS / "reproduction.md").read_text(encoding="utf-8") == reproduction_page(DOCS / "results")
-
-
-def test_committed_page_on_intervals_is_that_of_the_stored_results() -> None:
-    """If this fails: python -m poela_experiments.pages.coverage docs/intervals.md."""
-    page = (DOCS / "intervals.md").read_text(encoding="utf-8")
-    assert coverage.filled(page, coverage.coverage_summary(DOCS / "results")) == page
 
 
 def test_every_stored_result_loads_and_is_named_by_its_key() -> None:

@@ -8,13 +8,13 @@ import typer
 from poela.cli.flags import column_flags, layout_in, some_flags
 from poela.core.options import read_from_text
 from poela.evaluation.options import ScoringOptions
-from poela.studies.options import Execution
+from poela.studies.options import Execution, StudyOptions
 
-SETTINGS = (ScoringOptions(), Execution())
+SETTINGS = (ScoringOptions(), Execution(), StudyOptions())
 
 
 @column_flags
-@some_flags(("discount", "returns", "jobs"), *SETTINGS)
+@some_flags(("discount", "returns", "jobs", "behavior"), *SETTINGS)
 def plan(
     logs: Annotated[Path, typer.Argument(help="Table of logged decisions, one row each: .parquet, .csv or .arrow.")],
     *,

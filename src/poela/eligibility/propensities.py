@@ -112,5 +112,5 @@ class LoggedPropensities(Memoryless):
 def _needs_propensities() -> InputError:
     return InputError(
         "this policy changes what the logging policy would do, so each case must bring the logging policy's "
-        "propensities of every action (columns propensity_<action>)"
+        "propensities of every action (columns propensity_<action>): use decide(table), or along(logs)"
     )

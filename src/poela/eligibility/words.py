@@ -35,8 +35,10 @@ def rule_in_words(rule: FittedEligibility | FittedContinuousEligibility) -> str:
         parts.append(f"its probability under the logging policy is above {share} of the most probable action's")
     if not parts:
         return "Every action is eligible."
-    fallback = FALLBACKS[settings.fallback]
-    return f"An action is eligible where {' and '.join(parts)}. Where none is, the policy falls back to {fallback}."
+    eligible = f"An action is eligible where {' and '.join(parts)}."
+    if rule.radius is None and settings.minimum_probability is None:
+        return eligible  # the likeliest action always is
+    return f"{eligible} Where none is, the policy falls back to {FALLBACKS[settings.fallback]}."
 
 
 def strictness_in_words(rule: FittedEligibility | FittedContinuousEligibility) -> str:

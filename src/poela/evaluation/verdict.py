@@ -20,7 +20,7 @@ LOGGED = "Use logs whose propensities were recorded, or check the conclusion wit
 class TrustThresholds:
     """From where on an estimate is doubtful, and from where on it is not to be believed: pairs of (caution, distrust).
 
-    They were set on processes of many kinds and measured on others (`poela reproduce coverage`): with them about 95% of
+    They were set on processes of many kinds and measured on others (`benchmarks/coverage.py`): with them about 95% of
     the intervals of trusted estimates hold the truth, whatever the effective sample size.
     """
 

@@ -67,7 +67,7 @@ def logging_policy(
         if train.propensities is None or train.propensities.ndim == 1 or train.estimated:
             raise InputError(f"behavior {LOGGED!r} needs logs with the propensities of every action, as logged")
         as_logged = LoggedPropensities(train.n_features, train.n_actions)
-        return LoggingPolicy(parts, as_logged, f"{known}; the policy builds on them, so new cases must bring theirs")
+        return LoggingPolicy(parts, as_logged, f"{known}; policies build on them, so new cases must bring theirs")
     if train.propensities is not None and train.propensities.ndim == 2:
         if behavior == "auto":
             return LoggingPolicy(parts, None, known)

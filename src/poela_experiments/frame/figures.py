@@ -4,6 +4,7 @@ One colour for each learner in every picture; the paper is dashed; hollow marker
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,20 @@ def line_figure(
         axes.grid(alpha=0.3)
 
     return written(path, title, draw)
+
+
+def paper_and_ours(rows: Sequence[Mapping[str, Any]], names: Sequence[str], *, of: str, x: str) -> Lines:
+    """Lines of the paper and ours against column `x`, for each name in the column `of` that has numbers.
+
+    >>> paper_and_ours([{"learner": "A", "H": "2", "paper": None, "ours": 16}], ["A", "B"], of="learner", x="H")
+    {'A, ours': ([2.0], [16.0])}
+    """
+    lines = {}
+    for name, whose in product(names, ("paper", "ours")):
+        own = [row for row in rows if row[of] == name and row.get(whose) is not None]
+        if own:
+            lines[f"{name}, {whose}"] = [float(row[x]) for row in own], [float(row[whose]) for row in own]
+    return lines
 
 
 def comparison_figure(path: Path, title: str, rows: Sequence[Mapping[str, Any]]) -> bool:

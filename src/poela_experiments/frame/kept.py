@@ -67,13 +67,13 @@ def _basis(name: str, part: Part) -> dict[str, Any]:
 
 
 @cache
-def code_version() -> str:
-    """A short hash of all our sources: two parts with the same one were made by the same code."""
+def code_version(*beside: Path) -> str:
+    """A short hash of all our sources, and of folders beside them: equal where the same code made two parts."""
     home = Path(poela.__file__).parents[1]
     digest = hashlib.sha256()
-    for package in ("poela", "poela_experiments"):
-        for file in sorted((home / package).rglob("*.py")):
-            digest.update(file.relative_to(home).as_posix().encode() + file.read_bytes())
+    for package in (home / "poela", home / "poela_experiments", *beside):
+        for file in sorted(package.rglob("*.py")):
+            digest.update(file.relative_to(package.parent).as_posix().encode() + file.read_bytes())
     return digest.hexdigest()[:12]
 
 

@@ -159,15 +159,15 @@ class Source:
         return Examined(name, protocol, mean, truth, self.contexts, self.scale)
 
 
-def weak_notes(examined: Sequence[Examined], learners: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def weak_notes(examined: Sequence[Examined], learners: Sequence[str]) -> tuple[str, ...]:
     """The notes under a table on learners none of whose policies qualifies, and on those without any weight.
 
     >>> weak_notes([Examined("POELA", "final")], ["POELA", "PQL"])
-    ((), ('no policy with any weight: PQL',))
+    ('no policy with any weight: PQL',)
     """
     missing = [name for name in learners if name not in {item.learner for item in examined}]
     none = (f"no policy with any weight: {', '.join(missing)}",) if missing else ()
-    return unqualified([item.learner for item in examined if item.least_ess == ANY]), none
+    return (*unqualified([item.learner for item in examined if item.least_ess == ANY]), *none)
 
 
 def unqualified(names: Sequence[str]) -> tuple[str, ...]:

@@ -68,7 +68,9 @@ class ResultTable:
         left_out = head[fitting:]
         notes = [*self.notes, *([f"in the file {self.key}.parquet only: {', '.join(left_out)}"] if left_out else [])]
         lines = [line[:WIDTH] for line in lines]
-        return "\n".join([fill(self.title, WIDTH), *lines, *wrapped(notes), f"command: {self.command}"])
+        return "\n".join(
+            [fill(self.title, WIDTH), *lines, *(fill(note, WIDTH) for note in notes), f"command: {self.command}"]
+        )
 
     def markdown(self, experiment: str, pictures: Path | None = None) -> str:
         """As Markdown, with the picture that lies beside it; of a long table, where it is."""
@@ -155,11 +157,6 @@ def markdown_rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterato
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     yield from (f"| {' | '.join(cells)} |" for cells in rows)
-
-
-def wrapped(lines: Iterable[str]) -> list[str]:
-    """Lines of at most the width of what is printed."""
-    return [fill(line, WIDTH) for line in lines]
 
 
 def shown(value: Cell) -> str:

@@ -44,6 +44,11 @@ class Run:
         """
         return f"poela reproduce {self.experiment} --{self.size.name} --seed {self.seed}"
 
+    @property
+    def code(self) -> str:
+        """That makes its numbers, as a short hash."""
+        return code_version()
+
     def made(self, parts: Mapping[str, Part], *, side_by_side: bool = True) -> dict[str, Any]:
         """Every part of the experiment, by name; with a shard, only its share is made, and nothing comes after.
 
@@ -68,7 +73,7 @@ class Run:
             "command": f"{self.command}{f' --shard {self.shard}' if self.shard else ''}",
             "settings": dict(self.size.settings),
             "seed": self.seed,
-            "code": code_version(),
+            "code": self.code,
         }
         each = [(about, self.out, name, part) for name, part in parts.items()]
         if jobs == 1:

@@ -1,10 +1,6 @@
-"""The generated part of the page on intervals: measured coverage, from the stored results.
-
-python -m poela_experiments.pages.coverage docs/intervals.md
-"""
+"""The generated part of the page on intervals: measured coverage, from the stored results."""
 
 import re
-import sys
 from pathlib import Path
 
 from poela.core.files import atomic_file
@@ -74,12 +70,8 @@ def filled(page: str, summary: str) -> str:
     return pattern.sub(lambda _: f"{BEGIN}\n\n{summary}\n\n{END}", page)
 
 
-def main(page: Path) -> None:
+def fill_page(page: Path) -> None:
     """Fill the page anew from the results beside it."""
     text = filled(page.read_text(encoding="utf-8"), coverage_summary(page.parent / "results"))
     with atomic_file(page) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -1,24 +1,31 @@
-"""The coverage experiment: its truths by enumeration, its counting by hand, and a reduced run of it."""
+"""The measurement of coverage: its truths by enumeration, its counting by hand, and a reduced run of it."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.experiments.tiny import tiny
+from benchmarks.coverage_of_intervals import page
+from benchmarks.coverage_of_intervals.cells import Cell, environments, measured_rows
+from benchmarks.coverage_of_intervals.environments import heavy_tailed, sepsis_like, simulated, tabular, tilt_for
+from benchmarks.coverage_of_intervals.measurement import cells_of, coverage
+from benchmarks.coverage_of_intervals.processes import FIRST, SECOND, Process
+from benchmarks.coverage_of_intervals.tables import coverage_tables
+from tests.benchmarks.tiny import tiny_coverage
 
+from poela.core.storage import read_json
 from poela.data.trajectories import Trajectories
 from poela.evaluation.verdict import WORDS
 from poela.evaluation.weights import effective_sample_size, log_weights
 from poela.simulators.tabular import TablePolicy
 from poela.studies.options import Execution
-from poela_experiments.coverage import Cell, cells_of, coverage, coverage_tables, environments, measured_rows
-from poela_experiments.coverage_environments import heavy_tailed, sepsis_like, simulated, tabular, tilt_for
-from poela_experiments.coverage_processes import FIRST, SECOND, Process
 from poela_experiments.frame import kept
 
-RUN = tiny("coverage", Path("out"), repeats=4)
+ROOT = Path(__file__).parents[2]
+RUN = tiny_coverage(Path("out"), repeats=4)
 
 
 def test_the_truth_is_the_sum_over_every_episode() -> None:
@@ -120,7 +127,7 @@ def test_a_cell_is_measured_and_the_default_interval_holds() -> None:
 
 
 def test_a_reduced_run_keeps_its_cells(tmp_path: Path) -> None:
-    run = replace(tiny("coverage", tmp_path, repeats=3, others=1, ess=[210]), execution=Execution(jobs=2))
+    run = replace(tiny_coverage(tmp_path, repeats=3, others=1, ess=[210]), execution=Execution(jobs=2))
     assert [cell.environment for cell in cells_of(run)] == ["yes 2%, 2 actions", "heavy-tailed"]
     report = coverage(run)
     assert [table.key for table in report.tables] == ["words", "trusted", "intervals", "cells"]
@@ -134,3 +141,32 @@ def test_a_reduced_run_keeps_its_cells(tmp_path: Path) -> None:
     }
     assert len(list((tmp_path / kept.DIRECTORY).iterdir())) == 2
     assert len(environments("second")) == len(SECOND)
+
+
+def script(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(ROOT / "benchmarks" / "coverage.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_the_script_makes_a_share_of_the_cells(tmp_path: Path) -> None:
+    """Of five cells the last, that of the heavy tails at an ESS of 210, by the code of the folder and the packages."""
+    done = script("--shard", "5/5", "--jobs", "1", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 of 5 parts are made")
+    (file,) = (tmp_path / kept.DIRECTORY).iterdir()
+    about = read_json(file)["about"]
+    assert about["command"] == "python benchmarks/coverage.py --quick --seed 0 --shard 5/5"
+    assert about["code"] == RUN.code != kept.code_version()
+
+
+def test_what_the_script_cannot_do_is_one_sentence(tmp_path: Path) -> None:
+    done = script("--join", str(tmp_path), "--out", str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: 5 of 5 parts of coverage are missing")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_committed_page_on_intervals_is_that_of_the_stored_results() -> None:
+    """If this fails: python benchmarks/coverage.py --page docs/intervals.md."""
+    text = (ROOT / "docs" / "intervals.md").read_text(encoding="utf-8")
+    assert page.filled(text, page.coverage_summary(ROOT / "docs" / "results")) == text

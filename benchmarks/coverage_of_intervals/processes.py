@@ -4,8 +4,10 @@ Every process is one small simulator with different settings. The target is the 
 better (or worse), as learned policies are. There are two sets: limits were set on the first; the second had no part.
 """
 
+import tomllib
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -15,7 +17,6 @@ from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.simulators.episodes import Seed
-from poela_experiments.frame.settings import described
 
 FEATURES = 3
 ROLL_OUTS, AT_ONCE = 400_000, 100_000
@@ -218,4 +219,6 @@ def _softmax(logits: FloatArray) -> FloatArray:
     return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
 
 
-FIRST, SECOND = (tuple(Process(**given) for given in described("coverage")[which]) for which in ("first", "second"))
+# Both sets, and how much of them is measured.
+DESCRIBED = tomllib.loads(Path(__file__).with_name("processes.toml").read_text(encoding="utf-8"))
+FIRST, SECOND = (tuple(Process(**given) for given in DESCRIBED[which]) for which in ("first", "second"))

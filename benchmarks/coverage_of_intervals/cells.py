@@ -1,11 +1,10 @@
-"""Measured coverage of the default interval and its rivals, and what the words of the verdict are worth.
+"""One cell: a process with a known truth at one distance from its logging policy, and what intervals make of its logs.
 
 Limits of the verdict were set on the first set of processes; the second had no part in anything, and comes first.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,9 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.intervals import INTERVALS, intervals_of
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.verdict import WORDS
-from poela_experiments.coverage_environments import (
+from poela_experiments.frame.results import Cell as Value
+
+from .environments import (
     Environment,
     TiltedTumor,
     annotated,
@@ -27,15 +28,11 @@ from poela_experiments.coverage_environments import (
     tabular,
     tilt_for,
 )
-from poela_experiments.coverage_processes import FIRST, SECOND
-from poela_experiments.frame.results import Cell as Value
-from poela_experiments.frame.results import Report, ResultTable
-from poela_experiments.frame.run import Run
+from .processes import FIRST, SECOND
 
 LEVELS = (0.8, 0.9, 0.95)
 RESAMPLES = 1000
 CALIBRATION, REPORTED = 0, 1  # parts of the seed: tilts are chosen on other logs than those reported
-LARGEST_SHARE = 0.6  # of episodes that may be effective: beyond, a target is hardly another policy
 SETS = ("second", "first")  # as they are shown
 
 Rows = dict[str, Any]  # what the tables say of a cell: "cell", a row, and "intervals", a list of rows
@@ -60,18 +57,6 @@ def environments(part: str) -> dict[str, Environment]:
         return {process.name: process for process in SECOND}
     older: tuple[Environment, ...] = (TiltedTumor(), tabular(), sepsis_like(), heavy_tailed())
     return {process.name: process for process in (*FIRST, *older)}
-
-
-def cells_of(run: Run) -> list[Cell]:
-    """Every process at every effective sample size that is well below its number of episodes."""
-    return [
-        Cell(part, name, ess)
-        for part in SETS
-        for name, environment in environments(part).items()
-        if not run.size.only or name in run.size.only
-        for ess in run.size.ess
-        if ess <= LARGEST_SHARE * environment.episodes
-    ]
 
 
 def measured_rows(cell: Cell, repeats: int, others: int, seed: int) -> Rows:
@@ -179,83 +164,3 @@ def _interval_rows(cell: Cell, rivals: Mapping[str, Sequence[Sequence[float]]]) 
         covered = 100 * np.mean(outcomes, axis=0)
         levels = {f"{level:.0%}": float(covered[index]) for index, level in enumerate(LEVELS)}
         yield {"set": cell.part, "log": cell.environment, "ESS asked": cell.ess, "interval": name, **levels}
-
-
-def coverage_tables(run: Run, found: Sequence[Rows]) -> tuple[ResultTable, ...]:
-    """The words of the verdict by set, every cell, and the default interval beside its rivals."""
-    cells = [rows["cell"] for rows in found if rows["cell"]["reached"]]
-    known = {(row["set"], row["log"], row["ESS asked"]) for row in cells}
-    intervals = [row for rows in found for row in rows["intervals"]]
-    intervals = [row for row in intervals if (row["set"], row["log"], row["ESS asked"]) in known]
-    note = f"{run.size.repeats} logs in each cell; SNTIS; 95% intervals. No limit was set on the second set."
-    return (
-        run.table("words", "What the words of the verdict are worth", list(_word_rows(cells)), [note]),
-        run.table("trusted", "Coverage where the verdict is trust", list(_trusted_rows(cells)), [note]),
-        run.table("intervals", "All intervals where ESS is 40 or more", _rival_rows(intervals), [note]),
-        run.table(
-            "cells", "Every cell", cells, [note, "Misses and gains in percent; half-widths in standard deviations."]
-        ),
-    )
-
-
-def _word_rows(cells: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Value]]:
-    for part in SETS:
-        own = [row for row in cells if row["set"] == part and not _estimated(row)]
-        if not own:
-            continue
-        logs = sum(row["logs"] for row in own)
-        informative = sum(row["informative"] for row in own)
-        for word in WORDS:
-            said, missed = (sum(row[name] for row in own) for name in (word, f"{word}: missed"))
-            yield {
-                "set": part,
-                "word": word,
-                "of all": 100 * said / logs,
-                "misses": 100 * missed / said if said else None,
-                "of informative": 100 * sum(row["informative, trusted"] for row in own) / max(informative, 1)
-                if word == "trust"
-                else None,
-                "logs": logs,
-                "without width": sum(row["without width"] for row in own),
-                "impossible": sum(row["impossible"] for row in own),
-            }
-
-
-def _trusted_rows(cells: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Value]]:
-    for row in cells:
-        if row["trust"] >= max(0.2 * row["logs"], 1):
-            yield {
-                **{name: row[name] for name in ("set", "log", "episodes", "ESS", "expected ESS")},
-                "trusted": 100 * row["trust"] / row["logs"],
-                "covered": 100 * (1 - row["trust: missed"] / row["trust"]),
-                "± covered": 100 * float(np.sqrt(0.95 * 0.05 / row["trust"])),
-                "half-width": row["half-width"],
-            }
-
-
-def _rival_rows(intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Value]]:
-    rows = []
-    for name in INTERVALS:
-        own = [row for row in intervals if row["interval"] == name and row["ESS asked"] >= 40]
-        if own:
-            at_95 = np.array([row["95%"] for row in own])
-            row: dict[str, Value] = {"interval": name, "cells": len(own)}
-            row |= {level: float(np.mean([row[level] for row in own])) for level in ("80%", "90%", "95%")}
-            rows.append(row | {"lowest at 95%": float(at_95.min()), "below 90 at 95%": int((at_95 < 90).sum())})
-    return rows
-
-
-def _estimated(row: Mapping[str, Any]) -> bool:
-    return str(row["log"]).startswith("estimated")
-
-
-def coverage(run: Run) -> Report:
-    """The experiment: measure every cell, and write the tables."""
-    size = run.size
-    parts = {
-        f"{cell.part} {cell.environment} at an ESS of {cell.ess}": partial(
-            measured_rows, cell, size.repeats, size.others, run.seed
-        )
-        for cell in cells_of(run)
-    }
-    return run.report(coverage_tables(run, [*run.made(parts).values()]))
