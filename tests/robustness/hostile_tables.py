@@ -131,7 +131,7 @@ TABLES: dict[str, Case] = {
     "null action": table({"action": first(None, "action")}, "'action' is null or NaN in 1 row"),
     "NaN action": table({"action": [nan, *[0.0, 1.0] * 5, 0.0]}, "'action' is null or NaN in 1 row"),
     "fractional actions": table({"action": [8675309.5, *[0.0, 1.0] * 5, 0.0]}, "not a whole number in 1 row"),
-    "fractional decimals": table({"action": [Decimal("8675309.5")] * ROWS}, "not a whole number in 12 rows"),
+    "fractional decimals": table({"action": [Decimal("8675309.5")] * ROWS}, "the same in every row (12)"),
     "infinite actions": table({"action": [inf, *[0.0, 1.0] * 5, 0.0]}, "not a whole number in 1 row"),
     "actions beyond all tables": table({"action": [8675309e60, 1.0] * 6}, "beyond 2^63 in 6 rows"),
     "fractions of half precision": table({"action": np.array([0.5, 1] * 6, np.float16)}, "not a whole number in 6"),

@@ -25,7 +25,7 @@ class Gain:
     factor of up to Γ, in the worst way (1 where there is no gain; 1000 where more than that would be needed).
 
     >>> print(Gain(2.1, 0.8, 3.3, sensitivity=1.4))
-    +2.10 [0.80, 3.30]; vanishes at Γ = 1.4
+    +2.10 [0.80, 3.30]; vanishes at Γ = 1.40
     >>> print(Gain(1260.0, None, None, sensitivity=1000.0))
     +1,260; vanishes at Γ = 1,000.0
     """
