@@ -36,6 +36,14 @@ def test_a_gain_is_shown_and_the_true_gain_lies_above_it(study: Any) -> None:
     assert [row["note"] for row in study.table().to_pylist()][:2] == ["blend 0.05", "blend 0.1"]
 
 
+def test_what_is_handed_back_rests_on_the_same_share_of_episodes(study: Any) -> None:
+    logs, path = simulate("dosing", episodes=500, seed=1), study.choice.chosen.path_id
+    boldest = study._policy(f"{path}-all", 9)
+    assert boldest.share == 1.0  # it is no blend
+    weights = np.exp(boldest.log_density(logs.contexts, logs.actions) - logs.log_propensities)
+    assert weights.sum() ** 2 / np.square(weights).sum() > 0.95 * 60 * 3 / 2  # of two thirds it was 60
+
+
 def test_a_study_on_disk_decides_evaluates_and_reports(study: Any, tmp_path: Path, capsys: Any) -> None:
     opened = poela.Study.open(study.directory)
     rows = simulate("dosing", episodes=5, seed=2)
