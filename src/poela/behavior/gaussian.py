@@ -35,7 +35,7 @@ class GaussianBehavior:
     """Independent normal columns whose mean and spread a network reads off the context; fitted by likelihood.
 
     Training stops when episodes that are held out grow no likelier. Unless these are likelier than under a linear form, by
-    more than a standard error, that is taken: on small logs a network costs more than it tells.
+    more than two standard errors, that is taken: on small logs a network costs more than it tells.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(500, 1))
@@ -72,7 +72,7 @@ class GaussianBehavior:
             return model
         straight = replace(self, hidden=())._trained(logs, learn, judge, seed)
         likelier = np.subtract(*(one.log_density(judge.contexts, judge.actions) for one in (model, straight)))
-        return model if likelier.mean() > likelier.std() / math.sqrt(len(likelier)) else straight
+        return model if likelier.mean() > 2 * likelier.std() / math.sqrt(len(likelier)) else straight
 
     def _trained(
         self,
