@@ -56,6 +56,19 @@ def test_a_study_on_disk_decides_evaluates_and_reports(study: Any, tmp_path: Pat
     )
     decided = pyarrow.csv.read_csv(tmp_path / "d.csv")
     np.testing.assert_allclose(decided["dose"].to_numpy(), study.policy.moments(contexts)[0][:, 0], rtol=0.2)
+    # The mean outcome of the ten nearest of the 32 nearest cases whose dose is within the rule, by hand.
+    logs, rule = simulate("dosing", episodes=500, seed=1), study.policy.eligibility
+    scaled = (logs.contexts - logs.contexts.mean(axis=0)) / logs.contexts.std(axis=0)
+    asked = (contexts - logs.contexts.mean(axis=0)) / logs.contexts.std(axis=0)
+    for row, (similar, outcome) in enumerate(
+        zip(*decided.select(["similar", "outcome"]).to_pydict().values(), strict=True)
+    ):
+        far = np.square(scaled - asked[row]).mean(axis=1)
+        nearest = np.argsort(far)[:32]
+        off = np.square((decided["dose"][row].as_py() - logs.actions[nearest, 0]) / logs.actions.std())
+        alike = nearest[far[nearest] + off <= rule.settings.radius * (1 + 1e-9)]
+        assert len(alike) == similar >= 5
+        assert outcome == pytest.approx(logs.rewards[alike[:10]].mean(), rel=1e-6)
     later = tmp_path / "later.parquet"
     assert main(["simulate", "dosing", "--episodes", "200", "--seed", "7", "--out", str(later)]) == 0
     capsys.readouterr()
@@ -65,6 +78,14 @@ def test_a_study_on_disk_decides_evaluates_and_reports(study: Any, tmp_path: Pat
     assert main(["evaluate", str(study.directory / "policy"), "--logs", str(later), "--json"]) == 0
     page = opened.report(tmp_path / "report.html")
     assert "at least" in page.read_text()
+    metrics = study.choice.chosen.metrics
+    assert f"{metrics['change_sd']:.2f} SD)" in page.read_text()
+    means = [study.fold_policy(study.choice.chosen, fold) for fold in range(3)]
+    by_hand = [np.abs(one.moments(contexts)[0] - one.behavior.moments(contexts)[0]).mean() for one in means]
+    assert 0.5 < metrics["change"] / np.mean(by_hand) < 2  # on other cases
+    assert metrics["change_sd"] == pytest.approx(metrics["change"] / logs.actions.std(), rel=0.1)
+    assert main(["studies", "show", str(study.directory)]) == 0
+    assert f"({metrics['change_sd']:.2f} SD)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ NO_JUDGE_STEPS = 1000
 class GaussianBehavior:
     """Independent normal columns whose mean and spread a network reads off the context; fitted by likelihood.
 
-    Training stops when episodes that are held out grow no likelier. Unless these are likelier than under a linear form, by
-    more than two standard errors, that is taken: on small logs a network costs more than it tells.
+    Training stops when episodes that are held out grow no likelier. Unless these are likelier than under a linear form,
+    by more than two standard errors, that is taken: on small logs a network costs more than it tells.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(500, 1))
