@@ -1,6 +1,7 @@
 """The whole product on real-valued actions: from a table to a gain that is shown, and decisions."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow.csv
 import pytest
 
 import poela
-from poela import Candidate, InputError
+from poela import Candidate, GaussianBehavior, InputError
 from poela.cli import main
 from poela.evaluation.rollouts import true_value
 from poela.simulators.doses import Dosing
@@ -117,6 +118,28 @@ def test_settings_for_a_finite_set_are_refused(settings: dict[str, Any], words: 
         poela.learn(simulate("dosing", episodes=30), **settings)
     with pytest.raises(InputError, match="learner 'iql' needs real-valued actions, and these logs have a finite set"):
         poela.learn(simulate("tumor", episodes=30), learners=["iql"])
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.05])
+def test_plain_densities_are_refused_where_logarithms_are_due(unit: float) -> None:
+    logs = simulate("dosing", episodes=200)
+    logs = replace(logs, actions=unit * logs.actions, log_densities=logs.log_propensities - np.log(unit))
+    words = "are positive and would be right as plain densities .* log their logarithms"
+    plain = logs.with_log_densities(np.exp(logs.log_propensities))
+    with pytest.raises(InputError, match=words):
+        poela.learn(plain)
+    with pytest.raises(InputError, match=words):
+        poela.evaluate(GaussianBehavior(hidden=()).fit(logs), plain)
+    # With the smaller unit most logarithms are positive as well: these alone are no plain densities.
+    right = logs.take(logs.log_propensities > 0.1) if unit < 1 else logs
+    assert poela.evaluate(GaussianBehavior(hidden=()).fit(logs), right).n_episodes > 150
+
+
+def test_the_help_names_what_serves_real_valued_actions(capsys: Any) -> None:
+    assert main(["learn", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "continuouspoela,iql, which with continuousclone are all that serve them" in said
+    assert "served by auto alone" in said
 
 
 def test_densities_are_estimated_where_none_are_logged(tmp_path: Path) -> None:

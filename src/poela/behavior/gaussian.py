@@ -28,6 +28,7 @@ from poela.networks.training import train_steps
 
 LOOK_EVERY = 25
 NO_JUDGE_STEPS = 1000
+LEAST_RATIO = 0.5  # below it, or above its inverse, a mean ratio is not about 1
 
 
 @dataclass(frozen=True)
@@ -231,6 +232,26 @@ def least_squares(logs: ContinuousTrajectories) -> GaussianModel:
     weights["layers.0.bias"][:] = np.concatenate([found[-1], np.log(np.maximum(left, np.exp(LOG_STD[0])))])
     model.network.load_weights(weights)
     return model
+
+
+def refuse_plain_densities(logs: ContinuousTrajectories) -> None:
+    """Refuse logged densities that stand where their logarithms are due.
+
+    Any density over the one that actions were drawn from has mean 1. Here that is a linear Gaussian over the logged
+    one, as given and taken as plain: p·exp(−p) is nowhere above 0.37, so that the two cannot be confused.
+    """
+    given = logs.log_densities
+    if given is None or logs.estimated or not (given > 0).all():
+        return
+    own = least_squares(logs).log_density(logs.contexts, logs.actions)
+    with np.errstate(over="ignore"):
+        as_given, as_plain = np.exp(own - given).mean(), np.exp(own - np.log(given)).mean()
+    if as_given < LEAST_RATIO and LEAST_RATIO < as_plain < 1 / LEAST_RATIO:
+        raise InputError(
+            f"the log densities of all {logs.n_steps:,} actions are positive and would be right as plain densities "
+            f"(a Gaussian over them has mean {as_plain:.2f}, over their exponentials {as_given:.2f}, where 1 is due): "
+            "log their logarithms"
+        )
 
 
 def _likelihood(model: GaussianModel, judge: ContinuousTrajectories | None) -> float:
