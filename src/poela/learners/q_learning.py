@@ -52,7 +52,7 @@ class QLearning(StackedLearner):
         return self.rule or Eligibility()
 
     def pessimistic_steps(self, train: Trajectories, seeds: Sequence[int]) -> tuple[Sequence[BoolArray], float]:
-        """For each seed the contexts [N] whose value is not believed, and the value taken instead; none, but for PQL."""
+        """For each seed the contexts [N] whose value is not believed, and what counts instead; only PQL has any."""
         return [np.zeros(train.n_steps, np.bool_)] * len(seeds), 0.0
 
     @property
