@@ -112,7 +112,7 @@ def long_tail() -> Trajectories:
 def test_a_step_that_few_reach_borrows_rows_of_whole_later_steps() -> None:
     logs = long_tail()
     induction = BackwardInduction(logs)
-    np.testing.assert_array_equal(induction.pool(2), [402, 403, 404])
+    assert set(induction.pool(2).tolist()) == {402, 403, 404}
     assert len(induction.pool(1)) == 201
     values = fitted(logs, best())
     assert len(values.models) == 5
@@ -150,7 +150,7 @@ def test_held_values_stay_within_the_returns_to_go_of_their_own_step() -> None:
     logs = Trajectories(contexts, np.arange(240) // 2 % 2, rewards, np.arange(0, 241, 2))
     far = np.array([[-4.0], [4.0]], np.float32)
     free, held = (
-        {step.step: step.q(far)[0, :, 0] for step, _ in BackwardInduction(logs, held=hold).backward(best())}
+        {step.step: step.q(far)[0, :, 0] for step in BackwardInduction(logs, held=hold).backward(best())}
         for hold in (False, True)
     )
     np.testing.assert_allclose(held[0], [0.0, 2.0])
@@ -185,7 +185,7 @@ def test_bounds_follow_the_discount_and_the_borrowed_rows() -> None:
     logs = long_tail()
     passed = BackwardInduction(logs, held=True, discount=0.5).backward(best())
     expected_bounds = {0: (1.5, 193.75), 1: (1.0, 187.5), 2: (100.0, 175.0), 3: (100.0, 150.0), 4: (100.0, 100.0)}
-    assert {step.step: step.bounds for step, _ in passed} == expected_bounds
+    assert {step.step: step.bounds for step in passed} == expected_bounds
 
 
 def test_an_unknown_regressor_is_named(logs: Trajectories) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poela.core.arrays import FloatArray
+from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import InputError, TrainingError
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
@@ -168,8 +168,10 @@ def test_wrong_settings_are_listed_all_at_once() -> None:
 
 
 def test_values_beyond_every_return_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wild(self: StepRidge, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
-        coefficients = np.full((2, self.inputs.shape[1], targets.shape[1]), 1e6)
+    def wild(
+        self: StepRidge, contexts: Float32Array, targets: FloatArray, chosen: Chosen | None = None
+    ) -> RidgeColumns:
+        coefficients = np.full((2, self.width, targets.shape[1]), 1e6)
         return RidgeColumns(self.center, self.scale, coefficients, {})
 
     monkeypatch.setattr(StepRidge, "fit", wild)

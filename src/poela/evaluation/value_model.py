@@ -1,18 +1,20 @@
 """Fitted-Q evaluation of many policies on the same logs, cross-fitted."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.ragged import rows_of_episodes
 from poela.data.clusters import joined_clusters
 from poela.data.folds import fold_numbers
 from poela.data.history import with_history
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import ModelValues
-from poela.learners.backward_induction import MOST_PREPARED, BackwardInduction, Following, expected
+from poela.learners.backward_induction import MOST_PREPARED, BackwardInduction, expected
+from poela.learners.ridge import rows_at_once
 from poela.learners.step_regression import Regressor
 from poela.policies.step_values import rows_by_step
 
@@ -26,13 +28,7 @@ class _Fold:
     """The regressions that value the episodes of one fold, fitted on all others."""
 
     induction: BackwardInduction
-    fitted: IntArray  # the rows that it is fitted on
     valued: dict[int, IntArray]  # the rows that each of its steps values; the last values later ones too
-
-    def following(self, probabilities: FloatArray) -> Following:
-        """That of policies with these probabilities [A, N, P] along all rows."""
-        inner = expected(probabilities)
-        return lambda rows, q: inner(self.fitted[rows], q)
 
 
 class ValueModel:
@@ -74,18 +70,19 @@ class ValueModel:
         seen = _with_history(self._logs, history)
         self._contexts, self._regressor = seen.contexts, regressor
         fold_of = np.concatenate([np.full(self._logs.n_episodes - logs.n_episodes, -1), fold_of])
-        typical = _columns_last(_logging_probabilities(self._logs)[None])
+        typical = expected(_columns_last(_logging_probabilities(self._logs)[None]))
+        how: Any = {"regressor": regressor, "discount": discount, "seed": seed, "keep": MOST_PREPARED / folds}
         self._folds = []
         for fold in range(folds):
-            induction, fitted = _induction(seen, fold_of != fold, regressor, discount, seed, MOST_PREPARED / folds)
+            induction = BackwardInduction(seen, held=True, episodes=np.flatnonzero(fold_of != fold), **how)
             valued = np.flatnonzero((fold_of == fold)[seen.episode_of_step])
             last = np.minimum(seen.step_numbers[valued], induction.horizon - 1)
-            self._folds.append(_Fold(induction, fitted, {step: valued[rows] for step, rows in rows_by_step(last)}))
+            self._folds.append(_Fold(induction, {step: valued[rows] for step, rows in rows_by_step(last)}))
             if regressor == "ridge":
                 # Values of other policies are about as smooth as those of the logging policy.
-                induction.fix_penalties(self._folds[-1].following(typical))
+                induction.fix_penalties(typical)
 
-    def values(self, probabilities: FloatArray) -> list[ModelValues]:
+    def values(self, probabilities: Sequence[FloatArray] | FloatArray) -> list[ModelValues]:
         """Of the policies that have these probabilities [P, N, A] along `beside`, if any, and the logs.
 
         They know how well they were fitted (see `squared_weights`) where the regressions are ridges.
@@ -93,13 +90,13 @@ class ValueModel:
         columns = _columns_last(probabilities)
         taken, mean = np.empty((2, self._logs.n_steps, len(probabilities)))
         for fold in self._folds:
-            for fitted, _ in fold.induction.backward(fold.following(columns), len(probabilities)):
-                rows = fold.valued.get(fitted.step, NO_ROWS)
-                q = fitted.q(self._contexts[rows])
-                taken[rows] = q[self._logs.actions[rows], np.arange(len(rows))]
-                mean[rows] = (columns[:, rows] * q).sum(axis=0)
+            for fitted in fold.induction.backward(expected(columns), len(probabilities)):
+                for rows in fitted.blocks(fold.valued.get(fitted.step, NO_ROWS)):
+                    q = fitted.q(self._contexts[rows])
+                    taken[rows] = q[self._logs.actions[rows], np.arange(len(rows))]
+                    mean[rows] = np.einsum("amp,amp->mp", columns[:, rows], q)
         # Of steps that only the episodes beside have, no surprises are at hand to weigh.
-        squares = self.squared_weights(probabilities)[:, : self._horizon] if self._regressor == "ridge" else None
+        squares = self._squared_weights(columns)[:, : self._horizon] if self._regressor == "ridge" else None
         return [
             ModelValues(
                 taken[self._own_rows, place], mean[self._own_rows, place], None if squares is None else squares[place]
@@ -107,7 +104,7 @@ class ValueModel:
             for place in range(len(probabilities))
         ]
 
-    def squared_weights(self, probabilities: FloatArray) -> FloatArray:
+    def squared_weights(self, probabilities: Sequence[FloatArray] | FloatArray) -> FloatArray:
         """Σ_i d_ti² [P, H], where d are the weights of episodes in the fitted values of policies, step by step.
 
         A fitted value is a weighted sum of rewards, as every linear regression is. Where the policy stays with the
@@ -118,27 +115,27 @@ class ValueModel:
         """
         if self._regressor != "ridge":
             raise InputError("boosted values are no weighted sums of rewards: use regressor='ridge' for their weights")
-        columns, fold = _columns_last(probabilities), self._folds[0]
-        squares = np.zeros((int(self._logs.step_numbers.max()) + 1, len(probabilities)))
+        return self._squared_weights(_columns_last(probabilities))
+
+    def _squared_weights(self, columns: FloatArray) -> FloatArray:
+        """The same from probabilities [A, N, P]."""
+        induction, n_policies = self._folds[0].induction, columns.shape[2]
+        squares = np.zeros((int(self._logs.step_numbers.max()) + 1, n_policies))
         rows = self._logs.offsets[:-1][self._logs.offsets[:-1] >= self._own_rows.start]
-        weights = np.full((len(rows), len(probabilities)), 1 / len(rows))
-        for step in range(fold.induction.horizon):
-            features = fold.induction.regression(step).inputs_of(self._contexts[rows])
-            weights = fold.induction.weights(step, features.T @ (weights * columns[:, rows]))
+        weights = np.full((len(rows), n_policies), 1 / len(rows))
+        for step in range(induction.horizon):
+            regression = induction.regression(step)
+            wanted = np.zeros((len(columns), regression.width, n_policies))
+            together = rows_at_once(regression.width)
+            for start in range(0, len(rows), together):
+                block = slice(start, start + together)
+                features = regression.inputs_of(self._contexts[rows[block]])
+                wanted += features.T @ (weights[block] * columns[:, rows[block]])
+            weights = induction.weights(step, wanted)
             squares[step] = np.square(weights).sum(axis=0)
-            fitted, going_on = fold.induction.going_on(step)
-            rows, weights = fold.fitted[fitted[going_on] + 1], weights[going_on]
+            fitted, going_on = induction.going_on(step)
+            rows, weights = fitted[going_on] + 1, weights[going_on]
         return squares.T
-
-
-def _induction(
-    seen: Trajectories, used: BoolArray, regressor: Regressor, discount: float, seed: int, keep: float
-) -> tuple[BackwardInduction, IntArray]:
-    """On the used episodes, with the rows that are theirs."""
-    episodes = np.flatnonzero(used)
-    rows, _ = rows_of_episodes(episodes, seen.offsets)
-    logs = seen.take(episodes)
-    return BackwardInduction(logs, regressor=regressor, discount=discount, held=True, keep=keep, seed=seed), rows
 
 
 def joined(first: Trajectories, second: Trajectories) -> Trajectories:
@@ -164,9 +161,19 @@ def joined(first: Trajectories, second: Trajectories) -> Trajectories:
     )
 
 
-def _columns_last(probabilities: FloatArray) -> FloatArray:
-    """[A, N, P] from [P, N, A]."""
-    return np.ascontiguousarray(np.transpose(probabilities, (2, 1, 0)))
+def _columns_last(probabilities: Sequence[FloatArray] | FloatArray) -> FloatArray:
+    """[A, N, P] from [P, N, A], a block of rows at a time: lines and columns are then both in the cache.
+
+    >>> _columns_last(np.array([[[0.1, 0.9]], [[0.2, 0.8]]])).tolist()
+    [[[0.1, 0.2]], [[0.9, 0.8]]]
+    """
+    rows, width = probabilities[0].shape
+    columns = np.empty((width, rows, len(probabilities)))
+    together = rows_at_once(width * len(probabilities))
+    for start in range(0, rows, together):
+        block = slice(start, start + together)
+        columns[:, block] = np.stack([own[block] for own in probabilities]).transpose(2, 1, 0)
+    return columns
 
 
 def _logging_probabilities(logs: Trajectories) -> FloatArray:
