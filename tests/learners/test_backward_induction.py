@@ -150,7 +150,11 @@ def test_held_values_stay_within_the_returns_to_go_of_their_own_step() -> None:
     logs = Trajectories(contexts, np.arange(240) // 2 % 2, rewards, np.arange(0, 241, 2))
     far = np.array([[-4.0], [4.0]], np.float32)
     free, held = (
-        {step.step: step.q(far)[0, :, 0] for step in BackwardInduction(logs, held=hold).backward(best())}
+        {
+            step.step: q[0, :, 0]
+            for step in BackwardInduction(logs, held=hold).backward(best())
+            for _, q in step.q(step.regression.features(far))
+        }
         for hold in (False, True)
     )
     np.testing.assert_allclose(held[0], [0.0, 2.0])

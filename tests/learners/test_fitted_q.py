@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poela.core.arrays import Float32Array, FloatArray
+from poela.core.arrays import FloatArray
 from poela.core.errors import InputError, TrainingError
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
@@ -15,6 +15,7 @@ from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import true_value
 from poela.learners import backward_induction
 from poela.learners.fitted_q import FittedQ
+from poela.learners.ridge import Features
 from poela.learners.step_regression import Chosen, RidgeColumns, StepRidge
 from poela.policies.tilted import TiltedPolicy
 from poela.simulators.episodes import run
@@ -168,10 +169,8 @@ def test_wrong_settings_are_listed_all_at_once() -> None:
 
 
 def test_values_beyond_every_return_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wild(
-        self: StepRidge, contexts: Float32Array, targets: FloatArray, chosen: Chosen | None = None
-    ) -> RidgeColumns:
-        coefficients = np.full((2, self.width, targets.shape[1]), 1e6)
+    def wild(self: StepRidge, features: Features, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
+        coefficients = np.full((2, features.width, targets.shape[1]), 1e6)
         return RidgeColumns(self.center, self.scale, coefficients, {})
 
     monkeypatch.setattr(StepRidge, "fit", wild)

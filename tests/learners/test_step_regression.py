@@ -105,8 +105,8 @@ def step_problem(rows: int = 60, rare: int = 4) -> tuple[Float32Array, IntArray,
 def test_a_step_is_one_ridge_of_all_actions_then_one_of_each_on_the_rest() -> None:
     contexts, actions, targets = step_problem()
     step = StepRidge.of(contexts, actions, n_actions=4)
-    found = step.fit(contexts, targets).coefficients
-    inputs = step.inputs_of(contexts)
+    found = step.fit(step.features(contexts), targets).coefficients
+    inputs = step.features(contexts).all()
     features = quadratic_features(contexts, contexts.mean(axis=0, dtype=float), contexts.std(axis=0, dtype=float))
     np.testing.assert_allclose(inputs, features, atol=1e-5)
     for column, target in enumerate(targets.T):
@@ -123,12 +123,12 @@ def test_a_step_is_one_ridge_of_all_actions_then_one_of_each_on_the_rest() -> No
 def test_targets_fitted_together_are_fitted_as_alone() -> None:
     contexts, actions, targets = step_problem()
     step = StepRidge.of(contexts, actions, n_actions=3)
-    together = step.fit(contexts, targets)
+    together = step.fit(step.features(contexts), targets)
     assert len({tuple(int(chosen[column]) for chosen in together.chosen.values()) for column in range(3)}) > 1
     for column in range(3):
-        alone = step.fit(contexts, targets[:, [column]])
+        alone = step.fit(step.features(contexts), targets[:, [column]])
         np.testing.assert_allclose(alone.coefficients[:, :, 0], together.coefficients[:, :, column], rtol=1e-9)
-        inputs = step.inputs_of(contexts[:5])
+        inputs = step.features(contexts[:5]).all()
         kept = together.model(column)
         np.testing.assert_allclose(kept.predict(contexts[:5]), together.q(inputs)[:, :, column].T, rtol=1e-12)
 
@@ -136,11 +136,13 @@ def test_targets_fitted_together_are_fitted_as_alone() -> None:
 def test_chosen_penalties_are_kept() -> None:
     contexts, actions, targets = step_problem()
     step = StepRidge.of(contexts, actions, n_actions=3)
-    first = step.fit(contexts, targets[:, :1])
-    np.testing.assert_array_equal(step.fit(contexts, targets[:, :1], first.chosen).coefficients, first.coefficients)
+    first = step.fit(step.features(contexts), targets[:, :1])
+    np.testing.assert_array_equal(
+        step.fit(step.features(contexts), targets[:, :1], first.chosen).coefficients, first.coefficients
+    )
     linear = (
-        step.fit(contexts, 2 * targets, first.chosen).coefficients
-        - 2 * step.fit(contexts, targets, first.chosen).coefficients
+        step.fit(step.features(contexts), 2 * targets, first.chosen).coefficients
+        - 2 * step.fit(step.features(contexts), targets, first.chosen).coefficients
     )
     np.testing.assert_allclose(linear, 0, atol=1e-9)
     assert set(first.chosen) == {ALL_ACTIONS, 0, 1, 2}
@@ -149,12 +151,12 @@ def test_chosen_penalties_are_kept() -> None:
 def test_the_weights_of_a_step_are_derivatives_of_what_is_asked() -> None:
     contexts, actions, targets = step_problem(rows=25)
     step = StepRidge.of(contexts, actions, n_actions=4)
-    chosen = step.fit(contexts, targets[:, :1]).chosen
+    chosen = step.fit(step.features(contexts), targets[:, :1]).chosen
     asked = np.random.default_rng(1).normal(size=(4, 6, 2))
-    found = step.weights(contexts, asked, chosen)
+    found = step.weights(step.features(contexts), asked, chosen)
     moved = (
-        step.fit(contexts, targets[:, :1] + np.eye(25), chosen).coefficients
-        - step.fit(contexts, targets[:, :1], chosen).coefficients
+        step.fit(step.features(contexts), targets[:, :1] + np.eye(25), chosen).coefficients
+        - step.fit(step.features(contexts), targets[:, :1], chosen).coefficients
     )
     np.testing.assert_allclose(found, np.einsum("apk,apr->rk", asked, moved), atol=1e-9)
 
@@ -162,11 +164,11 @@ def test_the_weights_of_a_step_are_derivatives_of_what_is_asked() -> None:
 def test_boosted_targets_are_fitted_one_by_one() -> None:
     contexts, actions, targets = step_problem()
     step = StepBoosted(actions, n_actions=3, seed=5)
-    fitted = step.fit(contexts, targets[:, :2])
+    fitted = step.fit(step.features(contexts), targets[:, :2])
     for column in range(2):
         alone = fit_boosted(contexts, actions, targets[:, column], 3, seed=5)
         expected = alone.predict(contexts)
-        np.testing.assert_array_equal(fitted.q(step.inputs_of(contexts))[:, :, column].T, expected)
+        np.testing.assert_array_equal(fitted.q(step.features(contexts).all())[:, :, column].T, expected)
         np.testing.assert_array_equal(fitted.model(column).predict(contexts), expected)
 
 

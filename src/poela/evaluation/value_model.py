@@ -91,8 +91,9 @@ class ValueModel:
         taken, mean = np.empty((2, self._logs.n_steps, len(probabilities)))
         for fold in self._folds:
             for fitted in fold.induction.backward(expected(columns), len(probabilities)):
-                for rows in fitted.blocks(fold.valued.get(fitted.step, NO_ROWS)):
-                    q = fitted.q(self._contexts[rows])
+                valued = fold.valued.get(fitted.step, NO_ROWS)
+                for some, q in fitted.q(fitted.regression.features(self._contexts[valued])):
+                    rows = valued[some]
                     taken[rows] = q[self._logs.actions[rows], np.arange(len(rows))]
                     mean[rows] = np.einsum("amp,amp->mp", columns[:, rows], q)
         # Of steps that only the episodes beside have, no surprises are at hand to weigh.
@@ -124,13 +125,10 @@ class ValueModel:
         rows = self._logs.offsets[:-1][self._logs.offsets[:-1] >= self._own_rows.start]
         weights = np.full((len(rows), n_policies), 1 / len(rows))
         for step in range(induction.horizon):
-            regression = induction.regression(step)
-            wanted = np.zeros((len(columns), regression.width, n_policies))
-            together = rows_at_once(regression.width)
-            for start in range(0, len(rows), together):
-                block = slice(start, start + together)
-                features = regression.inputs_of(self._contexts[rows[block]])
-                wanted += features.T @ (weights[block] * columns[:, rows[block]])
+            features = induction.regression(step).features(self._contexts[rows])
+            wanted = np.zeros((len(columns), features.width, n_policies))
+            for some, block in features.blocks():
+                wanted += block.T @ (weights[some] * columns[:, rows[some]])
             weights = induction.weights(step, wanted)
             squares[step] = np.square(weights).sum(axis=0)
             fitted, going_on = induction.going_on(step)

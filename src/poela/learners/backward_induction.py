@@ -11,12 +11,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.ragged import returns_to_go, rows_of_episodes
 from poela.data.trajectories import Trajectories
-from poela.learners.ridge import PENALTIES, rows_at_once
+from poela.learners.ridge import PENALTIES, Features
 from poela.learners.step_regression import Chosen, Columns, Regressor, StepBoosted, StepRegression, StepRidge
 from poela.policies.departures import Departure
 from poela.policies.step_values import StepQ, rows_by_step
@@ -71,20 +71,15 @@ class FittedStep:
     """Q at one step for P columns, between bounds where it is held."""
 
     step: int
-    rows: IntArray  # its own
     regression: StepRegression
     columns: Columns
     bounds: tuple[float, float] | None = None
 
-    def blocks(self, rows: IntArray) -> Iterator[IntArray]:
-        """The rows in parts that are looked at together."""
-        together = rows_at_once(self.regression.width)
-        return (rows[start : start + together] for start in range(0, len(rows), together))
-
-    def q(self, contexts: Float32Array) -> FloatArray:
-        """[A, m, P]."""
-        q = self.columns.q(self.regression.inputs_of(contexts))
-        return q if self.bounds is None else np.clip(q, *self.bounds, out=q)
+    def q(self, features: Features) -> Iterator[tuple[slice, FloatArray]]:
+        """[A, m, P] of some rows at a time."""
+        for rows, inputs in features.blocks():
+            q = self.columns.q(inputs)
+            yield rows, q if self.bounds is None else np.clip(q, *self.bounds, out=q)
 
 
 class BackwardInduction:
@@ -167,12 +162,14 @@ class BackwardInduction:
             safe_point()
             rows, pool = self._steps[step], self.pool(step)
             regression = self.regression(step)
-            fitted = regression.fit(train.contexts[pool], targets[pool], self._chosen.get(step))
-            fitted_step = FittedStep(step, rows, regression, fitted, self._bounds(pool))
-            for some in fitted_step.blocks(rows):
-                values = following(some, fitted_step.q(train.contexts[some]))
+            features = regression.features(train.contexts[pool])
+            fitted = regression.fit(features, targets[pool], self._chosen.get(step))
+            fitted_step = FittedStep(step, regression, fitted, self._bounds(pool))
+            own = features if pool is rows else regression.features(train.contexts[rows])
+            for some, q in fitted_step.q(own):
+                values = following(rows[some], q)
                 if step > 0:
-                    targets[some - 1] += self._discount * values
+                    targets[rows[some] - 1] += self._discount * values
             yield fitted_step
 
     def fix_penalties(self, following: Following) -> None:
@@ -180,6 +177,8 @@ class BackwardInduction:
         chosen: dict[int, Chosen] = {}
         for fitted in self.backward(following):
             chosen[fitted.step] = fitted.columns.chosen
+            if isinstance(fitted.regression, StepRidge):
+                fitted.regression.settle()
         self._chosen = chosen
 
     def weights(self, step: int, rows: FloatArray) -> FloatArray:
@@ -189,7 +188,8 @@ class BackwardInduction:
         """
         regression = self.regression(step)
         assert isinstance(regression, StepRidge)
-        return regression.weights(self._train.contexts[self.pool(step)], rows, self._chosen[step])
+        features = regression.features(self._train.contexts[self.pool(step)])
+        return regression.weights(features, rows, self._chosen[step])
 
     def going_on(self, step: int) -> tuple[IntArray, BoolArray]:
         """The rows of the step's pool, and which of them are not the last of their episode."""

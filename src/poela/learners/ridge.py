@@ -5,14 +5,16 @@ looked at: what is kept does not grow with their number.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import FloatArray, IntArray
+from poela.core.arrays import Float32Array, FloatArray, IntArray
 
 TIE = 1e-6
 PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+Inputs = FloatArray | Float32Array  # what a regression looks at: [m, ...]
 AT_ONCE = 1 << 17  # features in one block: few enough to stay in the processor's cache
 
 
@@ -27,10 +29,10 @@ class Features:
 
     rows: slice
     width: int
-    compute: Callable[[slice], FloatArray]  # of such rows, [m, width]
+    compute: Callable[[slice], Any]  # of such rows, [m, width]
 
     @classmethod
-    def known(cls, features: FloatArray) -> "Features":
+    def known(cls, features: Inputs) -> "Features":
         """Of features [rows, p] that are at hand."""
         return cls(slice(0, len(features)), features.shape[1], lambda rows: features[rows])
 
@@ -78,6 +80,8 @@ class Ridge:
     held: FloatArray  # [k]: features.T @ features is lift · held · lift.T
     inverse: FloatArray  # [penalties, k]
     directions: FloatArray | None = None  # [rows, k] where rows are fewer than features; else features @ lift
+    # One minus the leverage of each row for each penalty [m, penalties], of each block of rows that was looked at.
+    unleveraged: dict[int, FloatArray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, features: Features, penalties: Sequence[float] = PENALTIES, gram: FloatArray | None = None) -> "Ridge":
@@ -108,7 +112,9 @@ class Ridge:
         every = [self.lift @ (inverse[:, None] * projected) for inverse in self.inverse]
         errors = np.zeros((len(every), targets.shape[1]))
         for rows, block in features.blocks():
-            unleveraged = self._unleveraged(rows, block)
+            if rows.start not in self.unleveraged:
+                self.unleveraged[rows.start] = self._unleveraged(rows, block)
+            unleveraged = self.unleveraged[rows.start]
             for place, coefficients in enumerate(every):
                 left_out = targets[rows] - block @ coefficients
                 left_out /= unleveraged[:, place, None]
@@ -118,7 +124,6 @@ class Ridge:
         return np.asarray(len(errors) - 1 - equal[::-1].argmax(axis=0))
 
     def _unleveraged(self, rows: slice, block: FloatArray) -> FloatArray:
-        """One minus the leverage of each row, for each penalty: [m, penalties]."""
         if self.directions is None:
             leverages = np.square(block @ self.lift) @ self.inverse.T
         else:

@@ -13,13 +13,15 @@ import numpy as np
 from poela.behavior.forest import Forest
 from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
 from poela.core.errors import PoelaError
-from poela.learners.ridge import PENALTIES, Features, Ridge
+from poela.learners.ridge import PENALTIES, Features, Inputs, Ridge
 from poela.policies.step_values import BoostedStep, RidgeStep, StepModel, n_quadratic, quadratic_features, with_actions
 
 Regressor = Literal["ridge", "boosted"]
 ROWS_PER_FEATURE = 1.5
 ALL_ACTIONS = -1
-Inputs = FloatArray | Float32Array  # what a regression looks at: [m, ...]
+MOST_AT_HAND = (
+    1 << 22
+)  # features of a step that are at hand while it is fitted (32 MB); more are computed block by block
 # Which of the penalties the regression of each action takes, and that of all actions together: [P], or [1] for all.
 Chosen = Mapping[int, IntArray]
 
@@ -41,15 +43,11 @@ class Columns(Protocol):
 class StepRegression(Protocol):
     """A regression of Q at one step, on rows that are known, for targets that are not yet."""
 
-    @property
-    def width(self) -> int:
-        """How many numbers of each row it looks at."""
+    def features(self, contexts: Float32Array) -> Features:
+        """What it looks at."""
 
-    def inputs_of(self, contexts: Float32Array) -> Inputs:
-        """What it looks at, [m, width]."""
-
-    def fit(self, contexts: Float32Array, targets: FloatArray, chosen: Chosen | None = None) -> Columns:
-        """For targets [rows, P] at the contexts [rows, d] that it was prepared for."""
+    def fit(self, features: Features, targets: FloatArray, chosen: Chosen | None = None) -> Columns:
+        """For targets [rows, P] and the features of the contexts that it was prepared for."""
 
     @property
     def numbers(self) -> int:
@@ -154,18 +152,12 @@ class StepRidge:
             of_action[int(action)] = OwnRidge.of(rows, width, features, gram, penalties)
         return cls(center, scale, Ridge.of(features, penalties, grams.sum(axis=0)), of_action, n_actions)
 
-    @property
-    def width(self) -> int:
-        """How many quadratic features there are."""
-        return len(self.shared.lift)
+    def features(self, contexts: Float32Array) -> Features:
+        """Quadratic features."""
+        return _features(contexts, self.center, self.scale)
 
-    def inputs_of(self, contexts: Float32Array) -> FloatArray:
-        """Quadratic features, [m, p]."""
-        return quadratic_features(contexts, self.center, self.scale)
-
-    def fit(self, contexts: Float32Array, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
+    def fit(self, features: Features, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
         """For targets [rows, P], each with the penalties that suit it best, or all with those chosen before."""
-        features = _features(contexts, self.center, self.scale)
         mean = targets.mean(axis=0)
         centred = targets - mean
         # One look at the rows serves the ridge of all actions and those of each: what the first takes off the targets
@@ -194,9 +186,8 @@ class StepRidge:
             projected[action] = _in_directions(own.ridge, sums[: own.width], targets[own.rows])
         return projected
 
-    def weights(self, contexts: Float32Array, wanted: FloatArray, chosen: Chosen) -> FloatArray:
+    def weights(self, features: Features, wanted: FloatArray, chosen: Chosen) -> FloatArray:
         """What each row's target weighs [rows, P] in the sums Σ_a asked_a · coefficients_a, for asked [A, p, P]."""
-        features = _features(contexts, self.center, self.scale)
         weights = np.zeros((len(features), wanted.shape[2]))
         total = wanted.sum(axis=0)
         left = total.copy()
@@ -209,6 +200,11 @@ class StepRidge:
         weights += (total[0] - weights.sum(axis=0)) / len(weights)
         return weights
 
+    def settle(self) -> None:
+        """Forget what only the choice of penalties needs: it grows with the rows."""
+        for ridge in (self.shared, *(own.ridge for own in self.of_action.values())):
+            ridge.unleveraged.clear()
+
     @property
     def numbers(self) -> int:
         """How many numbers are kept in memory."""
@@ -218,6 +214,8 @@ class StepRidge:
 def _features(contexts: Float32Array, center: FloatArray, scale: FloatArray) -> Features:
     """Quadratic features of contexts [rows, d]."""
     width = n_quadratic(contexts.shape[1])
+    if len(contexts) * width <= MOST_AT_HAND:
+        return Features.known(quadratic_features(contexts, center, scale))
     return Features(slice(0, len(contexts)), width, lambda rows: quadratic_features(contexts[rows], center, scale))
 
 
@@ -258,14 +256,14 @@ class StepBoosted:
     actions: IntArray
     n_actions: int
     seed: int = 0
-    width: int = 1
 
-    def inputs_of(self, contexts: Float32Array) -> Float32Array:
+    def features(self, contexts: Float32Array) -> Features:
         """The contexts themselves."""
-        return contexts
+        return Features.known(contexts)
 
-    def fit(self, contexts: Float32Array, targets: FloatArray, chosen: Chosen | None = None) -> BoostedColumns:
+    def fit(self, features: Features, targets: FloatArray, chosen: Chosen | None = None) -> BoostedColumns:
         """For targets [rows, P]; there are no penalties to choose."""
+        contexts = np.asarray(features.all(), np.float32)
         columns = [fit_boosted(contexts, self.actions, column, self.n_actions, self.seed) for column in targets.T]
         return BoostedColumns(tuple(columns))
 
