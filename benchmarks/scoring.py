@@ -163,9 +163,16 @@ def main() -> None:
         for steps in sizes:
             command = [sys.executable, __file__, "--only", case, str(steps)]
             row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            other = "" if row["alternative"] is None else f", {row['alternative'] / row['ours']:.0f} × as long {ALTERNATIVE}"
+            other = (
+                ""
+                if row["alternative"] is None
+                else f", {row['alternative'] / row['ours']:.0f} × as long {ALTERNATIVE}"
+            )
             times = f"{row['ours']:.2f} s, floor {row['floor']:.2f} s"
-            print(f"{case}, {steps:>7} steps, {POLICIES} policies: {times}, peak {row['peak_mb']:.0f} MB{other}", flush=True)
+            print(
+                f"{case}, {steps:>7} steps, {POLICIES} policies: {times}, peak {row['peak_mb']:.0f} MB{other}",
+                flush=True,
+            )
             rows.append(row)
     grown = [row for row in rows if row["case"] == next(iter(SIZES))]
     more = (grown[-1]["peak_mb"] - grown[0]["peak_mb"]) / (grown[-1]["size"] - grown[0]["size"]) * 1e6

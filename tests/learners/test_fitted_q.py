@@ -1,5 +1,7 @@
 """FittedQ against values worked out by hand, its path of temperatures, and the tumor task."""
 
+import gc
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -215,3 +217,30 @@ def test_the_tumor_path_leads_from_verifiable_to_valuable() -> None:
     assert estimate.ess == 0
     assert np.isnan(estimate.value)
     assert any("every weight is zero" in warning for warning in estimate.warnings)
+
+
+def test_learners_on_one_log_share_their_decompositions(monkeypatch: pytest.MonkeyPatch) -> None:
+    decomposed: list[int] = []
+    prepare = StepRidge.of
+    monkeypatch.setattr(StepRidge, "of", lambda *given: (decomposed.append(1), prepare(*given))[1])
+    logs = two_steps()
+    alone = FittedQ(backup="soft").fit(two_steps()).along(logs)
+    assert len(decomposed) == 2  # one for each step, for all temperatures
+    FittedQ().fit(logs)
+    shared = FittedQ(backup="soft").fit(logs).along(logs)
+    assert len(decomposed) == 4
+    np.testing.assert_array_equal(shared, alone)
+    FittedQ(discount=0.5).fit(logs)
+    FittedQ(penalty=5.0).fit(logs)
+    assert len(decomposed) == 8
+
+
+@pytest.mark.parametrize("history", [0, 1])
+def test_what_is_kept_for_a_log_goes_with_it(history: int) -> None:
+    logs = two_steps()
+    learner = FittedQ(history=history)
+    kept = weakref.ref(learner.induction(logs, seed=0))
+    assert kept() is learner.induction(logs, seed=1)
+    del logs
+    gc.collect()
+    assert kept() is None

@@ -7,6 +7,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.learners import ridge, step_regression
 from poela.learners.ridge import PENALTIES, Features, Ridge
 from poela.learners.step_regression import ALL_ACTIONS, StepBoosted, StepRidge, fit_boosted
 from poela.policies.step_values import FARTHEST, MOST_FEATURES_IN_PAIRS, quadratic_features
@@ -177,3 +178,34 @@ def test_quadratic_features_stay_near_and_narrow() -> None:
     features = quadratic_features(wide, np.zeros(wide.shape[1]), np.ones(wide.shape[1]))
     assert features.shape == (1, 1 + 2 * wide.shape[1])
     assert features.max() == FARTHEST**2
+
+
+def test_few_rows_have_the_features_of_many() -> None:
+    contexts = np.random.default_rng(0).normal(size=(100, 7)).astype(np.float32)
+    many = quadratic_features(contexts, np.full(7, 0.3), np.full(7, 2.0))
+    np.testing.assert_array_equal(many[:5], quadratic_features(contexts[:5], np.full(7, 0.3), np.full(7, 2.0)))
+
+
+def test_features_computed_block_by_block_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts, actions, targets = step_problem(rows=700, rare=4)
+
+    def found() -> tuple[FloatArray, FloatArray]:
+        step = StepRidge.of(contexts, actions, n_actions=3)
+        columns = step.fit(step.features(contexts), targets)
+        wanted = np.random.default_rng(1).normal(size=(3, 6, 3))
+        return columns.coefficients, step.weights(step.features(contexts), wanted, columns.chosen)
+
+    whole = found()
+    monkeypatch.setattr(ridge, "AT_ONCE", 1)  # as few rows at a time as there are
+    monkeypatch.setattr(step_regression, "MOST_AT_HAND", 0)
+    assert len(list(StepRidge.of(contexts, actions, 3).features(contexts).blocks())) == 11
+    for one, other in zip(whole, found(), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
+
+
+def test_what_is_kept_does_not_grow_with_the_rows() -> None:
+    def kept(rows: int) -> int:
+        contexts, actions, _ = step_problem(rows, rare=rows // 3)
+        return StepRidge.of(contexts, actions, n_actions=3).numbers
+
+    assert kept(100) == kept(1000) == 4 * 6 * 6

@@ -31,7 +31,7 @@ from poela.evaluation.weights import LogWeights, is_greedy, log_weights, probabi
 from poela.learners.step_regression import Regressor
 
 MODEL = "an estimator that rests on a model of values"
-MOST_NUMBERS = 2e7  # probabilities that are looked at together: 160 MB
+MOST_NUMBERS = 1e7  # probabilities that are looked at together: 80 MB
 
 
 @dataclass(frozen=True)
