@@ -222,7 +222,12 @@ def test_the_tumor_path_leads_from_verifiable_to_valuable() -> None:
 def test_learners_on_one_log_share_their_decompositions(monkeypatch: pytest.MonkeyPatch) -> None:
     decomposed: list[int] = []
     prepare = StepRidge.of
-    monkeypatch.setattr(StepRidge, "of", lambda *given: (decomposed.append(1), prepare(*given))[1])
+
+    def counted(*given: Any) -> StepRidge:
+        decomposed.append(1)
+        return prepare(*given)
+
+    monkeypatch.setattr(StepRidge, "of", counted)
     logs = two_steps()
     alone = FittedQ(backup="soft").fit(two_steps()).along(logs)
     assert len(decomposed) == 2  # one for each step, for all temperatures

@@ -70,7 +70,11 @@ class ValueModel:
         seen = _with_history(self._logs, history)
         self._contexts, self._regressor = seen.contexts, regressor
         fold_of = np.concatenate([np.full(self._logs.n_episodes - logs.n_episodes, -1), fold_of])
-        typical = expected(_columns_last(_logging_probabilities(self._logs)[None]))
+        # Probabilities and values stand step by step: rows that are used together lie together.
+        self._by_step = np.argsort(seen.step_numbers, kind="stable")
+        self._place = np.empty_like(self._by_step)
+        self._place[self._by_step] = np.arange(seen.n_steps)
+        typical = expected(_columns_last(_logging_probabilities(self._logs)[None], self._by_step))
         how: Any = {"regressor": regressor, "discount": discount, "seed": seed, "keep": MOST_PREPARED / folds}
         self._folds = []
         for fold in range(folds):
@@ -80,29 +84,31 @@ class ValueModel:
             self._folds.append(_Fold(induction, {step: valued[rows] for step, rows in rows_by_step(last)}))
             if regressor == "ridge":
                 # Values of other policies are about as smooth as those of the logging policy.
-                induction.fix_penalties(typical)
+                induction.fix_penalties(lambda rows, q: typical(self._place[rows], q))
 
     def values(self, probabilities: Sequence[FloatArray] | FloatArray) -> list[ModelValues]:
         """Of the policies that have these probabilities [P, N, A] along `beside`, if any, and the logs.
 
         They know how well they were fitted (see `squared_weights`) where the regressions are ridges.
         """
-        columns = _columns_last(probabilities)
+        columns = _columns_last(probabilities, self._by_step)
         taken, mean = np.empty((2, self._logs.n_steps, len(probabilities)))
+        following = expected(columns)
         for fold in self._folds:
-            for fitted in fold.induction.backward(expected(columns), len(probabilities)):
+            passed = fold.induction.backward(lambda rows, q: following(self._place[rows], q), len(probabilities))
+            for fitted in passed:
                 valued = fold.valued.get(fitted.step, NO_ROWS)
                 for some, q in fitted.q(fitted.regression.features(self._contexts[valued])):
                     rows = valued[some]
-                    taken[rows] = q[self._logs.actions[rows], np.arange(len(rows))]
-                    mean[rows] = np.einsum("amp,amp->mp", columns[:, rows], q)
+                    places = self._place[rows]
+                    taken[places] = q[self._logs.actions[rows], np.arange(len(rows))]
+                    mean[places] = following(places, q)
         # Of steps that only the episodes beside have, no surprises are at hand to weigh.
         squares = self._squared_weights(columns)[:, : self._horizon] if self._regressor == "ridge" else None
+        places = self._place[self._own_rows]
         return [
-            ModelValues(
-                taken[self._own_rows, place], mean[self._own_rows, place], None if squares is None else squares[place]
-            )
-            for place in range(len(probabilities))
+            ModelValues(taken[places, column], mean[places, column], None if squares is None else squares[column])
+            for column in range(len(probabilities))
         ]
 
     def squared_weights(self, probabilities: Sequence[FloatArray] | FloatArray) -> FloatArray:
@@ -116,10 +122,10 @@ class ValueModel:
         """
         if self._regressor != "ridge":
             raise InputError("boosted values are no weighted sums of rewards: use regressor='ridge' for their weights")
-        return self._squared_weights(_columns_last(probabilities))
+        return self._squared_weights(_columns_last(probabilities, self._by_step))
 
     def _squared_weights(self, columns: FloatArray) -> FloatArray:
-        """The same from probabilities [A, N, P]."""
+        """The same from probabilities [A, N, P], step by step."""
         induction, n_policies = self._folds[0].induction, columns.shape[2]
         squares = np.zeros((int(self._logs.step_numbers.max()) + 1, n_policies))
         rows = self._logs.offsets[:-1][self._logs.offsets[:-1] >= self._own_rows.start]
@@ -128,7 +134,7 @@ class ValueModel:
             features = induction.regression(step).features(self._contexts[rows])
             wanted = np.zeros((len(columns), features.width, n_policies))
             for some, block in features.blocks():
-                wanted += block.T @ (weights[some] * columns[:, rows[some]])
+                wanted += block.T @ (weights[some] * columns[:, self._place[rows[some]]])
             weights = induction.weights(step, wanted)
             squares[step] = np.square(weights).sum(axis=0)
             fitted, going_on = induction.going_on(step)
@@ -159,18 +165,17 @@ def joined(first: Trajectories, second: Trajectories) -> Trajectories:
     )
 
 
-def _columns_last(probabilities: Sequence[FloatArray] | FloatArray) -> FloatArray:
-    """[A, N, P] from [P, N, A], a block of rows at a time: lines and columns are then both in the cache.
+def _columns_last(probabilities: Sequence[FloatArray] | FloatArray, order: IntArray) -> FloatArray:
+    """[A, N, P] in another order of rows from [P, N, A], a block of rows at a time so that it stays in the cache.
 
-    >>> _columns_last(np.array([[[0.1, 0.9]], [[0.2, 0.8]]])).tolist()
+    >>> _columns_last(np.array([[[0.1, 0.9]], [[0.2, 0.8]]]), np.array([0])).tolist()
     [[[0.1, 0.2]], [[0.9, 0.8]]]
     """
-    rows, width = probabilities[0].shape
-    columns = np.empty((width, rows, len(probabilities)))
-    together = rows_at_once(width * len(probabilities))
-    for start in range(0, rows, together):
+    columns = np.empty((probabilities[0].shape[1], len(order), len(probabilities)))
+    together = rows_at_once(len(columns) * len(probabilities))
+    for start in range(0, len(order), together):
         block = slice(start, start + together)
-        columns[:, block] = np.stack([own[block] for own in probabilities]).transpose(2, 1, 0)
+        columns[:, block] = np.stack([own[order[block]] for own in probabilities]).transpose(2, 1, 0)
     return columns
 
 

@@ -5,8 +5,9 @@ the caller's choice (`best`, `soft`, `expected`), for many policies or temperatu
 the regressions predict.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -118,6 +119,12 @@ class BackwardInduction:
         # By action within each step, as the regressions want them.
         rows = rows[np.argsort(train.actions[rows], kind="stable")]
         self._steps = [rows[places] for _, places in rows_by_step(train.step_numbers[rows])]
+        # Where in the step before those rows stand that each step follows.
+        self._going_on = [
+            np.argsort(before)[np.searchsorted(np.sort(before), after - 1)].astype(np.int32)
+            for before, after in pairwise(self._steps)
+        ]
+        self._going_on.append(np.empty(0, np.int32))
         self._last = np.zeros(train.n_steps, np.bool_)
         self._last[train.offsets[1:] - 1] = True
         self._to_go = returns_to_go(train.rewards, train.offsets, discount) if held else None
@@ -157,19 +164,21 @@ class BackwardInduction:
     def backward(self, following: Following, columns: int = 1) -> Iterator[FittedStep]:
         """Each step from the last to the first, fitted for that many columns; `following` sees some rows at a time."""
         train = self._train
-        targets = np.repeat(train.rewards[:, None], columns, axis=1)
+        carried = np.zeros((0, columns))
+        targets: dict[int, FloatArray] = {}  # of each step, since what lies together is quick to reach
         for step in reversed(range(self.horizon)):
             safe_point()
             rows, pool = self._steps[step], self.pool(step)
+            targets[step] = np.repeat(train.rewards[rows, None], columns, axis=1)
+            targets[step][self._going_on[step]] += carried
             regression = self.regression(step)
             features = regression.features(train.contexts[pool])
-            fitted = regression.fit(features, targets[pool], self._chosen.get(step))
+            fitted = regression.fit(features, self._pooled(step, targets), self._chosen.get(step))
             fitted_step = FittedStep(step, regression, fitted, self._bounds(pool))
             own = features if pool is rows else regression.features(train.contexts[rows])
+            carried = np.empty((len(rows), columns))
             for some, q in fitted_step.q(own):
-                values = following(rows[some], q)
-                if step > 0:
-                    targets[rows[some] - 1] += self._discount * values
+                np.multiply(following(rows[some], q), self._discount, out=carried[some])
             yield fitted_step
 
     def fix_penalties(self, following: Following) -> None:
@@ -198,12 +207,25 @@ class BackwardInduction:
 
     def pool(self, step: int) -> IntArray:
         """The rows that the step's regression is fitted on: its own, with whole later steps where they are few."""
-        counts = np.cumsum([len(rows) for rows in self._steps[step:]])
-        steps = 1 + int(np.searchsorted(counts, min(FEWEST_ROWS, self._n_episodes)))
-        if steps == 1:
+        last = self._last_pooled(step)
+        if last == step:
             return self._steps[step]
-        rows = np.concatenate(self._steps[step : step + steps])
+        rows = np.concatenate(self._steps[step : last + 1])
         return np.asarray(rows[np.argsort(self._train.actions[rows], kind="stable")])
+
+    def _pooled(self, step: int, by_step: Mapping[int, FloatArray]) -> FloatArray:
+        """Numbers of each step, in the order of the step's pool."""
+        last = self._last_pooled(step)
+        if last == step:
+            return by_step[step]
+        rows = np.concatenate(self._steps[step : last + 1])
+        numbers = np.concatenate([by_step[later] for later in range(step, last + 1)])
+        return np.asarray(numbers[np.argsort(self._train.actions[rows], kind="stable")])
+
+    def _last_pooled(self, step: int) -> int:
+        counts = np.cumsum([len(rows) for rows in self._steps[step:]])
+        needed = min(FEWEST_ROWS, self._n_episodes, int(counts[-1]))
+        return step + int(np.searchsorted(counts, needed))
 
     def regression(self, step: int) -> StepRegression:
         """The step's regression, prepared."""

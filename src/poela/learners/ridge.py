@@ -55,7 +55,7 @@ class Features:
 
     def all(self) -> FloatArray:
         """[rows, width], where they are few."""
-        return self.compute(self.rows)
+        return np.asarray(self.compute(self.rows))
 
 
 def rows_at_once(width: int) -> int:
