@@ -24,7 +24,8 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.policy import Memoryless
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.value_model import ValueModel
-from poela.policies.step_values import quadratic_features
+from poela.learners.ridge import PENALTIES
+from poela.policies.step_values import n_quadratic, quadratic_features
 
 POLICIES, FOLDS = 16, 5
 SHAPES = {"8 features, 2 actions": (8, 2), "44 features, 25 actions": (44, 25)}
@@ -83,7 +84,7 @@ def measure(case: str, steps: int) -> dict[str, Any]:
         "ours": seconds,
         "alternative": other,
         "alternative_name": ALTERNATIVE,
-        "floor": floor(steps, quadratic_features(logs.contexts[:1], np.zeros(features), np.ones(features)), actions),
+        "floor": floor(steps, n_quadratic(features), actions),
         "floor_name": FLOOR,
         "peak_mb": peak,
     }
@@ -97,8 +98,6 @@ def one_by_one(model: ValueModel, chances: FloatArray) -> FloatArray:
 
     def regression(x: FloatArray, y: FloatArray, penalty: int) -> FloatArray:
         return np.asarray(Ridge(alpha=PENALTIES[penalty], fit_intercept=False, solver="cholesky").fit(x, y).coef_)
-
-    from poela.learners.ridge import PENALTIES
 
     for fold, column in np.ndindex(len(model._folds), len(chances)):
         induction, valued = model._folds[fold].induction, model._folds[fold].valued
@@ -126,9 +125,9 @@ def one_by_one(model: ValueModel, chances: FloatArray) -> FloatArray:
     return found
 
 
-def floor(steps: int, row: FloatArray, actions: int) -> float:
+def floor(steps: int, width: int, actions: int) -> float:
     """Seconds of the products: Gram matrices, then features with targets and coefficients, of all folds."""
-    rng, width, together = np.random.default_rng(0), row.shape[1], 2048
+    rng, together = np.random.default_rng(0), 2048
     features, targets = rng.normal(size=(together, width)), rng.normal(size=(together, POLICIES))
     coefficients = rng.normal(size=(actions, width, POLICIES))
     fitted = steps * (FOLDS - 1) // together
