@@ -19,6 +19,7 @@ from poela.core.typed import Count, Discount, NonNegative, Positive, Share, Whol
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import Eligibility, Fallback, Metric, Neighbourhood, RadiusSetting, quantile_of
+from poela.learners.active import ActiveEpisodes
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.objective import crm_objective, shortfall
@@ -123,10 +124,11 @@ class PolicyGradient(StackedLearner):
             values = [getattr(member.learner, setting) for member in company.members]
             return torch.tensor(values, dtype=torch.float64, device=device)
 
+        active = ActiveEpisodes(batch, self.truncation)
         penalty, least_ess = of_each("variance_penalty"), of_each("least_ess")
 
         def loss(step: int) -> Tensor:
-            log_weights = batch.log_weights(stack)
+            log_weights = active.log_weights(stack, step)
             objective = crm_objective(log_weights, batch.returns, self.truncation, penalty)
             return -objective + (shortfall(log_weights, self.truncation, least_ess) if least_ess.any() else 0.0)
 

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from poela.core.arrays import Float32Array
+from poela.networks.logged import Layers, OpenSteps, log_logged
 from poela.networks.modules import MLP, Network, NetworkShape
 from poela.networks.packing import Packing
-
-Layers = Sequence[tuple[Tensor, Tensor]]  # weight [K, inputs, outputs] and bias [K, 1, outputs] of each
 
 
 class Stack(nn.Module):
@@ -46,9 +45,21 @@ class Stack(nn.Module):
         self, contexts: Tensor, actions: Tensor | None = None, packing: Packing | None = None, own: slice = slice(None)
     ) -> Tensor:
         """[K, N, A] for contexts [N, d] that all networks see, or [K, N, d], each its own; `own`: of these networks."""
-        layers = [(weight[own], bias[own]) for weight, bias in self.layers]
-        outputs = stacked_outputs(layers, self.standardised(contexts))
+        outputs = stacked_outputs(self._of(own), self.standardised(contexts))
         return torch.relu(outputs) if self.shape.relu_outputs else outputs
+
+    def log_logged(self, steps: OpenSteps, own: slice = slice(None)) -> Tensor:
+        """log π [K, m] of the logged actions, over the eligible ones."""
+        return log_logged(self._of(own), steps, self.standardised, self.shape.relu_outputs)
+
+    def _of(self, own: slice) -> Layers:
+        return [(weight[own], bias[own]) for weight, bias in self.layers]
+
+    @torch.no_grad()
+    def copy_from(self, other: "Stack", which: Sequence[int]) -> None:
+        """Take the weights of networks of another stack, by their numbers there."""
+        for mine, theirs in zip(self.parameters(), other.parameters(), strict=True):
+            mine.copy_(theirs[list(which)])
 
     def members(self) -> list[Network]:
         """A copy of each network on the CPU, which later training leaves alone."""
