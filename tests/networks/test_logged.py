@@ -1,5 +1,6 @@
 """log π of logged actions and its written-out gradient, against autograd on the plain form, in float64."""
 
+import itertools
 import math
 
 import pytest
@@ -20,7 +21,7 @@ def normal(*shape: int) -> Tensor:
 
 def layers_of(widths: list[int], each: int) -> Layers:
     sizes = [4, *widths, N_ACTIONS]
-    pairs = list(zip(sizes, sizes[1:], strict=False))
+    pairs = list(itertools.pairwise(sizes))
     return [(normal(each, i, o).requires_grad_(), normal(each, 1, o).requires_grad_()) for i, o in pairs]
 
 

@@ -1,13 +1,12 @@
 """POELA, PO-mu and PO-CRM: one policy-gradient learner under three rules (algorithm 1 of the paper)."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import chain
 from typing import Annotated
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,6 +24,7 @@ from poela.learners.learner import Checkpoint
 from poela.learners.objective import crm_objective, shortfall
 from poela.learners.stacked import Company, Events, Member, StackedLearner, in_parts
 from poela.learners.training_batch import TrainingBatch, leaves_a_choice, refuse_no_weight
+from poela.learners.warm_start import cloning_loss, warm_start
 from poela.networks.modules import Device, Hidden, Network, NetworkKind, NetworkShape, device_of
 from poela.networks.stack import members_at_a_time
 from poela.policies.network import NetworkPolicy, policy_of
@@ -79,7 +79,6 @@ class PolicyGradient(StackedLearner):
 
     def train_stack(self, members: Sequence[Member], train: Trajectories, behavior: Policy | None) -> Events:
         """Train each member under its rule, if that leaves anything to learn."""
-        shape = NetworkShape(self.network, train.n_features, train.n_actions, self.hidden, self.relu_logits)
         rules: dict[Member, tuple[FittedEligibility, BoolArray]] = {}
 
         @cache
@@ -103,12 +102,11 @@ class PolicyGradient(StackedLearner):
                 by_rule.setdefault(member.learner.rule, []).append(member)
             else:
                 yield member, PoelaWarning(NOTHING_TO_CHOOSE.format(member.name))
-                yield member, Checkpoint(self.steps, policy(member, *self.new_stack(shape, [member], train).members()))
+                yield member, Checkpoint(self.steps, policy(member, *self.company_of([member], train).stack.members()))
         for part in in_parts(
-            [*chain(*by_rule.values())], members_at_a_time(shape, train.n_steps, device_of(self.device))
+            [*chain(*by_rule.values())], members_at_a_time(self._shape(train), train.n_steps, device_of(self.device))
         ):
-            company = Company(part, self.new_stack(shape, part, train))
-            yield from self._learn(company, train, [rules[member][1] for member in part], policy)
+            yield from self._learn(self.company_of(part, train), train, [rules[member][1] for member in part], policy)
 
     def _learn(
         self,
@@ -117,14 +115,13 @@ class PolicyGradient(StackedLearner):
         eligible: Sequence[BoolArray],
         policy: Callable[[Member, Network], Policy],
     ) -> Events:
-        stack, device, remembers = company.stack, device_of(self.device), self.network == "gru"
-        batch = TrainingBatch(train, eligible, discount=self.discount, remembers=remembers, device=device)
+        stack, batch = company.stack, self.batch_of(train, eligible)
+        active = ActiveEpisodes(batch, self.truncation)
 
         def of_each(setting: str) -> Tensor:
             values = [getattr(member.learner, setting) for member in company.members]
-            return torch.tensor(values, dtype=torch.float64, device=device)
+            return torch.tensor(values, dtype=torch.float64, device=stack.device)
 
-        active = ActiveEpisodes(batch, self.truncation)
         penalty, least_ess = of_each("variance_penalty"), of_each("least_ess")
 
         def loss(step: int) -> Tensor:
@@ -133,8 +130,7 @@ class PolicyGradient(StackedLearner):
             return -objective + (shortfall(log_weights, self.truncation, least_ess) if least_ess.any() else 0.0)
 
         with progress(company.title, self.warm_start_steps + self.steps) as advance:
-            cloning = self._cloning_loss(company, train, batch)
-            for _ in company.train(self, self.warm_start_steps, cloning, stage=" warm start"):
+            for _ in warm_start(self, company, train, eligible):
                 advance()
                 yield from company.news()
             for done in company.train(self, self.steps, loss):
@@ -145,18 +141,28 @@ class PolicyGradient(StackedLearner):
                     company.reach(done, policy)
                 yield from company.news()
 
-    def _cloning_loss(self, company: Company, train: Trajectories, batch: TrainingBatch) -> Callable[[int], Tensor]:
-        """On episodes drawn by each member's seed; equal seeds draw the same."""
-        seeds = [member.seed for member in company.members]
-        generators = {seed: np.random.default_rng([seed, 1]) for seed in seeds}
-        whose = torch.tensor([list(generators).index(seed) for seed in seeds], device=device_of(self.device))
-        size = min(self.warm_start_episodes, train.n_episodes)
+    @property
+    def warm_start_key(self) -> Hashable:
+        """All settings that every policy gradient has, but for those of what follows the warm start."""
+        later = ("variance_penalty", "least_ess", "truncation", "steps", "discount", "checkpoints")
+        return tuple(getattr(self, field.name) for field in fields(PolicyGradient) if field.name not in later)
 
-        def loss(step: int) -> Tensor:
-            drawn = [np.sort(rng.choice(train.n_episodes, size, replace=False)) for rng in generators.values()]
-            return batch.cloning_losses(company.stack, drawn, whose, self.warm_start_last_steps)
+    def company_of(self, members: Sequence[Member], train: Trajectories) -> Company:
+        """These members with untrained networks."""
+        return Company(members, self.new_stack(self._shape(train), members, train))
 
-        return loss
+    def batch_of(self, train: Trajectories, eligible: Sequence[BoolArray]) -> TrainingBatch:
+        """The log under the rules of some members."""
+        remembers, device = self.network == "gru", device_of(self.device)
+        return TrainingBatch(train, eligible, discount=self.discount, remembers=remembers, device=device)
+
+    def clone(self, company: Company, train: Trajectories, batch: TrainingBatch) -> Iterator[int]:
+        """Clone the logging policy; yields after each step."""
+        loss = cloning_loss(company, train, batch, self.warm_start_episodes, self.warm_start_last_steps)
+        return company.train(self, self.warm_start_steps, loss, stage=" warm start")
+
+    def _shape(self, train: Trajectories) -> NetworkShape:
+        return NetworkShape(self.network, train.n_features, train.n_actions, self.hidden, self.relu_logits)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,11 +55,15 @@ class Stack(nn.Module):
     def _of(self, own: slice) -> Layers:
         return [(weight[own], bias[own]) for weight, bias in self.layers]
 
+    def state(self, number: int) -> list[Tensor]:
+        """A copy of the weights of one network."""
+        return [parameter.detach()[number].clone() for parameter in self.parameters()]
+
     @torch.no_grad()
-    def copy_from(self, other: "Stack", which: Sequence[int]) -> None:
-        """Take the weights of networks of another stack, by their numbers there."""
-        for mine, theirs in zip(self.parameters(), other.parameters(), strict=True):
-            mine.copy_(theirs[list(which)])
+    def load_state(self, number: int, state: Sequence[Tensor]) -> None:
+        """The inverse of `state`."""
+        for mine, given in zip(self.parameters(), state, strict=True):
+            mine[number] = given
 
     def members(self) -> list[Network]:
         """A copy of each network on the CPU, which later training leaves alone."""
@@ -86,6 +90,16 @@ class RecurrentStack(nn.Module):
     def logits(self, contexts: Tensor, actions: Tensor, packing: Packing | None, own: slice = slice(None)) -> Tensor:
         """[1, N, A] for contexts [N, d] or [1, N, d]."""
         return self.network.along(contexts.reshape(-1, contexts.shape[-1]), actions.reshape(-1), packing)[None]
+
+    def state(self, number: int) -> list[Tensor]:
+        """A copy of the network's weights."""
+        return [parameter.detach().clone() for parameter in self.parameters()]
+
+    @torch.no_grad()
+    def load_state(self, number: int, state: Sequence[Tensor]) -> None:
+        """The inverse of `state`."""
+        for mine, given in zip(self.parameters(), state, strict=True):
+            mine.copy_(given)
 
     def members(self) -> list[Network]:
         """A copy of the network on the CPU."""
