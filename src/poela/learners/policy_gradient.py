@@ -21,6 +21,7 @@ from poela.eligibility.rules import Eligibility, Fallback, Metric, Neighbourhood
 from poela.learners.active import ActiveEpisodes
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
+from poela.learners.minibatches import Minibatches
 from poela.learners.objective import crm_objective, shortfall
 from poela.learners.stacked import Company, Events, Member, StackedLearner, in_parts
 from poela.learners.training_batch import TrainingBatch, leaves_a_choice, refuse_no_weight
@@ -39,9 +40,10 @@ BROKEN = "{}: probabilities became NaN by step {}; lower the learning rate, or l
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyGradient(StackedLearner):
-    """Full-batch Adam on SNTIS − λ·sqrt(Var), after a warm start that clones the logging policy.
+    """Adam on SNTIS − λ·sqrt(Var), after a warm start that clones the logging policy.
 
-    With `least_ess` the policy is kept where that many effective episodes speak for it, so that it can be verified.
+    Each step sees the whole log, or `batch_episodes` of it (see `Minibatches`): for logs that are large. Policies are
+    then learned one at a time. With `least_ess` the policy is kept where that many effective episodes speak for it, so that it can be verified.
     """
 
     variance_penalty: NonNegative = 0.1  # λ
@@ -57,6 +59,7 @@ class PolicyGradient(StackedLearner):
     warm_start_last_steps: bool = True  # the authors' code leaves out each episode's last step
     standardise: bool = True  # False: raw inputs, as published
     relu_logits: bool = False  # True: as published
+    batch_episodes: Count | None = None  # episodes at each step; None: the whole log
     discount: Discount = 1.0
     checkpoints: Count = 10
     device: Device = "auto"
@@ -74,8 +77,9 @@ class PolicyGradient(StackedLearner):
     def stack_key(self) -> Hashable:
         """All settings that every policy gradient has, but for those of its objective; rules are each one's own."""
         own = ("variance_penalty", "least_ess")
+        alike = self.network == "mlp" and self.batch_episodes is None
         shared = [field.name for field in fields(PolicyGradient) if field.name not in own]
-        return ("policy gradient", *(getattr(self, name) for name in shared)) if self.network == "mlp" else None
+        return ("policy gradient", *(getattr(self, name) for name in shared)) if alike else None
 
     def train_stack(self, members: Sequence[Member], train: Trajectories, behavior: Policy | None) -> Events:
         """Train each member under its rule, if that leaves anything to learn."""
@@ -116,7 +120,9 @@ class PolicyGradient(StackedLearner):
         policy: Callable[[Member, Network], Policy],
     ) -> Events:
         stack, batch = company.stack, self.batch_of(train, eligible)
-        active = ActiveEpisodes(batch, self.truncation)
+        episodes: ActiveEpisodes | Minibatches = ActiveEpisodes(batch, self.truncation)
+        if self.batch_episodes is not None:
+            episodes = Minibatches(batch, self.truncation, self.batch_episodes, company.members[0].seed)
 
         def of_each(setting: str) -> Tensor:
             values = [getattr(member.learner, setting) for member in company.members]
@@ -125,7 +131,7 @@ class PolicyGradient(StackedLearner):
         penalty, least_ess = of_each("variance_penalty"), of_each("least_ess")
 
         def loss(step: int) -> Tensor:
-            log_weights = active.log_weights(stack, step)
+            log_weights = episodes.log_weights(stack, step)
             objective = crm_objective(log_weights, batch.returns, self.truncation, penalty)
             return -objective + (shortfall(log_weights, self.truncation, least_ess) if least_ess.any() else 0.0)
 
@@ -144,7 +150,7 @@ class PolicyGradient(StackedLearner):
     @property
     def warm_start_key(self) -> Hashable:
         """All settings that every policy gradient has, but for those of what follows the warm start."""
-        later = ("variance_penalty", "least_ess", "truncation", "steps", "discount", "checkpoints")
+        later = ("variance_penalty", "least_ess", "truncation", "steps", "batch_episodes", "discount", "checkpoints")
         return tuple(getattr(self, field.name) for field in fields(PolicyGradient) if field.name not in later)
 
     def company_of(self, members: Sequence[Member], train: Trajectories) -> Company:
