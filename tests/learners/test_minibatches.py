@@ -95,8 +95,8 @@ def test_minibatches_reach_the_objective_of_the_whole_log() -> None:
     train = simulate("tumor", episodes=200, seed=1)
     settings: dict[str, Any] = {"learning_rate": 1e-3, "variance_penalty": 1.0, "device": "cpu", "checkpoints": 1}
     reached = []
-    for more in ({"steps": 150}, {"steps": 600, "batch_episodes": 50}):
-        chances = POCRM(**settings, **more).fit(train, seed=0).probabilities(train.contexts)
+    for learner in (POCRM(steps=150, **settings), POCRM(steps=600, batch_episodes=50, **settings)):
+        chances = learner.fit(train, seed=0).probabilities(train.contexts)
         ratios = np.log(chances[np.arange(train.n_steps), train.actions] / train.logged_propensities)
         log_weights = torch.tensor(np.add.reduceat(ratios, train.offsets[:-1]))
         reached.append(float(crm_objective(log_weights, torch.tensor(train.returns(1.0)), 1000.0, 1.0)))

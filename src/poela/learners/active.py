@@ -18,8 +18,8 @@ WORTH_WHILE = 0.9  # with more of the open steps than this, the whole log is ask
 class ActiveEpisodes:
     """The log as the ascent sees it: whole at every 20th step, in between only episodes that had weight there.
 
-    Until the next look, those that are left out keep the weight they had there. All policies of one rule ask the same episodes: those that any
-    of them gives weight.
+    Until the next look, those that are left out keep the weight they had. All policies of one rule ask the same
+    episodes: those that any of them gives weight.
     """
 
     def __init__(self, batch: TrainingBatch, truncation: float) -> None:
@@ -48,6 +48,7 @@ class Part:
     last_seen: Tensor  # [K, n], log weights of all
 
     def log_weights(self, stack: Stack | RecurrentStack) -> Tensor:
+        """log ∏W [K, n] of all episodes of the log."""
         found = self.ruled.log_weights(stack)
         if self.episodes is None:
             return found

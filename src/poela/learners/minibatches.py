@@ -40,7 +40,7 @@ class Minibatches:
         found = self._last_seen.index_copy(1, drawn, fresh)
         self._last_seen = found.detach()
         each_stands_for = self._in_round / len(drawn)
-        fresh.register_hook(lambda slope: slope * each_stands_for)
+        fresh.register_hook(lambda slope: slope * each_stands_for)  # type: ignore[no-untyped-call]
         return found
 
     def _drawn(self, last_seen: Tensor) -> IntArray:

@@ -42,8 +42,9 @@ BROKEN = "{}: probabilities became NaN by step {}; lower the learning rate, or l
 class PolicyGradient(StackedLearner):
     """Adam on SNTIS − λ·sqrt(Var), after a warm start that clones the logging policy.
 
-    Each step sees the whole log, or `batch_episodes` of it (see `Minibatches`): for logs that are large. Policies are
-    then learned one at a time. With `least_ess` the policy is kept where that many effective episodes speak for it, so that it can be verified.
+    Each step sees the whole log or, if that is large, `batch_episodes` of it (see `Minibatches`); policies are then
+    learned one at a time. With `least_ess` the policy is kept where that many effective episodes speak for it, so that
+    it can be verified.
     """
 
     variance_penalty: NonNegative = 0.1  # λ

@@ -49,7 +49,11 @@ def log_logged(
     size = max(IN_A_PIECE.get(steps.actions.device.type, IN_A_GPU_PIECE) // (each * max(widths)), 1)
     parameters = [parameter for layer in layers for parameter in layer]
     pieces = [steps.between(start, start + size) for start in range(0, n, size)] or [steps]
-    return torch.cat([_LogLogged.apply(piece, prepared, relu_outputs, keep, *parameters) for piece in pieces], dim=1)
+    found = [
+        _LogLogged.apply(piece, prepared, relu_outputs, keep, *parameters)  # type: ignore[no-untyped-call]
+        for piece in pieces
+    ]
+    return torch.cat(found, dim=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +82,7 @@ class _LogLogged(torch.autograd.Function):
         return passed.log_policy.gather(1, _chosen(steps, len(passed.log_policy)))[:, 0]
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         parameters = ctx.saved_tensors
         steps, prepared, relu_outputs = ctx.given
