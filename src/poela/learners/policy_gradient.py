@@ -1,13 +1,12 @@
 """POELA, PO-mu and PO-CRM: one policy-gradient learner under three rules (algorithm 1 of the paper)."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import chain
 from typing import Annotated
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,11 +18,14 @@ from poela.core.typed import Count, Discount, NonNegative, Positive, Share, Whol
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import Eligibility, Fallback, Metric, Neighbourhood, RadiusSetting, quantile_of
+from poela.learners.active import ActiveEpisodes
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
+from poela.learners.minibatches import Minibatches
 from poela.learners.objective import crm_objective, shortfall
 from poela.learners.stacked import Company, Events, Member, StackedLearner, in_parts
 from poela.learners.training_batch import TrainingBatch, leaves_a_choice, refuse_no_weight
+from poela.learners.warm_start import cloning_loss, warm_start
 from poela.networks.modules import Device, Hidden, Network, NetworkKind, NetworkShape, device_of
 from poela.networks.stack import members_at_a_time
 from poela.policies.network import NetworkPolicy, policy_of
@@ -38,9 +40,11 @@ BROKEN = "{}: probabilities became NaN by step {}; lower the learning rate, or l
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyGradient(StackedLearner):
-    """Full-batch Adam on SNTIS − λ·sqrt(Var), after a warm start that clones the logging policy.
+    """Adam on SNTIS − λ·sqrt(Var), after a warm start that clones the logging policy.
 
-    With `least_ess` the policy is kept where that many effective episodes speak for it, so that it can be verified.
+    Each step sees the whole log or, if that is large, `batch_episodes` of it (see `Minibatches`); policies are then
+    learned one at a time. With `least_ess` the policy is kept where that many effective episodes speak for it, so that
+    it can be verified.
     """
 
     variance_penalty: NonNegative = 0.1  # λ
@@ -56,6 +60,7 @@ class PolicyGradient(StackedLearner):
     warm_start_last_steps: bool = True  # the authors' code leaves out each episode's last step
     standardise: bool = True  # False: raw inputs, as published
     relu_logits: bool = False  # True: as published
+    batch_episodes: Count | None = None  # episodes at each step; None: the whole log
     discount: Discount = 1.0
     checkpoints: Count = 10
     device: Device = "auto"
@@ -73,12 +78,12 @@ class PolicyGradient(StackedLearner):
     def stack_key(self) -> Hashable:
         """All settings that every policy gradient has, but for those of its objective; rules are each one's own."""
         own = ("variance_penalty", "least_ess")
+        alike = self.network == "mlp" and self.batch_episodes is None
         shared = [field.name for field in fields(PolicyGradient) if field.name not in own]
-        return ("policy gradient", *(getattr(self, name) for name in shared)) if self.network == "mlp" else None
+        return ("policy gradient", *(getattr(self, name) for name in shared)) if alike else None
 
     def train_stack(self, members: Sequence[Member], train: Trajectories, behavior: Policy | None) -> Events:
         """Train each member under its rule, if that leaves anything to learn."""
-        shape = NetworkShape(self.network, train.n_features, train.n_actions, self.hidden, self.relu_logits)
         rules: dict[Member, tuple[FittedEligibility, BoolArray]] = {}
 
         @cache
@@ -102,12 +107,11 @@ class PolicyGradient(StackedLearner):
                 by_rule.setdefault(member.learner.rule, []).append(member)
             else:
                 yield member, PoelaWarning(NOTHING_TO_CHOOSE.format(member.name))
-                yield member, Checkpoint(self.steps, policy(member, *self.new_stack(shape, [member], train).members()))
+                yield member, Checkpoint(self.steps, policy(member, *self.company_of([member], train).stack.members()))
         for part in in_parts(
-            [*chain(*by_rule.values())], members_at_a_time(shape, train.n_steps, device_of(self.device))
+            [*chain(*by_rule.values())], members_at_a_time(self._shape(train), train.n_steps, device_of(self.device))
         ):
-            company = Company(part, self.new_stack(shape, part, train))
-            yield from self._learn(company, train, [rules[member][1] for member in part], policy)
+            yield from self._learn(self.company_of(part, train), train, [rules[member][1] for member in part], policy)
 
     def _learn(
         self,
@@ -116,23 +120,24 @@ class PolicyGradient(StackedLearner):
         eligible: Sequence[BoolArray],
         policy: Callable[[Member, Network], Policy],
     ) -> Events:
-        stack, device, remembers = company.stack, device_of(self.device), self.network == "gru"
-        batch = TrainingBatch(train, eligible, discount=self.discount, remembers=remembers, device=device)
+        stack, batch = company.stack, self.batch_of(train, eligible)
+        episodes: ActiveEpisodes | Minibatches = ActiveEpisodes(batch, self.truncation)
+        if self.batch_episodes is not None:
+            episodes = Minibatches(batch, self.truncation, self.batch_episodes, company.members[0].seed)
 
         def of_each(setting: str) -> Tensor:
             values = [getattr(member.learner, setting) for member in company.members]
-            return torch.tensor(values, dtype=torch.float64, device=device)
+            return torch.tensor(values, dtype=torch.float64, device=stack.device)
 
         penalty, least_ess = of_each("variance_penalty"), of_each("least_ess")
 
         def loss(step: int) -> Tensor:
-            log_weights = batch.log_weights(stack)
+            log_weights = episodes.log_weights(stack, step)
             objective = crm_objective(log_weights, batch.returns, self.truncation, penalty)
             return -objective + (shortfall(log_weights, self.truncation, least_ess) if least_ess.any() else 0.0)
 
         with progress(company.title, self.warm_start_steps + self.steps) as advance:
-            cloning = self._cloning_loss(company, train, batch)
-            for _ in company.train(self, self.warm_start_steps, cloning, stage=" warm start"):
+            for _ in warm_start(self, company, train, eligible):
                 advance()
                 yield from company.news()
             for done in company.train(self, self.steps, loss):
@@ -143,18 +148,28 @@ class PolicyGradient(StackedLearner):
                     company.reach(done, policy)
                 yield from company.news()
 
-    def _cloning_loss(self, company: Company, train: Trajectories, batch: TrainingBatch) -> Callable[[int], Tensor]:
-        """On episodes drawn by each member's seed; equal seeds draw the same."""
-        seeds = [member.seed for member in company.members]
-        generators = {seed: np.random.default_rng([seed, 1]) for seed in seeds}
-        whose = torch.tensor([list(generators).index(seed) for seed in seeds], device=device_of(self.device))
-        size = min(self.warm_start_episodes, train.n_episodes)
+    @property
+    def warm_start_key(self) -> Hashable:
+        """All settings that every policy gradient has, but for those of what follows the warm start."""
+        later = ("variance_penalty", "least_ess", "truncation", "steps", "batch_episodes", "discount", "checkpoints")
+        return tuple(getattr(self, field.name) for field in fields(PolicyGradient) if field.name not in later)
 
-        def loss(step: int) -> Tensor:
-            drawn = [np.sort(rng.choice(train.n_episodes, size, replace=False)) for rng in generators.values()]
-            return batch.cloning_losses(company.stack, drawn, whose, self.warm_start_last_steps)
+    def company_of(self, members: Sequence[Member], train: Trajectories) -> Company:
+        """These members with untrained networks."""
+        return Company(members, self.new_stack(self._shape(train), members, train))
 
-        return loss
+    def batch_of(self, train: Trajectories, eligible: Sequence[BoolArray]) -> TrainingBatch:
+        """The log under the rules of some members."""
+        remembers, device = self.network == "gru", device_of(self.device)
+        return TrainingBatch(train, eligible, discount=self.discount, remembers=remembers, device=device)
+
+    def clone(self, company: Company, train: Trajectories, batch: TrainingBatch) -> Iterator[int]:
+        """Clone the logging policy; yields after each step."""
+        loss = cloning_loss(company, train, batch, self.warm_start_episodes, self.warm_start_last_steps)
+        return company.train(self, self.warm_start_steps, loss, stage=" warm start")
+
+    def _shape(self, train: Trajectories) -> NetworkShape:
+        return NetworkShape(self.network, train.n_features, train.n_actions, self.hidden, self.relu_logits)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import rows_of_episodes
 from poela.data.trajectories import Trajectories
+from poela.networks.logged import OpenSteps
 from poela.networks.packing import Packing
 from poela.networks.stack import RecurrentStack, Stack
 
@@ -39,16 +41,44 @@ class StepTensors:
 
 @dataclass(frozen=True, eq=False)
 class Ruled:
-    """The whole log under the rule of some policies; where it leaves one action, no network is asked."""
+    """Episodes of the log under the rule of some policies; a network is asked only at its open steps.
 
-    open_rows: Tensor  # [m], where there is a choice
-    open_steps: StepTensors
-    settled: Tensor  # [N]: 0 where the logged action is eligible, −inf where it is not
+    These are all steps of networks that remember. For others, they are where the rule leaves a choice, in episodes
+    that it leaves any weight.
+    """
 
-    def log_logged(self, stack: Stack | RecurrentStack) -> Tensor:
-        """log π [K, N] of the logged actions."""
-        chosen = self.open_steps.of_logged(self.open_steps.log_policy(stack))
-        return self.settled.expand(len(chosen), -1).index_copy(1, self.open_rows, chosen)
+    steps: OpenSteps  # [m], the open ones
+    counts: Tensor  # [n], of each episode
+    settled: Tensor  # [n], what the other factors add to each log weight; −inf where a logged action is ineligible
+    policies: slice  # of the stack
+
+    def log_weights(self, stack: Stack | RecurrentStack) -> Tensor:
+        """log ∏W of each episode under each policy [K, n], in float64."""
+        if isinstance(stack, RecurrentStack):
+            chosen = self._remembered(stack)
+        else:
+            chosen = stack.log_logged(self.steps, self.policies)
+        # Along the first axis: its sums always run in the same order, on a GPU too.
+        sums = torch.segment_reduce(chosen.double().T.contiguous(), "sum", lengths=self.counts, unsafe=True)
+        return self.settled + sums.T
+
+    def only(self, episodes: Tensor) -> "Ruled":
+        """Some of the episodes, by their numbers [k]."""
+        counts = self.counts[episodes]
+        before = (self.counts.cumsum(0) - self.counts)[episodes] - (counts.cumsum(0) - counts)
+        rows = torch.repeat_interleave(before, counts)
+        rows += torch.arange(len(rows), device=rows.device)
+        steps = OpenSteps(self.steps.contexts[rows], self.steps.actions[rows], self.steps.barred[:, rows])
+        return Ruled(steps, counts, self.settled[episodes], self.policies)
+
+    @cached_property
+    def _packing(self) -> Packing:
+        return Packing.of(np.cumsum([0, *self.counts.tolist()]), self.counts.device)
+
+    def _remembered(self, stack: RecurrentStack) -> Tensor:
+        steps = self.steps
+        seen = StepTensors(steps.contexts, steps.actions, steps.barred.T, self._packing, self.policies)
+        return seen.of_logged(seen.log_policy(stack))
 
 
 class TrainingBatch:
@@ -71,22 +101,15 @@ class TrainingBatch:
         self._rule = torch.tensor([[list(rules).index(id(mask))] for mask in eligible], device=device)
         self._barred = torch.stack([torch.tensor(~mask, device=device) for mask in rules.values()])
         self._targets = None if targets[0] is None else torch.stack([own for own in targets if own is not None])
-        self._packing = Packing.of(train.offsets, device) if remembers else None
-        self._ruled = [self._under(eligible[own.start], own, train) for own in _runs(eligible)]
-        self._log_propensities = torch.tensor(np.log(train.logged_propensities), device=device)
-        self._lengths, self._offsets = torch.tensor(train.lengths, device=device), train.offsets
-        self._even = len(set(train.lengths.tolist())) == 1
+        self._remembers = remembers
         self.returns = torch.tensor(train.returns(discount), device=device)  # [n], float64
+        self._offsets = train.offsets
+        # Rule by rule, so that a policy's own sums do not depend on the rules of others.
+        self.ruled = [self._under(eligible[own.start], own, train) for own in _runs(eligible)]
 
     def log_weights(self, stack: Stack | RecurrentStack) -> Tensor:
         """log ∏W of each episode under each policy [K, n], in float64; −inf where a logged action is ineligible."""
-        # Rule by rule, so that a policy's own sums do not depend on the rules of others.
-        logged = torch.cat([ruled.log_logged(stack) for ruled in self._ruled])
-        ratios = logged.double() - self._log_propensities
-        if self._even:
-            return ratios.reshape(len(ratios), len(self.returns), -1).sum(dim=2)
-        # Along the first axis: its sums always run in the same order, on a GPU too.
-        return torch.segment_reduce(ratios.T.contiguous(), "sum", lengths=self._lengths).T
+        return torch.cat([ruled.log_weights(stack) for ruled in self.ruled])
 
     @torch.no_grad()
     def broken_by(self, stack: Stack | RecurrentStack) -> list[int]:
@@ -103,7 +126,7 @@ class TrainingBatch:
         """
         parts = [self._some(episodes, last_steps) for episodes in drawn]
         rows, shares = (_padded(own, stack.device)[whose] for own in zip(*parts, strict=True))
-        packing = Packing.of(rows_of_episodes(drawn[0], self._offsets)[1], stack.device) if self._packing else None
+        packing = Packing.of(rows_of_episodes(drawn[0], self._offsets)[1], stack.device) if self._remembers else None
         steps = StepTensors(
             self._contexts[rows], self._actions[rows], self._barred[self._rule, rows], packing, slice(None)
         )
@@ -116,16 +139,22 @@ class TrainingBatch:
         return (losses * shares).sum(dim=1)
 
     def _under(self, eligible: BoolArray, policies: slice, train: Trajectories) -> Ruled:
-        # A network that remembers is asked everywhere: it sees whole episodes.
-        has_choice = leaves_a_choice(eligible) | (self._packing is not None)
-        rows, barred = (
-            torch.tensor(own, device=self._actions.device) for own in (np.flatnonzero(has_choice), ~eligible)
-        )
-        settled = np.where(logged_eligible(train, eligible), 0.0, -np.inf)
+        ratios = np.where(logged_eligible(train, eligible), 0.0, -np.inf) - np.log(train.logged_propensities)
+        settled = np.add.reduceat(ratios, train.offsets[:-1])
+        is_open = leaves_a_choice(eligible) & np.repeat(settled > -np.inf, train.lengths)
+        if self._remembers:
+            is_open[:] = True  # it sees whole episodes
+
+        def on_device(own: np.ndarray) -> Tensor:
+            return torch.tensor(own, device=self._actions.device)
+
+        rows = on_device(np.flatnonzero(is_open))
+        barred = on_device(~eligible.T)[:, rows]
         return Ruled(
-            open_rows=rows,
-            open_steps=StepTensors(self._contexts[rows], self._actions[rows], barred[rows], self._packing, policies),
-            settled=torch.tensor(settled, dtype=torch.float32, device=self._actions.device),
+            OpenSteps(self._contexts[rows], self._actions[rows], barred),
+            counts=on_device(np.add.reduceat(is_open.astype(np.int64), train.offsets[:-1])),
+            settled=on_device(settled),
+            policies=policies,
         )
 
     def _some(self, episodes: IntArray, last_steps: bool) -> tuple[IntArray, FloatArray]:

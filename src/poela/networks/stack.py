@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from poela.core.arrays import Float32Array
+from poela.networks.logged import Layers as Layers
+from poela.networks.logged import OpenSteps, log_logged
 from poela.networks.modules import MLP, Network, NetworkShape
 from poela.networks.packing import Packing
-
-Layers = Sequence[tuple[Tensor, Tensor]]  # weight [K, inputs, outputs] and bias [K, 1, outputs] of each
 
 
 class Stack(nn.Module):
@@ -43,9 +43,25 @@ class Stack(nn.Module):
         self, contexts: Tensor, actions: Tensor | None = None, packing: Packing | None = None, own: slice = slice(None)
     ) -> Tensor:
         """[K, N, A] for contexts [N, d] that all networks see, or [K, N, d], each its own; `own`: of these networks."""
-        layers = [(weight[own], bias[own]) for weight, bias in self.layers]
-        outputs = stacked_outputs(layers, self.standardised(contexts))
+        outputs = stacked_outputs(self._of(own), self.standardised(contexts))
         return torch.relu(outputs) if self.shape.relu_outputs else outputs
+
+    def log_logged(self, steps: OpenSteps, own: slice = slice(None)) -> Tensor:
+        """log π [K, m] of the logged actions, over the eligible ones."""
+        return log_logged(self._of(own), steps, self.standardised, self.shape.relu_outputs)
+
+    def _of(self, own: slice) -> Layers:
+        return [(weight[own], bias[own]) for weight, bias in self.layers]
+
+    def state(self, number: int) -> list[Tensor]:
+        """A copy of the weights of one network."""
+        return [parameter.detach()[number].clone() for parameter in self.parameters()]
+
+    @torch.no_grad()
+    def load_state(self, number: int, state: Sequence[Tensor]) -> None:
+        """The inverse of `state`."""
+        for mine, given in zip(self.parameters(), state, strict=True):
+            mine[number] = given
 
     def members(self) -> list[Network]:
         """A copy of each network on the CPU, which later training leaves alone."""
@@ -72,6 +88,16 @@ class RecurrentStack(nn.Module):
     def logits(self, contexts: Tensor, actions: Tensor, packing: Packing | None, own: slice = slice(None)) -> Tensor:
         """[1, N, A] for contexts [N, d] or [1, N, d]."""
         return self.network.along(contexts.reshape(-1, contexts.shape[-1]), actions.reshape(-1), packing)[None]
+
+    def state(self, number: int) -> list[Tensor]:
+        """A copy of the network's weights."""
+        return [parameter.detach().clone() for parameter in self.parameters()]
+
+    @torch.no_grad()
+    def load_state(self, number: int, state: Sequence[Tensor]) -> None:
+        """The inverse of `state`."""
+        for mine, given in zip(self.parameters(), state, strict=True):
+            mine.copy_(given)
 
     def members(self) -> list[Network]:
         """A copy of the network on the CPU."""

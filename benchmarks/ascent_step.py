@@ -1,0 +1,139 @@
+"""One step of the ascent, beside a plain PyTorch loop of the same objective and the bare matrix products.
+
+    OMP_NUM_THREADS=1 python benchmarks/ascent_step.py
+
+Prints seconds of CPU time and ratios, at tumor size (at the start, and once the weights concentrate) and at sepsis
+size. The bare products are those of a forward and a backward pass over all steps of the log where the rule leaves a
+choice. Ours is a mean over steps between two looks at the whole log and one look, as in training.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from poela.data.trajectories import Trajectories
+from poela.learners.active import LOOK_EVERY, ActiveEpisodes
+from poela.learners.objective import crm_objective
+from poela.learners.policy_gradient import POCRM
+from poela.learners.training_batch import TrainingBatch
+from poela.networks.modules import Network
+from poela.networks.stack import Stack
+from poela.simulators.registry import simulate
+
+CPU = torch.device("cpu")
+PENALTY, TRUNCATION = 0.1, 1000.0
+ROUNDS = 7
+
+
+def seconds(works: list[Callable[[], None]], repeats: list[int]) -> list[float]:
+    """CPU time of each, in turns; the least of a few rounds, for the machine may be shared."""
+    best = [math.inf] * len(works)
+    for _ in range(ROUNDS):
+        for number, (work, often) in enumerate(zip(works, repeats, strict=True)):
+            started = time.process_time()
+            for _ in range(often):
+                work()
+            best[number] = min(best[number], (time.process_time() - started) / often)
+    return best
+
+
+def ours(logs: Trajectories, network: Network) -> Callable[[], None]:
+    """A step as `PolicyGradient` takes it, under no rule; the networks stay as they are."""
+    free = np.ones((logs.n_steps, logs.n_actions), np.bool_)
+    batch = TrainingBatch(logs, [free], discount=1.0, remembers=False, device=CPU)
+    stack, active = Stack([network]), ActiveEpisodes(batch, TRUNCATION)
+    optimizer = torch.optim.Adam(stack.parameters(), lr=0.0, fused=True)
+    done = 0
+
+    def step() -> None:
+        nonlocal done
+        optimizer.zero_grad()
+        loss = -crm_objective(active.log_weights(stack, done), batch.returns, TRUNCATION, PENALTY).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        done += 1
+
+    return step
+
+
+def plain(logs: Trajectories, network: Network) -> Callable[[], None]:
+    """The same step as one would write it."""
+    layers, contexts = network.layers, network.standardised(torch.tensor(logs.contexts))
+    assert isinstance(layers, nn.Module)
+    actions, returns = torch.tensor(logs.actions)[:, None], torch.tensor(logs.returns(1.0))
+    log_propensities = torch.tensor(np.log(logs.logged_propensities))
+    episode = torch.tensor(np.repeat(np.arange(logs.n_episodes), logs.lengths))
+    optimizer = torch.optim.Adam(layers.parameters(), lr=0.0, fused=True)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        chosen = torch.log_softmax(layers(contexts), dim=1).gather(1, actions)[:, 0].double()
+        log_weights = torch.zeros(logs.n_episodes, dtype=torch.float64).index_add(0, episode, chosen - log_propensities)
+        (-crm_objective(log_weights, returns, TRUNCATION, PENALTY)).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return step
+
+
+def products(logs: Trajectories, network: Network) -> Callable[[], None]:
+    """The matrix products of a forward and a backward pass."""
+    widths = [logs.n_features, *network.shape.hidden, logs.n_actions]
+    values: list[Tensor] = [torch.randn(logs.n_steps, width) for width in widths]
+    weights = [torch.randn(before, after) for before, after in pairwise(widths)]
+
+    def step() -> None:
+        for layer, weight in enumerate(weights):
+            _ = values[layer] @ weight
+            _ = values[layer].T @ values[layer + 1]
+            if layer:
+                _ = values[layer + 1] @ weight.T
+
+    return step
+
+
+def sepsis_size() -> Trajectories:
+    """117 thousand rows of 44 features and 25 actions, as the sepsis log of the paper has them."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(2, 13, size=16_700)
+    n = int(lengths.sum())
+    chances = rng.dirichlet(np.ones(25), size=n)
+    actions = (chances.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=24)
+    return Trajectories(
+        rng.normal(size=(n, 44)), actions, rng.normal(size=n), np.cumsum([0, *lengths]), propensities=chances
+    )
+
+
+def learned(logs: Trajectories, hidden: tuple[int, ...], steps: int, warm_start_steps: int) -> Network:
+    """The network of a policy after this many steps."""
+    policy = POCRM(hidden=hidden, steps=steps, warm_start_steps=warm_start_steps, checkpoints=1, device="cpu").fit(logs)
+    network = policy.network  # type: ignore[attr-defined]
+    assert isinstance(network, Network)
+    return network
+
+
+def report(title: str, logs: Trajectories, network: Network, often: int) -> None:
+    """Time the three and print."""
+    works = [ours(logs, network), plain(logs, network), products(logs, network)]
+    mine, theirs, bare = seconds(works, [LOOK_EVERY if often > 1 else 1, often, often])
+    print(
+        f"{title:34} ours {1000 * mine:7.1f} ms, plain loop {1000 * theirs:7.1f} ms, products {1000 * bare:7.1f} ms; "
+        f"ours / products {mine / bare:.2f}, plain / ours {theirs / mine:.2f}"
+    )
+
+
+def main() -> None:
+    """Time and print."""
+    torch.set_num_threads(1)
+    tumor, sepsis = simulate("tumor", episodes=2000, seed=0), sepsis_size()
+    report("tumor size, at the start", tumor, learned(tumor, (32, 32), 1, 500), often=5)
+    report("tumor size, after 400 steps", tumor, learned(tumor, (32, 32), 400, 500), often=5)
+    report("sepsis size, at the start", sepsis, learned(sepsis, (256, 256), 1, 1), often=1)
+
+
+if __name__ == "__main__":
+    main()
