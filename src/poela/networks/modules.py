@@ -192,7 +192,7 @@ def dense(n_inputs: int, hidden: Sequence[int], n_outputs: int) -> nn.Sequential
 def seeded(seed: int) -> Iterator[None]:
     """Torch's CPU random state set to `seed` inside the block, and put back after it."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed looks for GPUs too, each time
         yield
 
 
