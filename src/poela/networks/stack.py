@@ -51,6 +51,9 @@ class Stack(nn.Module):
         return log_logged(self._of(own), steps, self.standardised, self.shape.relu_outputs)
 
     def _of(self, own: slice) -> Layers:
+        each = len(self.layers[0][0])
+        if own.indices(each) == (0, each, 1):
+            return self.layers  # for autograd a slice has its price
         return [(weight[own], bias[own]) for weight, bias in self.layers]
 
     def state(self, number: int) -> list[Tensor]:
