@@ -97,8 +97,9 @@ class Run:
         return place_of(self.out, self.experiment, key)
 
     def table(self, key: str, title: str, rows: Sequence[Mapping[str, Cell]], notes: Iterable[str] = ()) -> ResultTable:
-        """A table of this run."""
-        return ResultTable(key, title, rows, self.command, tuple(notes))
+        """A table of this run, which says what was left out of the paper's settings."""
+        left_out = self.size.settings.get("left_out", "")
+        return ResultTable(key, title, rows, self.command, (*notes, *([left_out] if left_out else [])))
 
     def beside(self, paper: PublishedTable, numbers: Iterable[Number], notes: Iterable[str] = ()) -> ResultTable:
         """Our numbers beside a table of the paper, judged where they can be; a small version stands alone."""
