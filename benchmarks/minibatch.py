@@ -1,11 +1,12 @@
 """Ascent on minibatches beside ascent on the whole log: objectives on the training log, and true values by roll-outs.
 
-    OMP_NUM_THREADS=1 python benchmarks/minibatch.py
+    OMP_NUM_THREADS=1 python benchmarks/minibatch.py [--tasks sepsis] [--data-sets 0 1]
 
 Five data sets of the tumor task (values on its scale of 0 to 100) and of sepsis. Minibatches take four times
 as many steps. Both begin with the same warm start, whose time counts for the whole log alone.
 """
 
+import argparse
 import time
 from dataclasses import replace
 from typing import Any
@@ -39,11 +40,15 @@ def objective(policy: NetworkPolicy, logs: Trajectories, learner: PolicyGradient
 
 def main() -> None:
     """Learn both ways, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="*", choices=TASKS, default=[*TASKS])
+    parser.add_argument("--data-sets", nargs="*", type=int, default=range(5))
+    asked = parser.parse_args()
     torch.set_num_threads(1)
-    for name, (episodes, options, whole) in TASKS.items():
+    for name, (episodes, options, whole) in ((task, TASKS[task]) for task in asked.tasks):
         some = replace(whole, batch_episodes=BATCH, steps=whole.steps * MORE_STEPS)
         gaps = []
-        for seed in range(5):
+        for seed in asked.data_sets:
             logs = simulate(name, episodes=episodes, seed=seed, **options)
             told = []
             for learner in (whole, some):
