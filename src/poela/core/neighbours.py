@@ -17,10 +17,13 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.products import BLOCK, FAR_OUTSIDE, Products
+from poela.core.tensors import TensorSearch, device_for_search
 
 TREE_FEATURES = 6  # above this, matrix products are faster than a tree (benchmarks/nearest_actions.py)
 TREE_ROUNDING = 1e-12  # far above the relative rounding error of distances within the tree
 CHUNK = 1 << 21  # pairs looked at in one go: their scores stay in the cache
+MANY_PAIRS = 1 << 26  # for which it is worth while to wait for torch
+ROWS_OF_TENSORS = {"cpu": 1 << 13, "cuda": 1 << 17}  # contexts in one go
 REFINED = 1 << 13  # pairs whose distances are recomputed in one go
 MANY_CANDIDATES = 32  # per wanted neighbour: more says that float32 cannot tell these contexts apart
 
@@ -86,6 +89,8 @@ class Neighbours:
         contexts = self._checked(contexts)
         distinct = min(k, len(self._points))
         by_tree = self.n_features <= TREE_FEATURES
+        if k == 1 and not by_tree and len(contexts) * len(self._points) >= MANY_PAIRS:
+            return self._expand(*self._ask_tensors(contexts), k)
         search = self._ask_tree if by_tree else self._ask_products
         rows_at_once = max(1, CHUNK // (4 * k if by_tree else min(len(self._points), BLOCK)))
         points = np.empty((len(contexts), distinct), np.int64)
@@ -217,6 +222,23 @@ class Neighbours:
     def _double(self) -> Products:
         return Products((self._points - self._centre) / self._size, np.float64)
 
+    def _ask_tensors(self, contexts: FloatArray) -> tuple[IntArray, FloatArray]:
+        points = np.empty((len(contexts), 1), np.int64)
+        squared = np.empty((len(contexts), 1))
+        search = TensorSearch(self._points, self._centre, self._size, device_for_search())
+
+        def answer(start: int) -> None:
+            chunk = slice(start, start + ROWS_OF_TENSORS[search.device])
+            farthest = (np.abs(contexts[chunk] - self._centre) / self._size).max(initial=0.0)
+            found = search.nearest(contexts[chunk], MANY_CANDIDATES) if farthest < FAR_OUTSIDE else None
+            if found is None:
+                points[chunk], squared[chunk] = self._ask_products(contexts[chunk], 1)
+            else:
+                points[chunk, 0], squared[chunk, 0] = found
+
+        _for_each_by_torch(answer, range(0, len(contexts), ROWS_OF_TENSORS[search.device]), search.device)
+        return points, squared
+
     def _ask_products(self, contexts: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         centred = (contexts - self._centre) / self._size
         # Far outside the logged contexts float32 has no digits left for the differences between them.
@@ -254,6 +276,20 @@ def _for_each(work: Callable[[int], None], starts: Sequence[int]) -> None:
     with libraries.limit(limits=1), ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(work, starts):
             safe_point()
+
+
+def _for_each_by_torch(work: Callable[[int], None], starts: Sequence[int], device: str) -> None:
+    """The same by the threads that torch is allowed; a GPU needs but one."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads if device == "cpu" else 1) as pool:
+            for _ in pool.map(work, starts):
+                safe_point()
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:
