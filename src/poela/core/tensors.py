@@ -90,7 +90,9 @@ class TensorSearch:
         import torch
 
         at_once = ROWS_AT_ONCE[self.device]
-        minima = torch.empty(len(left), sum(factors.shape[1] for factors in self.blocks) // self.width, device=self.device)
+        minima = torch.empty(
+            len(left), sum(factors.shape[1] for factors in self.blocks) // self.width, device=self.device
+        )
         memory = torch.empty(min(at_once, len(left)) * self.block, device=self.device)
         per_block = self.block // self.width
         for start in range(0, len(left), at_once):
