@@ -13,10 +13,9 @@ from poela.core.errors import InputError
 from poela.core.neighbours import Neighbours, squared_distances
 
 FEW = 4096  # logged contexts, among which the exact search is as fast
-MOST = 1 << 17  # logged contexts in one index, spread over the log: more make searching slower, and hardly nearer
-LISTS = 256  # into which the index divides them,
+MOST = 1 << 16  # logged contexts in one index, spread over the log: so the cost of a question stays the same
+PER_LIST = 64  # contexts in each list into which the index divides them,
 ASKED_LISTS = 12  # and how many of those it looks into
-TRAINED = 64  # contexts for each list, by which lists are laid out
 ROWS_AT_ONCE = 1 << 16
 
 
@@ -38,10 +37,11 @@ class ApproximateNeighbours:
     def _indexed(self) -> Any:
         faiss = faiss_or_refuse()
         centred = self._centred(self._logged)
-        index = faiss.IndexIVFFlat(faiss.IndexFlatL2(centred.shape[1]), centred.shape[1], LISTS)
-        index.cp.niter = 8
+        lists = max(1, len(centred) // PER_LIST)
+        index = faiss.IndexIVFFlat(faiss.IndexFlatL2(centred.shape[1]), centred.shape[1], lists)
+        index.cp.niter = 4
         index.nprobe = ASKED_LISTS
-        index.train(centred[np.linspace(0, len(centred) - 1, min(len(centred), LISTS * TRAINED)).astype(np.int64)])
+        index.train(centred)
         index.add(centred)
         return index
 

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.approximate import ApproximateNeighbours, faiss_or_refuse
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.neighbours import Neighbours
 from poela.core.storage import Stored
 from poela.core.validation import LARGEST, expect_array, refuse
