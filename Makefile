@@ -48,9 +48,9 @@ dist: setup
 	$(BIN)/check-wheel-contents dist/*.whl
 	$(BIN)/python scripts/try_wheel.py dist/*.whl
 
-# The oldest versions that pyproject.toml allows: do they still work? Needs uv, and patience for an old torch.
+# The oldest versions that pyproject.toml allows: do they still work? An old torch takes its time to arrive.
 lowest: dist
-	uv pip compile --quiet --resolution lowest-direct --extra report pyproject.toml --output-file build/lowest.txt
+	$(BIN)/uv pip compile --quiet --resolution lowest-direct --extra report pyproject.toml --output-file build/lowest.txt
 	$(BIN)/python scripts/try_wheel.py dist/*.whl --requirements build/lowest.txt --exact
 
 format: setup

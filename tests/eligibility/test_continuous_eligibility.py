@@ -121,6 +121,21 @@ def test_the_mass_of_overlapping_boxes_is_counted_once() -> None:
     assert float(mass.exp()) == pytest.approx(stats.norm.cdf(2) - stats.norm.cdf(-1))
 
 
+@pytest.mark.parametrize("columns", [2, 3])
+def test_masses_near_and_far_are_those_of_all_cells(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    lower = rng.normal(size=(6, 5, columns))
+    cells = Boxes(lower, lower + rng.random((6, 5, columns)), rng.random((6, 5)) < 0.9).cells()
+    mean = torch.tensor(rng.normal(size=(6, columns)))
+    mean[3:] += 60.0 * torch.tensor([[1.0], [-1.0], [1.0]])  # beyond what products of numbers can tell
+    mean.requires_grad_()
+    std = torch.full((6, columns), 0.5, dtype=torch.float64)
+    by_cell = torch.logsumexp(cells.log_masses(mean, std).flatten(1), dim=1)
+    torch.testing.assert_close(cells.log_mass(mean, std), by_cell, rtol=1e-10, atol=1e-10)
+    slopes = [torch.autograd.grad(mass.sum(), mean)[0] for mass in (cells.log_mass(mean, std), by_cell)]
+    torch.testing.assert_close(*slopes, rtol=1e-8, atol=1e-8)
+
+
 def test_explanations_name_the_nearest_logged_pair() -> None:
     logs = ContinuousTrajectories(
         [[0.0], [0.0], [9.0]], [[1.0], [2.0], [5.0]], [0, 0, 0], [0, 1, 2, 3], episode_ids=["anna", "ben", "cleo"]

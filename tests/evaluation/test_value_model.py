@@ -5,16 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
-from poela.core.arrays import FloatArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.folds import fold_numbers
 from poela.data.history import with_history
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.value_model import ValueModel, joined
-from poela.learners import backward_induction
+from poela.learners import backward_induction, ridge, step_regression
 from poela.learners.backward_induction import BackwardInduction
+from poela.learners.ridge import PENALTIES
+from poela.policies.step_values import quadratic_features
 from poela.simulators.episodes import run
 from poela.simulators.tabular import TablePolicy, TabularMDP
 
@@ -220,3 +223,52 @@ def test_folds_must_fit_the_episodes(logs: Trajectories, folds: int) -> None:
     few = logs.take(np.arange(60))
     with pytest.raises(InputError, match=f"{folds} folds of 60 episodes cannot be made"):
         ValueModel(few, folds=folds)
+
+
+def plain_values(model: ValueModel, chances: FloatArray) -> FloatArray:
+    """Expected values [N] of one policy: a scikit-learn regression for each fold, step and action."""
+    logs, contexts, found = model._logs, model._contexts, np.empty(model._logs.n_steps)
+    for fold in model._folds:
+        following, induction = np.zeros(logs.n_steps + 1), fold.induction
+        for step in reversed(range(induction.horizon)):
+            rows, chosen = induction.pool(step), induction._chosen[step]
+            going_on = np.where(np.isin(rows + 1, logs.offsets), 0.0, following[rows + 1])
+            targets = logs.rewards[rows] + going_on
+            here = contexts[rows].astype(np.float64)
+            scale = np.where(here.std(axis=0) > 1e-6, here.std(axis=0), np.inf)
+            features = quadratic_features(contexts[rows], here.mean(axis=0), scale)
+
+            def fitted(x: FloatArray, y: FloatArray, penalty: IntArray) -> FloatArray:
+                regression = Ridge(alpha=PENALTIES[penalty[0]], fit_intercept=False, solver="svd")
+                return np.asarray(regression.fit(x, y).coef_)
+
+            shared = fitted(features, targets - targets.mean(), chosen[-1])
+            left = targets - targets.mean() - features @ shared
+            coefficients = np.tile(shared, (logs.n_actions, 1))
+            for action in np.unique(logs.actions[rows]):
+                own = logs.actions[rows] == action
+                enough = own.sum() >= 1.5 * (np.ptp(features, axis=0) > 0).sum()
+                width = features.shape[1] if enough else 1 + contexts.shape[1]
+                coefficients[action, :width] += fitted(features[own, :width], left[own], chosen[int(action)])
+            coefficients[:, 0] += targets.mean()
+            for asked, values in ((rows, following), (fold.valued.get(step, rows[:0]), found)):
+                seen = quadratic_features(contexts[asked], here.mean(axis=0), scale)
+                q = np.clip(seen @ coefficients.T, *induction._bounds(rows))  # type: ignore[misc]
+                values[asked] = (chances[asked] * q).sum(axis=1)
+    return found
+
+
+@pytest.mark.parametrize("by_blocks", [False, True])
+def test_many_policies_at_once_are_regressions_one_by_one(by_blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if by_blocks:
+        monkeypatch.setattr(ridge, "AT_ONCE", 1)
+        monkeypatch.setattr(step_regression, "MOST_AT_HAND", 0)
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 5, size=250))])
+    n = int(offsets[-1])
+    actions = np.where(rng.random(n) < 0.02, 2, rng.integers(2, size=n))  # one is rare
+    logs = Trajectories(rng.normal(size=(n, 2)), actions, rng.normal(size=n) + actions, offsets)
+    policies = rng.dirichlet([1.0, 1.0, 1.0], size=(3, n))
+    model = ValueModel(logs)
+    for chances, found in zip(policies, model.values(list(policies)), strict=True):
+        np.testing.assert_allclose(found.expected, plain_values(model, chances), rtol=1e-9, atol=1e-10)

@@ -119,6 +119,19 @@ def test_the_clone_is_the_logging_policy() -> None:
     assert found.value == pytest.approx(simulator.value(simulator.behavior), abs=0.35)
 
 
+def test_a_linear_form_is_taken_where_it_is_as_likely() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(800, 2))
+    straight, bent = x @ [[1.0], [-0.5]], np.abs(2 * x[:, :1])
+    for mean, rows, linear in ((straight, 150, True), (bent, 800, False)):
+        doses = mean + 0.5 * rng.normal(size=(800, 1))
+        logs = ContinuousTrajectories(x[:rows], doses[:rows], np.zeros(rows), np.arange(rows + 1))
+        model = GaussianBehavior(max_steps=500).fit(logs)
+        assert (model.network.shape.hidden == ()) == linear
+        assert np.abs(model.moments(x)[0] - mean).mean() < 0.2
+    assert GaussianBehavior(max_steps=50, linear=False).fit(logs.take(range(100))).network.shape.hidden == (32, 32)
+
+
 def test_annotation_is_cross_fitted_and_near_the_truth() -> None:
     logs = simulate("dosing", episodes=600)
     behavior = GaussianBehavior(hidden=(16,), steps=300)

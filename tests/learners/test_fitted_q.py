@@ -1,5 +1,7 @@
 """FittedQ against values worked out by hand, its path of temperatures, and the tumor task."""
 
+import gc
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +17,7 @@ from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import true_value
 from poela.learners import backward_induction
 from poela.learners.fitted_q import FittedQ
+from poela.learners.ridge import Features
 from poela.learners.step_regression import Chosen, RidgeColumns, StepRidge
 from poela.policies.tilted import TiltedPolicy
 from poela.simulators.episodes import run
@@ -168,8 +171,8 @@ def test_wrong_settings_are_listed_all_at_once() -> None:
 
 
 def test_values_beyond_every_return_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wild(self: StepRidge, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
-        coefficients = np.full((2, self.inputs.shape[1], targets.shape[1]), 1e6)
+    def wild(self: StepRidge, features: Features, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
+        coefficients = np.full((2, features.width, targets.shape[1]), 1e6)
         return RidgeColumns(self.center, self.scale, coefficients, {})
 
     monkeypatch.setattr(StepRidge, "fit", wild)
@@ -214,3 +217,35 @@ def test_the_tumor_path_leads_from_verifiable_to_valuable() -> None:
     assert estimate.ess == 0
     assert np.isnan(estimate.value)
     assert any("every weight is zero" in warning for warning in estimate.warnings)
+
+
+def test_learners_on_one_log_share_their_decompositions(monkeypatch: pytest.MonkeyPatch) -> None:
+    decomposed: list[int] = []
+    prepare = StepRidge.of
+
+    def counted(*given: Any) -> StepRidge:
+        decomposed.append(1)
+        return prepare(*given)
+
+    monkeypatch.setattr(StepRidge, "of", counted)
+    logs = two_steps()
+    alone = FittedQ(backup="soft").fit(two_steps()).along(logs)
+    assert len(decomposed) == 2  # one for each step, for all temperatures
+    FittedQ().fit(logs)
+    shared = FittedQ(backup="soft").fit(logs).along(logs)
+    assert len(decomposed) == 4
+    np.testing.assert_array_equal(shared, alone)
+    FittedQ(discount=0.5).fit(logs)
+    FittedQ(penalty=5.0).fit(logs)
+    assert len(decomposed) == 8
+
+
+@pytest.mark.parametrize("history", [0, 1])
+def test_what_is_kept_for_a_log_goes_with_it(history: int) -> None:
+    logs = two_steps()
+    learner = FittedQ(history=history)
+    kept = weakref.ref(learner.induction(logs, seed=0))
+    assert kept() is learner.induction(logs, seed=1)
+    del logs
+    gc.collect()
+    assert kept() is None

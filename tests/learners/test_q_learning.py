@@ -1,5 +1,6 @@
 """BCQ, PQL and CQL against values worked out by hand, and what happens when training breaks down."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,8 +85,8 @@ def test_threshold_and_rule_must_both_be_passed() -> None:
 def test_a_disbelieved_context_counts_as_the_lowest_value() -> None:
     @dataclass(frozen=True, kw_only=True)
     class Wary(PQL):
-        def pessimistic_steps(self, train: Trajectories, seed: int) -> tuple[BoolArray, float]:
-            return train.contexts[:, 1] == 1, -4.0
+        def pessimistic_steps(self, train: Trajectories, seeds: Sequence[int]) -> tuple[list[BoolArray], float]:
+            return [train.contexts[:, 1] == 1] * len(seeds), -4.0
 
     values = values_of(Wary(**TABLE), fork())
     np.testing.assert_allclose(values, [[0.9 * -4.0, 1.0], [2.0, 10.0]], atol=0.3)
@@ -95,8 +96,8 @@ def test_the_lowest_value_of_pql_is_by_default_the_lowest_return_to_go() -> None
     train = Trajectories(np.zeros((5, 1)), [0] * 5, [1.0, -2.0, 4.0, -3.0, 0.5], [0, 3, 5])
     learner = PQL(density="nearest", discount=0.5)
     # To go: −2 + 0.5·4 = 0, 4, 1 + 0.5·0 = 1; 0.5, −3 + 0.25 = −2.75.
-    assert learner.pessimistic_steps(train, seed=0)[1] == -2.75
-    assert replace(learner, lowest_value=-30.0).pessimistic_steps(train, seed=0)[1] == -30.0
+    assert learner.pessimistic_steps(train, [0])[1] == -2.75
+    assert replace(learner, lowest_value=-30.0).pessimistic_steps(train, [0])[1] == -30.0
 
 
 def test_goals_follow_the_double_q_rule_step_by_step() -> None:

@@ -1,6 +1,7 @@
 """The whole product on real-valued actions: from a table to a gain that is shown, and decisions."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow.csv
 import pytest
 
 import poela
-from poela import Candidate, InputError
+from poela import Candidate, GaussianBehavior, InputError
 from poela.cli import main
 from poela.evaluation.rollouts import true_value
 from poela.simulators.doses import Dosing
@@ -36,6 +37,14 @@ def test_a_gain_is_shown_and_the_true_gain_lies_above_it(study: Any) -> None:
     assert [row["note"] for row in study.table().to_pylist()][:2] == ["blend 0.05", "blend 0.1"]
 
 
+def test_what_is_handed_back_rests_on_the_same_share_of_episodes(study: Any) -> None:
+    logs, path = simulate("dosing", episodes=500, seed=1), study.choice.chosen.path_id
+    boldest = study._policy(f"{path}-all", 9)
+    assert boldest.share == 1.0  # it is no blend
+    weights = np.exp(boldest.log_density(logs.contexts, logs.actions) - logs.log_propensities)
+    assert weights.sum() ** 2 / np.square(weights).sum() > 0.95 * 60 * 3 / 2  # of two thirds it was 60
+
+
 def test_a_study_on_disk_decides_evaluates_and_reports(study: Any, tmp_path: Path, capsys: Any) -> None:
     opened = poela.Study.open(study.directory)
     rows = simulate("dosing", episodes=5, seed=2)
@@ -48,6 +57,19 @@ def test_a_study_on_disk_decides_evaluates_and_reports(study: Any, tmp_path: Pat
     )
     decided = pyarrow.csv.read_csv(tmp_path / "d.csv")
     np.testing.assert_allclose(decided["dose"].to_numpy(), study.policy.moments(contexts)[0][:, 0], rtol=0.2)
+    # The mean outcome of the ten nearest of the 32 nearest cases whose dose is within the rule, by hand.
+    logs, rule = simulate("dosing", episodes=500, seed=1), study.policy.eligibility
+    scaled = (logs.contexts - logs.contexts.mean(axis=0)) / logs.contexts.std(axis=0)
+    asked = (contexts - logs.contexts.mean(axis=0)) / logs.contexts.std(axis=0)
+    for row, (similar, outcome) in enumerate(
+        zip(*decided.select(["similar", "outcome"]).to_pydict().values(), strict=True)
+    ):
+        far = np.square(scaled - asked[row]).mean(axis=1)
+        nearest = np.argsort(far)[:32]
+        off = np.square((decided["dose"][row].as_py() - logs.actions[nearest, 0]) / logs.actions.std())
+        alike = nearest[far[nearest] + off <= rule.settings.radius * (1 + 1e-9)]
+        assert len(alike) == similar >= 5
+        assert outcome == pytest.approx(logs.rewards[alike[:10]].mean(), rel=1e-6)
     later = tmp_path / "later.parquet"
     assert main(["simulate", "dosing", "--episodes", "200", "--seed", "7", "--out", str(later)]) == 0
     capsys.readouterr()
@@ -57,6 +79,14 @@ def test_a_study_on_disk_decides_evaluates_and_reports(study: Any, tmp_path: Pat
     assert main(["evaluate", str(study.directory / "policy"), "--logs", str(later), "--json"]) == 0
     page = opened.report(tmp_path / "report.html")
     assert "at least" in page.read_text()
+    metrics = study.choice.chosen.metrics
+    assert f"{metrics['change_sd']:.2f} SD)" in page.read_text()
+    means = [study.fold_policy(study.choice.chosen, fold) for fold in range(3)]
+    by_hand = [np.abs(one.moments(contexts)[0] - one.behavior.moments(contexts)[0]).mean() for one in means]
+    assert 0.5 < metrics["change"] / np.mean(by_hand) < 2  # on other cases
+    assert metrics["change_sd"] == pytest.approx(metrics["change"] / logs.actions.std(), rel=0.1)
+    assert main(["studies", "show", str(study.directory)]) == 0
+    assert f"({metrics['change_sd']:.2f} SD)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -88,6 +118,28 @@ def test_settings_for_a_finite_set_are_refused(settings: dict[str, Any], words: 
         poela.learn(simulate("dosing", episodes=30), **settings)
     with pytest.raises(InputError, match="learner 'iql' needs real-valued actions, and these logs have a finite set"):
         poela.learn(simulate("tumor", episodes=30), learners=["iql"])
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.05])
+def test_plain_densities_are_refused_where_logarithms_are_due(unit: float) -> None:
+    logs = simulate("dosing", episodes=200)
+    logs = replace(logs, actions=unit * logs.actions, log_densities=logs.log_propensities - np.log(unit))
+    words = "are positive and would be right as plain densities .* log their logarithms"
+    plain = logs.with_log_densities(np.exp(logs.log_propensities))
+    with pytest.raises(InputError, match=words):
+        poela.learn(plain)
+    with pytest.raises(InputError, match=words):
+        poela.evaluate(GaussianBehavior(hidden=()).fit(logs), plain)
+    # With the smaller unit most logarithms are positive as well: these alone are no plain densities.
+    right = logs.take(logs.log_propensities > 0.1) if unit < 1 else logs
+    assert poela.evaluate(GaussianBehavior(hidden=()).fit(logs), right).n_episodes > 150
+
+
+def test_the_help_names_what_serves_real_valued_actions(capsys: Any) -> None:
+    assert main(["learn", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "continuouspoela,iql, which with continuousclone are all that serve them" in said
+    assert "served by auto alone" in said
 
 
 def test_densities_are_estimated_where_none_are_logged(tmp_path: Path) -> None:

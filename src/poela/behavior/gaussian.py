@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,20 +21,22 @@ from poela.core.validation import expect_array, expect_contents, expect_names, f
 from poela.data.continuous import ContinuousTrajectories, continuous_actions
 from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
-from poela.networks.gaussian import gaussian_of, gaussian_outputs, log_density_of
+from poela.networks.gaussian import LOG_STD, gaussian_of, gaussian_outputs, log_density_of
 from poela.networks.modules import Device, Hidden, Network, NetworkShape, device_of
 from poela.networks.outputs import outputs_at
 from poela.networks.training import train_steps
 
 LOOK_EVERY = 25
 NO_JUDGE_STEPS = 1000
+LEAST_RATIO = 0.5  # below it, or above its inverse, a mean ratio is not about 1
 
 
 @dataclass(frozen=True)
 class GaussianBehavior:
     """Independent normal columns whose mean and spread a network reads off the context; fitted by likelihood.
 
-    Training stops when episodes that are held out grow no likelier.
+    Training stops when episodes that are held out grow no likelier. Unless these are likelier than under a linear form,
+    by more than two standard errors, that is taken: on small logs a network costs more than it tells.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(500, 1))
@@ -53,6 +55,7 @@ class GaussianBehavior:
     weight_decay: NonNegative = 1e-4
     batch_rows: Count = 1024
     device: Device = "auto"
+    linear: bool = True  # whether a linear form is tried beside the network
 
     def __post_init__(self) -> None:
         refuse_problems(self)
@@ -64,12 +67,27 @@ class GaussianBehavior:
     def fit_quietly(self, train: LoggedEpisodes, seed: int = 0) -> "GaussianModel":
         """The fitted model; the seed sets weights, batches and the held-out episodes."""
         logs = continuous_actions(train, "a Gaussian model of the logging policy")
-        model = untrained(logs, self.hidden, seed)
         learn, judge = held_out_split(logs, self.held_out if self.steps is None else 0.0, seed)
+        model = self._trained(logs, learn, judge, seed)
+        if not self.linear or not self.hidden or judge is None:
+            return model
+        straight = replace(self, hidden=())._trained(logs, learn, judge, seed)
+        likelier = np.subtract(*(one.log_density(judge.contexts, judge.actions) for one in (model, straight)))
+        return model if likelier.mean() > 2 * likelier.std() / math.sqrt(len(likelier)) else straight
+
+    def _trained(
+        self,
+        logs: ContinuousTrajectories,
+        learn: ContinuousTrajectories,
+        judge: ContinuousTrajectories | None,
+        seed: int,
+    ) -> "GaussianModel":
+        """A model on the scale of the logs, as it was when the held-out actions were likeliest."""
+        model = untrained(logs, self.hidden, seed) if self.hidden else least_squares(learn)
         last = self.steps or (NO_JUDGE_STEPS if judge is None else self.max_steps)
         network = model.network.to(device_of(self.device))
         assert isinstance(network, Network)
-        best, best_likelihood, stale = model, -math.inf, 0
+        best, best_likelihood, stale = model.with_network(network), _likelihood(model, judge), 0
         try:
             with progress("GaussianBehavior", last) as advance:
                 for done in train_steps(
@@ -84,7 +102,7 @@ class GaussianBehavior:
                     if judge is None or (done % LOOK_EVERY and done < last):
                         continue
                     candidate, stale = model.with_network(network), stale + 1
-                    likelihood = float(candidate.log_density(judge.contexts, judge.actions).mean())
+                    likelihood = _likelihood(candidate, judge)
                     if likelihood > best_likelihood:
                         best, best_likelihood, stale = candidate, likelihood, 0
                     if stale == self.patience:
@@ -193,6 +211,51 @@ def untrained(logs: ContinuousTrajectories, hidden: Hidden, seed: int) -> Gaussi
     spread = logs.actions.std(axis=0)
     spread[spread <= 1e-12] = 1.0
     return GaussianModel(network, logs.actions.mean(axis=0), spread, logs.feature_names, logs.action_names)
+
+
+def least_squares(logs: ContinuousTrajectories) -> GaussianModel:
+    """A linear mean by least squares with the spread of what it leaves: the likeliest of its kind, in closed form.
+
+    >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> logs = ContinuousTrajectories(x, 2 * x + [[0.5], [-0.5], [-0.5], [0.5]], np.zeros(4), np.arange(5))
+    >>> [part.round(3).tolist() for part in least_squares(logs).moments([[5.0]])]
+    [[[10.0]], [[0.5]]]
+    """
+    model = untrained(logs, (), 0)
+    inputs = model.network.standardised(torch.tensor(logs.contexts)).double().numpy()
+    inputs = np.concatenate([inputs, np.ones((len(inputs), 1))], axis=1)
+    wanted = model.standardised(logs.actions)
+    found = np.linalg.lstsq(inputs, wanted, rcond=None)[0]  # [d + 1, m]
+    left = np.sqrt(np.square(wanted - inputs @ found).mean(axis=0))
+    weights = model.network.weights()
+    weights["layers.0.weight"][:] = np.concatenate([found[:-1].T, np.zeros_like(found[:-1].T)])
+    weights["layers.0.bias"][:] = np.concatenate([found[-1], np.log(np.maximum(left, np.exp(LOG_STD[0])))])
+    model.network.load_weights(weights)
+    return model
+
+
+def refuse_plain_densities(logs: ContinuousTrajectories) -> None:
+    """Refuse logged densities that stand where their logarithms are due.
+
+    Any density over the one that actions were drawn from has mean 1. Here that is a linear Gaussian over the logged
+    one, as given and taken as plain: p·exp(−p) is nowhere above 0.37, so that the two cannot be confused.
+    """
+    given = logs.log_densities
+    if given is None or logs.estimated or not (given > 0).all():
+        return
+    own = least_squares(logs).log_density(logs.contexts, logs.actions)
+    with np.errstate(over="ignore"):
+        as_given, as_plain = np.exp(own - given).mean(), np.exp(own - np.log(given)).mean()
+    if as_given < LEAST_RATIO and LEAST_RATIO < as_plain < 1 / LEAST_RATIO:
+        raise InputError(
+            f"the log densities of all {logs.n_steps:,} actions are positive and would be right as plain densities "
+            f"(a Gaussian over them has mean {as_plain:.2f}, over their exponentials {as_given:.2f}, where 1 is due): "
+            "log their logarithms"
+        )
+
+
+def _likelihood(model: GaussianModel, judge: ContinuousTrajectories | None) -> float:
+    return -math.inf if judge is None else float(model.log_density(judge.contexts, judge.actions).mean())
 
 
 def _likelihood_loss(

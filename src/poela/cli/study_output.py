@@ -7,7 +7,7 @@ from poela.cli.output import print_json, print_table, say
 from poela.core.readable import between, effective, factor_in_words, readable
 from poela.core.typed import to_plain
 from poela.eligibility.words import rule_in_words, strictness_in_words
-from poela.studies.words import sentence, thinned, where_on_path, without_rule
+from poela.studies.words import changed_in_words, sentence, thinned, where_on_path, without_rule
 
 if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate
@@ -51,7 +51,8 @@ def _print_policies(study: "Study", every_point: bool) -> None:
     logging, data = study.record.logging_policy, study.record.data
     error, mark = logging.standard_error, "* " if study.choice.chosen is None else ""
     of = {"ess": data.validation_episodes, "sntis": logging.value}
-    current = {"gain": None, "shown": None, "score": None, "departure": None, "verdict": "", **of}
+    amounts = any(row["change_sd"] is not None for row in rows)
+    current = {"gain": None, "shown": None, "score": None, "verdict": "", **of}
     print_table(
         f"{'From cautious to bold' if by_gain else 'Policies'} ({_tried(study)})",
         ("policy", *(BY_GAIN if by_gain else BY_ESTIMATE), "effective\ncases", "decisions\nchanged", "verdict"),
@@ -60,7 +61,8 @@ def _print_policies(study: "Study", every_point: bool) -> None:
             *((_name(row, whole=every_point), *_cells(row, error, by_gain)) for row in rows),
         ],
         "Effective cases: how many past cases speak for the policy."
-        + by_gain * "\nAt least: what is shown, for all policies together; -: these cases cannot tell.",
+        + by_gain * "\nAt least: what is shown, for all policies together; -: these cases cannot tell."
+        + amounts * "\nDecisions changed: by how much on average (SD: deviations of what was logged).",
     )
 
 
@@ -83,8 +85,7 @@ def _cells(row: dict[str, Any], error: float, by_gain: bool) -> tuple[str, ...]:
         judged = (readable(row["gain"], error, signed=True), readable(row["shown"], error, signed=True))
     else:
         judged = (readable(row["sntis"], error), readable(row["score"], error))
-    differs = "-" if row["departure"] is None else f"{row['departure']:.0%}"
-    return (*judged, effective(row["ess"]), differs, row["verdict"] or "-")
+    return (*judged, effective(row["ess"]), changed_in_words(row) or "-", row["verdict"] or "-")
 
 
 def _print_worth(study: "Study") -> None:

@@ -6,7 +6,9 @@ of a Gaussian that is kept within the union is known exactly, whatever way the b
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ from torch import Tensor
 from poela.core.arrays import BoolArray, FloatArray
 from poela.core.density import SMALLEST_UNIFORM
 
+SMALLEST_MASS = 1e-200  # beside the likeliest cell of each column
 MOST_CELLS = 4096  # at one context
 _LETTERS = "ijklpqrs"
 
@@ -76,17 +79,41 @@ class Cells:
     def log_masses(self, mean: Tensor, std: Tensor) -> Tensor:
         """The log of what a Gaussian [N, m] gives to each cell [N, C, …, C]; −inf outside the union."""
         total: Tensor | float = 0.0
-        for column, edges in enumerate(self.edges):
-            ends = (torch.as_tensor(edges, device=mean.device) - mean[:, column, None]) / std[:, column, None]
-            shape = [len(edges)] + [1] * len(self.edges)
+        for column, masses in enumerate(self._by_column(mean, std)):
+            shape = [len(masses)] + [1] * len(self.edges)
             shape[1 + column] = -1
-            total = total + log_interval(ends[:, :-1], ends[:, 1:]).reshape(shape)
+            total = total + masses.reshape(shape)
         assert isinstance(total, Tensor)
         return total.masked_fill(~torch.as_tensor(self.covered, device=mean.device), -math.inf)
 
+    def _by_column(self, mean: Tensor, std: Tensor) -> Iterator[Tensor]:
+        """The log of what each column of a Gaussian gives to its intervals [N, C]."""
+        for column, edges in enumerate(self.edges):
+            ends = (torch.as_tensor(edges, device=mean.device) - mean[:, column, None]) / std[:, column, None]
+            yield log_interval(ends[:, :-1], ends[:, 1:])
+
     def log_mass(self, mean: Tensor, std: Tensor) -> Tensor:
         """The log of what a Gaussian [N, m] gives to the union [N]."""
-        return torch.logsumexp(self.log_masses(mean, std).flatten(1), dim=1)
+        if len(self.edges) == 1:
+            return torch.logsumexp(self.log_masses(mean, std), dim=1)
+        # A sum of products is a chain of matrix products, far cheaper than the logarithm of each cell.
+        left, scale = self._counted.to(mean.device), torch.zeros_like(mean[:, 0])
+        for masses in reversed(list(self._by_column(mean, std))):
+            most = masses.detach().amax(dim=1)
+            rows = left.reshape(len(left), -1, left.shape[-1])
+            left = (rows @ torch.exp(masses - most[:, None])[..., None]).reshape(left.shape[:-1])
+            scale = scale + most
+        far = left < SMALLEST_MASS  # nearly all mass lies outside the union: products lose their digits
+        found = scale + torch.log(left.masked_fill(far, 1.0))
+        if far.any():
+            asked = far.cpu().numpy()
+            some = Cells(tuple(edges[asked] for edges in self.edges), self.covered[asked])
+            found = found.masked_scatter(far, torch.logsumexp(some.log_masses(mean[far], std[far]).flatten(1), dim=1))
+        return found
+
+    @cached_property
+    def _counted(self) -> Tensor:
+        return torch.as_tensor(self.covered).double()
 
     def sample(self, mean: FloatArray, std: FloatArray, rng: np.random.Generator) -> FloatArray:
         """An action [N, m] of the Gaussian within the union, by as many uniform numbers as it has columns.

@@ -18,19 +18,19 @@ from numpy.typing import ArrayLike
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.density import gaussian_log_density
 from poela.core.errors import InputError
+from poela.core.log_cache import cached
 from poela.core.neighbours import Neighbours
 from poela.core.storage import Stored
 from poela.core.typed import Count, Positive, from_plain, refuse_problems, to_plain
 from poela.core.validation import expect_array, expect_contents, refuse
 from poela.data.continuous import ContinuousTrajectories, continuous_actions
 from poela.data.episodes import LoggedEpisodes
-from poela.data.folds import fold_numbers
 from poela.eligibility.boxes import Boxes, most_boxes
 from poela.eligibility.pair_explanation import LoggedPair, PairExplanation
+from poela.eligibility.quantiles import distances_to_others
 from poela.eligibility.rules import RadiusSetting, quantile_of
 
 NEAREST = 32
-FOLDS, MOST_PAIRS = 5, 5000  # as for finite actions
 ROWS_AT_A_TIME = 4096
 
 
@@ -69,7 +69,9 @@ class ContinuousEligibility:
         settings = replace(self, neighbours=self.neighbours or min(NEAREST, most))
         share = quantile_of(self.radius)
         if share is not None:
-            distances = precedent_distances(settings, logs)
+            measure = replace(settings, radius=0.0)  # all that distances depend on
+            key = ("pair distances", measure)
+            distances = cached(logs, key, None, lambda: precedent_distances(measure, logs))
             settings = replace(settings, radius=float(np.quantile(distances, share)))
         return fitted(settings, logs)
 
@@ -211,15 +213,11 @@ def precedent_distances(settings: ContinuousEligibility, logs: ContinuousTraject
     """The distance of logged pairs from the nearest of other episodes, and other clusters of them."""
     if logs.n_units < 2:
         return np.zeros(1)
-    rng = np.random.default_rng(0)
-    folds = min(FOLDS, logs.n_units)
-    fold_of, found = fold_numbers(logs.units, folds, rng), []
-    for fold in range(folds):
-        asked = logs.take(fold_of == fold)
-        rows = np.sort(rng.permutation(asked.n_steps)[: MOST_PAIRS // folds])
-        rule = fitted(replace(settings, radius=0.0), logs.take(fold_of != fold))
-        found.append(rule.distances(asked.contexts[rows], asked.actions[rows], largest=True))
-    return np.concatenate(found)
+
+    def asked(others: ContinuousTrajectories, held_out: ContinuousTrajectories, rows: IntArray) -> FloatArray:
+        return fitted(settings, others).distances(held_out.contexts[rows], held_out.actions[rows], largest=True)
+
+    return distances_to_others(logs, asked)
 
 
 def _scale(rows: FloatArray) -> FloatArray:

@@ -4,17 +4,21 @@ The distances are those from training contexts to the nearest context with each 
 clusters of them. At the radius q50, half of all pairs of context and action have a precedent, within the radius, there.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
-from poela.core.arrays import FloatArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.log_cache import cached
+from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility, quantile_of
 
+L = TypeVar("L", bound=LoggedEpisodes)
 FOLDS = 5
 MOST_CONTEXTS = 5000  # asked in each fold; quantiles of more are no different
 
@@ -39,18 +43,25 @@ def with_numeric_radius(rule: Eligibility, train: Trajectories) -> Eligibility:
     return replace(rule, radius=float(np.quantile(distances, share)))
 
 
-def action_distances(train: Trajectories, rule: Eligibility) -> FloatArray:
-    """Distances from training contexts to the nearest context with each logged action in other episodes, sorted."""
+def distances_to_others(train: L, ask: Callable[[L, L, IntArray], FloatArray]) -> FloatArray:
+    """What `ask` says of rows of held-out episodes beside all others, fold by fold; clusters stay together."""
     rng = np.random.default_rng(0)
     folds = min(FOLDS, train.n_units)
-    fold_of = fold_numbers(train, folds, rng)
-    distances_by_fold = []
+    fold_of, found = fold_numbers(train, folds, rng), []
     for fold in range(folds):
         held_out = train.take(fold_of == fold)
         rows = np.sort(rng.permutation(held_out.n_steps)[: MOST_CONTEXTS // folds])
-        fitted = rule.fit(train.take(fold_of != fold))
-        distances_by_fold.append(fitted.distances(held_out.contexts[rows], held_out.step_numbers[rows]).ravel())
-    distances = np.concatenate(distances_by_fold)
+        found.append(ask(train.take(fold_of != fold), held_out, rows))
+    return np.concatenate(found)
+
+
+def action_distances(train: Trajectories, rule: Eligibility) -> FloatArray:
+    """Distances from training contexts to the nearest context with each logged action in other episodes, sorted."""
+
+    def asked(others: Trajectories, held_out: Trajectories, rows: IntArray) -> FloatArray:
+        return rule.fit(others).distances(held_out.contexts[rows], held_out.step_numbers[rows]).ravel()
+
+    distances = distances_to_others(train, asked)
     finite = distances[np.isfinite(distances)]  # an action may never occur in the other folds
     if not len(finite):
         raise InputError("no action occurs in two episodes, so a radius cannot be a quantile: give it as a number")

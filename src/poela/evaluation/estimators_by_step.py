@@ -9,7 +9,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.ragged import episode_sums
+from poela.core.ragged import episode_sums, step_numbers
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.weights import LogWeights, safe_shift
@@ -121,9 +121,9 @@ def fit_variance(evidence: Evidence, lean: FloatArray) -> float:
     weights = evidence.model.squared_weights
     if weights is None:
         return float("nan") if (lean > 0).any() else 0.0
-    surprises = by_step(evidence.discounts * evidence.surprises, evidence.logs.offsets)
-    still_running = by_step(np.ones(evidence.logs.n_steps), evidence.logs.offsets).sum(axis=0)
-    return float((np.square(surprises).sum(axis=0) / still_running * weights * np.square(lean)).sum())
+    steps, squares = step_numbers(evidence.logs.offsets), np.square(evidence.discounts * evidence.surprises)
+    mean_squares = np.bincount(steps, squares) / np.bincount(steps)
+    return float((mean_squares * weights * np.square(lean)).sum())
 
 
 def by_step(values: FloatArray, offsets: IntArray, *, keep_last: bool = False) -> FloatArray:

@@ -5,8 +5,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from poela.behavior.gaussian import refuse_plain_densities
 from poela.core.errors import InputError
-from poela.data.continuous import Logs
+from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.refit import FitsBehavior
@@ -53,6 +54,8 @@ def evaluate(
     if clusters is not None:
         logs = replace(logs, clusters=clusters)  # type: ignore[arg-type]
     _refuse(policy, logs, scoring, q)
+    if isinstance(logs, ContinuousTrajectories):
+        refuse_plain_densities(logs)
     evaluator = Evaluator(logs, scoring, q=None if isinstance(q, str) else q, behavior=behavior)
     [evidence] = evaluator.evidence([policy])
     return evaluator.estimate(evidence)

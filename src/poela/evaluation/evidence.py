@@ -55,7 +55,7 @@ class Evidence:
     stranded_steps: int | None = None  # where nothing was near and the policy fell back
     smoothing: float = 0.0  # the share of the logging policy that was mixed into the policy
 
-    @property
+    @cached_property
     def returns(self) -> FloatArray:
         """Discounted returns [n]."""
         return self.logs.returns(self.discount)
@@ -79,7 +79,7 @@ class Evidence:
             raise InputError("this estimator needs a Q model: pass q='ridge', q='boosted' or your own")
         return self.values
 
-    @property
+    @cached_property
     def surprises(self) -> FloatArray:
         """What each step [N] brought beyond the model: reward + discounted next value − Q; nothing follows the end."""
         following = np.append(self.model.expected[1:], 0.0)

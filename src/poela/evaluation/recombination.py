@@ -105,6 +105,14 @@ class Recombined:
         ]
         return np.stack(drawn)
 
+    @cached_property
+    def _log_chances(self) -> FloatArray:
+        """The logging policy's log probabilities [copies, N] of these actions."""
+        known = self._logs.all_propensities
+        assert known is not None
+        with np.errstate(divide="ignore"):
+            return np.log(np.take_along_axis(known.T, self._actions, axis=0))
+
     def log_weights(self, evidence: Evidence) -> FloatArray:
         """Log weights [copies, n] of recombined episodes under a policy."""
         if self.redraws and evidence.probabilities is not None:
@@ -120,12 +128,11 @@ class Recombined:
 
     def _redrawn(self, probabilities: FloatArray) -> FloatArray:
         """Log weights [copies, n]."""
-        known = self._logs.all_propensities
-        assert known is not None
+        rows, first = np.arange(len(probabilities)), self._logs.offsets[:-1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.log(probabilities) - np.log(known)
-        rows, first = np.arange(len(ratios)), self._logs.offsets[:-1]
-        return np.stack([np.add.reduceat(ratios[rows, actions], first) for actions in self._actions])
+            logs = np.log(probabilities)
+            drawn = zip(self._actions, self._log_chances, strict=True)
+            return np.stack([np.add.reduceat(logs[rows, actions] - chances, first) for actions, chances in drawn])
 
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng((self._seed, _POOL))

@@ -31,7 +31,7 @@ from poela.evaluation.weights import LogWeights, is_greedy, log_weights, probabi
 from poela.learners.step_regression import Regressor
 
 MODEL = "an estimator that rests on a model of values"
-MOST_NUMBERS = 2e7  # probabilities that are looked at together: 160 MB
+MOST_NUMBERS = 1e7  # probabilities that are looked at together: 80 MB
 
 
 @dataclass(frozen=True)
@@ -147,14 +147,14 @@ class Evaluator:
             plain = [probabilities_along(policy, seen) for policy in some]
             shares = [self._smoothing_of(rows[-self.logs.n_steps :]) for rows in plain]
             rows = [smoothed(own, seen, share) for own, share in zip(plain, shares, strict=True)]
-            values = self._values(np.stack(rows)) if with_model else [None] * len(some)
+            values = self._values(rows) if with_model else [None] * len(some)
             for policy, own, value, share in zip(some, rows, values, shares, strict=True):
                 yield self._evidence(policy, own[-self.logs.n_steps :], value, share)
 
     def _smoothing_of(self, probabilities: FloatArray) -> float:  # by those along the logs alone
         return self.scoring.smoothing if self.scoring.smoothing and is_greedy(probabilities) else 0.0
 
-    def _values(self, probabilities: FloatArray) -> Sequence[ModelValues]:
+    def _values(self, probabilities: Sequence[FloatArray]) -> Sequence[ModelValues]:
         if self._q is not None:
             return [given_values(self._q, rows[-self.logs.n_steps :], self._finite) for rows in probabilities]
         return self._model.values(probabilities)

@@ -1,18 +1,20 @@
 """Fitted-Q evaluation of many policies on the same logs, cross-fitted."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.ragged import rows_of_episodes
 from poela.data.clusters import joined_clusters
 from poela.data.folds import fold_numbers
 from poela.data.history import with_history
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import ModelValues
-from poela.learners.backward_induction import MOST_PREPARED, BackwardInduction, Following, expected
+from poela.learners.backward_induction import MOST_PREPARED, BackwardInduction, expected
+from poela.learners.ridge import rows_at_once
 from poela.learners.step_regression import Regressor
 from poela.policies.step_values import rows_by_step
 
@@ -26,13 +28,7 @@ class _Fold:
     """The regressions that value the episodes of one fold, fitted on all others."""
 
     induction: BackwardInduction
-    fitted: IntArray  # the rows that it is fitted on
     valued: dict[int, IntArray]  # the rows that each of its steps values; the last values later ones too
-
-    def following(self, probabilities: FloatArray) -> Following:
-        """That of policies with these probabilities [A, N, P] along all rows."""
-        inner = expected(probabilities)
-        return lambda rows, q: inner(self.fitted[rows], q)
 
 
 class ValueModel:
@@ -74,40 +70,48 @@ class ValueModel:
         seen = _with_history(self._logs, history)
         self._contexts, self._regressor = seen.contexts, regressor
         fold_of = np.concatenate([np.full(self._logs.n_episodes - logs.n_episodes, -1), fold_of])
-        typical = _columns_last(_logging_probabilities(self._logs)[None])
+        # Probabilities and values stand step by step: rows that are used together lie together.
+        self._by_step = np.argsort(seen.step_numbers, kind="stable")
+        self._place = np.empty_like(self._by_step)
+        self._place[self._by_step] = np.arange(seen.n_steps)
+        typical = expected(_columns_last(_logging_probabilities(self._logs)[None], self._by_step))
+        how: Any = {"regressor": regressor, "discount": discount, "seed": seed, "keep": MOST_PREPARED / folds}
         self._folds = []
         for fold in range(folds):
-            induction, fitted = _induction(seen, fold_of != fold, regressor, discount, seed, MOST_PREPARED / folds)
+            induction = BackwardInduction(seen, held=True, episodes=np.flatnonzero(fold_of != fold), **how)
             valued = np.flatnonzero((fold_of == fold)[seen.episode_of_step])
             last = np.minimum(seen.step_numbers[valued], induction.horizon - 1)
-            self._folds.append(_Fold(induction, fitted, {step: valued[rows] for step, rows in rows_by_step(last)}))
+            self._folds.append(_Fold(induction, {step: valued[rows] for step, rows in rows_by_step(last)}))
             if regressor == "ridge":
                 # Values of other policies are about as smooth as those of the logging policy.
-                induction.fix_penalties(self._folds[-1].following(typical))
+                induction.fix_penalties(lambda rows, q: typical(self._place[rows], q))
 
-    def values(self, probabilities: FloatArray) -> list[ModelValues]:
+    def values(self, probabilities: Sequence[FloatArray] | FloatArray) -> list[ModelValues]:
         """Of the policies that have these probabilities [P, N, A] along `beside`, if any, and the logs.
 
         They know how well they were fitted (see `squared_weights`) where the regressions are ridges.
         """
-        columns = _columns_last(probabilities)
+        columns = _columns_last(probabilities, self._by_step)
         taken, mean = np.empty((2, self._logs.n_steps, len(probabilities)))
+        following = expected(columns)
         for fold in self._folds:
-            for fitted, _ in fold.induction.backward(fold.following(columns), len(probabilities)):
-                rows = fold.valued.get(fitted.step, NO_ROWS)
-                q = fitted.q(self._contexts[rows])
-                taken[rows] = q[self._logs.actions[rows], np.arange(len(rows))]
-                mean[rows] = (columns[:, rows] * q).sum(axis=0)
+            passed = fold.induction.backward(lambda rows, q: following(self._place[rows], q), len(probabilities))
+            for fitted in passed:
+                valued = fold.valued.get(fitted.step, NO_ROWS)
+                for some, q in fitted.q(fitted.regression.features(self._contexts[valued])):
+                    rows = valued[some]
+                    places = self._place[rows]
+                    taken[places] = q[self._logs.actions[rows], np.arange(len(rows))]
+                    mean[places] = following(places, q)
         # Of steps that only the episodes beside have, no surprises are at hand to weigh.
-        squares = self.squared_weights(probabilities)[:, : self._horizon] if self._regressor == "ridge" else None
+        squares = self._squared_weights(columns)[:, : self._horizon] if self._regressor == "ridge" else None
+        places = self._place[self._own_rows]
         return [
-            ModelValues(
-                taken[self._own_rows, place], mean[self._own_rows, place], None if squares is None else squares[place]
-            )
-            for place in range(len(probabilities))
+            ModelValues(taken[places, column], mean[places, column], None if squares is None else squares[column])
+            for column in range(len(probabilities))
         ]
 
-    def squared_weights(self, probabilities: FloatArray) -> FloatArray:
+    def squared_weights(self, probabilities: Sequence[FloatArray] | FloatArray) -> FloatArray:
         """Σ_i d_ti² [P, H], where d are the weights of episodes in the fitted values of policies, step by step.
 
         A fitted value is a weighted sum of rewards, as every linear regression is. Where the policy stays with the
@@ -118,27 +122,24 @@ class ValueModel:
         """
         if self._regressor != "ridge":
             raise InputError("boosted values are no weighted sums of rewards: use regressor='ridge' for their weights")
-        columns, fold = _columns_last(probabilities), self._folds[0]
-        squares = np.zeros((int(self._logs.step_numbers.max()) + 1, len(probabilities)))
+        return self._squared_weights(_columns_last(probabilities, self._by_step))
+
+    def _squared_weights(self, columns: FloatArray) -> FloatArray:
+        """The same from probabilities [A, N, P], step by step."""
+        induction, n_policies = self._folds[0].induction, columns.shape[2]
+        squares = np.zeros((int(self._logs.step_numbers.max()) + 1, n_policies))
         rows = self._logs.offsets[:-1][self._logs.offsets[:-1] >= self._own_rows.start]
-        weights = np.full((len(rows), len(probabilities)), 1 / len(rows))
-        for step in range(fold.induction.horizon):
-            features = fold.induction.regression(step).inputs_of(self._contexts[rows])
-            weights = fold.induction.weights(step, features.T @ (weights * columns[:, rows]))
+        weights = np.full((len(rows), n_policies), 1 / len(rows))
+        for step in range(induction.horizon):
+            features = induction.regression(step).features(self._contexts[rows])
+            wanted = np.zeros((len(columns), features.width, n_policies))
+            for some, block in features.blocks():
+                wanted += block.T @ (weights[some] * columns[:, self._place[rows[some]]])
+            weights = induction.weights(step, wanted)
             squares[step] = np.square(weights).sum(axis=0)
-            fitted, going_on = fold.induction.going_on(step)
-            rows, weights = fold.fitted[fitted[going_on] + 1], weights[going_on]
+            fitted, going_on = induction.going_on(step)
+            rows, weights = fitted[going_on] + 1, weights[going_on]
         return squares.T
-
-
-def _induction(
-    seen: Trajectories, used: BoolArray, regressor: Regressor, discount: float, seed: int, keep: float
-) -> tuple[BackwardInduction, IntArray]:
-    """On the used episodes, with the rows that are theirs."""
-    episodes = np.flatnonzero(used)
-    rows, _ = rows_of_episodes(episodes, seen.offsets)
-    logs = seen.take(episodes)
-    return BackwardInduction(logs, regressor=regressor, discount=discount, held=True, keep=keep, seed=seed), rows
 
 
 def joined(first: Trajectories, second: Trajectories) -> Trajectories:
@@ -164,9 +165,18 @@ def joined(first: Trajectories, second: Trajectories) -> Trajectories:
     )
 
 
-def _columns_last(probabilities: FloatArray) -> FloatArray:
-    """[A, N, P] from [P, N, A]."""
-    return np.ascontiguousarray(np.transpose(probabilities, (2, 1, 0)))
+def _columns_last(probabilities: Sequence[FloatArray] | FloatArray, order: IntArray) -> FloatArray:
+    """[A, N, P] in another order of rows from [P, N, A], a block of rows at a time so that it stays in the cache.
+
+    >>> _columns_last(np.array([[[0.1, 0.9]], [[0.2, 0.8]]]), np.array([0])).tolist()
+    [[[0.1, 0.2]], [[0.9, 0.8]]]
+    """
+    columns = np.empty((probabilities[0].shape[1], len(order), len(probabilities)))
+    together = rows_at_once(len(columns) * len(probabilities))
+    for start in range(0, len(order), together):
+        block = slice(start, start + together)
+        columns[:, block] = np.stack([own[order[block]] for own in probabilities]).transpose(2, 1, 0)
+    return columns
 
 
 def _logging_probabilities(logs: Trajectories) -> FloatArray:

@@ -5,18 +5,20 @@ the caller's choice (`best`, `soft`, `expected`), for many policies or temperatu
 the regressions predict.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
-from poela.core.ragged import returns_to_go
+from poela.core.ragged import returns_to_go, rows_of_episodes
 from poela.data.trajectories import Trajectories
-from poela.learners.step_regression import PENALTIES, Chosen, Columns, Regressor, StepBoosted, StepRegression, StepRidge
+from poela.learners.ridge import PENALTIES, Features
+from poela.learners.step_regression import Chosen, Columns, Regressor, StepBoosted, StepRegression, StepRidge
 from poela.policies.departures import Departure
 from poela.policies.step_values import StepQ, rows_by_step
 
@@ -70,21 +72,15 @@ class FittedStep:
     """Q at one step for P columns, between bounds where it is held."""
 
     step: int
-    rows: IntArray  # its own, the first of those that it was fitted on
     regression: StepRegression
     columns: Columns
     bounds: tuple[float, float] | None = None
 
-    def q(self, contexts: Float32Array) -> FloatArray:
-        """[A, m, P]."""
-        return self._held(self.columns.q(self.regression.inputs_of(contexts)))
-
-    def q_here(self) -> FloatArray:
-        """The same at its own rows."""
-        return self._held(self.columns.q(self.regression.inputs[: len(self.rows)]))
-
-    def _held(self, q: FloatArray) -> FloatArray:
-        return q if self.bounds is None else np.clip(q, *self.bounds, out=q)
+    def q(self, features: Features) -> Iterator[tuple[slice, FloatArray]]:
+        """[A, m, P] of some rows at a time."""
+        for rows, inputs in features.blocks():
+            q = self.columns.q(inputs)
+            yield rows, q if self.bounds is None else np.clip(q, *self.bounds, out=q)
 
 
 class BackwardInduction:
@@ -93,6 +89,7 @@ class BackwardInduction:
     With `held`, Q at a step stays within the range of the returns to go that its rows have shown, so that nothing is
     believed because of an extrapolation. Of the ridge `penalties` each regression takes the one that predicts best
     when each row is left out in turn. Prepared regressions of up to `keep` numbers are kept for the next pass.
+    `episodes` are the numbers of those to fit on; by default all.
 
     >>> contexts, actions = np.zeros((400, 1)), np.arange(400) // 2 % 2
     >>> logs = Trajectories(contexts, actions, np.where(actions == 1, 3.0, 1.0), np.arange(0, 401, 2))
@@ -111,12 +108,23 @@ class BackwardInduction:
         held: bool = False,
         keep: float = MOST_PREPARED,
         seed: int = 0,
+        episodes: IntArray | None = None,
     ) -> None:
         if regressor not in ("ridge", "boosted"):
             raise InputError(f"regressor {regressor!r} is unknown: choose 'ridge' or 'boosted'")
         self._train, self._regressor, self._discount = train, regressor, discount
         self._penalties, self._room, self._seed = penalties, keep, seed
-        self._steps = [rows for _, rows in rows_by_step(train.step_numbers)]
+        every = np.arange(train.n_episodes) if episodes is None else episodes
+        self._n_episodes, (rows, _) = len(every), rows_of_episodes(every, train.offsets)
+        # By action within each step, as the regressions want them.
+        rows = rows[np.argsort(train.actions[rows], kind="stable")]
+        self._steps = [rows[places] for _, places in rows_by_step(train.step_numbers[rows])]
+        # Where in the step before those rows stand that each step follows.
+        self._going_on = [
+            np.argsort(before)[np.searchsorted(np.sort(before), after - 1)].astype(np.int32)
+            for before, after in pairwise(self._steps)
+        ]
+        self._going_on.append(np.empty(0, np.int32))
         self._last = np.zeros(train.n_steps, np.bool_)
         self._last[train.offsets[1:] - 1] = True
         self._to_go = returns_to_go(train.rewards, train.offsets, discount) if held else None
@@ -133,8 +141,12 @@ class BackwardInduction:
         train = self._train
         steps: list[Columns] = []
         q = np.empty((train.n_actions, train.n_steps, columns))
-        for fitted, here in self.backward(following, columns):
-            q[:, fitted.rows] = here
+
+        def noted(rows: IntArray, here: FloatArray) -> FloatArray:
+            q[:, rows] = here
+            return following(rows, here)
+
+        for fitted in self.backward(noted, columns):
             steps.insert(0, fitted.columns)
         models = [tuple(step.model(column) for step in steps) for column in range(columns)]
         names = train.n_actions, train.feature_names, train.action_names
@@ -149,28 +161,33 @@ class BackwardInduction:
             some = path[start : start + together]
             yield from self.values(following(some), len(some))
 
-    def backward(self, following: Following, columns: int = 1) -> Iterator[tuple[FittedStep, FloatArray]]:
-        """Each step from the last to the first, fitted for that many columns, with Q [A, m, P] at its own rows."""
+    def backward(self, following: Following, columns: int = 1) -> Iterator[FittedStep]:
+        """Each step from the last to the first, fitted for that many columns; `following` sees some rows at a time."""
         train = self._train
-        targets = np.repeat(train.rewards[:, None], columns, axis=1)
-        values = np.zeros((train.n_steps, columns))
+        carried = np.zeros((0, columns))
+        targets: dict[int, FloatArray] = {}  # of each step, since what lies together is quick to reach
         for step in reversed(range(self.horizon)):
             safe_point()
             rows, pool = self._steps[step], self.pool(step)
-            going_on = rows[~self._last[rows]]
-            targets[going_on] += self._discount * values[going_on + 1]
+            targets[step] = np.repeat(train.rewards[rows, None], columns, axis=1)
+            targets[step][self._going_on[step]] += carried
             regression = self.regression(step)
-            fitted = regression.fit(targets[pool], self._chosen.get(step))
-            fitted_step = FittedStep(step, rows, regression, fitted, self._bounds(pool))
-            here = fitted_step.q_here()
-            values[rows] = following(rows, here)
-            yield fitted_step, here
+            features = regression.features(train.contexts[pool])
+            fitted = regression.fit(features, self._pooled(step, targets), self._chosen.get(step))
+            fitted_step = FittedStep(step, regression, fitted, self._bounds(pool))
+            own = features if pool is rows else regression.features(train.contexts[rows])
+            carried = np.empty((len(rows), columns))
+            for some, q in fitted_step.q(own):
+                np.multiply(following(rows[some], q), self._discount, out=carried[some])
+            yield fitted_step
 
     def fix_penalties(self, following: Following) -> None:
         """Choose the penalties here and now, by these values (of one column), for whatever comes later."""
         chosen: dict[int, Chosen] = {}
-        for fitted, _ in self.backward(following):
+        for fitted in self.backward(following):
             chosen[fitted.step] = fitted.columns.chosen
+            if isinstance(fitted.regression, StepRidge):
+                fitted.regression.settle()
         self._chosen = chosen
 
     def weights(self, step: int, rows: FloatArray) -> FloatArray:
@@ -180,7 +197,8 @@ class BackwardInduction:
         """
         regression = self.regression(step)
         assert isinstance(regression, StepRidge)
-        return regression.weights(rows, self._chosen[step])
+        features = regression.features(self._train.contexts[self.pool(step)])
+        return regression.weights(features, rows, self._chosen[step])
 
     def going_on(self, step: int) -> tuple[IntArray, BoolArray]:
         """The rows of the step's pool, and which of them are not the last of their episode."""
@@ -189,9 +207,25 @@ class BackwardInduction:
 
     def pool(self, step: int) -> IntArray:
         """The rows that the step's regression is fitted on: its own, with whole later steps where they are few."""
+        last = self._last_pooled(step)
+        if last == step:
+            return self._steps[step]
+        rows = np.concatenate(self._steps[step : last + 1])
+        return np.asarray(rows[np.argsort(self._train.actions[rows], kind="stable")])
+
+    def _pooled(self, step: int, by_step: Mapping[int, FloatArray]) -> FloatArray:
+        """Numbers of each step, in the order of the step's pool."""
+        last = self._last_pooled(step)
+        if last == step:
+            return by_step[step]
+        rows = np.concatenate(self._steps[step : last + 1])
+        numbers = np.concatenate([by_step[later] for later in range(step, last + 1)])
+        return np.asarray(numbers[np.argsort(self._train.actions[rows], kind="stable")])
+
+    def _last_pooled(self, step: int) -> int:
         counts = np.cumsum([len(rows) for rows in self._steps[step:]])
-        needed = min(FEWEST_ROWS, self._train.n_episodes)
-        return np.concatenate(self._steps[step : step + int(np.searchsorted(counts, needed)) + 1])
+        needed = min(FEWEST_ROWS, self._n_episodes, int(counts[-1]))
+        return step + int(np.searchsorted(counts, needed))
 
     def regression(self, step: int) -> StepRegression:
         """The step's regression, prepared."""
@@ -202,7 +236,7 @@ class BackwardInduction:
         if self._regressor == "ridge":
             regression = StepRidge.of(train.contexts[pool], train.actions[pool], train.n_actions, self._penalties)
         else:
-            regression = StepBoosted(train.contexts[pool], train.actions[pool], train.n_actions, self._seed)
+            regression = StepBoosted(train.actions[pool], train.n_actions, self._seed)
         if regression.numbers <= self._room:
             self._prepared[step] = regression
             self._room -= regression.numbers

@@ -60,6 +60,7 @@ class ContinuousLearner(Learner):
             steps=self.clone_steps,
             held_out=self.held_out,
             device=self.device,
+            linear=False,
         )
         return settings.fit_quietly(logs, seed)
 
@@ -123,6 +124,10 @@ class ContinuousPOELA(ContinuousLearner):
     weight_decay: NonNegative = 1e-4
     steps: Count = 500
     checkpoints: Count = 10
+
+    def for_more(self, times: float) -> "ContinuousPOELA":
+        """The same share of episodes stays effective: a bound for few of many would let the weights run away."""
+        return replace(self, least_ess=self.least_ess * times)
 
     def fit_path(self, train: LoggedEpisodes, seed: int = 0, behavior: Any = None) -> Iterator[Checkpoint]:
         """Yield the policy at each checkpoint, the final one last."""

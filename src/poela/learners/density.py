@@ -1,5 +1,6 @@
 """Which logged contexts lie where the log is thin: PQL's filter, by a variational autoencoder or by neighbours."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.progress import progress
 from poela.networks.modules import dense, seeded
+from poela.networks.stack import linears, stacked_outputs, stacked_parameters
 from poela.networks.training import train_steps
 
 Density = Literal["vae", "nearest"]
@@ -17,16 +19,19 @@ BATCH = 100
 LEARNING_RATE = 3e-4
 
 
-def low_density(contexts: Float32Array, density: Density, percentile: float, steps: int, seed: int) -> BoolArray:
-    """Contexts [N] whose score is below the given percentile of all scores.
+def low_density(
+    contexts: Float32Array, density: Density, percentile: float, steps: int, seeds: Sequence[int]
+) -> list[BoolArray]:
+    """For each seed the contexts [N] whose score is below the given percentile of all scores.
 
     >>> crowd = np.concatenate([np.zeros((99, 2)), [[50.0, 50.0]]]).astype(np.float32)
-    >>> np.flatnonzero(low_density(crowd, "nearest", percentile=2.0, steps=0, seed=0))
+    >>> (low,) = low_density(crowd, "nearest", percentile=2.0, steps=0, seeds=[0])
+    >>> np.flatnonzero(low)
     array([99])
     """
     scaled = _standardised(contexts)
-    scores = _vae_scores(scaled, steps, seed) if density == "vae" else _neighbour_scores(scaled)
-    return np.asarray(scores < np.percentile(scores, percentile))
+    scores = _vae_scores(scaled, steps, seeds) if density == "vae" else [_neighbour_scores(scaled)] * len(seeds)
+    return [np.asarray(own < np.percentile(own, percentile)) for own in scores]
 
 
 def _standardised(contexts: Float32Array) -> Float32Array:
@@ -43,46 +48,53 @@ def _neighbour_scores(contexts: Float32Array) -> FloatArray:
     return -np.asarray(k_nearest(contexts, contexts, k)[1])[:, -1]
 
 
-class _VAE(nn.Module):
-    """A Gaussian autoencoder of contexts; its evidence bound scores how usual a context is."""
+class _VAEs(nn.Module):
+    """Gaussian autoencoders of contexts, one for each seed; their evidence bounds score how usual a context is."""
 
     largest: Tensor
 
-    def __init__(self, largest: Tensor, width: int = 64) -> None:
+    def __init__(self, largest: Tensor, seeds: Sequence[int], width: int = 64) -> None:
         super().__init__()
         features, latent = len(largest), 2 * len(largest)
-        self.encoder = dense(features, (width, width), 2 * latent)
-        self.decoder = dense(latent, (width, width), features)
+        encoders, decoders = [], []
+        for seed in seeds:
+            with seeded(seed):
+                encoders.append(linears(dense(features, (width, width), 2 * latent)))
+                decoders.append(linears(dense(latent, (width, width), features)))
+        self.encoders = nn.ModuleList(stacked_parameters(encoders))
+        self.decoders = nn.ModuleList(stacked_parameters(decoders))
         self.register_buffer("largest", largest)
 
     def bound(self, contexts: Tensor, noise: Tensor) -> Tensor:
-        """The evidence lower bound [N], up to a constant; the decoder stays within the range of each feature."""
-        mean, log_scale = self.encoder(contexts).chunk(2, dim=1)
+        """The evidence lower bounds [K, N], up to a constant; decoders stay within the range of each feature."""
+        encoders, decoders = (list(zip(*own, strict=True)) for own in (self.encoders, self.decoders))
+        mean, log_scale = stacked_outputs(encoders, contexts).chunk(2, dim=2)
         log_scale = log_scale.clamp(-4, 4)
-        decoded = torch.tanh(self.decoder(mean + noise * log_scale.exp())) * self.largest
-        divergence = 0.5 * (mean.square() + (2 * log_scale).exp() - 1 - 2 * log_scale).sum(dim=1)
-        bound: Tensor = -0.5 * (decoded - contexts).square().sum(dim=1) - divergence
+        decoded = torch.tanh(stacked_outputs(decoders, mean + noise * log_scale.exp())) * self.largest
+        divergence = 0.5 * (mean.square() + (2 * log_scale).exp() - 1 - 2 * log_scale).sum(dim=2)
+        bound: Tensor = -0.5 * (decoded - contexts).square().sum(dim=2) - divergence
         return bound
 
 
-def _vae_scores(contexts: Float32Array, steps: int, seed: int) -> FloatArray:
-    # On the CPU: batches this small would keep a GPU waiting.
-    data = torch.tensor(contexts)
-    with seeded(seed):
-        model = _VAE(data.abs().amax(dim=0).clamp(min=1e-6))
-    rng = np.random.default_rng([seed, 3])
-    latent = 2 * contexts.shape[1]
-
-    def noise(rows: int) -> Tensor:
-        return torch.as_tensor(rng.standard_normal((rows, latent), dtype=np.float32))
+def _vae_scores(contexts: Float32Array, steps: int, seeds: Sequence[int]) -> list[FloatArray]:
+    # On the CPU: batches this small would keep a GPU waiting. Side by side: each alone is mostly overhead.
+    data, latent = torch.tensor(contexts), 2 * contexts.shape[1]
+    model = _VAEs(data.abs().amax(dim=0).clamp(min=1e-6), seeds)
+    generators = [np.random.default_rng([seed, 3]) for seed in seeds]
 
     def loss(step: int) -> Tensor:
-        rows = torch.as_tensor(rng.integers(len(contexts), size=BATCH))
-        return -model.bound(data[rows], noise(BATCH)).mean()
+        # Each seed draws its rows, then its noise, so that it draws the same in any company.
+        drawn = [
+            (rng.integers(len(contexts), size=BATCH), rng.standard_normal((BATCH, latent), dtype=np.float32))
+            for rng in generators
+        ]
+        rows, noise = (torch.as_tensor(np.stack(own)) for own in zip(*drawn, strict=True))
+        return -model.bound(data[rows], noise).mean(dim=1)
 
     with progress("PQL density", steps) as advance:
-        for _ in train_steps(model, loss, name="PQL density", steps=steps, learning_rate=LEARNING_RATE):
+        names = ["PQL density"] * len(seeds)
+        for _ in train_steps(model, loss, name=names, steps=steps, learning_rate=LEARNING_RATE):
             advance()
     with torch.no_grad():
-        zeros = torch.zeros(len(contexts), latent)
-        return model.bound(data, zeros).double().numpy()
+        bounds = model.bound(data, torch.zeros(len(contexts), latent))
+    return list(bounds.double().numpy())

@@ -61,7 +61,7 @@ class FittedQ(ValueLearner):
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
         mask = supported(chances > 0, eligible)
         near = np.where(mask, chances, 0.0)
-        induction = self.induction(train, seed, keep=self.backup == "soft")
+        induction = self.induction(train, seed)
         ((values, q),) = induction.values(best(mask))
         self.refuse_divergence(train, q[mask])
         path = self._path(train, q, near)

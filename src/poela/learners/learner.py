@@ -33,6 +33,10 @@ class Learner(ABC):
     def __post_init__(self) -> None:
         refuse_problems(self)
 
+    def for_more(self, times: float) -> "Learner":
+        """The learner for that many times the episodes that its settings were judged on."""
+        return self
+
     @abstractmethod
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the policy at each checkpoint of training, the final one last.

@@ -51,12 +51,13 @@ class QLearning(StackedLearner):
         """Which actions may be taken, and bootstrapped from."""
         return self.rule or Eligibility()
 
-    def pessimistic_steps(self, train: Trajectories, seed: int) -> tuple[BoolArray, float]:
-        """Contexts [N] whose value is not believed, and the value taken instead; none, but for PQL."""
-        return np.zeros(train.n_steps, np.bool_), 0.0
+    def pessimistic_steps(self, train: Trajectories, seeds: Sequence[int]) -> tuple[Sequence[BoolArray], float]:
+        """For each seed the contexts [N] whose value is not believed, and what counts instead; only PQL has any."""
+        return [np.zeros(train.n_steps, np.bool_)] * len(seeds), 0.0
 
-    def pessimism_key(self, seed: int) -> Hashable:
-        """Equal for members of a stack that have the same pessimistic steps."""
+    @property
+    def pessimism_key(self) -> Hashable:
+        """Equal for members of a stack that have the same pessimistic steps, seed by seed."""
         return None
 
     @property
@@ -68,7 +69,7 @@ class QLearning(StackedLearner):
         """Train each member within its limits."""
         shape = NetworkShape("mlp", train.n_features, train.n_actions, self.hidden)
         prepared: dict[Member, tuple[FittedEligibility, Limits]] = {}
-        prepare = _Preparation(train, behavior)
+        prepare = _Preparation(members, train, behavior)
         for member in members:
             try:
                 prepared[member] = prepare(member)
@@ -137,18 +138,21 @@ class QLearning(StackedLearner):
 class _Preparation:
     """Rules and pessimism, each worked out once for all members that share it."""
 
-    def __init__(self, train: Trajectories, behavior: Policy | None) -> None:
-        self._train = train
+    def __init__(self, members: Sequence[Member], train: Trajectories, behavior: Policy | None) -> None:
+        self._members, self._train = members, train
         self._ruled = cache(lambda rule: eligible_in_training(rule, train, behavior))
-        self._pessimism: dict[Hashable, tuple[BoolArray, float]] = {}
+        self._pessimism: dict[Hashable, dict[int, tuple[BoolArray, float]]] = {}
         self._limits: dict[Hashable, Limits] = {}
 
     def __call__(self, member: Member) -> tuple[FittedEligibility, Limits]:
-        rule, key = member.learner.eligibility_rule(), member.learner.pessimism_key(member.seed)
+        rule, key = member.learner.eligibility_rule(), member.learner.pessimism_key
         eligibility, eligible = self._ruled(rule)
         if key not in self._pessimism:
-            self._pessimism[key] = member.learner.pessimistic_steps(self._train, member.seed)
-        return eligibility, self._limits.setdefault((rule, key), Limits(eligible, *self._pessimism[key]))
+            seeds = list(dict.fromkeys(one.seed for one in self._members if one.learner.pessimism_key == key))
+            masks, floor = member.learner.pessimistic_steps(self._train, seeds)
+            self._pessimism[key] = {seed: (mask, floor) for seed, mask in zip(seeds, masks, strict=True)}
+        limits = Limits(eligible, *self._pessimism[key][member.seed])
+        return eligibility, self._limits.setdefault((rule, key, key and member.seed), limits)
 
 
 def conservative_terms(values: Tensor, logged: Tensor) -> Tensor:
@@ -182,17 +186,18 @@ class PQL(BCQ):
     density_steps: Count = 10_000
     lowest_value: float | None = None  # v_min; None: the lowest return-to-go in the training log
 
-    def pessimistic_steps(self, train: Trajectories, seed: int) -> tuple[BoolArray, float]:
+    def pessimistic_steps(self, train: Trajectories, seeds: Sequence[int]) -> tuple[Sequence[BoolArray], float]:
         """Contexts of low density, and the lowest value."""
-        low = low_density(train.contexts, self.density, self.percentile, self.density_steps, seed)
+        low = low_density(train.contexts, self.density, self.percentile, self.density_steps, seeds)
         floor = self.lowest_value
         if floor is None:
             floor = float(returns_to_go(train.rewards, train.offsets, self.discount).min())
         return low, floor
 
-    def pessimism_key(self, seed: int) -> Hashable:
+    @property
+    def pessimism_key(self) -> Hashable:
         """What the pessimistic steps come from."""
-        return type(self), self.percentile, self.density, self.density_steps, self.lowest_value, seed
+        return type(self), self.percentile, self.density, self.density_steps, self.lowest_value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,9 @@
 Targets stand in the columns of [rows, P] and Q in [A, rows, P], so that taking rows copies whole lines.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
@@ -12,14 +13,15 @@ import numpy as np
 from poela.behavior.forest import Forest
 from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
 from poela.core.errors import PoelaError
-from poela.policies.step_values import BoostedStep, RidgeStep, StepModel, quadratic_features, with_actions
+from poela.learners.ridge import PENALTIES, Features, Inputs, Ridge
+from poela.policies.step_values import BoostedStep, RidgeStep, StepModel, n_quadratic, quadratic_features, with_actions
 
 Regressor = Literal["ridge", "boosted"]
-TIE = 1e-6
 ROWS_PER_FEATURE = 1.5
-PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 ALL_ACTIONS = -1
-Inputs = FloatArray | Float32Array  # what a regression looks at: [m, ...]
+MOST_AT_HAND = (
+    1 << 22
+)  # features of a step that are at hand while it is fitted (32 MB); more are computed block by block
 # Which of the penalties the regression of each action takes, and that of all actions together: [P], or [1] for all.
 Chosen = Mapping[int, IntArray]
 
@@ -41,77 +43,15 @@ class Columns(Protocol):
 class StepRegression(Protocol):
     """A regression of Q at one step, on rows that are known, for targets that are not yet."""
 
-    @property
-    def inputs(self) -> Inputs:
-        """What it looks at, of the rows that it is fitted on."""
+    def features(self, contexts: Float32Array) -> Features:
+        """What it looks at."""
 
-    def inputs_of(self, contexts: Float32Array) -> Inputs:
-        """The same for other rows."""
-
-    def fit(self, targets: FloatArray, chosen: Chosen | None = None) -> Columns:
-        """For targets [rows, P]."""
+    def fit(self, features: Features, targets: FloatArray, chosen: Chosen | None = None) -> Columns:
+        """For targets [rows, P] and the features of the contexts that it was prepared for."""
 
     @property
     def numbers(self) -> int:
         """How many numbers are kept in memory."""
-
-
-@dataclass(frozen=True, eq=False)
-class Ridge:
-    """Ridge regressions on the same features: for every penalty and any targets, after one eigendecomposition.
-
-    >>> x = np.linspace(-1, 1, 50)
-    >>> regression = Ridge.of(np.column_stack([np.ones(50), x]))
-    >>> targets = np.column_stack([2 + 3 * x, 1 - x])
-    >>> regression.coefficients(targets, regression.best(targets)).round(2)
-    array([[ 2.,  1.],
-           [ 3., -1.]])
-    """
-
-    directions: FloatArray  # [rows, k]
-    gains: FloatArray  # [k]: how much of a direction the features hold
-    lift: FloatArray  # [p, k]: from directions to coefficients
-    inverse: FloatArray  # [penalties, k]
-
-    @classmethod
-    def of(cls, features: FloatArray, penalties: Sequence[float] = PENALTIES) -> "Ridge":
-        """Features are [rows, p]; penalties stand in rising order."""
-        rows, width = features.shape
-        # The smaller of the two Gram matrices has all the singular values.
-        if rows >= width:
-            squares, right = np.linalg.eigh(features.T @ features)
-            directions, gains, lift = features @ right, np.ones(width), right
-        else:
-            squares, directions = np.linalg.eigh(features @ features.T)
-            gains, lift = np.maximum(squares, 0.0), features.T @ directions
-        return cls(directions, gains, lift, 1 / (np.maximum(squares, 0.0) + np.array(penalties)[:, None]))
-
-    def best(self, targets: FloatArray) -> IntArray:
-        """For each of the targets [rows, P] the penalty that predicts best when each row is left out in turn, [P]."""
-        shrunk = self.gains * self.inverse
-        unleveraged = np.maximum(1 - shrunk @ np.square(self.directions).T, 1e-6)  # one minus the leverage of each row
-        projected = self.directions.T @ targets
-        errors = np.empty((len(shrunk), targets.shape[1]))
-        for place, (factors, rest) in enumerate(zip(shrunk, unleveraged, strict=True)):
-            left_out = targets - self.directions @ (factors[:, None] * projected)
-            left_out /= rest[:, None]
-            errors[place] = np.einsum("ij,ij->j", left_out, left_out)
-        # Of penalties that do equally well, the largest: so rounding, and with it the order of rows, decides nothing.
-        equal = errors <= errors.min(axis=0) * (1 + TIE)
-        return np.asarray(len(errors) - 1 - equal[::-1].argmax(axis=0))
-
-    def coefficients(self, targets: FloatArray, chosen: IntArray) -> FloatArray:
-        """[p, P], with the chosen penalties."""
-        return self.lift @ (self.inverse[chosen].T * (self.directions.T @ targets))
-
-    def weights(self, wanted: FloatArray, chosen: IntArray) -> FloatArray:
-        """What each row's target weighs [rows, P] in the sums asked · coefficients, for asked [p, P]."""
-        return self.directions @ (self.inverse[chosen].T * (self.lift.T @ wanted))
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers are kept in memory."""
-        return self.directions.size + self.lift.size
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +74,45 @@ class RidgeColumns:
 
 
 @dataclass(frozen=True, eq=False)
+class OwnRidge:
+    """The regression of one action on what that of all actions leaves over."""
+
+    rows: slice
+    width: int  # how many of the features it looks at
+    ridge: Ridge
+    narrow: FloatArray | None  # [k, p]: all features in the space of its directions, where it looks at few
+
+    @classmethod
+    def of(
+        cls, rows: slice, width: int, features: Features, gram: FloatArray, penalties: Sequence[float]
+    ) -> "OwnRidge":
+        """On features of its rows, of which gram is the Gram matrix [p, p]."""
+        seen = features.part(rows, width)
+        ridge = Ridge.of(seen, penalties, gram[:width, :width])
+        if width == features.width:
+            return cls(rows, width, ridge, None)
+        every = gram[:width] if ridge.directions is None else features.part(rows).all()
+        return cls(rows, width, ridge, (ridge.lift if ridge.directions is None else ridge.directions).T @ every)
+
+    @property
+    def against(self) -> FloatArray:
+        """[k, p]: all features in the space of its directions."""
+        return self.ridge.held[:, None] * self.ridge.lift.T if self.narrow is None else self.narrow
+
+    def best(self, features: Features, targets: FloatArray, shared: FloatArray, projected: FloatArray) -> IntArray:
+        """The penalties [P] that suit best what the coefficients `shared` leave over of targets [all rows, P]."""
+        left = targets[self.rows].copy()
+        for rows, block in features.part(self.rows).blocks():
+            left[rows] -= block @ shared
+        return self.ridge.best(features.part(self.rows, self.width), left, projected)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are kept in memory."""
+        return self.ridge.numbers + (0 if self.narrow is None else self.narrow.size)
+
+
+@dataclass(frozen=True, eq=False)
 class StepRidge:
     """One ridge for all actions together, then one for each action on what it leaves over.
 
@@ -144,61 +123,113 @@ class StepRidge:
 
     center: FloatArray  # [d]
     scale: FloatArray  # [d]
-    inputs: FloatArray  # [rows, p]
     shared: Ridge
-    of_action: Mapping[int, tuple[IntArray, int, Ridge]]  # its rows, and how many of the features it looks at
+    of_action: Mapping[int, OwnRidge]
     n_actions: int
 
     @classmethod
     def of(
         cls, contexts: Float32Array, actions: IntArray, n_actions: int, penalties: Sequence[float] = PENALTIES
     ) -> "StepRidge":
-        """On contexts [rows, d] and the actions [rows] taken there."""
+        """On contexts [rows, d] and the actions [rows] taken there, which stand in rising order."""
         columns = np.asarray(contexts, np.float64)
         center, spread = columns.mean(axis=0), columns.std(axis=0)
         scale = np.where(spread > 1e-6 * (1 + np.abs(center)), spread, np.inf)
-        features = quadratic_features(contexts, center, scale)
-        informative = int((features.std(axis=0) > 0).sum())
+        features = _features(contexts, center, scale)
+        taken, starts = np.unique(actions, return_index=True)
+        ends = [slice(int(start), int(end)) for start, end in pairwise([*starts, len(actions)])]
+        grams = np.zeros((len(taken), features.width, features.width))
+        lowest, highest = np.full((2, features.width), [[np.inf], [-np.inf]])
+        for rows, block in features.blocks():
+            lowest, highest = np.minimum(lowest, block.min(axis=0)), np.maximum(highest, block.max(axis=0))
+            for place, part in _parts(rows, ends):
+                grams[place] += block[part].T @ block[part]
+        informative = int((highest > lowest).sum())
         of_action = {}
-        for action in np.unique(actions):
-            rows = np.flatnonzero(actions == action)
-            width = features.shape[1] if len(rows) >= ROWS_PER_FEATURE * informative else 1 + columns.shape[1]
-            of_action[int(action)] = (rows, width, Ridge.of(features[rows, :width], penalties))
-        return cls(center, scale, features, Ridge.of(features, penalties), of_action, n_actions)
+        for action, rows, gram in zip(taken, ends, grams, strict=True):
+            enough = rows.stop - rows.start >= ROWS_PER_FEATURE * informative
+            width = features.width if enough else 1 + columns.shape[1]
+            of_action[int(action)] = OwnRidge.of(rows, width, features, gram, penalties)
+        return cls(center, scale, Ridge.of(features, penalties, grams.sum(axis=0)), of_action, n_actions)
 
-    def inputs_of(self, contexts: Float32Array) -> FloatArray:
-        """Quadratic features, [m, p]."""
-        return quadratic_features(contexts, self.center, self.scale)
+    def features(self, contexts: Float32Array) -> Features:
+        """Quadratic features."""
+        return _features(contexts, self.center, self.scale)
 
-    def fit(self, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
+    def fit(self, features: Features, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
         """For targets [rows, P], each with the penalties that suit it best, or all with those chosen before."""
-        taken: dict[int, IntArray] = {}
         mean = targets.mean(axis=0)
         centred = targets - mean
-        taken[ALL_ACTIONS] = self.shared.best(centred) if chosen is None else chosen[ALL_ACTIONS]
-        shared = self.shared.coefficients(centred, taken[ALL_ACTIONS])
-        left = centred - self.inputs @ shared
-        shared[0] += mean
+        # One look at the rows serves the ridge of all actions and those of each: what the first takes off the targets
+        # of the others is known from their decompositions.
+        projected = self._projected(features, centred)
+        taken = dict(chosen or {ALL_ACTIONS: self.shared.best(features, centred, projected[ALL_ACTIONS])})
+        shared = self.shared.coefficients(projected[ALL_ACTIONS], taken[ALL_ACTIONS])
         coefficients = np.repeat(shared[None], self.n_actions, axis=0)
-        for action, (rows, width, regression) in self.of_action.items():
-            taken[action] = regression.best(left[rows]) if chosen is None else chosen[action]
-            coefficients[action, :width] += regression.coefficients(left[rows], taken[action])
+        for action, own in self.of_action.items():
+            left = projected[action] - own.against @ shared
+            if chosen is None:
+                taken[action] = own.best(features, centred, shared, left)
+            coefficients[action, : own.width] += own.ridge.coefficients(left, taken[action])
+        coefficients[:, 0] += mean
         return RidgeColumns(self.center, self.scale, coefficients, taken)
 
-    def weights(self, wanted: FloatArray, chosen: Chosen) -> FloatArray:
+    def _projected(self, features: Features, targets: FloatArray) -> dict[int, FloatArray]:
+        """Targets [rows, P] in the space of the directions of each ridge."""
+        owners = list(self.of_action.values())
+        crossed = np.zeros((len(owners), features.width, targets.shape[1]))
+        for rows, block in features.blocks():
+            for place, part in _parts(rows, [own.rows for own in owners]):
+                crossed[place] += block[part].T @ targets[rows][part]
+        projected = {ALL_ACTIONS: _in_directions(self.shared, crossed.sum(axis=0), targets)}
+        for action, own, sums in zip(self.of_action, owners, crossed, strict=True):
+            projected[action] = _in_directions(own.ridge, sums[: own.width], targets[own.rows])
+        return projected
+
+    def weights(self, features: Features, wanted: FloatArray, chosen: Chosen) -> FloatArray:
         """What each row's target weighs [rows, P] in the sums Σ_a asked_a · coefficients_a, for asked [A, p, P]."""
-        own = np.zeros((len(self.inputs), wanted.shape[2]))
-        for action, (rows, width, regression) in self.of_action.items():
-            own[rows] = regression.weights(wanted[action, :width], chosen[action])
+        weights = np.zeros((len(features), wanted.shape[2]))
         total = wanted.sum(axis=0)
-        weights = own + self.shared.weights(total - self.inputs.T @ own, chosen[ALL_ACTIONS])
+        left = total.copy()
+        for action, own in self.of_action.items():
+            shares = own.ridge.shares(wanted[action, : own.width], chosen[action])
+            own.ridge.add_weights(weights[own.rows], features.part(own.rows, own.width), shares)
+            left -= own.against.T @ shares
+        self.shared.add_weights(weights, features, self.shared.shares(left, chosen[ALL_ACTIONS]))
         # The mean of the targets is taken off before the ridges and given back to the intercept.
-        return np.asarray(weights + (total[0] - weights.sum(axis=0)) / len(weights))
+        weights += (total[0] - weights.sum(axis=0)) / len(weights)
+        return weights
+
+    def settle(self) -> None:
+        """Forget what only the choice of penalties needs: it grows with the rows."""
+        for ridge in (self.shared, *(own.ridge for own in self.of_action.values())):
+            ridge.unleveraged.clear()
 
     @property
     def numbers(self) -> int:
         """How many numbers are kept in memory."""
-        return self.inputs.size + self.shared.numbers + sum(ridge.numbers for _, _, ridge in self.of_action.values())
+        return self.shared.numbers + sum(own.numbers for own in self.of_action.values())
+
+
+def _features(contexts: Float32Array, center: FloatArray, scale: FloatArray) -> Features:
+    """Quadratic features of contexts [rows, d]."""
+    width = n_quadratic(contexts.shape[1])
+    if len(contexts) * width <= MOST_AT_HAND:
+        return Features.known(quadratic_features(contexts, center, scale))
+    return Features(slice(0, len(contexts)), width, lambda rows: quadratic_features(contexts[rows], center, scale))
+
+
+def _parts(block: slice, of_actions: Sequence[slice]) -> Iterator[tuple[int, slice]]:
+    """The actions whose rows are in a block, each with the part of the block that holds them."""
+    for place, rows in enumerate(of_actions):
+        start, stop = max(rows.start, block.start), min(rows.stop, block.stop)
+        if start < stop:
+            yield place, slice(start - block.start, stop - block.start)
+
+
+def _in_directions(ridge: Ridge, crossed: FloatArray, targets: FloatArray) -> FloatArray:
+    """Targets [rows, P] in the space of the directions [k, P], with crossed = features.T @ targets [p, P]."""
+    return np.asarray(ridge.lift.T @ crossed if ridge.directions is None else ridge.directions.T @ targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,24 +253,24 @@ class BoostedColumns:
 class StepBoosted:
     """Boosted trees on contexts and one column for each action; nothing of them can be prepared."""
 
-    inputs: Float32Array  # contexts [rows, d]
     actions: IntArray
     n_actions: int
     seed: int = 0
 
-    def inputs_of(self, contexts: Float32Array) -> Float32Array:
+    def features(self, contexts: Float32Array) -> Features:
         """The contexts themselves."""
-        return contexts
+        return Features.known(contexts)
 
-    def fit(self, targets: FloatArray, chosen: Chosen | None = None) -> BoostedColumns:
+    def fit(self, features: Features, targets: FloatArray, chosen: Chosen | None = None) -> BoostedColumns:
         """For targets [rows, P]; there are no penalties to choose."""
-        columns = [fit_boosted(self.inputs, self.actions, column, self.n_actions, self.seed) for column in targets.T]
+        contexts = np.asarray(features.all(), np.float32)
+        columns = [fit_boosted(contexts, self.actions, column, self.n_actions, self.seed) for column in targets.T]
         return BoostedColumns(tuple(columns))
 
     @property
     def numbers(self) -> int:
         """How many numbers are kept in memory."""
-        return self.inputs.size
+        return self.actions.size
 
 
 def fit_boosted(

@@ -2,21 +2,23 @@
 
 from abc import ABC
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from poela.core.arrays import FloatArray
+from poela.core.log_cache import cached
 from poela.core.typed import Discount, Positive, Whole
 from poela.data.history import HistoryFeatures, with_history
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.backward_induction import MOST_PREPARED, BackwardInduction
+from poela.learners.backward_induction import BackwardInduction
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.learner import Learner
 from poela.learners.step_regression import Regressor
 
+MOST_SHARED = 2e7  # numbers of decompositions kept for the next learner: 160 MB
 PENALTY_MULTIPLES: Sequence[float] = (1.0, 10.0, 100.0, 1e3, 1e4)
 
 
@@ -30,16 +32,29 @@ class ValueLearner(Learner, ABC):
     history: Whole = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
     discount: Discount = 1.0
 
-    def induction(self, train: Trajectories, seed: int, *, keep: bool) -> BackwardInduction:
-        """The regressions over these logs, with what Q looks at; `keep` where several passes are to come."""
-        return BackwardInduction(
-            with_history(train, self.history, initial=True) if self.history else train,
-            regressor=self.regressor,
-            discount=self.discount,
-            penalties=[self.penalty * multiple for multiple in PENALTY_MULTIPLES],
-            keep=MOST_PREPARED if keep else 0,
-            seed=seed,
-        )
+    def induction(self, train: Trajectories, seed: int) -> BackwardInduction:
+        """The regressions over these logs, with what Q looks at: the very same for the next learner that asks so.
+
+        Only what is predicted tells apart temperatures, limits, and learners, so they share the decompositions. Of
+        each log the latest are kept.
+        """
+        drawn = seed if self.regressor == "boosted" else 0
+        settings = (self.regressor, self.penalty, self.history, self.discount, drawn)
+        latest: dict[Any, BackwardInduction] = cached(train, "backward induction", None, dict)
+        induction = latest.get(settings)
+        if induction is None:
+            induction = BackwardInduction(
+                # A copy of the log itself: what is kept for a log must not keep the log.
+                with_history(train, self.history, initial=True) if self.history else replace(train),
+                regressor=self.regressor,
+                discount=self.discount,
+                penalties=[self.penalty * multiple for multiple in PENALTY_MULTIPLES],
+                keep=MOST_SHARED,
+                seed=seed,
+            )
+            latest.clear()
+            latest[settings] = induction
+        return induction
 
     def fields(self, train: Trajectories) -> dict[str, Any]:
         """What a policy of values takes from the logs."""

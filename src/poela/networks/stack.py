@@ -5,7 +5,7 @@ costs what the network itself does.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -32,10 +32,7 @@ class Stack(nn.Module):
         super().__init__()
         self.shape, self.device = networks[0].shape, device
         self.mean, self.scale = (networks[0].get_buffer(name).to(device) for name in ("mean", "scale"))
-        by_layer = list(zip(*map(_linears, networks), strict=True))
-        weights = [torch.stack([one.weight.detach().T for one in own]).to(device) for own in by_layer]
-        biases = [torch.stack([one.bias.detach()[None] for one in own]).to(device) for own in by_layer]
-        self.weights, self.biases = nn.ParameterList(weights), nn.ParameterList(biases)
+        self.weights, self.biases = stacked_parameters([_linears(network) for network in networks], device)
         self.layers: Layers = list(zip(self.weights, self.biases, strict=True))
 
     def standardised(self, contexts: Tensor) -> Tensor:
@@ -91,6 +88,16 @@ def stack_of(
     return RecurrentStack(first, device) if first.remembers else Stack([first, *others], device)
 
 
+def stacked_parameters(
+    networks: Sequence[Sequence[nn.Linear]], device: torch.device | str = "cpu"
+) -> tuple[nn.ParameterList, nn.ParameterList]:
+    """Weights and biases of each layer, from the linear layers of several networks."""
+    by_layer = list(zip(*networks, strict=True))
+    weights = [torch.stack([one.weight.detach().T for one in own]).to(device) for own in by_layer]
+    biases = [torch.stack([one.bias.detach()[None] for one in own]).to(device) for own in by_layer]
+    return nn.ParameterList(weights), nn.ParameterList(biases)
+
+
 def stacked_outputs(layers: Layers, inputs: Tensor) -> Tensor:
     """Outputs [K, N, A] of stacked layers with ReLU between them, from inputs [N, d] or [K, N, d]."""
     if inputs.ndim == 2:
@@ -110,4 +117,9 @@ def members_at_a_time(shape: NetworkShape, n_rows: int, device: torch.device) ->
 
 def _linears(network: Network) -> list[nn.Linear]:
     assert isinstance(network, MLP)
-    return [layer for layer in network.layers if isinstance(layer, nn.Linear)]
+    return linears(network.layers)
+
+
+def linears(layers: Iterable[nn.Module]) -> list[nn.Linear]:
+    """The linear ones of some layers."""
+    return [layer for layer in layers if isinstance(layer, nn.Linear)]

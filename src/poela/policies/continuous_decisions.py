@@ -11,36 +11,42 @@ from poela.data.words import quoted
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from poela.policies.deciding import Deciding
     from poela.policies.gaussian import GaussianPolicy
 
+NEAREST_CASES = 10  # whose outcomes are averaged
+FEWEST_CASES = 5  # an average of fewer would tell of single persons
 DEFERRED = "nothing like it was logged: decide as before"
 
 
-def decided_amounts(policy: "GaussianPolicy", rows: Rows, seed: int | None, start: int) -> "pa.Table":
-    """The likeliest eligible action or, with a seed, a drawn one; its spread, and the logged pairs near it.
+def decided_amounts(policy: "GaussianPolicy", rows: Rows, how: "Deciding", start: int) -> "pa.Table":
+    """The likeliest eligible action or, with a seed, a drawn one; its spread, the logged pairs near it, their outcome.
 
     Draws belong to the seed and the number of the row, whatever part of the table it came in.
     """
     import pyarrow as pa
 
     order, contexts = rows.order, rows.contexts.rows.contexts
-    chosen = order.in_file(_drawn(policy, contexts, seed, start) if seed is not None else likeliest(policy, contexts))
-    spread, near, stranded = (order.in_file(part) for part in _beside(policy, contexts))
+    acts = likeliest(policy, contexts) if how.seed is None else _drawn(policy, contexts, how.seed, start)
+    chosen, spread = order.in_file(acts), order.in_file(policy.moments(contexts)[1])
+    near, outcome, stranded = (order.in_file(part) for part in _similar(policy, contexts, acts, how.outcomes))
     columns: dict[str, Any] = {} if rows.is_named else {"row": np.arange(start + 1, start + len(chosen) + 1)}
     columns |= {name: rows.copied[name] for name in rows.copied.column_names}
     for place, name in enumerate(policy.action_names):
         columns[str(name)] = pa.array(np.ascontiguousarray(chosen[:, place]), mask=stranded)
         columns[f"{name}_spread"] = pa.array(np.ascontiguousarray(spread[:, place]), mask=stranded)
     columns["defer"] = stranded
-    if policy.eligibility is not None:
+    if policy.eligibility is not None and how.similar:
         columns["similar"] = pa.array(near, mask=stranded)
+        if how.outcomes is not None:
+            columns["outcome"] = pa.array(outcome, mask=stranded | np.isnan(outcome))
     columns["note"] = pa.array([DEFERRED if deferred else None for deferred in stranded], pa.string())
     return pa.table(columns)
 
 
 def clashing(policy: "GaussianPolicy", names: tuple[str | None, ...]) -> str:
     """Columns of the table that are called as columns of the decisions, quoted; empty where none is."""
-    own = {"row", "defer", "similar", "note"}
+    own = {"row", "defer", "similar", "outcome", "note"}
     own |= {f"{name}{end}" for name in policy.action_names for end in ("", "_spread")}
     found = [name for name in names if name in own]
     return quoted(found) if found else ""
@@ -63,12 +69,19 @@ def _drawn(policy: "GaussianPolicy", contexts: Float32Array, seed: int, start: i
     return policy.sample(contexts, np.random.Generator(stream))
 
 
-def _beside(policy: "GaussianPolicy", contexts: Float32Array) -> tuple[Any, Any, Any]:
-    """Spreads [N, m], how many logged pairs are near the likeliest action [N], and which rows have none near [N]."""
-    spread = policy.moments(contexts)[1]
-    if policy.eligibility is None:
-        return spread, np.zeros(len(spread), np.int64), np.zeros(len(spread), np.bool_)
-    boxes, stranded = policy.eligibility.boxes(contexts)
-    chosen = likeliest(policy, contexts)
-    inside = ((chosen[:, None] >= boxes.lower) & (chosen[:, None] <= boxes.upper)).all(axis=2) & boxes.there
-    return spread, inside.sum(axis=1), stranded
+def _similar(
+    policy: "GaussianPolicy", contexts: Float32Array, acts: FloatArray, outcomes: FloatArray | None
+) -> tuple[Any, Any, Any]:
+    """How many logged pairs are near the action [N], what came of the nearest of them [N], and which rows have none."""
+    n, rule = len(acts), policy.eligibility
+    if rule is None:
+        return np.zeros(n, np.int64), np.full(n, np.nan), np.zeros(n, np.bool_)
+    boxes, stranded = rule.boxes(contexts)
+    near = ((acts[:, None] >= boxes.lower) & (acts[:, None] <= boxes.upper)).all(axis=2) & boxes.there  # nearest first
+    counts = near.sum(axis=1)
+    outcome = np.full(n, np.nan)
+    if outcomes is not None:
+        taken = near & (np.cumsum(near, axis=1) <= NEAREST_CASES)
+        total = np.where(taken, outcomes[rule.nearest(contexts)[0]], 0.0).sum(axis=1)
+        np.divide(total, taken.sum(axis=1), out=outcome, where=counts >= FEWEST_CASES)
+    return counts, outcome, stranded

@@ -16,7 +16,7 @@ from poela.data.decision_rows import PART_ROWS, Rows, Wanted, parts_to_decide
 from poela.data.history import StepsToFollow
 from poela.data.layout import LogLayout
 from poela.data.words import quoted
-from poela.policies.continuous_decisions import clashing, decided_amounts
+from poela.policies.continuous_decisions import DEFERRED, FEWEST_CASES, NEAREST_CASES, clashing, decided_amounts
 from poela.policies.gaussian import GaussianPolicy
 
 if TYPE_CHECKING:
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from poela.policies.ruled import RuledPolicy
 
 RESULTS = ("action", "probability", "defer", "eligible", "similar", "outcome", "note")
-NEAREST_CASES = 10  # whose outcomes are averaged
-FEWEST_CASES = 5  # an average of fewer would tell of single persons
-DEFERRED = "nothing like it was logged: decide as before"
-
 INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at them"
 
 
@@ -72,7 +68,7 @@ def _amounts(policy: GaussianPolicy, source: Any, how: Deciding, layout: LogLayo
         raise InputError(f"column {clashes} is called as a column of the decisions: rename it")
     start = 0
     for rows in parts_to_decide(source, wanted, layout):
-        table = decided_amounts(policy, rows, how.seed, start)
+        table = decided_amounts(policy, rows, how, start)
         start += table.num_rows
         yield table
 

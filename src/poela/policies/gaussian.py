@@ -104,15 +104,30 @@ class GaussianPolicy:
         """What a decision looks at."""
         return "context"
 
-    def decide(self, rows: Any, *, seed: int | None = None, keep: Sequence[str] = (), **_: Any) -> "pa.Table":
+    def change(self, contexts: ArrayLike) -> FloatArray | None:
+        """How far the mean lies from that of the logging policy [N, m]; None where the policy does not know that."""
+        if self.behavior is None:
+            return None
+        return np.abs(self.moments(contexts)[0] - self.behavior.moments(self.checked(contexts))[0])
+
+    def decide(
+        self,
+        rows: Any,
+        *,
+        seed: int | None = None,
+        keep: Sequence[str] = (),
+        similar: bool = True,
+        outcomes: FloatArray | None = None,
+    ) -> "pa.Table":
         """A decision for each row of a table: the likeliest eligible action or, with a seed, a drawn one.
 
         Each action column has one beside it with the spread of the policy there; `defer` says where nothing like it was
-        logged, and `similar` how many of the nearest logged pairs are within the radius of the action.
+        logged, and `similar` how many of the nearest logged pairs are within the radius of the action. `outcomes` of
+        the training log give `outcome`: the mean of what came of the nearest of these.
         """
         from poela.policies.deciding import Deciding, decisions
 
-        return decisions(self, rows, Deciding(seed=seed, keep=tuple(keep)))
+        return decisions(self, rows, Deciding(seed=seed, similar=similar, keep=tuple(keep), outcomes=outcomes))
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> None:
         """Write the policy as JSON and safetensors, for the owner alone, into an empty folder or a new one."""

@@ -24,6 +24,7 @@ from poela.data.trajectories import ActionName, Trajectories
 MOST_FEATURES_IN_PAIRS = 20
 # Standardised features are held within this, so that a quadratic does not explode far from the data.
 FARTHEST = 5.0
+FEW_ROWS = 64  # whose features are all multiplied at once
 # Of boosted steps in a file: they look at one column for each action, for each action.
 MOST_BOOSTED_ACTIONS = 2000
 
@@ -65,8 +66,7 @@ class RidgeStep:
         expect_contents(stored, arrays=("center", "scale", "coefficients"))
         center = expect_array(stored, "center", np.float64, (None,))
         scale = expect_array(stored, "scale", np.float64, center.shape, low=1 / LARGEST, high=np.inf)
-        width = quadratic_features(np.zeros((1, len(center)), np.float32), center, scale).shape[1]
-        return cls(center, scale, expect_array(stored, "coefficients", np.float64, (None, width)))
+        return cls(center, scale, expect_array(stored, "coefficients", np.float64, (None, n_quadratic(len(center)))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +152,30 @@ def quadratic_features(contexts: Float32Array, center: FloatArray, scale: FloatA
     >>> quadratic_features(np.array([[1.0, 2.0]]), np.zeros(2), np.ones(2))
     array([[1., 1., 2., 1., 2., 4.]])
     """
-    z = np.clip((np.asarray(contexts, np.float64) - center) / scale, -FARTHEST, FARTHEST)
-    i, j = pairs_of(z.shape[1])
-    return np.hstack([np.ones((len(z), 1)), z, z[:, i] * z[:, j]])
+    z = (np.asarray(contexts, np.float64) - center) / scale
+    rows, width = z.shape
+    # Feature by feature, so that products are of whole lines.
+    features = np.empty((n_quadratic(width), rows))
+    features[0] = 1.0
+    z = np.clip(z.T, -FARTHEST, FARTHEST, out=features[1 : 1 + width])
+    products = features[1 + width :]
+    if rows < FEW_ROWS or width > MOST_FEATURES_IN_PAIRS:
+        i, j = pairs_of(width)
+        np.multiply(z[i], z[j], out=products)
+        return features.T
+    for first in range(width):  # the same without copies
+        part, products = products[: width - first], products[width - first :]
+        np.multiply(z[first], z[first:], out=part)
+    return features.T
+
+
+def n_quadratic(width: int) -> int:
+    """How many quadratic features there are of so many features.
+
+    >>> n_quadratic(2)
+    6
+    """
+    return 1 + width + (width * (width + 1) // 2 if width <= MOST_FEATURES_IN_PAIRS else width)
 
 
 def pairs_of(width: int) -> tuple[IntArray, IntArray]:

@@ -110,13 +110,13 @@ def _problems(candidate: Candidate) -> list[str]:
 def shown(value: Any) -> str:
     """A setting as a table shows it.
 
-    >>> shown(0.1), shown((32, 32)), shown(True)
-    ('0.1', '32,32', 'True')
+    >>> shown(0.1), shown((32, 32)), shown(()), shown(True)
+    ('0.1', '32,32', 'none', 'True')
     """
     if isinstance(value, Mapping):
         return "(" + " ".join(f"{name}={shown(item)}" for name, item in value.items()) + ")"
     if isinstance(value, tuple | list):
-        return ",".join(map(shown, value))
+        return ",".join(map(shown, value)) or "none"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

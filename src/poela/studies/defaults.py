@@ -53,7 +53,7 @@ def _grid(learner: str, rule: dict[str, Any]) -> list[Candidate]:
         "spibb": grid("spibb", **rule),
         "softspibb": grid("softspibb", **rule),
         "dprl": grid("dprl", **rule),
-        "continuouspoela": grid("continuouspoela", least_ess=verifiable, distance_penalty=[0.0, 0.1], **near),
+        "continuouspoela": grid("continuouspoela", least_ess=verifiable, hidden=[(), (32, 32)], **near),
         "continuousclone": grid("continuousclone", **near),
         "iql": grid("iql", **near),
     }

@@ -20,6 +20,7 @@ from poela.core.typed import to_plain
 from poela.studies.fold_data import Folds
 from poela.studies.records import Task
 from poela.studies.runs import Result, carry_out
+from poela.studies.scheduling import Waiting
 from poela.studies.worker import read_result, write_frame
 
 ATTEMPTS = 3  # of a task whose worker dies
@@ -49,15 +50,13 @@ def run_inline(tasks: Sequence[Task], directory: Path, deadline: float | None = 
 def run_local(
     tasks: Sequence[Task], directory: Path, jobs: int, deadline: float | None = None, use_gpu: bool = True
 ) -> Generator[Outcome, None, None]:
-    """In `jobs` worker processes; outcomes come in the order in which they are ready.
+    """In `jobs` worker processes; outcomes come in the order in which they are ready, and tasks as `Waiting` says.
 
     Workers are plain `python -m` processes, so a script that calls this needs no `if __name__ == "__main__"`.
     """
-    waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    waiting = Waiting(tasks, in_order=deadline is not None)
     ready: queue.SimpleQueue[Outcome | PoelaError] = queue.SimpleQueue()
-    for task in tasks:
-        waiting.put(task)
-    threads = [_WorkerThread(directory, waiting, ready, use_gpu) for _ in range(min(jobs, len(tasks)))]
+    threads = [_WorkerThread(number, directory, waiting, ready, use_gpu) for number in range(min(jobs, len(tasks)))]
     try:
         for thread in threads:
             thread.start()
@@ -88,12 +87,14 @@ class _WorkerThread(threading.Thread):
 
     def __init__(
         self,
+        number: int,
         directory: Path,
-        waiting: "queue.SimpleQueue[Task]",
+        waiting: Waiting,
         ready: "queue.SimpleQueue[Outcome | PoelaError]",
         use_gpu: bool,
     ) -> None:
         super().__init__(daemon=True)
+        self._number = number
         self._directory, self._waiting, self._ready, self._use_gpu = directory, waiting, ready, use_gpu
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
@@ -101,10 +102,8 @@ class _WorkerThread(threading.Thread):
 
     def run(self) -> None:
         try:
-            while not self._stopped:
-                task = self._waiting.get_nowait()
+            while not self._stopped and (task := self._waiting.take(self._number)) is not None:
                 self._ready.put((task, self._attempt(task)))
-        except queue.Empty:
             self.stop()
         except Exception as error:
             self._ready.put(PoelaError(f"a worker process could not be run: {error}"))

@@ -97,7 +97,7 @@ def _unfitted(study: Study, point: Point, fold: FoldData) -> str | None:
     if task.run_id in study.store.finished_runs():
         return None
     safe_point()
-    result = carry_out(task, fold)
+    result = carry_out(task, fold, times=study.n_folds / (study.n_folds - 1))
     if result.policies is None or len(result.record.checkpoints) <= point.number:
         return f"{task.candidate} could not be fitted on all episodes: {result.record.message}"
     study.store.write_run(result.record, result.policies)

@@ -15,6 +15,7 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.recombination import Pool, Recombined, effective_share, pooled
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.weights import LogWeights
+from poela.policies.gaussian import GaussianPolicy
 
 ENOUGH = 20_000  # recombined episodes
 HELD_OUT = LOG_WEIGHTS, RECOMBINED = "held_out_log_weights", "held_out_recombined"
@@ -51,7 +52,7 @@ def measured(
     copies = int(np.clip(ENOUGH // n_episodes, 4, 40))
     logs = evaluator.logs
     recombine = Recombined(logs, evaluator.scoring.seed, copies)
-    for evidence in evaluator.evidence(policies, ("sntis", *estimators)):
+    for policy, evidence in zip(policies, evaluator.evidence(policies, ("sntis", *estimators)), strict=True):
         ess = effective_share(evidence.used, logs.clusters) * logs.n_units
         metrics: dict[str, float | None] = {"ess": finite(ess)}
         for name in ("sntis", *estimators):
@@ -61,9 +62,21 @@ def measured(
             metrics["model"] = finite(float(evidence.values.expected[logs.offsets[:-1]].mean()))
         if evidence.probabilities is not None and logs.all_propensities is not None:
             metrics["departure"] = float(np.abs(evidence.probabilities - logs.all_propensities).sum(axis=1).mean() / 2)
+        metrics |= amounts_changed(policy, logs)
         metrics["smoothing"] = evidence.smoothing
         metrics["stranded"] = None if evidence.stranded_steps is None else evidence.stranded_steps / logs.n_steps
         yield metrics, evidence.weights.episodes, recombine.log_weights(evidence)
+
+
+def amounts_changed(policy: Any, logs: Logs) -> dict[str, float | None]:
+    """By how much a policy changes real-valued actions on average: in their unit, where they have one, and in
+    deviations of the logged ones; nothing where actions are a finite set.
+    """
+    change = policy.change(logs.contexts) if isinstance(policy, GaussianPolicy) else None
+    if change is None:
+        return {}
+    own = change.mean(axis=0)
+    return {"change": float(own[0]) if len(own) == 1 else None, "change_sd": float((own / policy.model.spread).mean())}
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from poela.studies.store import Store
 
 METRICS = (
     *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "shown", "sensitivity"),
-    *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "smoothing"),
+    *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "change", "change_sd", "smoothing"),
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.annotation import FLOOR, Annotation, annotation
-from poela.behavior.gaussian import GaussianBehavior, GaussianModel
+from poela.behavior.gaussian import GaussianBehavior, GaussianModel, refuse_plain_densities
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.memory import memory_of
 from poela.behavior.registry import BEHAVIORS
@@ -88,25 +88,26 @@ def logging_policy(
 
 
 def _logging_density(parts: tuple[Logs | None, ...], behavior: str, seed: int) -> LoggingPolicy:
-    """The same of real-valued actions, by a Gaussian network; blends with a learned policy need it in any case."""
+    """The same of real-valued actions, by a Gaussian model; blends with a learned policy need it in any case."""
     train = continuous_actions(parts[0], "a Gaussian model") if parts[0] is not None else None
     assert train is not None
     if behavior != "auto":
         raise InputError(
             f"behavior {behavior!r} is a model of a finite set of actions, and these logs have real-valued ones: "
-            "leave it at auto, which fits a Gaussian network"
+            "leave it at auto, which fits a Gaussian"
         )
+    refuse_plain_densities(train)
     settings = GaussianBehavior()
     model = settings.fit_quietly(train, seed)
     if train.knows_logging_policy:
         known = "estimates that the logs carry" if train.estimated else "as logged"
-        note = f"propensities: log densities {known}; a Gaussian network stands for the logging policy in blends"
+        note = f"propensities: log densities {known}; a Gaussian model stands for the logging policy in blends"
         return LoggingPolicy(parts, model, note)
     crossed = settings.annotate(train, folds=min(5, train.n_units), seed=seed)
     others: Any = parts[1:]
     annotated = (crossed, *(None if part is None else model.annotate(part) for part in others))
     likelihood = float(crossed.log_propensities.mean())
-    note = f"propensities: log densities estimated, since the logs carry none, by a Gaussian network ({likelihood:.3f} "
+    note = f"propensities: log densities estimated, since the logs carry none, by a Gaussian model ({likelihood:.3f} "
     return LoggingPolicy(annotated, model, note + "per step on episodes that it has not seen)")
 
 

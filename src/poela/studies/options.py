@@ -75,7 +75,8 @@ class StudyOptions:
         Option(
             "Where the log carries no probabilities of decisions, the model that estimates them: auto, multinomial, "
             "boosted, knn, clone or recurrent. Where it does, a model named here is asked by rules about contexts that "
-            "are not in the log; logged: build on the probabilities that cases bring, new ones too.",
+            "are not in the log; logged: build on the probabilities that cases bring, new ones too. Real-valued "
+            "actions (doses) are served by auto alone: a Gaussian, linear or by a network.",
             TRYING,
         ),
     ] = "auto"  # where the logs carry no propensities
@@ -92,7 +93,12 @@ class LearnOptions:
     validation: Annotated[Any, Option("One split instead: logs to choose the policy by.", EPISODES, kind=Path)] = None
     learners: Annotated[
         Sequence[str] | None,
-        Option("Ways of learning, separated by commas. Default: fittedq,consensus,poela,bcq.", TRYING, read=names_in),
+        Option(
+            "Ways of learning, separated by commas. Default: fittedq,consensus,poela,bcq; where actions are real "
+            "numbers (doses), continuouspoela,iql, which with continuousclone are all that serve them.",
+            TRYING,
+            read=names_in,
+        ),
     ] = None
     candidates: Annotated[
         Any, Option("TOML file with the settings to try instead.", TRYING, kind=Path, read=_grids_in)

@@ -8,6 +8,7 @@ from poela.core.readable import about, readable
 from poela.core.typed import Count, Positive, Range, refuse_problems
 from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.evaluation.gain import Gain
+from poela.studies.defaults import default_candidates
 from poela.studies.final_gain import POWER, GainsShown, episodes_needed, error_of, widening
 from poela.studies.held_out import Episodes
 from poela.studies.learning import learn
@@ -82,8 +83,11 @@ def plan(logs: Logs, gain: float, *, confidence: float = DEFAULT_SELECTION.confi
     (True, True)
     """
     goal = Goal(gain, confidence)
-    quick = "continuouspoela" if isinstance(logs, ContinuousTrajectories) else "fittedq"
-    study = learn(logs, **{"learners": [quick], "selection": Selection("gain", "best", goal.confidence), **settings})
+    real = isinstance(logs, ContinuousTrajectories)
+    quick: dict[str, Any] = {"learners": ["continuouspoela" if real else "fittedq"]}
+    if real and settings.keys().isdisjoint(("learners", "candidates", "no_rule")):
+        quick = {"candidates": default_candidates(["continuouspoela"])[:1]}  # the linear one
+    study = learn(logs, **{**quick, "selection": Selection("gain", "best", goal.confidence), **settings})
     estimated = study.record.data.estimated
     wider = widening(study.points, estimated=estimated)
     return planned(rungs_of(study, logs), goal, logs.n_episodes, estimated, wider)

@@ -1,9 +1,10 @@
 """What a study says of its policies, in words that the command line and the page share."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from poela.core.readable import plain
+from poela.core.readable import plain, readable
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 
@@ -21,6 +22,20 @@ def where_on_path(row: Row) -> str:
     """
     note = row["note"] or f"step {row['step']}"
     return re.sub(r"\d+\.\d+", lambda found: plain(float(f"{float(found[0]):.3g}")), note)
+
+
+def changed_in_words(metrics: Mapping[str, Any]) -> str:
+    """How many decisions change or, where these are amounts, by how much on average; empty where that is not known.
+
+    >>> changed_in_words({"departure": 0.25}), changed_in_words({"change": 1.234, "change_sd": 0.5})
+    ('25%', '1.23 (0.50 SD)')
+    """
+    departure, change, deviations = (metrics.get(name) for name in ("departure", "change", "change_sd"))
+    if departure is not None:
+        return f"{departure:.0%}"
+    if deviations is None:
+        return ""
+    return f"{deviations:.2f} SD" if change is None else f"{readable(change)} ({deviations:.2f} SD)"
 
 
 def without_rule(candidate: str) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from poela.studies.study import Study
-from poela.studies.words import Row, thinned, where_on_path, without_rule
+from poela.studies.words import Row, changed_in_words, thinned, where_on_path, without_rule
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,8 @@ class JudgedPolicy:
     gain: float | None
     shown: float | None  # by how much it is at least better, for all policies together
     ess: float | None
-    departure: float | None  # share of decisions that change
+    departure: float | None  # share of decisions that change, or by how much real-valued ones do
+    changed: str  # the same in words
     verdict: str
     chosen: bool
     best: bool = False  # no other beats it in both value and effective sample size
@@ -34,7 +35,8 @@ def _judged(row: Row, best: bool = False) -> JudgedPolicy:
         row["gain"],
         row["shown"],
         row["ess"],
-        row["departure"],
+        row["change_sd"] if row["departure"] is None else row["departure"],
+        changed_in_words(row),
         row["verdict"],
         row["chosen"],
         best,

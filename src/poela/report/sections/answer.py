@@ -8,7 +8,7 @@ from poela.report.blocks import Block, Fact, Facts, Section, Text, named
 from poela.report.study_logs import Shown
 from poela.report.wording import readable
 from poela.studies.study import Study
-from poela.studies.words import sentence
+from poela.studies.words import changed_in_words, sentence
 
 
 def answer_section(study: Study, shown: Shown | None) -> Section:
@@ -91,9 +91,10 @@ def _of_policy(study: Study, shown: Shown) -> list[Fact]:
             f"of {study.record.data.validation_episodes:,} episodes that judge",
         )
     ]
-    departure = metrics.get("departure")
-    if departure is not None:
-        facts.append(Fact("Decisions changed", f"{departure:.0%}", "of all logged decisions"))
+    if changed := changed_in_words(metrics):
+        share = metrics.get("departure") is not None
+        whose = "of all logged decisions" if share else "on average; SD: deviations of what was logged"
+        facts.append(Fact("Decisions changed", changed, whose))
     if verdict:
         facts.append(Fact("Verdict", verdict, reason))
     return facts

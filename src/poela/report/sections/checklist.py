@@ -12,7 +12,7 @@ from poela.report.blocks import Column, Entry, Section, Table, Text, Words
 from poela.report.study_logs import Shown, StudyLogs
 from poela.report.wording import readable
 from poela.studies.study import Study
-from poela.studies.words import gaps_in_words, sentence
+from poela.studies.words import changed_in_words, gaps_in_words, sentence
 
 TITLE = "Reporting checklist"
 YOURS = "for you to say"
@@ -124,10 +124,11 @@ def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) 
     metrics = {} if shown is None else shown.point.metrics
     data = study.record.data
     enough = f"{effective(metrics.get('ess'))} effective cases of {data.validation_episodes:,} speak for the policy."
-    departure = metrics.get("departure")
-    changed = (
-        "" if departure is None else f" {departure:.0%} of decisions change; section “What would change” shows where."
-    )
+    departure, changed = metrics.get("departure"), ""
+    if departure is not None:
+        changed = f" {departure:.0%} of decisions change; section “What would change” shows where."
+    elif by := changed_in_words(metrics):
+        changed = f" Amounts change by {by} on average."
     evaluation = study.test_evaluation
     return [
         Item("Gottesman, variables", "Does the policy see all that decisions depended on?"),

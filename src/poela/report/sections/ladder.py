@@ -128,7 +128,7 @@ def judged_table(title: str, rows: Sequence[JudgedPolicy], error: float, *, fold
             Entry(readable(row.shown, error, signed=True), row.shown),
             Entry(readable(row.value, error), row.value),
             Entry(effective(row.ess), row.ess),
-            Entry("–" if row.departure is None else f"{row.departure:.0%}", row.departure),
+            Entry(row.changed or "–", row.departure),
             Entry(row.verdict or "–", row.verdict),
         )
         for row in rows
