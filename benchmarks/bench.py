@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ SCRIPTS = (
     "decide_speed",
     "export_speed",
 )
+BY_THEMSELVES = ("scoring",)  # scripts that measure and store by themselves: NAME.py --json FILE
 HEAD = "| size | ours | alternative | faster by | floor | × floor | peak MB |\n|---|---|---|---|---|---|---|"
 
 
@@ -63,6 +65,14 @@ def table(result: dict[str, Any]) -> str:
     if result["exponent"] is not None:
         lines += [f"Seconds grow like size^{result['exponent']:.2f}.", ""]
     return "\n".join(lines)
+
+
+def by_itself(name: str, file: Path) -> dict[str, Any]:
+    """What a script that stores its own results found."""
+    command = [sys.executable, str(HERE / f"{name}.py"), "--json", str(file)]
+    subprocess.run(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL, check=True)
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -134,9 +144,12 @@ def main() -> None:
         return
     asked.out.mkdir(parents=True, exist_ok=True)
     facts = machine()
-    for name in asked.names or SCRIPTS:
-        result = {**benchmark(name, asked.large, tuple(asked.sizes)), "machine": facts}
-        (asked.out / f"{name}.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    for name in asked.names or (*SCRIPTS, *BY_THEMSELVES):
+        file = asked.out / f"{name}.json"
+        alone = name in BY_THEMSELVES
+        result = by_itself(name, file) if alone else benchmark(name, asked.large, tuple(asked.sizes))
+        result["machine"] = facts
+        file.write_text(json.dumps(result, indent=1), encoding="utf-8")
         print(table(result), flush=True)
 
 

@@ -50,6 +50,7 @@ def test_large_searches_by_torch_give_the_same_bits(kind: str, n_logged: int, mo
         contexts = 5 + 1e-9 * contexts
     elif kind == "asked from far away":
         contexts = 1e6 * contexts
+    contexts.flags.writeable = False
     expected = Neighbours(logged).nearest(contexts)
     monkeypatch.setattr(neighbours, "MANY_PAIRS", 0)
     monkeypatch.setattr(neighbours, "ROWS_OF_TENSORS", {"cpu": 32})

@@ -58,7 +58,8 @@ class TensorSearch:
         import torch
 
         with torch.inference_mode():
-            rows = torch.from_numpy(contexts).to(self.device)
+            # torch does not take arrays that may only be read.
+            rows = torch.from_numpy(contexts if contexts.flags.writeable else contexts.copy()).to(self.device)
             centred = (rows - self.centre) / self.size
             norms = (centred * centred).sum(dim=1)
             left = torch.cat([centred, torch.ones_like(norms)[:, None]], dim=1).float()
