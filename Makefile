@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format docs notebooks dist lowest clean
+.PHONY: setup demo test check format bench docs notebooks dist lowest clean
 
 setup: $(STAMP)
 
@@ -27,6 +27,10 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Speed beside alternatives, on one thread; into build/bench. For two commits: benchmarks/bench.py --compare OLD NEW
+bench: setup
+	$(BIN)/python benchmarks/bench.py
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

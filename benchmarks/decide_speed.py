@@ -1,93 +1,68 @@
-"""Deciding about a million rows: seconds and peak memory of `decide_file`, beside `policy.probabilities` alone.
+"""Deciding about the rows of a file, beside `policy.probabilities` alone.
 
-    python benchmarks/decide_speed.py --rows 1000000
+    python benchmarks/bench.py decide_speed
 
 The policy is learned from logs of the tumor simulator. "Probabilities" reads the contexts into memory and asks for
 nothing else; deciding reads the file, writes another, and tells eligible actions, distances, similar cases and what
 came of them.
-Each runs in a process of its own, on as many threads as OMP_NUM_THREADS allows.
 """
 
-import argparse
-import json
-import resource
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+from measuring import Speed, Work
+
+from poela import POELA, LogLayout, load_policy, read_logs
+from poela.core.ragged import returns_to_go
+from poela.policies.deciding import Deciding
+from poela.serving.decide import decide_file
+from poela.simulators.registry import simulate
 
 
-def prepare(folder: Path, rows: int, kind: str) -> None:
-    """A policy, what came of its logged cases, and rows that look like other logs."""
-    import numpy as np
+def prepared(rows: int) -> Path:
+    """A folder with a policy, what came of its logged cases, and rows that look like other logs."""
     import pyarrow as pa
-    import pyarrow.csv
     import pyarrow.parquet as pq
 
-    from poela import POELA, FittedQ, read_logs
-    from poela.core.ragged import returns_to_go
-    from poela.simulators.registry import simulate
-
+    folder = Path(tempfile.gettempdir()) / f"poela-bench-decide-{rows}"
+    if (folder / "rows.parquet").exists():
+        return folder
+    folder.mkdir(exist_ok=True)
     logs = read_logs(simulate("tumor", episodes=500, seed=0).to_table())
-    learner: Any = {"poela": POELA(radius="q50", steps=50), "fittedq": FittedQ()}[kind]
-    learner.fit(logs, seed=0).save(folder / "policy")
+    POELA(radius="q50", steps=50).fit(logs, seed=0).save(folder / "policy", overwrite=True)
     np.save(folder / "outcomes.npy", returns_to_go(logs.rewards, logs.offsets))
-    table = simulate("tumor", episodes=rows // 20, seed=1).to_table()
-    copies = -(-rows // table.num_rows)
-    parts = [
-        table.set_column(0, "episode", pa.array(table["episode"].to_numpy() + copy * 10**7)) for copy in range(copies)
-    ]
-    whole = pa.concat_tables(parts).slice(0, rows)
-    pq.write_table(whole, folder / "rows.parquet")
-    pyarrow.csv.write_csv(whole, folder / "rows.csv")
+    table: pa.Table = simulate("tumor", episodes=-(-rows // 30), seed=1).to_table()
+    pq.write_table(table.slice(0, rows), folder / "rows.parquet")
+    return folder
 
 
-def run(folder: Path, what: str) -> dict[str, float]:
-    """Seconds and peak bytes of one way, in this process."""
-    import numpy as np
+def deciding(rows: int) -> Work:
+    """From file to file, with everything that is told."""
+    folder = prepared(rows)
+    policy, told = load_policy(folder / "policy"), Deciding(outcomes=np.load(folder / "outcomes.npy"))
+    out = folder / "decisions.parquet"
 
-    from poela import load_policy, read_logs
-    from poela.policies.deciding import Deciding
-    from poela.serving.decide import decide_file
+    def work() -> None:
+        out.unlink(missing_ok=True)
+        decide_file(policy, folder / "rows.parquet", out, told)
 
+    return work
+
+
+def probabilities(rows: int) -> Work:
+    """The least."""
+    folder = prepared(rows)
     policy = load_policy(folder / "policy")
-    start, begun = time.perf_counter(), time.process_time()
-    if what == "probabilities":
-        from poela import LogLayout
-
-        logs = read_logs(folder / "rows.parquet", layout=LogLayout().fixed_by(policy.table_schema, policy.action_names))
-        policy.along(logs)
-    else:
-        outcomes = np.load(folder / "outcomes.npy")
-        decide_file(policy, folder / f"rows.{what}", folder / f"decisions.{what}", Deciding(outcomes=outcomes))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"seconds": time.perf_counter() - start, "work": time.process_time() - begun, "peak": peak}
+    layout = LogLayout().fixed_by(policy.table_schema, policy.action_names)
+    return lambda: policy.along(read_logs(folder / "rows.parquet", layout=layout))
 
 
-def main() -> None:
-    """Prepare, run each way in a process of its own, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--policy", choices=("poela", "fittedq"), default="poela")
-    parser.add_argument("--run", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.run:
-        print(json.dumps(run(Path(arguments.folder), arguments.run)))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        prepare(Path(folder), arguments.rows, arguments.policy)
-        found = {}
-        for what in ("probabilities", "parquet", "csv"):
-            command = [sys.executable, __file__, "--run", what, "--folder", folder]
-            found[what] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    for what, figure in found.items():
-        ratio = figure["seconds"] / found["probabilities"]["seconds"]
-        times = f"{figure['seconds']:6.1f} s ({ratio:.1f} x; {figure['work']:.1f} s of processor time)"
-        print(f"{what:14} {times}, peak {figure['peak'] / 2**20:.0f} MiB")
-
-
-if __name__ == "__main__":
-    main()
+SPEED = Speed(
+    case="Rows of a Parquet file, decided by a network under a radius rule",
+    ours=deciding,
+    floor=probabilities,
+    floor_name="reading the rows and policy.probabilities",
+    sizes=(10_000, 30_000, 100_000),
+    large=(100_000, 300_000, 1_000_000),
+)

@@ -1,16 +1,10 @@
-"""How fast sepsis episodes of a 256 × 256 network under a radius rule are valued, and how much of it is the simulator.
+"""Simulating sepsis episodes of a 256 × 256 network under a radius rule, and how much of it is the simulator.
 
-OMP_NUM_THREADS=1 python benchmarks/simulate_sepsis.py [--episodes 20000] [--train 9000]
-
-The alternative is a plain Python loop over the Gymnasium environment under uniform actions.
+python benchmarks/bench.py simulate_sepsis
 """
 
-import argparse
-import time
-
-import gymnasium
 import numpy as np
-import torch
+from measuring import Speed, Work
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import FloatArray
@@ -23,6 +17,9 @@ from poela.simulators.episodes import run
 from poela.simulators.registry import simulate
 from poela.simulators.sepsis import Sepsis
 from poela.simulators.sepsis_truth import sepsis_value
+
+TRAINED = 1000  # episodes behind the rule
+LOOPED = 20  # of so many episodes the loop does one
 
 
 class Uniform(Memoryless):
@@ -38,17 +35,26 @@ def network_policy(episodes: int) -> NetworkPolicy:
     train = simulate("sepsis", episodes, seed=0)
     network = NetworkShape("mlp", train.n_features, train.n_actions, hidden=(256, 256)).build(seed=0)
     network.standardise_by(train.contexts)
-    return NetworkPolicy(
-        network=network,
-        eligibility=Radius(0.6).fit(train),
-        feature_names=train.feature_names,
-        action_names=train.action_names,
-    )
+    names = {"feature_names": train.feature_names, "action_names": train.action_names}
+    return NetworkPolicy(network=network, eligibility=Radius(0.6).fit(train), **names)
 
 
-def loop(environment: gymnasium.Env, episodes: int, seed: int = 0) -> None:
+def by_poela(episodes: int) -> Work:
+    """The true value of the policy."""
+    policy = network_policy(TRAINED)
+    Sepsis().model.expert_values  # noqa: B018 - read and solved once
+    return lambda: sepsis_value(policy, Sepsis(), episodes)
+
+
+def simulator_alone(episodes: int) -> Work:
+    """Uniform actions, which cost nothing."""
+    Sepsis().model.expert_values  # noqa: B018 - read and solved once
+    return lambda: run(Sepsis(), Uniform(), episodes)
+
+
+def loop(episodes: int, seed: int = 0) -> None:
     """One episode and one step after the other."""
-    rng = np.random.default_rng(seed)
+    environment, rng = SepsisEnvironment(), np.random.default_rng(seed)
     for episode in range(episodes):
         environment.reset(seed=seed + episode)
         ended = False
@@ -56,32 +62,14 @@ def loop(environment: gymnasium.Env, episodes: int, seed: int = 0) -> None:
             _, _, ended, _, _ = environment.step(int(rng.integers(25)))
 
 
-def main() -> None:
-    """Print seconds, episodes per second and the ratio."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--episodes", type=int, default=20_000)
-    parser.add_argument("--train", type=int, default=9000)
-    parser.add_argument("--loop-episodes", type=int, default=300)
-    options = parser.parse_args()
-
-    Sepsis().model.expert_values  # noqa: B018 - read and solved once
-    started = time.perf_counter()
-    run(Sepsis(), Uniform(), options.episodes)
-    simulated = time.perf_counter() - started
-    policy = network_policy(options.train)
-    started, worked = time.perf_counter(), time.process_time()
-    truth = sepsis_value(policy, Sepsis(), options.episodes)
-    valued, busy = time.perf_counter() - started, time.process_time() - worked
-    started = time.perf_counter()
-    loop(SepsisEnvironment(), options.loop_episodes)
-    looped = (time.perf_counter() - started) / options.loop_episodes * options.episodes
-
-    print(f"{options.episodes} episodes, {torch.get_num_threads()} threads")
-    print(f"simulator alone           {simulated:7.1f} s  ({looped / simulated:.0f} times faster than the loop)")
-    print(f"network under the rule    {valued:7.1f} s  ({busy:.1f} s of processor time)")
-    print(f"share of the simulator    {100 * simulated / valued:7.1f} %")
-    print(f"value                     {truth.value:7.2f} ± {truth.standard_error:.2f}")
-
-
-if __name__ == "__main__":
-    main()
+SPEED = Speed(
+    case=f"Episodes of a network under a rule over {TRAINED} episodes",
+    ours=by_poela,
+    alternative=lambda episodes: lambda: loop(episodes // LOOPED),
+    alternative_name="a loop over the Gymnasium environment under uniform actions",
+    alternative_part=LOOPED,
+    floor=simulator_alone,
+    floor_name="the simulator under uniform actions",
+    sizes=(1_000, 2_000, 4_000),
+    large=(5_000, 10_000, 20_000),
+)

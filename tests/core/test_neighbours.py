@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from poela.core import neighbours
+from poela.core import neighbours, tensors
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.neighbours import Neighbours, k_nearest
@@ -36,6 +36,29 @@ def test_many_blocks_and_chunks(k: int, monkeypatch: pytest.MonkeyPatch) -> None
     rng = np.random.default_rng(1)
     logged, contexts = rng.normal(size=(333, PRODUCTS)), rng.normal(size=(50, PRODUCTS))
     np.testing.assert_allclose(k_nearest(contexts, logged, k)[1], brute_force(contexts, logged, k), rtol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["all different", "on a grid", "too near for float32", "asked from far away"])
+@pytest.mark.parametrize("n_logged", [1, 130, 1000])
+def test_large_searches_by_torch_give_the_same_bits(kind: str, n_logged: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    logged, contexts = rng.normal(size=(n_logged, PRODUCTS)), rng.normal(size=(70, PRODUCTS))
+    if kind == "on a grid":  # full of ties
+        logged, contexts = np.round(logged / 2), np.round(contexts / 2)
+    elif kind == "too near for float32":
+        logged = 5 + 1e-9 * logged
+        contexts = 5 + 1e-9 * contexts
+    elif kind == "asked from far away":
+        contexts = 1e6 * contexts
+    contexts.flags.writeable = False
+    expected = Neighbours(logged).nearest(contexts)
+    monkeypatch.setattr(neighbours, "MANY_PAIRS", 0)
+    monkeypatch.setattr(neighbours, "ROWS_OF_TENSORS", {"cpu": 32})
+    monkeypatch.setattr(tensors, "ROWS_AT_ONCE", {"cpu": 5})
+    monkeypatch.setattr(tensors, "BLOCK", 512)
+    found = Neighbours(logged).nearest(contexts)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
 
 
 @pytest.mark.parametrize(

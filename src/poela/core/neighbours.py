@@ -5,8 +5,6 @@ recomputed from the difference vectors in float64. So a context that was logged 
 answer depends neither on the order of the logged contexts nor on which contexts are asked for together.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -15,12 +13,15 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.interruption import safe_point
 from poela.core.products import BLOCK, FAR_OUTSIDE, Products
+from poela.core.tensors import TensorSearch, device_for_search
+from poela.core.threads import for_each, for_each_by_torch
 
 TREE_FEATURES = 6  # above this, matrix products are faster than a tree (benchmarks/nearest_actions.py)
 TREE_ROUNDING = 1e-12  # far above the relative rounding error of distances within the tree
 CHUNK = 1 << 21  # pairs looked at in one go: their scores stay in the cache
+MANY_PAIRS = 1 << 26  # for which it is worth while to wait for torch
+ROWS_OF_TENSORS = {"cpu": 1 << 13, "cuda": 1 << 17}  # contexts in one go
 REFINED = 1 << 13  # pairs whose distances are recomputed in one go
 MANY_CANDIDATES = 32  # per wanted neighbour: more says that float32 cannot tell these contexts apart
 
@@ -86,6 +87,8 @@ class Neighbours:
         contexts = self._checked(contexts)
         distinct = min(k, len(self._points))
         by_tree = self.n_features <= TREE_FEATURES
+        if k == 1 and not by_tree and len(contexts) * len(self._points) >= MANY_PAIRS:
+            return self._expand(*self._ask_tensors(contexts), k)
         search = self._ask_tree if by_tree else self._ask_products
         rows_at_once = max(1, CHUNK // (4 * k if by_tree else min(len(self._points), BLOCK)))
         points = np.empty((len(contexts), distinct), np.int64)
@@ -95,7 +98,7 @@ class Neighbours:
             chunk = slice(start, start + rows_at_once)
             points[chunk], squared[chunk] = search(contexts[chunk], distinct)
 
-        _for_each(answer, range(0, len(contexts), rows_at_once))
+        for_each(answer, range(0, len(contexts), rows_at_once))
         return self._expand(points, squared, k)
 
     def count_within(self, contexts: ArrayLike, squared_radius: float) -> IntArray:
@@ -114,7 +117,7 @@ class Neighbours:
             count = self._count_by_tree if by_tree else self._count_by_products
             counts[chunk] = count(contexts[chunk], squared_radius)
 
-        _for_each(answer, range(0, len(contexts), rows_at_once))
+        for_each(answer, range(0, len(contexts), rows_at_once))
         return counts
 
     def _checked(self, contexts: ArrayLike) -> FloatArray:
@@ -163,7 +166,7 @@ class Neighbours:
         inside = self._tree.query_ball_point(contexts[unclear], beyond)
         rows = np.repeat(np.arange(len(unclear)), [len(one) for one in inside])
         points = np.concatenate([np.empty(0, np.int64), *inside]).astype(np.int64)
-        near = _squared_distances(contexts[unclear][rows], self._points[points]) <= squared_radius
+        near = squared_distances(contexts[unclear][rows], self._points[points]) <= squared_radius
         weights = np.where(near, self._copies[points], 0)
         counts[unclear] = np.bincount(rows, weights, minlength=len(unclear)).astype(np.int64)
         return counts
@@ -176,7 +179,7 @@ class Neighbours:
         counts, rows, points = products.counts(centred, squared_radius / self._size**2, copies)
         for start in range(0, len(rows), REFINED):
             part = slice(start, start + REFINED)
-            near = _squared_distances(contexts[rows[part]], self._points[points[part]]) <= squared_radius
+            near = squared_distances(contexts[rows[part]], self._points[points[part]]) <= squared_radius
             np.add.at(counts, rows[part], np.where(near, self._copies[points[part]], 0))
         return counts
 
@@ -189,7 +192,7 @@ class Neighbours:
         while len(open_rows):
             wanted = min(wanted, len(self._points))
             reach, candidates = self._tree.query(contexts[open_rows], k=np.arange(1, wanted + 1))
-            exact = _squared_distances(np.repeat(contexts[open_rows], wanted, axis=0), self._points[candidates.ravel()])
+            exact = squared_distances(np.repeat(contexts[open_rows], wanted, axis=0), self._points[candidates.ravel()])
             exact = exact.reshape(candidates.shape)
             order = np.lexsort((candidates, exact), axis=1)[:, :k]
             nearest[open_rows] = np.take_along_axis(candidates, order, axis=1)
@@ -217,6 +220,23 @@ class Neighbours:
     def _double(self) -> Products:
         return Products((self._points - self._centre) / self._size, np.float64)
 
+    def _ask_tensors(self, contexts: FloatArray) -> tuple[IntArray, FloatArray]:
+        points = np.empty((len(contexts), 1), np.int64)
+        squared = np.empty((len(contexts), 1))
+        search = TensorSearch(self._points, self._centre, self._size, device_for_search())
+
+        def answer(start: int) -> None:
+            chunk = slice(start, start + ROWS_OF_TENSORS[search.device])
+            farthest = (np.abs(contexts[chunk] - self._centre) / self._size).max(initial=0.0)
+            found = search.nearest(contexts[chunk], MANY_CANDIDATES) if farthest < FAR_OUTSIDE else None
+            if found is None:
+                points[chunk], squared[chunk] = self._ask_products(contexts[chunk], 1)
+            else:
+                points[chunk, 0], squared[chunk, 0] = found
+
+        for_each_by_torch(answer, range(0, len(contexts), ROWS_OF_TENSORS[search.device]), search.device)
+        return points, squared
+
     def _ask_products(self, contexts: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         centred = (contexts - self._centre) / self._size
         # Far outside the logged contexts float32 has no digits left for the differences between them.
@@ -229,34 +249,14 @@ class Neighbours:
         exact = np.empty(len(rows))
         for start in range(0, len(rows), REFINED):
             part = slice(start, start + REFINED)
-            exact[part] = _squared_distances(contexts[rows[part]], self._points[points[part]])
+            exact[part] = squared_distances(contexts[rows[part]], self._points[points[part]])
         order = np.lexsort((points, exact, rows))
         first = np.searchsorted(rows[order], np.arange(len(contexts)))
         chosen = order[first[:, None] + np.arange(k)]
         return points[chosen], exact[chosen]
 
 
-def _for_each(work: Callable[[int], None], starts: Sequence[int]) -> None:
-    """All the work, by as many threads as the linear algebra library is allowed.
-
-    Each thread does its own products: on a busy machine a product that is split among threads waits for the slowest of
-    them, every time.
-    """
-    if len(starts) <= 2:
-        for start in starts:
-            safe_point()
-            work(start)
-        return
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
-    libraries = ThreadpoolController().select(user_api="blas")
-    threads = max((library["num_threads"] for library in libraries.info()), default=1)
-    with libraries.limit(limits=1), ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, starts):
-            safe_point()
-
-
-def _squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:
+def squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:
     """Summed in the order of the features, without fused operations: the same bits on every machine and runtime."""
     total = np.zeros(len(left))
     for difference in np.ascontiguousarray((left - right).T):

@@ -22,13 +22,12 @@ class Products:
 
     def __init__(self, points: FloatArray, dtype: type[np.float32] | type[np.float64]) -> None:
         self.dtype = dtype
-        self.g = 2 * (points.shape[1] + 8) * float(np.finfo(dtype).eps)
-        norms = np.einsum("ij,ij->i", points, points)
-        factors = np.concatenate([-2 * points, norms[:, None] * (1 - 2 * self.g)], axis=1).astype(dtype)
-        self.largest = float(norms.max())
+        self.g = rounding(points.shape[1], dtype)
+        factors = factors_of(points, self.g).astype(dtype)
+        self.largest = float(np.einsum("ij,ij->i", points, points).max())
         starts = range(0, len(points), BLOCK)
         self.blocks: list[NDArray[Any]] = [np.ascontiguousarray(factors[start : start + BLOCK].T) for start in starts]
-        self._underflow = float(np.finfo(dtype).tiny) * 10 * FAR_OUTSIDE * len(self.blocks[0])
+        self._underflow = underflow(points.shape[1], dtype)
 
     def candidates(self, contexts: FloatArray, k: int, at_most: float = np.inf) -> tuple[IntArray, IntArray]:
         """Pairs (row, point) that hold the k nearest points of every row; none if that takes more than `at_most`."""
@@ -74,10 +73,29 @@ class Products:
         return counts, rows, points
 
     def _limit(self, kth: NDArray[Any], norms: FloatArray) -> NDArray[Any]:
-        """No pair with a score above this is among the k nearest, if k pairs have scores of at most `kth`."""
-        reach = (kth.astype(np.float64) + norms * (1 + 9 * self.g)) / (1 - 8 * self.g)
-        limit = reach - norms * (1 - self.g) + self._underflow
+        limit = limit_of(kth.astype(np.float64), norms, self.g) + self._underflow
         return np.asarray(np.nextafter(limit.astype(self.dtype), self.dtype(np.inf)))
+
+
+def rounding(n_features: int, dtype: Any) -> float:
+    """The g of the bounds."""
+    return 2 * (n_features + 8) * float(np.finfo(dtype).eps)
+
+
+def underflow(n_features: int, dtype: Any) -> float:
+    """What products of numbers near 0 may lose."""
+    return float(np.finfo(dtype).tiny) * 10 * FAR_OUTSIDE * (n_features + 1)
+
+
+def factors_of(points: FloatArray, g: float) -> FloatArray:
+    """What contexts, with a 1 at their end, are multiplied by [n, d + 1]."""
+    norms = np.einsum("ij,ij->i", points, points)
+    return np.concatenate([-2 * points, norms[:, None] * (1 - 2 * g)], axis=1)
+
+
+def limit_of(kth: Any, norms: Any, g: float) -> Any:
+    """No pair with a score above this is among the k nearest, if k pairs have scores of at most `kth`."""
+    return (kth + norms * (1 + 9 * g)) / (1 - 8 * g) - norms * (1 - g)
 
 
 def _k_smallest(smallest: NDArray[Any], scores: NDArray[Any]) -> NDArray[Any]:

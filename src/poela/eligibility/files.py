@@ -27,6 +27,7 @@ from poela.eligibility.rules import Eligibility
 KIND = "eligibility"
 WHOLE_NUMBERS = ("actions", "steps", "rows", "episodes")
 RULE = tuple(field.name for field in fields(Eligibility))
+NEWER = ("schema", "search")  # which older files do not have
 ABOUT_THE_LOG = ("action_names", "feature_names", "holds_logged_contexts", "episode_ids")
 MOST_ROWS = 2**40
 
@@ -62,10 +63,11 @@ def eligibility_from_stored(stored: Stored, load_part: Callable[[Stored], Any]) 
     rule = _rule(stored)
     parts = ("behavior",) if rule.asks_behavior else ()
     arrays = () if rule.radius is None else ("contexts", "factors", *WHOLE_NUMBERS)
-    optional = tuple(name for name in ("schema",) if name in stored.settings)  # which older files do not have
-    expect_contents(stored, settings=(*RULE, *ABOUT_THE_LOG, *optional), arrays=arrays, parts=parts)
+    known = (*(name for name in RULE if name not in NEWER), *ABOUT_THE_LOG)
+    newer = tuple(name for name in NEWER if name in stored.settings)
+    expect_contents(stored, settings=(*known, *newer), arrays=arrays, parts=parts)
     feature_names, action_names = expect_names(stored)
-    schema = TableSchema.from_json(stored.settings["schema"]) if optional else None
+    schema = TableSchema.from_json(stored.settings["schema"]) if "schema" in newer else None
     if schema is not None and schema.feature_names != feature_names:
         raise InputError("the schema gives other features than feature_names")
     rule.check(len(feature_names))
@@ -117,4 +119,5 @@ def _logged(
         **whole,
         n_actions=n_actions,
         same_step=rule.neighbours == "same_step",
+        approximate=rule.search == "approximate",
     )

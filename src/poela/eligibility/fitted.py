@@ -128,6 +128,12 @@ class FittedEligibility:
         checked = self._checked(logs.contexts, step_numbers(logs.offsets))
         return cached(logs, kind, source, lambda: self._distances(*checked))
 
+    def recall(self, contexts: int = 200) -> float | None:
+        """The share of pairs of logged context and action within the radius that the search finds; None without one."""
+        if self.logged is None or self.radius is None:
+            return None
+        return self.logged.recall(self.squared_radius, contexts)
+
     def _resolved(
         self, checked: Float32Array, distances: FloatArray | None, probabilities: FloatArray | None
     ) -> Eligible:

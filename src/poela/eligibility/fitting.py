@@ -34,7 +34,7 @@ def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -
         n_actions=train.n_actions,
         action_names=train.action_names,
         feature_names=train.feature_names,
-        logged=LoggedContexts.of(train, factors, settings.neighbours == "same_step"),
+        logged=LoggedContexts.of(train, factors, settings),
         episode_ids=ids,
         behavior=behavior if settings.asks_behavior else None,
         schema=train.schema,

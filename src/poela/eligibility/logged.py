@@ -6,13 +6,16 @@ from functools import cached_property
 
 import numpy as np
 
+from poela.core.approximate import ApproximateNeighbours, faiss_or_refuse
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.neighbours import Neighbours
 from poela.core.storage import Stored
 from poela.core.validation import LARGEST, expect_array, refuse
 from poela.data.trajectories import Trajectories
+from poela.eligibility.rules import Eligibility
 
 COVER_BLOCK = 512
+ROWS_AT_ONCE = 1 << 18  # contexts for which float64 features are made at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +30,13 @@ class LoggedContexts:
     factors: FloatArray  # [d], what features are multiplied by before distances are taken
     n_actions: int
     same_step: bool
+    approximate: bool = False  # distances are to a near context, which may not be the nearest
 
     @classmethod
-    def of(cls, train: Trajectories, factors: FloatArray, same_step: bool) -> "LoggedContexts":
+    def of(cls, train: Trajectories, factors: FloatArray, rule: Eligibility) -> "LoggedContexts":
         """All contexts of the training log."""
+        if rule.search == "approximate":
+            faiss_or_refuse()
         return cls(
             contexts=train.contexts,
             actions=train.actions,
@@ -39,7 +45,8 @@ class LoggedContexts:
             episodes=train.episode_of_step,
             factors=factors,
             n_actions=train.n_actions,
-            same_step=same_step,
+            same_step=rule.neighbours == "same_step",
+            approximate=rule.search == "approximate",
         )
 
     def features(self, contexts: Float32Array) -> FloatArray:
@@ -48,7 +55,27 @@ class LoggedContexts:
 
     def squared_distances(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """To the nearest logged context with each action [N, A]; infinite where there is none."""
-        return self._by_action(contexts, steps, lambda search, features: search.nearest(features)[1], np.inf)
+        if not self.approximate:
+            return self._by_action(contexts, steps, lambda search, features: search.nearest(features)[1], np.inf)
+        result = np.full((len(contexts), self.n_actions), np.inf)
+        groups = self._steps_of(steps) if self.same_step and steps is not None else [(-1, np.arange(len(contexts)))]
+        for step, here in groups:
+            for start in range(0, len(here), ROWS_AT_ONCE):
+                rows = here[start : start + ROWS_AT_ONCE]
+                features = self.features(contexts[rows])
+                for action in range(self.n_actions):
+                    index = self._index(action, step)
+                    if index is not None:
+                        result[rows, action] = index.squared_distances(features)
+        return result
+
+    def recall(self, squared_radius: float, contexts: int) -> float:
+        """The share of pairs of context and action within the radius that the search finds, at some contexts here."""
+        some = np.unique(np.linspace(0, len(self.contexts) - 1, contexts).astype(np.int64))
+        asked = self.contexts[some], self.steps[some] if self.same_step else None
+        exact = replace(self, approximate=False).squared_distances(*asked) <= squared_radius
+        found = self.squared_distances(*asked) <= squared_radius
+        return float(found.sum() / exact.sum()) if exact.any() else 1.0
 
     def counts(self, contexts: Float32Array, steps: IntArray | None, squared_radius: float) -> FloatArray:
         """How many contexts with each action were logged within the radius [N, A]."""
@@ -144,10 +171,25 @@ class LoggedContexts:
     def _search(self, action: int, step: int) -> tuple[IntArray, Neighbours] | None:
         key = (action, step)
         if key not in self._searches:
-            wanted = self.actions == action
-            members = np.flatnonzero(wanted if step < 0 else wanted & (self.steps == step))
+            members = self._members(action, step)
             self._searches[key] = (members, Neighbours(self.features(self.contexts[members]))) if len(members) else None
         return self._searches[key]
+
+    def _members(self, action: int, step: int) -> IntArray:
+        wanted = self.actions == action
+        return np.flatnonzero(wanted if step < 0 else wanted & (self.steps == step))
+
+    def _index(self, action: int, step: int) -> ApproximateNeighbours | None:
+        key = (action, step)
+        if key not in self._indexes:
+            members = self._members(action, step)
+            features = self.features(self.contexts[members])
+            self._indexes[key] = ApproximateNeighbours(features) if len(members) else None
+        return self._indexes[key]
+
+    @cached_property
+    def _indexes(self) -> dict[tuple[int, int], ApproximateNeighbours | None]:
+        return {}
 
     @cached_property
     def _searches(self) -> dict[tuple[int, int], tuple[IntArray, Neighbours] | None]:

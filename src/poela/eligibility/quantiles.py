@@ -36,7 +36,9 @@ def with_numeric_radius(rule: Eligibility, train: Trajectories) -> Eligibility:
     if train.n_units < 2:  # nothing can be said about distances to others: only equal contexts count
         return replace(rule, radius=0.0)
     # All that distances depend on.
-    measure = replace(rule, radius=0.0, minimum_probability=None, relative_probability=None, fallback="nearest")
+    measure = replace(
+        rule, radius=0.0, minimum_probability=None, relative_probability=None, fallback="nearest", search="exact"
+    )
     distances = cached(train, ("action distances", measure), None, lambda: action_distances(train, measure))
     return replace(rule, radius=float(np.quantile(distances, share)))
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Metric = Annotated[str, one_of("mean_squared", "euclidean")]
 Neighbourhood = Annotated[str, one_of("pooled", "same_step")]
 Fallback = Annotated[str, one_of("nearest", "behavior", "all")]
+Search = Annotated[str, one_of("exact", "approximate")]
 Scale = Annotated[str, one_of("standard")] | tuple[Positive, ...] | None
 
 
@@ -53,6 +54,8 @@ class Eligibility:
     that share of its most probable action's probability (BCQ). `scale` divides the features (`"standard"`: by their
     standard deviations in the training data), `weights` multiply their squared differences. Where no action passes,
     `fallback` decides: the nearest action (without a radius: the most probable), the logging policy, or all actions.
+    `search="approximate"` is for millions of logged steps: it may miss the nearest context, so that distances can only
+    be too large and fewer actions are eligible, never more (it needs `poela[large]`).
 
     >>> logs = Trajectories(contexts=[[0.0], [1.0], [1.2]], actions=[0, 1, 1], rewards=[0, 0, 0], offsets=[0, 1, 3])
     >>> Eligibility(radius=0.5).fit(logs).mask([[0.1], [0.6], [9.0]])
@@ -69,6 +72,7 @@ class Eligibility:
     weights: tuple[NonNegative, ...] | None = None
     neighbours: Neighbourhood = "pooled"
     fallback: Fallback = "nearest"
+    search: Search = "exact"
 
     def __post_init__(self) -> None:
         refuse_problems(self)

@@ -26,6 +26,7 @@ def rule_in_words(rule: FittedEligibility | FittedContinuousEligibility) -> str:
         scaled = ", on features divided by their standard deviations" if settings.scale == "standard" else ""
         metric = "Euclidean distance" if settings.metric == "euclidean" else "mean squared difference of features"
         step = " at the same step" if settings.neighbours == "same_step" else ""
+        step += f" (found by a search that {_recall_in_words(rule)})" if settings.search == "approximate" else ""
         parts.append(f"it was logged{step} within {rule.radius:.4g} ({metric}{scaled})")
     if settings.minimum_probability is not None:
         least = f"at least {settings.minimum_probability:g}" if settings.minimum_probability else "above 0"
@@ -39,6 +40,12 @@ def rule_in_words(rule: FittedEligibility | FittedContinuousEligibility) -> str:
     if rule.radius is None and settings.minimum_probability is None:
         return eligible  # the likeliest action always is
     return f"{eligible} Where none is, the policy falls back to {FALLBACKS[settings.fallback]}."
+
+
+def _recall_in_words(rule: FittedEligibility) -> str:
+    """How many of the eligible pairs of context and action an approximate search finds, on some logged contexts."""
+    share = rule.recall()
+    return "may miss some" if share is None else f"finds {share:.1%} of what an exact one would, at logged contexts"
 
 
 def strictness_in_words(rule: FittedEligibility | FittedContinuousEligibility) -> str:

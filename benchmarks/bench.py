@@ -1,0 +1,157 @@
+"""Every benchmark of speed, one after the other: ours, a named alternative and the floor, growth and peak memory.
+
+    python benchmarks/bench.py [NAME …] [--large] [--out build/bench]
+    python benchmarks/bench.py --compare OLD NEW          two files or folders of results, of two commits
+    python benchmarks/bench.py --page docs/results/speed.md    one page from the results in --out
+
+Times are seconds of the processor, by one thread, each case in a process of its own.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from measuring import HERE, benchmark
+
+SCRIPTS = (
+    "read_logs",
+    "nearest_actions",
+    "nearest_few_features",
+    "knn_behavior",
+    "bootstrap",
+    "simulate_tumor",
+    "simulate_sepsis",
+    "study_speed",
+    "decide_speed",
+    "export_speed",
+)
+BY_THEMSELVES = ("scoring",)  # scripts that measure and store by themselves: NAME.py --json FILE
+HEAD = "| size | ours | alternative | faster by | floor | × floor | peak MB |\n|---|---|---|---|---|---|---|"
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    import torch
+
+    commit = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
+    return {
+        "cores": os.cpu_count(),
+        "processor": _processor(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "commit": subprocess.run(commit, capture_output=True, text=True).stdout.strip() or "unknown",
+    }
+
+
+def _processor() -> str:
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text(encoding="utf-8").splitlines() if about.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def table(result: dict[str, Any]) -> str:
+    """One benchmark in Markdown."""
+    lines = [f"## {result['benchmark']}", ""]
+    for case in dict.fromkeys(row["case"] for row in result["rows"]):
+        rows = [row for row in result["rows"] if row["case"] == case]
+        lines += [f"{case}. Alternative: {rows[0]['alternative_name'] or 'none'}.", ""]
+        lines[-2] += f" Floor: {rows[0]['floor_name'] or 'none'}."
+        lines += [HEAD, *map(_line, rows), ""]
+    if result["exponent"] is not None:
+        lines += [f"Seconds grow like size^{result['exponent']:.2f}.", ""]
+    return "\n".join(lines)
+
+
+def by_itself(name: str, file: Path) -> dict[str, Any]:
+    """What a script that stores its own results found."""
+    command = [sys.executable, str(HERE / f"{name}.py"), "--json", str(file)]
+    subprocess.run(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL, check=True)
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def _line(row: dict[str, Any]) -> str:
+    ours, alternative, floor = row["ours"], row["alternative"], row["floor"]
+    cells = [
+        f"{row['size']:,}",
+        _seconds(ours),
+        _seconds(alternative),
+        "" if alternative is None else f"{alternative / ours:.1f}",
+        _seconds(floor),
+        "" if not floor else f"{ours / floor:.2f}",
+        f"{row['peak_mb']:.0f}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g} s"
+
+
+def results(path: Path) -> dict[str, Any]:
+    """Results by name, from one file or from all files of a folder."""
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    read = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return {one["benchmark"]: one for one in read if "benchmark" in one}
+
+
+def compare(old: Path, new: Path) -> str:
+    """New seconds over old ones, case by case."""
+    before, after = results(old), results(new)
+    lines = [f"{'benchmark':22} {'size':>12} {'old':>9} {'new':>9} {'new/old':>8} {'memory':>7}"]
+    for name in sorted(before.keys() & after.keys()):
+        known = {(row["case"], row["size"]): row for row in before[name]["rows"]}
+        for row in after[name]["rows"]:
+            was = known.get((row["case"], row["size"]))
+            if was is not None:
+                times = f"{was['ours']:9.3g} {row['ours']:9.3g} {row['ours'] / was['ours']:8.2f}"
+                lines.append(f"{name:22} {row['size']:>12,} {times} {row['peak_mb'] / was['peak_mb']:7.2f}")
+    only = sorted(before.keys() ^ after.keys())
+    return "\n".join([*lines, *([f"in one of both only: {', '.join(only)}"] if only else [])])
+
+
+def page(folder: Path) -> str:
+    """All results of a folder on one page."""
+    found = results(folder)
+    about = next((one["machine"] for one in found.values() if "machine" in one), {})
+    facts = ", ".join(f"{name} {value}" for name, value in about.items())
+    head = (
+        "# Speed\n\n`make bench` measures this: seconds of the processor, by one thread, each case in its own process."
+    )
+    return "\n".join([f"{head}\nMeasured with {facts}.\n", *(table(one) for one in found.values())])
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SCRIPTS)}; all of them by default")
+    parser.add_argument("--large", action="store_true", help="the sizes that matter, which take long")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[], help="other sizes")
+    parser.add_argument("--out", type=Path, default=HERE.parent / "build" / "bench")
+    parser.add_argument("--compare", type=Path, nargs=2, metavar=("OLD", "NEW"))
+    parser.add_argument("--page", type=Path)
+    asked = parser.parse_args()
+    if asked.compare:
+        print(compare(*asked.compare))
+        return
+    if asked.page:
+        asked.page.write_text(page(asked.out), encoding="utf-8")
+        return
+    asked.out.mkdir(parents=True, exist_ok=True)
+    facts = machine()
+    for name in asked.names or (*SCRIPTS, *BY_THEMSELVES):
+        file = asked.out / f"{name}.json"
+        alone = name in BY_THEMSELVES
+        result = by_itself(name, file) if alone else benchmark(name, asked.large, tuple(asked.sizes))
+        result["machine"] = facts
+        file.write_text(json.dumps(result, indent=1), encoding="utf-8")
+        print(table(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The nearest of many points by torch, for large searches: on a GPU where there is one.
+
+As in `products.py`, float32 products only propose candidates; distances are recomputed in float64, feature by feature
+and without fused operations, so that the answer has the same bits wherever it is worked out.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from poela.core.arrays import FloatArray, IntArray
+from poela.core.products import factors_of, limit_of, rounding, underflow
+
+BLOCK = 4096  # points in one product, at most
+SLAB = {"cpu": 256, "cuda": 1024}  # of them share one minimum, which tells whether any of them need be looked at
+ROWS_AT_ONCE = {"cpu": 128, "cuda": 1 << 15}  # contexts in one product: scores stay in the cache, or fill the GPU
+
+
+def device_for_search() -> str:
+    """Where large searches are done: on a GPU, if products there are true float32."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() and torch.get_float32_matmul_precision() == "highest" else "cpu"
+
+
+class TensorSearch:
+    """Distinct points in a given order, ready to be searched for the nearest one.
+
+    >>> TensorSearch(np.array([[0.0], [2.0]]), centre=np.array([1.0]), size=1.0, device="cpu").nearest(
+    ...     np.array([[0.5], [1.0]]), at_most=10.0)
+    (array([0, 0]), array([0.25, 1.  ]))
+    """
+
+    def __init__(self, points: FloatArray, centre: FloatArray, size: float, device: str) -> None:
+        import torch
+
+        self.device = device
+        self.g = rounding(points.shape[1], np.float32)
+        self._underflow = underflow(points.shape[1], np.float32)
+        self.width = SLAB[device]
+        slabs = -(-len(points) // self.width)
+        self.block = -(-slabs // -(-slabs * self.width // BLOCK)) * self.width  # blocks are about equally large
+        factors = np.zeros((slabs * self.width, points.shape[1] + 1), np.float32)
+        factors[len(points) :, -1] = np.inf  # what fills up the last slab is never near
+        factors[: len(points)] = factors_of((points - centre) / size, self.g)
+        starts = range(0, len(factors), self.block)
+        self.blocks = [
+            torch.from_numpy(np.ascontiguousarray(factors[start : start + self.block].T)).to(device) for start in starts
+        ]
+        self.points = torch.from_numpy(points).to(device)
+        self.centre, self.size = torch.from_numpy(centre).to(device), size
+
+    def nearest(self, contexts: FloatArray, at_most: float) -> tuple[IntArray, FloatArray] | None:
+        """The nearest point [n], the first of equally near ones, and its squared distance [n].
+
+        None if float32 leaves more than `at_most` candidates to each context.
+        """
+        import torch
+
+        with torch.inference_mode():
+            # torch does not take arrays that may only be read.
+            rows = torch.from_numpy(contexts if contexts.flags.writeable else contexts.copy()).to(self.device)
+            centred = (rows - self.centre) / self.size
+            norms = (centred * centred).sum(dim=1)
+            left = torch.cat([centred, torch.ones_like(norms)[:, None]], dim=1).float()
+            places, points = self._candidates(left, norms)
+            if len(places) > at_most * len(rows):
+                return None
+            nearest, squared = self._nearest_of(rows, places, points)
+            return nearest.cpu().numpy(), squared.cpu().numpy()
+
+    def _candidates(self, left: Any, norms: Any) -> tuple[Any, Any]:
+        """Pairs (row, point) among which is the nearest point of every row."""
+        import torch
+
+        minima = self._minima(left)
+        limit = self._limit(minima.amin(dim=1), norms)
+        numbers, rows = _where((minima <= limit[:, None]).T.contiguous())
+        of_slabs = zip(*(values.split(torch.bincount(numbers).tolist()) for values in (numbers, rows)), strict=True)
+        found = []
+        for number, here in ((int(numbers[0]), here) for numbers, here in of_slabs if len(here)):
+            block, start = divmod(number * self.width, self.block)
+            scores = left.index_select(0, here) @ self.blocks[block][:, start : start + self.width]
+            places, columns = _where(scores <= limit[here, None])
+            found.append((here[places], columns + number * self.width))
+        rows, points = (torch.cat(column) for column in zip(*found, strict=True))
+        return rows[points < len(self.points)], points[points < len(self.points)]
+
+    def _minima(self, left: Any) -> Any:
+        """The smallest score in each slab [n, slabs]."""
+        import torch
+
+        at_once = ROWS_AT_ONCE[self.device]
+        minima = torch.empty(
+            len(left), sum(factors.shape[1] for factors in self.blocks) // self.width, device=self.device
+        )
+        memory = torch.empty(min(at_once, len(left)) * self.block, device=self.device)
+        per_block = self.block // self.width
+        for start in range(0, len(left), at_once):
+            part = left[start : start + at_once]
+            for block, factors in enumerate(self.blocks):
+                scores = torch.mm(part, factors, out=memory[: len(part) * factors.shape[1]].view(len(part), -1))
+                here = minima[start : start + at_once, block * per_block : (block + 1) * per_block]
+                torch.amin(scores.view(len(part), -1, self.width), dim=2, out=here)
+        return minima
+
+    def _limit(self, smallest: Any, norms: Any) -> Any:
+        import torch
+
+        limit = (limit_of(smallest.double(), norms, self.g) + self._underflow).float()
+        return torch.nextafter(limit, torch.full_like(limit, np.inf))
+
+    def _nearest_of(self, contexts: Any, rows: Any, points: Any) -> tuple[Any, Any]:
+        """Of the candidates of each row, the nearest one; the first of equally near ones."""
+        import torch
+
+        exact = torch.zeros(len(rows), dtype=torch.float64, device=self.device)
+        for difference in (contexts.index_select(0, rows) - self.points.index_select(0, points)).T.contiguous():
+            exact += difference * difference
+        squared = torch.full((len(contexts),), np.inf, dtype=torch.float64, device=self.device)
+        squared = squared.scatter_reduce(0, rows, exact, "amin")
+        nearest = torch.full((len(contexts),), len(self.points), device=self.device)
+        tied = exact == squared[rows]
+        return nearest.scatter_reduce(0, rows[tied], points[tied], "amin"), squared
+
+
+def _where(mask: Any) -> tuple[Any, Any]:
+    """Rows and columns that hold; NumPy is far quicker at it than torch is on a processor."""
+    import torch
+
+    flat = mask.view(-1).nonzero()[:, 0] if mask.is_cuda else torch.from_numpy(np.flatnonzero(mask.numpy()))
+    rows = flat // mask.shape[1]
+    return rows, flat - rows * mask.shape[1]
