@@ -14,7 +14,6 @@ DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 FIRST_STUDY = DOCS / "start" / "first-study.md"
 PAPER = (DOCS / "results", DOCS / "reproduction.md", DOCS / "deviations.md")
-WALKS = sorted((DOCS / "walks").glob("*.md"))
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if not any(page.is_relative_to(part) for part in PAPER)]
 STORIES = {"serving.md"}  # whose blocks, of both kinds, follow on each other
 BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -22,7 +21,7 @@ MOST_WORDS = 25_000  # written by hand
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    if page.name in STORIES or page in WALKS:
+    if page.name in STORIES:
         return []
     return [code for found, code in BLOCK.findall(page.read_text(encoding="utf-8")) if found == language]
 
@@ -89,14 +88,6 @@ def opening_words(cell: dict[str, list[object]]) -> list[str]:
     """The first line of each output, without its numbers."""
     texts = [notebooks.text_of(output) for output in cell.get("outputs", [])]
     return [re.sub(r"[-+\d.,\s]+", " ", text.splitlines()[0]) for text in texts if text]
-
-
-@pytest.mark.parametrize("page", WALKS, ids=name_of)
-def test_walks_go_from_a_raw_file_to_decisions(page: Path, tmp_path: Path) -> None:
-    """All blocks of a walk in their order, in one folder, beside the examples."""
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
-        run_bash(f"python - <<'END'\n{code}\nEND" if language == "python" else code, tmp_path)
 
 
 def test_links_between_pages_lead_somewhere() -> None:

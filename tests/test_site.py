@@ -95,6 +95,7 @@ def test_every_command_is_in_the_reference(site: Path) -> None:
     text = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     for command in OF_COMMANDS:
         assert f">poela {command}" in text
+    assert ">--full<" in text  # the other side of a switch
 
 
 def test_pages_that_help_and_errors_name_exist(site: Path) -> None:

@@ -10,9 +10,17 @@ import sys
 
 import poela
 
-subprocess.run([sys.executable, "examples/tutoring.py", "tutoring.tsv", "--sessions", "600"], check=True)
+subprocess.run(
+    [sys.executable, "examples/tutoring.py", "tutoring.tsv", "--sessions", "600"],
+    check=True,
+)
 layout = poela.LogLayout(
-    episode="session", step="rows", cluster="student", action="help", propensity="chance", reward="score"
+    episode="session",
+    step="rows",
+    cluster="student",
+    action="help",
+    propensity="chance",
+    reward="score",
 )
 logs = poela.read_logs("tutoring.tsv", layout=layout)
 print(logs)
@@ -22,7 +30,9 @@ print(logs)
 # a sorted file would be learned from backwards. `score` stands on the last row of each session and counts as 0 before.
 
 # %%
-candidate = poela.Candidate("fittedq", {"backup": "max", "rule": {"radius": "q100", "scale": "standard"}})
+candidate = poela.Candidate(
+    "fittedq", {"backup": "max", "rule": {"radius": "q100", "scale": "standard"}}
+)
 study = poela.learn(logs, candidates=[candidate], backend="inline", out="study")
 print(study.answer)
 
@@ -34,7 +44,9 @@ print(study.answer)
 
 # %%
 ladder = study.ladder().to_pandas()
-print(ladder[["note", "gain", "shown", "ess", "verdict"]].round(1).to_string(index=False))
+print(
+    ladder[["note", "gain", "shown", "ess", "verdict"]].round(1).to_string(index=False)
+)
 
 # %% [markdown]
 # ## Decide
@@ -43,7 +55,23 @@ print(ladder[["note", "gain", "shown", "ess", "verdict"]].round(1).to_string(ind
 # each session so far, in one table, and follows the sessions by their ids.
 
 # %%
-subprocess.run([sys.executable, "examples/tutoring.py", "today.tsv", "--sessions", "4", "--seed", "9"], check=True)
+subprocess.run(
+    [
+        sys.executable,
+        "examples/tutoring.py",
+        "today.tsv",
+        "--sessions",
+        "4",
+        "--seed",
+        "9",
+    ],
+    check=True,
+)
 if not study.keeps_logging_policy:
     print(study.policy.needs)
-    print(study.decide("today.tsv").select(["action", "probability", "similar"]).slice(0, 5).to_pandas())
+    print(
+        study.decide("today.tsv")
+        .select(["action", "probability", "similar"])
+        .slice(0, 5)
+        .to_pandas()
+    )
