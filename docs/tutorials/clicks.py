@@ -10,10 +10,8 @@ import sys
 
 import poela
 
-subprocess.run(
-    [sys.executable, "examples/clicks.py", "clicks.csv.gz", "--rows", "6000"],
-    check=True,
-)
+make = [sys.executable, "examples/clicks.py"]
+subprocess.run([*make, "clicks.csv.gz", "--rows", "6000"], check=True)
 logs = poela.read_logs(
     "clicks.csv.gz", action="article", propensity="chance", reward="clicked"
 )

@@ -109,10 +109,8 @@ layout = poela.LogLayout(
 )
 rates = poela.read_logs("rates.csv", layout=layout)
 ten = poela.learn(rates, candidates=[candidate], folds=3, backend="inline")
-ladder = ten.ladder().to_pandas()
-print(
-    ladder[["note", "gain", "shown", "ess", "verdict"]].round(2).to_string(index=False)
-)
+ladder = ten.ladder().to_pandas().round(2)
+print(ladder[["note", "gain", "shown", "ess", "verdict"]].to_string(index=False))
 
 # %% [markdown]
 # Bolder policies promise more, but this log cannot show it: more of the weight hangs on a few patients than ten ratios
