@@ -1,5 +1,6 @@
 """The site as readers see it: built without a warning, with links that lead somewhere, and opened offline."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -89,6 +90,14 @@ def test_nothing_is_loaded_from_elsewhere_and_every_picture_says_what_it_shows(p
 def test_every_public_name_is_in_the_reference(site: Path, parsed: dict[Path, Parsed]) -> None:
     ids = {name for page, content in parsed.items() if page.parent.name == "reference" for name in content.ids}
     assert {f"poela.{name}" for name in poela._HOME} <= ids
+
+
+def test_every_setting_of_a_learner_is_in_the_reference(site: Path) -> None:
+    text = (site / "reference" / "learning.html").read_text(encoding="utf-8")
+    for name in ("FittedQ", "POELA", "BCQ", "ContinuousPOELA"):
+        section = text.partition(f'id="poela.{name}"')[2].partition("<h2")[0]
+        told = set(re.findall(r"<tr>\s*<td><code>(\w+)</code></td>", section))
+        assert told == {field.name for field in dataclasses.fields(getattr(poela, name))}, name
 
 
 def test_every_command_is_in_the_reference(site: Path) -> None:
