@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from scripts.site import notebooks
+from scripts.site.commands import commands_page
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -88,6 +89,21 @@ def opening_words(cell: dict[str, list[object]]) -> list[str]:
     """The first line of each output, without its numbers."""
     texts = [notebooks.text_of(output) for output in cell.get("outputs", [])]
     return [re.sub(r"[-+\d.,\s]+", " ", text.splitlines()[0]) for text in texts if text]
+
+
+def test_commands_that_are_only_shown_have_options_that_exist() -> None:
+    """Such as those for a cluster, which no test can run."""
+    options = {
+        f"poela {part.split()[0]}": set(re.findall(r"`(--[\w-]+)`", part))
+        for part in commands_page().split("\n## poela ")[1:]
+    }
+    shown = [page.read_text(encoding="utf-8") for page in [README, *PAGES]]
+    shown += [source for script in notebooks.scripts() for _, source in notebooks.cells_of(script)]
+    commands = re.findall(r"^poela [^#`]*?(?<!\\)$", "\n".join(shown).replace(" \\\n", " "), re.MULTILINE)
+    assert len(commands) > 20
+    for command in commands:
+        asked = set(re.findall(r"\s(--[a-z][\w-]*)", command))
+        assert asked <= options.get(" ".join(command.split()[:2]), {"--version", "--help"}), command
 
 
 def test_links_between_pages_lead_somewhere() -> None:
