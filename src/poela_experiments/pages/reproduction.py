@@ -15,7 +15,7 @@ from poela.core.files import atomic_file
 from poela_experiments import counterexamples, sepsis
 from poela_experiments.frame.judging import AGREES
 from poela_experiments.frame.published import EXPERIMENTS, PUBLISHED, PublishedTable
-from poela_experiments.frame.results import Report, ResultTable, markdown_rows
+from poela_experiments.frame.results import Report, ResultTable, markdown_rows, title_of
 from poela_experiments.pages.stored import about, is_regenerated, stored_report
 
 PICTURES = {"counterexamples": counterexamples.pictures, "sepsis": sepsis.pictures}
@@ -58,7 +58,7 @@ def summary_rows(found: Results, results: Path) -> Iterator[list[str]]:
         shared.setdefault(said, []).append((paper.title, unjudged))
     for (experiment, _, word, agree, differ, why), tables in shared.items():
         titles = [title for title, _ in tables]
-        title = titles[0] if len(titles) == 1 else f"{experiment.capitalize()}: {len(titles)} tables"
+        title = titles[0] if len(titles) == 1 else f"{title_of(experiment)}: {len(titles)} tables"
         numbers = str(sum(number for _, number in tables))
         yield [f"[{title}](results/{experiment}.md)", word, agree, differ, numbers, why]
     beside = "results/mujoco.md"
@@ -95,8 +95,8 @@ def _why(experiment: str, paper: PublishedTable, counts: Mapping[str, int], rege
 def _others(found: Results, results: Path) -> str:
     """Experiments that stand beside no table of the paper."""
     ours = [name for name in found if name not in {experiment for experiment, _ in PUBLISHED}]
-    words = {True: "", False: ", stored from an earlier version"}
-    return ", ".join(f"[{name}](results/{name}.md){words[is_regenerated(results, name)]}" for name in ours)
+    words = {True: "", False: " (of an earlier version)"}
+    return ", ".join(f"[{title_of(name)}](results/{name}.md){words[is_regenerated(results, name)]}" for name in ours)
 
 
 def facts(found: Results) -> dict[str, Any]:
