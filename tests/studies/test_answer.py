@@ -1,6 +1,7 @@
 """The answer in words: change, keep, worse; and what to do next."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.gain import Gain
 from poela.studies.answer import Answer
 from poela.studies.candidates import Candidate
+from poela.studies.final_gain import GainsShown
+from poela.studies.held_out import Episodes
 from poela.studies.records import ChoiceRecord
 from poela.studies.selection import Selection
 from poela.studies.study import Study
@@ -88,3 +91,32 @@ def test_a_choice_by_an_estimate_promises_nothing(study: Study) -> None:
     answer = Answer.of(replace(study.result, chosen=0, policy="consensus", reason="why"), settings, study.record)
     assert (answer.change, answer.headline, answer.why) == (True, "Chosen: consensus.", "Why.")
     assert Answer.of(replace(study.result, chosen=None), settings, study.record).headline == "Keep what you do."
+
+
+def test_the_number_of_episodes_that_is_at_hand_is_never_what_would_show_a_gain(study: Study) -> None:
+    answer = told(study, chosen=None, promising=0, gain=Gain(1.2, 0.6, 3.0), needed=70.0)
+    assert "would show it" not in answer.why
+    answer = told(study, estimated=True, chosen=None, promising=0, gain=Gain(1.2, 0.6, 3.0), needed=None)
+    assert "weights may be wrong by a factor of 1.5, and more episodes would not make up for that" in answer.why
+
+
+def test_where_no_policy_can_be_trusted_more_episodes_are_no_advice(study: Study) -> None:
+    assert study.result is not None
+    points = tuple(replace(point, verdict="do not trust") for point in study.result.points)
+    answer = told(study, chosen=None, promising=0, gain=Gain(1.2, 0.6, 3.0), needed=70.0, points=points)
+    assert "episodes" not in answer.why + answer.next
+    assert answer.next.startswith("carry on as before; see to what keeps these policies from being trusted")
+
+
+def test_what_the_allowed_factor_takes_is_not_made_up_for_by_episodes(study: Study) -> None:
+    logs = Episodes.of([Trajectories(np.zeros((80, 1)), np.zeros(80, int), np.arange(80.0), np.arange(81))], 1.0)
+
+    def needed(gain: Gain, *, estimated: bool) -> float | None:
+        gains = GainsShown(study, replace(logs, estimated=estimated), study.settings)
+        gains.estimate = lambda point: SimpleNamespace(gain=gain)  # type: ignore[assignment, method-assign, return-value]
+        return gains.needed(study.points[0], study.points)
+
+    unsure = Gain(1.0, -1.0, 3.0)
+    assert (needed(unsure, estimated=False) or 0) > 80
+    assert needed(unsure, estimated=True) is None  # a factor of 1.5 moves a mean of 0 to 79 by more than 1
+    assert needed(Gain(9.0, 8.0, 10.0), estimated=False) is None  # 80 episodes are enough for that

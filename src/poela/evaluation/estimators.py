@@ -131,6 +131,14 @@ class Estimator:
         """Whether the target policy matters at all."""
         return self.weights != "none" or self.model != "none"
 
+    def truncation(self, evidence: Evidence) -> float:
+        """From where on weights are cut off."""
+        return evidence.truncation if self.weights == "truncated" else np.inf
+
+    def used(self, evidence: Evidence) -> FloatArray:
+        """The log weights [n] of whole episodes, truncated where the estimator does so."""
+        return evidence.weights.truncated(self.truncation(evidence))
+
 
 _OWN: Mapping[str, Estimator] = {
     "is": Estimator(importance_sampling, "episode"),

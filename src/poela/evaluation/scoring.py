@@ -14,6 +14,7 @@ from poela.data.continuous import ContinuousTrajectories, Logs, finite_actions
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.densities import density_problem
 from poela.evaluation.diagnostics import Diagnostics, calibration_error, diagnose, undiagnosed
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS, Estimator
@@ -81,7 +82,8 @@ class Evaluator:
     """A scoring at work on some logs, for any policies.
 
     `beside` are episodes that help to fit the model of values and are not weighted; `q` is a model of values that takes
-    the place of fitting one; `behavior` are the settings of a behavior model, for intervals that fit it anew.
+    the place of fitting one; `behavior` are the settings of a behavior model, for intervals that fit it anew;
+    `wrong` says what is wrong with the logs that these stand for.
     """
 
     def __init__(
@@ -92,9 +94,10 @@ class Evaluator:
         beside: Logs | None = None,
         q: QValues | None = None,
         behavior: FitsBehavior | None = None,
+        wrong: str = "",
     ) -> None:
         self.logs, self.scoring = logs, scoring
-        self._beside, self._q, self._behavior = beside, q, behavior
+        self._beside, self._q, self._behavior, self._wrong = beside, q, behavior, wrong
         if ESTIMATORS[scoring.estimator].model == "given" and q is None:
             raise InputError(
                 f"estimator {scoring.estimator!r} averages a model that you give: pass q with a method q(trajectories)"
@@ -196,7 +199,10 @@ class Evaluator:
         diagnostics = self._diagnostics(evidence, chosen, pool)
         interval, interval_notes = self._interval(units, evidence, chosen, pool, diagnostics.ess)
         estimated = logs.estimated and chosen.weights != "none"
-        verdict = verdict_on(diagnostics, scoring.thresholds, leans_on_model=chosen.leans, estimated=estimated)
+        wrong = (self._wrong or density_problem(logs)) if chosen.weights != "none" else ""
+        verdict = verdict_on(
+            diagnostics, scoring.thresholds, leans_on_model=chosen.leans, estimated=estimated, wrong=wrong
+        )
         level = None if interval is None else scoring.level
         gain = self._gain(contributions, evidence, chosen, interval)
         without = verdict.word == "trust" and gain is not None and gain.low is not None and gain.low <= 0
@@ -270,18 +276,17 @@ class Evaluator:
             self.scoring.level,
             clusters=self.logs.clusters,
             bounds=self.bounds,
-            log_weights=_used(evidence, chosen) if chosen.normalised else None,
+            log_weights=chosen.used(evidence) if chosen.normalised else None,
         )
 
     def _diagnostics(self, evidence: Evidence, chosen: Estimator, pool: Pool | None) -> Diagnostics:
         logs = self.logs
-        truncation = _truncation(evidence, chosen)
         if not logs.knows_logging_policy and chosen.model != "none":
             return undiagnosed(logs)
         return diagnose(
             evidence.weights,
-            used=_used(evidence, chosen),
-            truncation=truncation,
+            used=chosen.used(evidence),
+            truncation=chosen.truncation(evidence),
             stranded_steps=evidence.stranded_steps,
             calibration_error=calibration_error(logs),
             clusters=logs.clusters,
@@ -289,12 +294,3 @@ class Evaluator:
             returns=self.returns,
             bounds=self.bounds,
         )
-
-
-def _truncation(evidence: Evidence, chosen: Estimator) -> float:
-    return evidence.truncation if chosen.weights == "truncated" else np.inf
-
-
-def _used(evidence: Evidence, chosen: Estimator) -> FloatArray:
-    """The log weights [n] of whole episodes, truncated where the estimator does so."""
-    return evidence.weights.truncated(_truncation(evidence, chosen))

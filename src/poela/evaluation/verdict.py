@@ -13,6 +13,7 @@ WORDS: tuple[Word, Word, Word] = ("trust", "caution", "do not trust")
 ACT = "Act on it within its interval."
 NOT_SHOWN = "The estimate can be believed, but no gain is shown by these logs: keep what is done, or gather more."
 LESS = "Evaluate a policy closer to the logging policy, or gather more episodes."
+MEND = "Mend the logs and evaluate again: more episodes with the same fault would not help."
 LOGGED = "Use logs whose propensities were recorded, or check the conclusion with other behavior models."
 
 
@@ -60,11 +61,12 @@ def verdict_on(
     *,
     leans_on_model: bool = False,
     estimated: bool = False,
+    wrong: str = "",
 ) -> Verdict:
     """The verdict on an estimate from its diagnostics.
 
     `leans_on_model` is for estimates whose model is not wholly corrected by weights, `estimated` for propensities that
-    a model made: neither is ever above caution.
+    a model made: neither is ever above caution. `wrong` says what is wrong with the logs themselves, if anything is.
 
     >>> import numpy as np
     >>> from poela.evaluation.diagnostics import diagnose
@@ -73,7 +75,7 @@ def verdict_on(
     >>> print(verdict_on(diagnose(one_heavy)).reasons[0])
     ESS 2.9 of 100: one episode carries 59% of the weight
     """
-    findings: list[Finding] = []
+    findings: list[Finding] = [(2, wrong, MEND)] if wrong else []
     if leans_on_model:
         sentence = "the value leans on a model: weights do not wholly check it against what was logged"
         findings.append((1, sentence, "Use it to rank and to explain; to show a value, use sntis."))

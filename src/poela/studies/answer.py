@@ -1,13 +1,24 @@
 """The answer of a study in words: change or keep, how sure that is, why, and what to do next."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from poela.core.errors import InputError
 from poela.core.readable import about, factor_in_words, readable
 from poela.studies.records import ChoiceRecord, StudyRecord
+from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
 
 MOST_EPISODES = 1000  # times those of the log: what would need more is not worth a number
+
+
+def none_trusted(points: Sequence[Point]) -> bool:
+    """Whether every policy was found not to be trusted.
+
+    >>> none_trusted([Point("a", 0, True, {}, "do not trust")]), none_trusted([])
+    (True, False)
+    """
+    return bool(points) and all(point.verdict == "do not trust" for point in points)
 
 
 @dataclass(frozen=True)
@@ -29,7 +40,7 @@ class Answer:
             return _of_estimate(result)
         confidence = f"{100 * settings.selection.confidence:g}%"
         if result.chosen is None:
-            return _keep(result, record, confidence)
+            return _keep(result, record, confidence, settings.selection.sensitivity)
         return _change(result, record, confidence, settings.selection.sensitivity)
 
 
@@ -70,22 +81,24 @@ def _undone_by(factor: float | None) -> str:
     return f" Something that was not recorded would have to make {wrong} to undo it."
 
 
-def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str) -> Answer:
+def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:
     action = "carry on as before, and gather more episodes with their propensities; then learn again."
     if record.data.estimated:
         action = "record the propensities of decisions from now on: estimated ones can hardly show a gain."
+    if none_trusted(result.points):
+        action = "carry on as before; see to what keeps these policies from being trusted, and then learn again."
     return Answer(
         False,
         f"Keep what you do: nothing is shown to be better ({confidence}).",
-        f"{result.reason[:1].upper()}{result.reason[1:]}. {_hope(result, record)}.",
+        f"{result.reason[:1].upper()}{result.reason[1:]}. {_hope(result, record, allowed)}.",
         action,
     )
 
 
-def _hope(result: ChoiceRecord, record: StudyRecord) -> str:
+def _hope(result: ChoiceRecord, record: StudyRecord, allowed: float) -> str:
     """The most promising policy: how much it may gain, how few cases speak for it, and what would show it."""
     gain, error = result.gain, record.logging_policy.standard_error
-    if gain is None or gain.low is None or gain.high is None or result.promising is None:
+    if none_trusted(result.points) or gain is None or gain.low is None or gain.high is None or result.promising is None:
         return "No policy has an estimate that could be believed"
     ends = f"{readable(gain.low, error, signed=True)} to {readable(gain.high, error, signed=True)}"
     best = readable(gain.value, error, signed=True)
@@ -98,11 +111,21 @@ def _hope(result: ChoiceRecord, record: StudyRecord) -> str:
     hope = (
         f"The most promising policy looks better by {estimate}, but no more than {cases:,.0f} past cases speak for it"
     )
-    if result.needed is None:
-        return hope
+    if result.needed is None or result.needed <= record.data.validation_episodes:
+        return hope + _not_for_want_of_episodes(result.points[result.promising].verdict, record, allowed)
     if result.needed > MOST_EPISODES * record.data.validation_episodes:
         return f"{hope}; even {MOST_EPISODES:,} times as many episodes would hardly show it"
     return f"{hope}; if that is right, about {about(result.needed)} episodes would show it"
+
+
+def _not_for_want_of_episodes(verdict: str, record: StudyRecord, allowed: float) -> str:
+    """What else keeps a gain from being shown."""
+    if record.data.estimated and allowed > 1:
+        return (
+            f"; propensities are estimated, so that weights may be wrong by a factor of {allowed:g}, and more episodes "
+            "would not make up for that"
+        )
+    return "; what is missing are not episodes: its verdict is caution" if verdict == "caution" else ""
 
 
 def _of_estimate(result: ChoiceRecord) -> Answer:

@@ -67,13 +67,15 @@ class GainsShown:
     def _shown(self, gain: Gain, shown: float, chosen: Point) -> Gain:
         """With what is shown as its lower end, and the Γ at which nothing would be shown any more."""
         evidence, _ = self._evidence_of(chosen)
-        returns, gamma = self._episodes.logs.rewards, self._settings.selection.sensitivity
-        lost = gain.value + float(returns.mean()) - least_value(evidence.used, returns, gamma)
-        by_chance = gain.value - shown - (lost if self._episodes.estimated and gamma > 1 else 0.0)
-        return replace(gain, low=shown, sensitivity=vanishing_sensitivity(evidence.used, returns, by_chance))
+        by_chance = gain.value - shown - self._lost(gain, chosen)
+        sensitivity = vanishing_sensitivity(evidence.used, self._episodes.logs.rewards, by_chance)
+        return replace(gain, low=shown, sensitivity=sensitivity)
 
     def needed(self, point: Point, points: Sequence[Point]) -> float | None:
-        """About how many episodes would show the gain of a point, if it is as large as estimated."""
+        """About how many episodes would show the gain of a point, if it is as large as estimated.
+
+        None where that cannot be told, or where their number is not what keeps it from being shown.
+        """
         gain = self.estimate(point).gain
         ess = point.metrics.get("ess")
         if gain is None or gain.low is None or not gain.value > 0 or not ess:
@@ -81,7 +83,16 @@ class GainsShown:
         error = error_of(gain, self._settings.scoring.level)
         n, confidence = self._episodes.logs.n_episodes, self._settings.selection.confidence
         wider = widening(points, estimated=self._episodes.estimated)
-        return episodes_needed(gain.value, error, ess, n, confidence, wider)
+        left = gain.value - self._lost(gain, point)
+        found = episodes_needed(left, error, ess, n, confidence, wider) if left > 0 else 0.0
+        return found if found > n else None  # else it is not their number that keeps the gain from being shown
+
+    def _lost(self, gain: Gain, point: Point) -> float:
+        """How much of a gain goes to the factor by which estimated propensities may be wrong."""
+        gamma, returns = self._settings.selection.sensitivity, self._episodes.logs.rewards
+        if not self._episodes.estimated or gamma <= 1:
+            return 0.0
+        return gain.value + float(returns.mean()) - least_value(self._evidence_of(point)[0].used, returns, gamma)
 
 
 def error_of(gain: Gain, level: float) -> float:

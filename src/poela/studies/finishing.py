@@ -9,8 +9,10 @@ from poela.core.files import atomic_file
 from poela.core.interruption import safe_point
 from poela.core.storage import remove_stored
 from poela.data.continuous import Logs
+from poela.evaluation.estimate import Estimate
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
 from poela.policies.storage import save_policy
+from poela.studies.answer import none_trusted
 from poela.studies.final_gain import GainsShown
 from poela.studies.findings import findings
 from poela.studies.fold_data import ALL, FoldData, write_behavior
@@ -22,28 +24,32 @@ from poela.studies.outcomes import write_outcomes
 from poela.studies.place import TABLE
 from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue
 from poela.studies.runs import carry_out
-from poela.studies.selection import Point, choose, promising
+from poela.studies.selection import Choice, Point, choose, promising
 from poela.studies.settings import StudySettings
 from poela.studies.splits import Splits
 from poela.studies.study import LOGGING_POLICY, Study
 
 
-def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData]) -> None:
-    """Judge every policy, choose, fit what is chosen on all episodes, look at the test logs, and write it all down."""
+def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem: str = "") -> None:
+    """Judge every policy, choose, fit what is chosen on all episodes, look at the test logs, and write it all down.
+
+    `problem` says why no weight can be right, if that is known.
+    """
     import pyarrow.parquet as pq
 
     settings = study.settings
-    episodes = Episodes.of(splits.held_out, settings.scoring.discount)
-    points, _ = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds)
+    episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem)
+    points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds)
     estimated, logging = study.record.data.estimated, study.record.logging_policy
     choice = choose(points, settings.selection, episodes.logs.n_episodes, logging, estimated)
     hopeful = promising(points) if settings.selection.by == "gain" else None
     if study.n_folds > 1:
-        if choice.chosen is not None and (problem := _unfitted(study, choice.chosen, folds[ALL])):
-            raise PoelaError(problem)
+        if choice.chosen is not None and (failure := _unfitted(study, choice.chosen, folds[ALL])):
+            raise PoelaError(failure)
         if hopeful is not None and _unfitted(study, hopeful, folds[ALL]):
             hopeful = None  # what cannot be fitted is no promise
         study = Study(study.store)
+    countable = choice.chosen is None and not none_trusted(points)  # no number of episodes mends what is wrong
     wanted = {"policy": choice.chosen, "promising": hopeful}
     if choice.chosen is None:
         # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
@@ -61,11 +67,11 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData]) -> None:
         chosen=None if choice.chosen is None else points.index(choice.chosen),
         promising=None if hopeful is None else points.index(hopeful),
         score=choice.score,
-        reason=choice.reason,
+        reason=_reason(choice, points, estimates, hopeful),
         points=tuple(points),
         estimate=gains.estimate(choice.chosen),
         gain=gains.gain(choice.chosen, hopeful),
-        needed=None if choice.chosen is not None or hopeful is None else gains.needed(hopeful, points),
+        needed=gains.needed(hopeful, points) if hopeful is not None and countable else None,
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
@@ -80,6 +86,14 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData]) -> None:
     study.store.write(result)
     with atomic_file(study.directory / TABLE) as temporary:
         pq.write_table(Study(study.store).table(), temporary)
+
+
+def _reason(choice: Choice, points: list[Point], estimates: list[Estimate], hopeful: Point | None) -> str:
+    """That of the choice and, where no policy can be trusted at all, what speaks against the most promising one."""
+    if not none_trusted(points) or not estimates:
+        return choice.reason
+    against = estimates[0 if hopeful is None else points.index(hopeful)].reasons
+    return f"{choice.reason}: {against[0]}" if against else choice.reason
 
 
 def _rests_on(study: Study, points: Iterable[Point | None]) -> list[str]:

@@ -86,9 +86,10 @@ class Episodes:
     logs: Trajectories  # one step each, whose reward is the episode's return
     redrawn: bool  # whether actions could be drawn anew
     estimated: bool  # whether propensities are; what is shown then has to survive more
+    problem: str = ""  # why no weight can be right, if that is known
 
     @classmethod
-    def of(cls, held_out: Sequence[Logs], discount: float) -> "Episodes":
+    def of(cls, held_out: Sequence[Logs], discount: float, problem: str = "") -> "Episodes":
         """From the held-out logs of each fold."""
         returns = np.concatenate([logs.returns(discount) for logs in held_out])
         n = len(returns)
@@ -107,11 +108,11 @@ class Episodes:
             np.ones(n),
             clusters=clusters,
         )
-        return cls(logs, held_out[0].all_propensities is not None, held_out[0].estimated)
+        return cls(logs, held_out[0].all_propensities is not None, held_out[0].estimated, problem)
 
     def evaluator(self, scoring: Scoring) -> Evaluator:
         """Evaluates pooled weights."""
-        return Evaluator(self.logs, scoring)
+        return Evaluator(self.logs, scoring, wrong=self.problem)
 
     def evidence(self, log_weights: FloatArray, scoring: Scoring, stranded: int | None) -> Evidence:
         """Pooled log weights [n] as what estimators of whole episodes need."""

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from poela.behavior.gaussian import refuse_plain_densities
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.interruption import orderly, safe_point
 from poela.core.options import with_options
@@ -17,10 +18,11 @@ from poela.core.temporary import own_folder, remove_own_folder
 from poela.core.validation import expect_kind
 from poela.data.checks import learning_problems
 from poela.data.context_columns import with_features, without_constants
-from poela.data.continuous import Logs
+from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.episodes import LoggedEpisodes
 from poela.data.layout import LogLayout
 from poela.data.tables import read_and_warn, warn_of
+from poela.evaluation.densities import density_problem
 from poela.evaluation.scoring import Scoring
 from poela.studies.finishing import finish
 from poela.studies.fold_data import remove_folds
@@ -77,11 +79,12 @@ def learn(
     if (bounds := study_settings.scoring.bounds) is not None:
         for part in filter(None, read):  # better now than after hours of fitting
             bounds.refuse_outside(part.returns(study_settings.scoring.discount))
+    problem = _look_at_densities(read)
     study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
     with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
-        return _carry_out(store, study_settings, parts, layout or LogLayout(), execution)
+        return _carry_out(store, study_settings, parts, layout or LogLayout(), execution, problem)
 
 
 @contextmanager
@@ -107,6 +110,7 @@ def _carry_out(
     parts: Parts,
     layout: LogLayout,
     execution: Execution,
+    problem: str,
 ) -> Study:
     hashes = hashes_of(parts)
     earlier = Study(store) if store.exists else None
@@ -127,7 +131,7 @@ def _carry_out(
     if study.left_out:
         run(study, folds, execution)
         study = Study(store)
-    finish(study, splits, folds)
+    finish(study, splits, folds, problem)
     remove_folds(scratch)
     return Study(store, parts)
 
@@ -152,6 +156,16 @@ def _read(logs: Given, validation: Given | None, test: Given | None, layout: Log
     refuse_unlike(first, others)
     refuse_same(first, others)
     return first, others["validation"], others["test"]
+
+
+def _look_at_densities(parts: Parts) -> str:
+    """Refuse densities in the place of their logarithms; say where log densities cannot be right, and why."""
+    for part in parts:
+        if isinstance(part, ContinuousTrajectories):
+            refuse_plain_densities(part)
+    problems = [problem for part in parts if part is not None and (problem := density_problem(part))]
+    warn_of(problems)
+    return problems[0] if problems else ""
 
 
 def _smoothed_where_possible(settings: StudySettings, parts: Sequence[Logs | None]) -> StudySettings:

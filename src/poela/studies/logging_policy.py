@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.annotation import FLOOR, Annotation, annotation
-from poela.behavior.gaussian import GaussianBehavior, GaussianModel, refuse_plain_densities
+from poela.behavior.gaussian import GaussianBehavior, GaussianModel
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.memory import memory_of
 from poela.behavior.registry import BEHAVIORS
@@ -96,7 +96,6 @@ def _logging_density(parts: tuple[Logs | None, ...], behavior: str, seed: int) -
             f"behavior {behavior!r} is a model of a finite set of actions, and these logs have real-valued ones: "
             "leave it at auto, which fits a Gaussian"
         )
-    refuse_plain_densities(train)
     settings = GaussianBehavior()
     model = settings.fit_quietly(train, seed)
     if train.knows_logging_policy:
