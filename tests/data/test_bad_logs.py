@@ -307,8 +307,7 @@ def test_what_cannot_be_learned_from_can_still_be_read() -> None:
     assert problems(table, for_learning=True) == [
         "there is one episode: learning needs at least 3, so add more",
         "the action is the same in every row (6): learning needs at least two actions in the log",
-        "there are no context columns: learning needs at least one",
-        "column 'age' is the same in every row: left out",
+        "there are no context columns: learning needs at least one (column 'age' is the same in every row: left out)",
     ]
     assert problems(changed({"age": None}), for_learning=True) == [
         "there are no context columns: learning needs at least one"

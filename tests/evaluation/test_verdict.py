@@ -136,3 +136,12 @@ def test_thresholds_can_be_set() -> None:
 def test_equal_weights_are_trusted() -> None:
     equal = LogWeights(np.zeros(400), np.arange(0, 401, 2))
     assert verdict_on(diagnose(equal)).word == "trust"
+
+
+def test_real_valued_actions_have_log_densities() -> None:
+    heavy = replace(GOOD, pareto_k=2.0, mean_weight_z=9.0)
+    for real, known in ((True, "log densities"), (False, "propensities")):
+        verdict = verdict_on(heavy, estimated=True, real=real)
+        assert f"the {known} are wrong" in verdict.reasons[1]
+        assert f"the {known} are estimates" in verdict.reasons[2]
+        assert ("Log the propensities of every action" in verdict.advice) != real

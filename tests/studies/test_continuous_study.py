@@ -12,6 +12,7 @@ import pytest
 import poela
 from poela import Candidate, GaussianBehavior, InputError
 from poela.cli import main
+from poela.core.errors import PoelaWarning
 from poela.evaluation.rollouts import true_value
 from poela.simulators.doses import Dosing
 from poela.simulators.registry import simulate
@@ -33,6 +34,7 @@ def test_a_gain_is_shown_and_the_true_gain_lies_above_it(study: Any) -> None:
     assert 0.3 < study.gain.low < truth < study.gain.high + 0.1
     assert study.estimate.verdict == "trust"
     assert str(study.answer).startswith("Change: at least")
+    assert study.answer.next.endswith("and keep logging log densities.")
     # At equal folds, path points are the same blends.
     assert [row["note"] for row in study.table().to_pylist()][:2] == ["blend 0.05", "blend 0.1"]
 
@@ -79,6 +81,11 @@ def test_a_study_on_disk_decides_evaluates_and_reports(study: Any, tmp_path: Pat
     assert main(["evaluate", str(study.directory / "policy"), "--logs", str(later), "--json"]) == 0
     page = opened.report(tmp_path / "report.html")
     assert "at least" in page.read_text()
+    assert "--logs" not in page.read_text().partition("poela learn")[0]
+    assert "Columns of actions" in page.read_text()
+    assert "is not there for real-valued actions, with logs or without" in page.read_text()
+    with pytest.warns(PoelaWarning, match="has no sections on what changes in which cases"):
+        opened.report(tmp_path / "report.html", logs=simulate("dosing", episodes=500, seed=1))
     metrics = study.choice.chosen.metrics
     assert f"{metrics['change_sd']:.2f} SD)" in page.read_text()
     means = [study.fold_policy(study.choice.chosen, fold) for fold in range(3)]
@@ -95,6 +102,10 @@ def test_a_study_on_disk_decides_evaluates_and_reports(study: Any, tmp_path: Pat
         (
             ["export", "STUDY", "--onnx", "OUT/policy.onnx"],
             "of real-valued actions cannot be exported to ONNX",
+        ),
+        (
+            ["report", "STUDY", "--by", "step", "--out", "OUT/r.html"],
+            "--by: the page of a study of real-valued",
         ),
         (["serve", "STUDY"], "decides about real-valued actions, which is not served: use poela decide"),
     ],
@@ -135,6 +146,12 @@ def test_plain_densities_are_refused_where_logarithms_are_due(unit: float) -> No
     assert poela.evaluate(GaussianBehavior(hidden=()).fit(logs), right).n_episodes > 150
 
 
+def test_the_help_of_plan_names_the_learner_of_real_valued_actions(capsys: Any) -> None:
+    assert main(["plan", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "fitted Q, or continuouspoela for real-valued actions" in said
+
+
 def test_the_help_names_what_serves_real_valued_actions(capsys: Any) -> None:
     assert main(["learn", "--help"]) == 0
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
@@ -147,7 +164,7 @@ def test_densities_are_estimated_where_none_are_logged(tmp_path: Path) -> None:
     how: Any = {"candidates": [Candidate("continuouspoela", {**QUICK, "steps": 20})], "folds": 2, "backend": "inline"}
     study = poela.learn(logs, out=tmp_path / "s", **how)
     assert study.record.data.estimated
-    assert "log densities estimated, since the logs carry none" in study.record.data.propensities
+    assert "log densities: estimated, since the logs carry none" in study.record.data.propensities
     again = poela.learn(logs, out=tmp_path / "s", resume=True, **how)
     assert again.gain == study.gain
 

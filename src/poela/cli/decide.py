@@ -50,7 +50,8 @@ def decide(
         return
     say(str(decided), bold=True)
     if decided.noted:
-        say(f"{decided.noted:,} rows have a note: gaps, new categories, or nothing like them in the log.")
+        have = "row has" if decided.noted == 1 else "rows have"
+        say(f"{decided.noted:,} {have} a note: gaps, new categories, or nothing like them in the log.")
     if seed is None:
         say("These are the likeliest actions. What was evaluated draws them by their probabilities: --seed 0 does so.")
     say(f"The decisions are in {out}.")

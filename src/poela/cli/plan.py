@@ -27,12 +27,14 @@ def plan(
 ) -> None:
     """Tell how many logged cases would show that a new way to decide is better by so much.
 
-    A quick study of these logs (fitted Q alone) tells how large errors are; nothing is kept of it.
+    A quick study of these logs (by one learner alone: fitted Q, or continuouspoela for real-valued actions) tells how
+    large errors are; nothing is kept of it.
 
     Example: poela plan logs.parquet --gain 2
     """
     from poela.cli.output import print_json
     from poela.core.typed import to_plain
+    from poela.data.continuous import ContinuousTrajectories
     from poela.data.tables import read_and_warn
     from poela.studies.planning import Goal
     from poela.studies.planning import plan as carry_out
@@ -45,12 +47,13 @@ def plan(
     if json:
         print_json({**to_plain(result), "sentence": str(result)})
     else:
-        _print(result)
+        _print(result, isinstance(read, ContinuousTrajectories))
 
 
-def _print(result: object) -> None:
+def _print(result: object, real: bool) -> None:
     from poela.cli.output import print_table, say
     from poela.core.readable import about, readable
+    from poela.evaluation.verdict import chances
     from poela.studies.planning import Plan
 
     assert isinstance(result, Plan)
@@ -62,8 +65,9 @@ def _print(result: object) -> None:
         ]
         print_table("If that policy's true gain is", ("gain", "episodes", "more than at hand"), rows)
         say("For this one policy: choosing among many that were tried takes somewhat more.")
+    known = chances(real)
     if result.estimated:
         say(
-            "The propensities are estimates: a gain must then also survive weights that are wrong by some factor, "
-            "which no number of episodes makes up for. Log propensities."
+            f"The {known} are estimates: a gain must then also survive weights that are wrong by some factor, "
+            f"which no number of episodes makes up for. Log {known}."
         )

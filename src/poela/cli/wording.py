@@ -33,6 +33,8 @@ def in_flags(problem: str, flags: frozenset[str], *, by_file: bool = False) -> s
     'name another with propensity in the --layout file'
     >>> in_flags("min_ess is -1: it must be at least 0; give steps (steps=...)", flags)
     '--min-ess is -1: it must be at least 0; give steps (in Python: steps=...)'
+    >>> in_flags("column 'action' is missing: add it, or name another with action=", flags)
+    "column 'action' is missing: add it, or name another with action= in Python"
     """
     for in_python, here in REMEDIES.items():
         problem = problem.replace(in_python, here)
@@ -40,6 +42,8 @@ def in_flags(problem: str, flags: frozenset[str], *, by_file: bool = False) -> s
     def flag(match: re.Match[str]) -> str:
         name = match[1]
         own = FLAGS.get(name, name.replace("_", "-"))
+        if own not in flags and match.string[: match.start()].endswith(" with "):
+            return f"{match[0]} in Python"
         if own not in flags:
             return f"in Python: {match[0]}"
         if name == "actions" or (by_file and name in _layout_fields()):

@@ -21,6 +21,8 @@ EPISODES_TO_LEARN = 3  # one to train on, one to choose by, one to test on
 CHUNK_ROWS = 1 << 16
 MANY_ACTIONS = 100  # where there are more, and none was taken twice, they are no actions
 
+NO_CONTEXT = "there are no context columns: learning needs at least one"
+
 
 def problems_of(logs: "Trajectories | ContinuousTrajectories") -> list[str]:
     """Everything that is wrong with the logs, each as one sentence; empty when all is well."""
@@ -211,7 +213,7 @@ def learning_problems(logs: "Trajectories | ContinuousTrajectories", merged: Seq
         )
     problems += _action_problems(logs)
     if logs.n_features == 0:
-        problems.append("there are no context columns: learning needs at least one")
+        problems.append(NO_CONTEXT)
     if merged:
         subject = f"column {quoted(merged)} has" if len(merged) == 1 else f"columns {quoted(merged)} have"
         problems.append(

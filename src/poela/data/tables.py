@@ -11,7 +11,7 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray, freeze
 from poela.core.errors import InputError, PoelaWarning
 from poela.data.actions import name_actions, naming_problems
-from poela.data.checks import learning_problems
+from poela.data.checks import NO_CONTEXT, learning_problems
 from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
 from poela.data.continuous import ContinuousTrajectories, Logs
@@ -99,7 +99,8 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Logs:
         logs = without_constants(logs, but=merged) if layout.schema is None else logs
         problems = learning_problems(logs, merged)
         if problems:
-            raise bad_log([*problems, *(logs.notes if not logs.n_features else ())])  # which tell where they went
+            gone = "; ".join(note for note in logs.notes if note.endswith(": left out"))
+            raise bad_log([f"{one} ({gone})" if one == NO_CONTEXT and gone else one for one in problems])
     note = f"column {quoted(merged)} has numbers {NOT_TOLD_APART}: subtract an offset, or scale them" if merged else ""
     return replace(logs, notes=(*logs.notes, note)) if note else logs
 

@@ -83,7 +83,7 @@ class Evaluator:
 
     `beside` are episodes that help to fit the model of values and are not weighted; `q` is a model of values that takes
     the place of fitting one; `behavior` are the settings of a behavior model, for intervals that fit it anew;
-    `wrong` says what is wrong with the logs that these stand for.
+    `wrong` says what is wrong with the logs that these stand for, `real` that their actions were real numbers.
     """
 
     def __init__(
@@ -95,7 +95,9 @@ class Evaluator:
         q: QValues | None = None,
         behavior: FitsBehavior | None = None,
         wrong: str = "",
+        real: bool = False,
     ) -> None:
+        self._real = real or isinstance(logs, ContinuousTrajectories)
         self.logs, self.scoring = logs, scoring
         self._beside, self._q, self._behavior, self._wrong = beside, q, behavior, wrong
         if ESTIMATORS[scoring.estimator].model == "given" and q is None:
@@ -200,9 +202,8 @@ class Evaluator:
         interval, interval_notes = self._interval(units, evidence, chosen, pool, diagnostics.ess)
         estimated = logs.estimated and chosen.weights != "none"
         wrong = (self._wrong or density_problem(logs)) if chosen.weights != "none" else ""
-        verdict = verdict_on(
-            diagnostics, scoring.thresholds, leans_on_model=chosen.leans, estimated=estimated, wrong=wrong
-        )
+        doubts: Any = {"leans_on_model": chosen.leans, "estimated": estimated, "wrong": wrong, "real": self._real}
+        verdict = verdict_on(diagnostics, scoring.thresholds, **doubts)
         level = None if interval is None else scoring.level
         gain = self._gain(contributions, evidence, chosen, interval)
         without = verdict.word == "trust" and gain is not None and gain.low is not None and gain.low <= 0

@@ -13,8 +13,9 @@ WORDS: tuple[Word, Word, Word] = ("trust", "caution", "do not trust")
 ACT = "Act on it within its interval."
 NOT_SHOWN = "The estimate can be believed, but no gain is shown by these logs: keep what is done, or gather more."
 LESS = "Evaluate a policy closer to the logging policy, or gather more episodes."
+EVERY, UNUSUAL = "Log the propensities of every action", "add to the context what makes these episodes unusual."
 MEND = "Mend the logs and evaluate again: more episodes with the same fault would not help."
-LOGGED = "Use logs whose propensities were recorded, or check the conclusion with other behavior models."
+LOGGED = "Use logs whose {known} were recorded, or check the conclusion with other behavior models."
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,13 @@ def verdict_on(
     leans_on_model: bool = False,
     estimated: bool = False,
     wrong: str = "",
+    real: bool = False,
 ) -> Verdict:
     """The verdict on an estimate from its diagnostics.
 
     `leans_on_model` is for estimates whose model is not wholly corrected by weights, `estimated` for propensities that
-    a model made: neither is ever above caution. `wrong` says what is wrong with the logs themselves, if anything is.
+    a model made: neither is ever above caution. `wrong` says what is wrong with the logs themselves, if
+    anything is; `real` is for real-valued actions, which have log densities.
 
     >>> import numpy as np
     >>> from poela.evaluation.diagnostics import diagnose
@@ -83,9 +86,11 @@ def verdict_on(
         sentence = "no logged episode has weight: the logs do not tell what this policy does"
         return Verdict("do not trust", (sentence,), LESS)
     if not leans_on_model or diagnostics.ess > 0:
-        findings += _findings(diagnostics, thresholds or TrustThresholds())
+        findings += _findings(diagnostics, thresholds or TrustThresholds(), real)
     if estimated:
-        findings.append((1, "the propensities are estimates of a model, and the interval takes them for known", LOGGED))
+        known = chances(real)
+        sentence = f"the {known} are estimates of a model, and the interval takes them for known"
+        findings.append((1, sentence, LOGGED.format(known=known)))
     if not findings:
         return Verdict("trust", (_size(diagnostics),), ACT)
     findings.sort(key=lambda finding: -finding[0])
@@ -96,7 +101,16 @@ def verdict_on(
 Finding = tuple[int, str, str]  # how grave (1: caution, 2: distrust), why, and what to do
 
 
-def _findings(d: Diagnostics, t: TrustThresholds) -> Iterator[Finding]:
+def chances(real: bool) -> str:
+    """What the probabilities of logged actions are called.
+
+    >>> chances(real=True), chances(real=False)
+    ('log densities', 'propensities')
+    """
+    return "log densities" if real else "propensities"
+
+
+def _findings(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Finding]:
     small, concentrated = _grade(-d.ess, _negative(t.ess)), _grade(d.largest_share, t.largest_share)
     if small or concentrated:
         yield max(small, concentrated), _size(d), LESS
@@ -110,14 +124,15 @@ def _findings(d: Diagnostics, t: TrustThresholds) -> Iterator[Finding]:
         yield (
             grade,
             f"the weights have a heavy tail (Pareto k {d.pareto_k:.2f}): the largest may not have been seen yet",
-            "Log the propensities of every action, which shows the tail as it is, or " + LESS[0].lower() + LESS[1:],
+            # Those of every action, which would show the tail as it is, cannot be had of real numbers.
+            LESS if real else f"{EVERY}, which shows the tail as it is, or {LESS[0].lower()}{LESS[1:]}",
         )
     if grade := _grade(abs(d.mean_weight_z), t.mean_weight_z):
         yield (
             grade,
             f"the mean weight is {plain(d.mean_weight)}, {abs(d.mean_weight_z):,.1f} standard errors from 1: "
-            "the propensities are wrong, or the weights' tail is missing",
-            "Check the propensities: whether they are those of the moment of action, and of everything it depended on.",
+            f"the {chances(real)} are wrong, or the weights' tail is missing",
+            f"Check the {chances(real)}: they must be those of the moment of action, and of everything it depended on.",
         )
     if grade := _grade(d.truncated_share, t.truncated_share):
         yield grade, f"the weights of {d.truncated_share:.2%} of episodes were truncated: the estimate is biased", LESS
@@ -128,10 +143,10 @@ def _findings(d: Diagnostics, t: TrustThresholds) -> Iterator[Finding]:
             f"at {stranded:.0%} of steps no action was near a logged one and the policy fell back",
             "Widen the radius, or say what to do there.",
         )
-    yield from _of_returns(d, t)
+    yield from _of_returns(d, t, real)
 
 
-def _of_returns(d: Diagnostics, t: TrustThresholds) -> Iterator[Finding]:
+def _of_returns(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Finding]:
     if grade := _grade(-d.events, _negative(t.events)):
         yield (
             grade,
@@ -149,7 +164,7 @@ def _of_returns(d: Diagnostics, t: TrustThresholds) -> Iterator[Finding]:
             grade,
             f"log weights vary {d.trait_ratio:.1f} times as much as steps put together at random would: "
             "some episodes are unusual throughout",
-            "Log the propensities of every action, or add to the context what makes these episodes unusual.",
+            f"{UNUSUAL[0].upper()}{UNUSUAL[1:]}" if real else f"{EVERY}, or {UNUSUAL}",
         )
 
 

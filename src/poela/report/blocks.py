@@ -119,8 +119,15 @@ class Section:
     blocks: Sequence[Block] = field(default_factory=tuple)
 
 
-def needs_logs(what: str) -> Text:
-    """Where a section cannot say more without the logs."""
+def needs_logs(what: str, *, real: bool = False) -> Text:
+    """Where a section cannot say more without the logs or, of real-valued actions, at all.
+
+    >>> needs_logs("The curve", real=True).words
+    'The curve is not there for real-valued actions, with logs or without: it is made for a finite set of them.'
+    """
+    if real:
+        why = "with logs or without: it is made for a finite set of them"
+        return Text(f"{what} is not there for real-valued actions, {why}.", "note")
     return Text(
         f"{what} needs the logs, which a study does not keep: add --logs with the file it was learned from.", "note"
     )

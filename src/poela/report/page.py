@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from typing import Any
 from markupsafe import Markup
 
 import poela
-from poela.core.errors import InputError
+from poela.core.errors import InputError, PoelaWarning
 from poela.core.files import atomic_file
 from poela.core.paths import folder_at, is_there, new_path, place
 from poela.core.progress import progress
@@ -34,6 +35,10 @@ from poela.report.study_logs import Given, shown_policy, study_logs
 from poela.report.unfinished import unfinished_sections
 from poela.studies.study import Study
 
+NO_CASES = (
+    "the page of a study of real-valued actions has no sections on what changes in which cases, on eligible actions "
+    "and on avoided ones, with logs or without"
+)
 MARK = "<!-- a page by poela report -->"
 
 
@@ -80,6 +85,11 @@ def study_page(study: Study, logs: Given | None = None, options: PageOptions | N
     title = options.title or _name(study)
     if study.result is None:
         return Page(title, "This study has not come to its end.", unfinished_sections(study), options.refresh)
+    real = study.record.data.layout.is_real
+    if real:
+        _refuse_cases(options)
+        if logs is not None:
+            warnings.warn(NO_CASES, PoelaWarning, stacklevel=2)
     shown, beside = shown_policy(study), study_logs(study, logs)
     parts: tuple[Callable[[], Section], ...] = (
         lambda: answer_section(study, shown),
@@ -92,7 +102,7 @@ def study_page(study: Study, logs: Given | None = None, options: PageOptions | N
         lambda: checklist_section(study, shown, beside),
         lambda: reproduce_section(study, beside),
     )
-    if study.record.data.layout.is_real:
+    if real:
         counted = (2, 3, 4)  # what changes, what is eligible and what is avoided are told action by action
         parts = tuple(part for place, part in enumerate(parts) if place not in counted)
     sections = []
@@ -101,6 +111,13 @@ def study_page(study: Study, logs: Given | None = None, options: PageOptions | N
             sections.append(part())
             advance(1, note=sections[-1].title)
     return Page(title, "What logged decisions show about a better way to decide", sections)
+
+
+def _refuse_cases(options: PageOptions) -> None:
+    """Refuse what asks for sections that there are not for real-valued actions."""
+    asked = {"--by": options.by, "--trajectory": options.trajectory is not None, "--show-values": options.show_values}
+    if flags := [flag for flag, value in asked.items() if value]:
+        raise InputError(f"{' and '.join(flags)}: {NO_CASES}; leave that out")
 
 
 def _name(study: Study) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from poela.core.errors import InputError
 from poela.core.readable import about, factor_in_words, readable
+from poela.evaluation.verdict import chances
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
@@ -49,6 +50,7 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
     if gain is None or gain.low is None:
         raise InputError("choice.json names a policy but no gain that is shown: it was changed")
     least, best = readable(gain.low, error, signed=True), readable(gain.value, error, signed=True)
+    known = chances(record.data.layout.is_real)
     cases = f"{record.data.validation_episodes:,} held-out episodes"
     judged = sum(point.metrics.get("shown") is not None for point in result.points)
     shown = (
@@ -60,18 +62,18 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
         shown += " It was judged with 1% of the logging policy mixed in, since it is greedy."
     if not record.data.estimated:
         headline = f"Change: at least {least} better than what is done now ({confidence}); best estimate {best}."
-        return Answer(True, headline, f"{shown}{_undone_by(gain.sensitivity)}", TRY_IT)
+        return Answer(True, headline, f"{shown}{_undone_by(gain.sensitivity)}", f"{TRY_IT} {known}.")
     return Answer(
         True,
         f"Change, if the log tells what decisions were based on: at least {least} better than what is done now "
         f"({confidence}, and weights wrong by a factor of {allowed:g}); best estimate {best}.",
-        f"{shown}{_undone_by(gain.sensitivity)} Propensities are estimated: where those who decided knew more than the "
-        "log, what they knew may be why some fared better, and no number here can rule that out.",
-        f"ask those who decided what else they looked at; then {TRY_IT}",
+        f"{shown}{_undone_by(gain.sensitivity)} {known.capitalize()} are estimated: where those who decided knew more "
+        "than the log, what they knew may be why some fared better, and no number here can rule that out.",
+        f"ask those who decided what else they looked at; then {TRY_IT} {known}.",
     )
 
 
-TRY_IT = "look at where the policy departs from current practice, try it on a few, and keep logging propensities."
+TRY_IT = "look at where the policy departs from current practice, try it on a few, and keep logging"
 
 
 def _undone_by(factor: float | None) -> str:
@@ -82,9 +84,10 @@ def _undone_by(factor: float | None) -> str:
 
 
 def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:
-    action = "carry on as before, and gather more episodes with their propensities; then learn again."
+    known = chances(record.data.layout.is_real)
+    action = f"carry on as before, and gather more episodes with their {known}; then learn again."
     if record.data.estimated:
-        action = "record the propensities of decisions from now on: estimated ones can hardly show a gain."
+        action = f"record the {known} of decisions from now on: estimated ones can hardly show a gain."
     if none_trusted(result.points):
         action = "carry on as before; see to what keeps these policies from being trusted, and then learn again."
     return Answer(
@@ -121,8 +124,9 @@ def _hope(result: ChoiceRecord, record: StudyRecord, allowed: float) -> str:
 def _not_for_want_of_episodes(verdict: str, record: StudyRecord, allowed: float) -> str:
     """What else keeps a gain from being shown."""
     if record.data.estimated and allowed > 1:
+        known = chances(record.data.layout.is_real)
         return (
-            f"; propensities are estimated, so that weights may be wrong by a factor of {allowed:g}, and more episodes "
+            f"; {known} are estimated, so that weights may be wrong by a factor of {allowed:g}, and more episodes "
             "would not make up for that"
         )
     return "; what is missing are not episodes: its verdict is caution" if verdict == "caution" else ""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import InputError
-from poela.data.continuous import Logs
+from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.recombination import Pool, Recombined, effective_share, pooled
@@ -87,6 +87,7 @@ class Episodes:
     redrawn: bool  # whether actions could be drawn anew
     estimated: bool  # whether propensities are; what is shown then has to survive more
     problem: str = ""  # why no weight can be right, if that is known
+    real: bool = False  # whether actions are real numbers
 
     @classmethod
     def of(cls, held_out: Sequence[Logs], discount: float, problem: str = "") -> "Episodes":
@@ -108,11 +109,12 @@ class Episodes:
             np.ones(n),
             clusters=clusters,
         )
-        return cls(logs, held_out[0].all_propensities is not None, held_out[0].estimated, problem)
+        real = isinstance(held_out[0], ContinuousTrajectories)
+        return cls(logs, held_out[0].all_propensities is not None, held_out[0].estimated, problem, real)
 
     def evaluator(self, scoring: Scoring) -> Evaluator:
         """Evaluates pooled weights."""
-        return Evaluator(self.logs, scoring, wrong=self.problem)
+        return Evaluator(self.logs, scoring, wrong=self.problem, real=self.real)
 
     def evidence(self, log_weights: FloatArray, scoring: Scoring, stranded: int | None) -> Evidence:
         """Pooled log weights [n] as what estimators of whole episodes need."""

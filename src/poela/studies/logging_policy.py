@@ -100,13 +100,13 @@ def _logging_density(parts: tuple[Logs | None, ...], behavior: str, seed: int) -
     model = settings.fit_quietly(train, seed)
     if train.knows_logging_policy:
         known = "estimates that the logs carry" if train.estimated else "as logged"
-        note = f"propensities: log densities {known}; a Gaussian model stands for the logging policy in blends"
+        note = f"log densities: {known}; a Gaussian model stands for the logging policy in blends"
         return LoggingPolicy(parts, model, note)
     crossed = settings.annotate(train, folds=min(5, train.n_units), seed=seed)
     others: Any = parts[1:]
     annotated = (crossed, *(None if part is None else model.annotate(part) for part in others))
     likelihood = float(crossed.log_propensities.mean())
-    note = f"propensities: log densities estimated, since the logs carry none, by a Gaussian model ({likelihood:.3f} "
+    note = f"log densities: estimated, since the logs carry none, by a Gaussian model ({likelihood:.3f} "
     return LoggingPolicy(annotated, model, note + "per step on episodes that it has not seen)")
 
 

@@ -9,6 +9,7 @@ from poela.data.schema import TableSchema
 from poela.data.words import counted
 
 MOST_RUNGS, MOST_BEYOND = 8, 3
+NO_CHANGE = 1e-6  # in deviations of what was logged
 Row = dict[str, Any]  # of a study's table
 
 
@@ -29,13 +30,20 @@ def changed_in_words(metrics: Mapping[str, Any]) -> str:
 
     >>> changed_in_words({"departure": 0.25}), changed_in_words({"change": 1.234, "change_sd": 0.5})
     ('25%', '1.23 (0.50 SD)')
+    >>> changed_in_words({"change": 3e-17, "change_sd": 1e-17})
+    '0 (0.00 SD)'
     """
     departure, change, deviations = (metrics.get(name) for name in ("departure", "change", "change_sd"))
     if departure is not None:
         return f"{departure:.0%}"
     if deviations is None:
         return ""
-    return f"{deviations:.2f} SD" if change is None else f"{readable(change)} ({deviations:.2f} SD)"
+    return f"{deviations:.2f} SD" if change is None else f"{_amount(change, deviations)} ({deviations:.2f} SD)"
+
+
+def _amount(change: float, deviations: float) -> str:
+    """An amount; none where it is but the rounding of one."""
+    return readable(0.0 if deviations < NO_CHANGE else change)
 
 
 def without_rule(candidate: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from poela.core.readable import effective, factor_in_words
 from poela.eligibility.words import rule_in_words
+from poela.evaluation.verdict import chances
 from poela.report.blocks import Column, Entry, Section, Table, Text, Words
 from poela.report.study_logs import Shown, StudyLogs
 from poela.report.wording import readable
@@ -135,7 +136,7 @@ def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) 
         Item(
             "Gottesman, variables",
             "Did the logging policy remember more than the contexts show?",
-            "Section “The data” says what the logs tell of this." if logs else "Needs the logs (--logs).",
+            "Section “The data” says what the logs tell of this." if logs else _without_logs(study),
         ),
         Item("Gottesman, variables", "How much hidden confounding would undo the result?", _gamma(study)),
         Item("Gottesman, data", "How many past cases really speak for the policy?", YOURS if shown is None else enough),
@@ -165,6 +166,11 @@ def _strategies(study: Study, shown: Shown | None) -> str:
     return f"{tried}; recommended: {shown.name}."
 
 
+def _without_logs(study: Study) -> str:
+    real = study.record.data.layout.is_real
+    return "This is not looked at for real-valued actions." if real else "Needs the logs (--logs)."
+
+
 def _follow_up(logs: StudyLogs | None) -> str:
     if logs is None:
         return YOURS
@@ -184,7 +190,8 @@ def _assumptions(study: Study) -> str:
     if study.record.data.estimated:
         hidden = "That contexts hold everything that decisions rested on, which nothing here can check; see Γ"
         return f"{hidden}. {ratio}"
-    return f"That the logged propensities are those by which decisions were made. {ratio}"
+    known = chances(study.record.data.layout.is_real)
+    return f"That the logged {known} are those by which decisions were made. {ratio}"
 
 
 def _analysis(study: Study) -> str:

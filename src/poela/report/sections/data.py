@@ -35,10 +35,11 @@ MOST_ACTIONS = 60
 def data_section(study: Study, logs: StudyLogs | None) -> Section:
     """What the study was made of."""
     data = study.record.data
-    actions, features = data.layout.actions or (), data.layout.context or ()
+    real, features = data.layout.is_real, data.layout.context or ()
+    actions: tuple[object, ...] = tuple(data.layout.action_columns) if real else tuple(data.layout.actions or ())
     facts = [
         Fact("Episodes", f"{data.train_episodes:,}", _split_in_words(study)),
-        Fact("Actions", f"{len(actions)}"),
+        Fact("Columns of actions" if real else "Actions", f"{len(actions)}"),
         Fact("Features", f"{len(features)}"),
         Fact("Mean return", readable(study.record.logging_policy.value, study.record.logging_policy.standard_error)),
     ]
@@ -49,7 +50,10 @@ def data_section(study: Study, logs: StudyLogs | None) -> Section:
             facts.insert(1, Fact("Clusters", f"{train.n_units:,}", "episodes of one are kept together"))
     blocks: list[Block] = [Facts(facts), Text(sentence(data.propensities))]
     if logs is None:
-        blocks += [_names(features, actions, None), needs_logs("How episodes, actions and returns are distributed")]
+        what = "A picture of how episodes, actions and returns are distributed"
+        if real:
+            what = "A picture of what changes in which cases, of eligible actions, and of how returns are distributed"
+        blocks += [_names(features, actions, None), needs_logs(what, real=real)]
         return Section("data", TITLE, blocks)
     blocks.append(Text(f"Who made the logs: {memory_of(logs.train, study.settings.seed)}."))
     blocks.append(Text(f"Missing values: {gaps_in_words(data.layout.schema)}"))

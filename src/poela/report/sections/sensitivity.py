@@ -1,5 +1,6 @@
 """Sensitivity: how wrong weights may be, by something that was not recorded, before the gain is gone."""
 
+from poela.evaluation.verdict import chances
 from poela.report.blocks import Block, Picture, Pictures, Section, Text, needs_logs
 from poela.report.numbers.weights import GammaCurve, gamma_curve
 from poela.report.pictures.charts import Level, Line, Plane
@@ -23,11 +24,12 @@ def sensitivity_section(study: Study, logs: StudyLogs | None) -> Section:
         blocks.append(Text(_vanishes(gain.value, gain.sensitivity, shown=not study.keeps_logging_policy)))
     gamma = study.settings.selection.sensitivity
     if data.estimated:
-        words = f"Propensities are estimates here, so what is shown as a gain has to survive Γ = {gamma:g}."
+        known = chances(data.layout.is_real).capitalize()
+        words = f"{known} are estimates here, so what is shown as a gain has to survive Γ = {gamma:g}."
         blocks.append(Text(words))
     curve = None if logs is None else gamma_curve(logs)
     if curve is None:
-        blocks.append(needs_logs("The curve of the gain over Γ"))
+        blocks.append(needs_logs("The curve of the gain over Γ", real=data.layout.is_real))
     else:
         blocks.append(Pictures((gamma_picture(curve, gamma if data.estimated else None),)))
     return Section("sensitivity", TITLE, blocks)
