@@ -37,7 +37,9 @@ def order_table(run: Run, outcomes: Sequence[Row]) -> ResultTable:
         "below 0.15 bars anything there, so it is PO-CRM",
         "at 50 or below: true values of policies no better than the logging policy's 50",
     )
-    return run.table("order", "Tumor growth: POELA beside PO-mu and PO-CRM, equal care", list(order_rows(outcomes)), notes)
+    return run.table(
+        "order", "Tumor growth: POELA beside PO-mu and PO-CRM, equal care", list(order_rows(outcomes)), notes
+    )
 
 
 def order_rows(outcomes: Sequence[Row]) -> Iterator[dict[str, Cell]]:
