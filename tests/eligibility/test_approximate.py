@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from poela import POELA, load_policy
 from poela.core import approximate
+from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import Eligibility
 from poela.eligibility.words import rule_in_words
+from poela.serving.export import export_onnx
 
 
 def logs_of(steps: int, features: int, seed: int) -> Trajectories:
@@ -104,7 +106,7 @@ def test_rare_actions_are_searched_far_and_wide() -> None:
 def test_features_far_from_zero_do_not_blur_what_is_near(scale: float) -> None:
     logs = logs_of(6000, 3, 0)
     away = Trajectories(scale * (logs.contexts + 1000), logs.actions, logs.rewards, logs.offsets)
-    exact, found = both(away, radius="q20")
+    _, found = both(away, radius="q20")
     recall = found.recall()
     assert recall is not None
     assert recall > 0.9
@@ -122,6 +124,9 @@ def test_a_policy_is_learned_saved_and_decides_under_it(tmp_path: Path) -> None:
     assert not near.all()
     np.testing.assert_array_equal(loaded.probabilities(asked) > 0, near)
     np.testing.assert_array_equal(loaded.probabilities(asked), policy.probabilities(asked))
+    pytest.importorskip("onnx")
+    with pytest.raises(InputError, match="a rule with an approximate search cannot be exported to ONNX"):
+        export_onnx(loaded, tmp_path / "policy.onnx")
     rows = {name: asked[:, number] for number, name in enumerate(logs.feature_names)}
     eligible = [len(text.split(";")) if text else 0 for text in loaded.decide(rows)["eligible"].to_pylist()]
     assert eligible == [

@@ -8,6 +8,7 @@ may have been missed. So distances can only be too large. Contexts that were log
 """
 
 from collections.abc import Callable
+from functools import partial
 from math import isqrt
 from typing import Any
 
@@ -135,26 +136,27 @@ class EqualContexts:
         return known
 
     def _alike(self, contexts: Float32Array, rows: IntArray, numbers: IntArray) -> BoolArray:
-        return _by_parts(
-            lambda part: (contexts[rows[part]] == self._contexts[self._firsts[numbers[part]]]).all(axis=1),
-            np.empty(len(rows), bool),
-        )
+        def alike(part: slice) -> BoolArray:
+            return np.asarray((contexts[rows[part]] == self._contexts[self._firsts[numbers[part]]]).all(axis=1))
+
+        result = np.empty(len(rows), bool)
+        _fill(result, alike)
+        return result
 
 
-def _hashes(contexts: Float32Array) -> Any:
+def _hashes(contexts: Float32Array) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":
+    """A weighted sum of the bits of each context, modulo 2⁶⁴; 0 and −0 are the same."""
     weights = np.random.default_rng(0).integers(1 << 63, size=contexts.shape[1], dtype=np.uint64) * 2 + 1
-    return _by_parts(
-        lambda part: (np.ascontiguousarray(contexts[part] + np.float32(0)).view(np.uint32) * weights).sum(axis=1),
-        np.empty(len(contexts), np.uint64),
-    )
+    result = np.empty(len(contexts), np.uint64)
+    _fill(result, lambda part: ((contexts[part] + np.float32(0)).view(np.uint32) * weights).sum(axis=1))
+    return result
 
 
-def _by_parts(compute: Callable[[slice], Any], result: Any) -> Any:
-    """Row by row of the result, without large matrices in between."""
+def _fill(result: Any, compute: Callable[[slice], Any]) -> None:
+    """Part by part, so that what comes in between stays small."""
     for start in range(0, len(result), 1 << 12):
         part = slice(start, start + (1 << 12))
         result[part] = compute(part)
-    return result
 
 
 def _spread(size: int, most: int) -> IntArray:
@@ -170,12 +172,17 @@ def _centres(sample: Float32Array, n: int) -> Float32Array:
     """By a few rounds of k-means."""
     centres = sample[_spread(len(sample), n)]
     for _ in range(ROUNDS):
-        cells = _by_parts(lambda part, to=centres: _scores(sample[part], to).argmin(axis=1), np.empty(len(sample), int))
+        cells, sought = np.empty(len(sample), np.int64), _sought(centres)
+        _fill(cells, partial(_nearest, sample, sought))
         order = np.argsort(cells, kind="stable")
         filled, starts, counts = np.unique(cells[order], return_index=True, return_counts=True)
         sums = np.add.reduceat(sample[order], starts, axis=0, dtype=np.float64)
         centres[filled] = sums / counts[:, None]
     return centres
+
+
+def _nearest(sample: Float32Array, sought: Float32Array, part: slice) -> IntArray:
+    return np.asarray((_asking(sample[part]) @ sought).argmin(axis=1))
 
 
 def _scores(asked: Float32Array, sought: Float32Array) -> Float32Array:

@@ -149,7 +149,7 @@ class TrainingBatch:
 
         rows = slice(None) if is_open.all() else np.flatnonzero(is_open)
         return Ruled(
-            OpenSteps(*map(on_device, (train.contexts[rows], train.actions[rows], ~eligible[rows].T))),
+            OpenSteps(on_device(train.contexts[rows]), on_device(train.actions[rows]), on_device(~eligible[rows].T)),
             counts=on_device(np.add.reduceat(is_open.astype(np.int64), train.offsets[:-1])),
             settled=on_device(settled),
             policies=policies,
