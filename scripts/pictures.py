@@ -42,7 +42,7 @@ def eligibility() -> Figure:
             axes.scatter(rows[:, 0], rows[:, 1], s=14, c=colour, marker=marker, label=("wait", "treat")[action])
         axes.set_xlabel("lactate (standardised)")
     panels[0].set_ylabel("pressure (standardised)")
-    panels[0].legend(frameon=False, loc="upper left")
+    panels[0].legend(frameon=False, loc="lower right")
     panels[0].set_title("what was logged")
     panels[1].set_title("small radius: little overlap")
     panels[2].set_title("large radius: both in the middle")
@@ -72,6 +72,7 @@ def overfitting() -> Figure:
             _weighted_cases(axes, contexts[:, 0], rewards, chances / 0.5)
             axes.set_title(f"{name}\nafter {steps} steps" if steps > 1 else f"{name}\nat the start", fontsize=10)
         row[0].set_ylabel("reward (pure chance)")
+    panels[0][0].set_ylim(-3.2, None)  # room for words under the cases
     for axes in panels[1]:
         axes.set_xlabel("a feature")
     return figure

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from scripts.site import notebooks
+from scripts.site.commands import commands_page
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 FIRST_STUDY = DOCS / "start" / "first-study.md"
 PAPER = (DOCS / "results", DOCS / "reproduction.md", DOCS / "deviations.md")
-WALKS = sorted((DOCS / "walks").glob("*.md"))
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if not any(page.is_relative_to(part) for part in PAPER)]
 STORIES = {"serving.md"}  # whose blocks, of both kinds, follow on each other
 BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -22,7 +22,7 @@ MOST_WORDS = 25_000  # written by hand
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    if page.name in STORIES or page in WALKS:
+    if page.name in STORIES:
         return []
     return [code for found, code in BLOCK.findall(page.read_text(encoding="utf-8")) if found == language]
 
@@ -91,12 +91,19 @@ def opening_words(cell: dict[str, list[object]]) -> list[str]:
     return [re.sub(r"[-+\d.,\s]+", " ", text.splitlines()[0]) for text in texts if text]
 
 
-@pytest.mark.parametrize("page", WALKS, ids=name_of)
-def test_walks_go_from_a_raw_file_to_decisions(page: Path, tmp_path: Path) -> None:
-    """All blocks of a walk in their order, in one folder, beside the examples."""
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
-        run_bash(f"python - <<'END'\n{code}\nEND" if language == "python" else code, tmp_path)
+def test_commands_that_are_only_shown_have_options_that_exist() -> None:
+    """Such as those for a cluster, which no test can run."""
+    options = {
+        f"poela {part.split()[0]}": set(re.findall(r"`(--[\w-]+)`", part))
+        for part in commands_page().split("\n## poela ")[1:]
+    }
+    shown = [page.read_text(encoding="utf-8") for page in [README, *PAGES]]
+    shown += [source for script in notebooks.scripts() for _, source in notebooks.cells_of(script)]
+    commands = re.findall(r"^poela [^#`]*?(?<!\\)$", "\n".join(shown).replace(" \\\n", " "), re.MULTILINE)
+    assert len(commands) > 20
+    for command in commands:
+        asked = set(re.findall(r"\s(--[a-z][\w-]*)", command))
+        assert asked <= options.get(" ".join(command.split()[:2]), {"--version", "--help"}), command
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -1,5 +1,6 @@
 """The site as readers see it: built without a warning, with links that lead somewhere, and opened offline."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -91,10 +92,19 @@ def test_every_public_name_is_in_the_reference(site: Path, parsed: dict[Path, Pa
     assert {f"poela.{name}" for name in poela._HOME} <= ids
 
 
+def test_every_setting_of_a_learner_is_in_the_reference(site: Path) -> None:
+    text = (site / "reference" / "learning.html").read_text(encoding="utf-8")
+    for name in ("FittedQ", "POELA", "BCQ", "ContinuousPOELA"):
+        section = text.partition(f'id="poela.{name}"')[2].partition("<h2")[0]
+        told = set(re.findall(r"<tr>\s*<td><code>(\w+)</code></td>", section))
+        assert told == {field.name for field in dataclasses.fields(getattr(poela, name))}, name
+
+
 def test_every_command_is_in_the_reference(site: Path) -> None:
     text = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     for command in OF_COMMANDS:
         assert f">poela {command}" in text
+    assert ">--full<" in text  # the other side of a switch
 
 
 def test_pages_that_help_and_errors_name_exist(site: Path) -> None:

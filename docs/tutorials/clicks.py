@@ -10,8 +10,11 @@ import sys
 
 import poela
 
-subprocess.run([sys.executable, "examples/clicks.py", "clicks.csv.gz", "--rows", "6000"], check=True)
-logs = poela.read_logs("clicks.csv.gz", action="article", propensity="chance", reward="clicked")
+make = [sys.executable, "examples/clicks.py"]
+subprocess.run([*make, "clicks.csv.gz", "--rows", "6000"], check=True)
+logs = poela.read_logs(
+    "clicks.csv.gz", action="article", propensity="chance", reward="clicked"
+)
 print(len(logs), "rows,", logs.n_actions, "articles")
 print(logs.feature_names)
 
@@ -29,7 +32,9 @@ print(logs.feature_names)
 # ```
 
 # %%
-candidate = poela.Candidate("fittedq", {"backup": "max", "rule": {"radius": "q100", "scale": "standard"}})
+candidate = poela.Candidate(
+    "fittedq", {"backup": "max", "rule": {"radius": "q100", "scale": "standard"}}
+)
 study = poela.learn(logs, candidates=[candidate], returns=(0, 1), backend="inline")
 print(study.answer)
 

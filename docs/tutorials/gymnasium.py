@@ -81,7 +81,9 @@ before = value(Careless, seed=2)
 after = value(lambda: study.policy.actor(1), seed=2)
 print(f"what is done now:  {before:+.3f} a hand")
 print(f"recommended:       {after:+.3f} a hand")
-print(f"true gain:         {after - before:+.3f}; shown: at least {study.gain.low:+.3f}")
+print(
+    f"true gain:         {after - before:+.3f}; shown: at least {study.gain.low:+.3f}"
+)
 
 # %% [markdown]
 # The promise was kept here, and is in about 95 of 100 logs.

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import poela
 
-subprocess.run([sys.executable, "examples/hospital.py", "stays.csv", "--stays", "600"], check=True)
+make = [sys.executable, "examples/hospital.py"]
+subprocess.run([*make, "stays.csv", "--stays", "600"], check=True)
 print("\n".join(Path("stays.csv").read_text().splitlines()[:3]))
 
 # %% [markdown]
@@ -47,7 +48,9 @@ for note in logs.notes:
 # ```
 
 # %%
-study = poela.learn(logs, learners=["fittedq", "consensus"], backend="inline", out="study")
+study = poela.learn(
+    logs, learners=["fittedq", "consensus"], backend="inline", out="study"
+)
 print(study.answer)
 
 # %% [markdown]
@@ -59,10 +62,10 @@ print(study.answer)
 # decision does not need may be missing.
 
 # %%
-subprocess.run([sys.executable, "examples/hospital.py", "tomorrow.csv", "--stays", "5", "--seed", "9"], check=True)
+subprocess.run([*make, "tomorrow.csv", "--stays", "5", "--seed", "9"], check=True)
 if not study.keeps_logging_policy:
-    decisions = study.decide("tomorrow.csv")
-    print(decisions.select(["action", "probability", "defer", "similar", "outcome"]).slice(0, 4).to_pandas())
+    decisions = study.decide("tomorrow.csv").to_pandas()
+    print(decisions[["action", "probability", "defer", "similar", "outcome"]].head(4))
 
 # %% [markdown]
 # Each row gets the action and its probability, the actions that are eligible with their distances, how many logged cases

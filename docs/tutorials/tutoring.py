@@ -10,9 +10,15 @@ import sys
 
 import poela
 
-subprocess.run([sys.executable, "examples/tutoring.py", "tutoring.tsv", "--sessions", "600"], check=True)
+make = [sys.executable, "examples/tutoring.py"]
+subprocess.run([*make, "tutoring.tsv", "--sessions", "600"], check=True)
 layout = poela.LogLayout(
-    episode="session", step="rows", cluster="student", action="help", propensity="chance", reward="score"
+    episode="session",
+    step="rows",
+    cluster="student",
+    action="help",
+    propensity="chance",
+    reward="score",
 )
 logs = poela.read_logs("tutoring.tsv", layout=layout)
 print(logs)
@@ -22,7 +28,9 @@ print(logs)
 # a sorted file would be learned from backwards. `score` stands on the last row of each session and counts as 0 before.
 
 # %%
-candidate = poela.Candidate("fittedq", {"backup": "max", "rule": {"radius": "q100", "scale": "standard"}})
+candidate = poela.Candidate(
+    "fittedq", {"backup": "max", "rule": {"radius": "q100", "scale": "standard"}}
+)
 study = poela.learn(logs, candidates=[candidate], backend="inline", out="study")
 print(study.answer)
 
@@ -33,8 +41,8 @@ print(study.answer)
 # at some point nothing is shown any more. [How to read it](../start/answer.md#the-ladder).
 
 # %%
-ladder = study.ladder().to_pandas()
-print(ladder[["note", "gain", "shown", "ess", "verdict"]].round(1).to_string(index=False))
+ladder = study.ladder().to_pandas().round(1)
+print(ladder[["note", "gain", "shown", "ess", "verdict"]].to_string(index=False))
 
 # %% [markdown]
 # ## Decide
@@ -43,7 +51,8 @@ print(ladder[["note", "gain", "shown", "ess", "verdict"]].round(1).to_string(ind
 # each session so far, in one table, and follows the sessions by their ids.
 
 # %%
-subprocess.run([sys.executable, "examples/tutoring.py", "today.tsv", "--sessions", "4", "--seed", "9"], check=True)
+subprocess.run([*make, "today.tsv", "--sessions", "4", "--seed", "9"], check=True)
 if not study.keeps_logging_policy:
     print(study.policy.needs)
-    print(study.decide("today.tsv").select(["action", "probability", "similar"]).slice(0, 5).to_pandas())
+    decisions = study.decide("today.tsv").to_pandas()
+    print(decisions[["action", "probability", "similar"]].head())

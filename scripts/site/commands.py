@@ -46,7 +46,8 @@ def _of(command: Any, path: str) -> str:
 
 def _row(parameter: Any) -> str:
     is_option = parameter.param_type_name == "option"
-    name = ", ".join(f"`{word}`" for word in (parameter.opts if is_option else [parameter.name]))
+    words = [*parameter.opts, *parameter.secondary_opts] if is_option else [parameter.name]
+    name = ", ".join(f"`{word}`" for word in words)
     told = " ".join((getattr(parameter, "help", None) or "").split()).replace("|", "\\|")
     default = parameter.default
     if parameter.required:

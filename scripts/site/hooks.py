@@ -18,6 +18,8 @@ from scripts.site.notebooks import page_of  # noqa: E402
 DOCS = ROOT / "docs"
 COPIES = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 TUTORIALS = ("hospital", "clicks", "tutoring", "doses", "gymnasium", "cluster")  # in this order, then all others
+PRINTED = re.compile(r'<div class="highlight">(.*?)</div>', re.DOTALL)
+COLUMNS = re.compile(r"\S {2,}\S|\n +\S")  # which sentences do not have
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#:]+)\)")
 
 
@@ -35,9 +37,8 @@ def on_config(config: Any) -> Any:
 
 def _tutorials() -> list[str]:
     order = {name: place for place, name in enumerate(TUTORIALS)}
-    found = {page.stem: f"walks/{page.name}" for page in (DOCS / "walks").glob("*.md")}
-    found |= {notebook.stem: f"tutorials/{notebook.stem}.md" for notebook in (DOCS / "tutorials").glob("*.ipynb")}
-    return [found[name] for name in sorted(found, key=lambda name: (order.get(name, len(order)), name))]
+    names = [notebook.stem for notebook in (DOCS / "tutorials").glob("*.ipynb")]
+    return [f"tutorials/{name}.md" for name in sorted(names, key=lambda name: (order.get(name, len(order)), name))]
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -75,8 +76,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """A corner of a table that says nothing is no heading."""
-    return html.replace("<th></th>", "<td></td>")
+    """A corner of a table that says nothing is no heading, errors stay beside their numbers, and sentences wrap."""
+    tidy = html.replace("<th></th>", "<td></td>").replace(" ± ", "\u00a0±\u00a0")
+    return PRINTED.sub(
+        lambda block: block[0] if COLUMNS.search(block[1]) else f'<div class="prose">{block[0]}</div>', tidy
+    )
 
 
 def on_post_page(output: str, **_: Any) -> str:

@@ -9,13 +9,11 @@ seconds; a test executes the scripts and compares.
 import argparse
 import re
 import tempfile
-import textwrap
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
-WIDTH = 96
 NOTE = re.compile(r"^\S*: PoelaWarning: (.*)$", re.MULTILINE)
 
 
@@ -73,17 +71,13 @@ def page_of(notebook: Any, name: str) -> str:
             parts.append(cell.source)
             continue
         parts.append(f"```python\n{cell.source}\n```")
-        parts += [f"```text\n{_wrapped(text)}\n```" for text in map(text_of, cell.outputs) if text.strip()]
+        parts += [f"```text\n{text.rstrip()}\n```" for text in map(text_of, cell.outputs) if text.strip()]
     title, *rest = parts
     source = (
         f"*An executed notebook: [download it]({name}.ipynb). It was made from a script, `docs/tutorials/{name}.py`.*"
     )
     heading, _, after = title.partition("\n")
     return "\n\n".join([heading, source, after.strip(), *rest]) + "\n"
-
-
-def _wrapped(text: str) -> str:
-    return "\n".join(line if len(line) <= WIDTH else textwrap.fill(line, WIDTH) for line in text.rstrip().splitlines())
 
 
 def text_of(output: Any) -> str:

@@ -37,10 +37,11 @@ def order_table(run: Run, outcomes: Sequence[Row]) -> ResultTable:
         "below 0.15 bars anything there, so it is PO-CRM",
         "at 50 or below: true values of policies no better than the logging policy's 50",
     )
-    return run.table("order", "Tumor growth: POELA beside PO-mu and PO-CRM, equal care", list(_rows(outcomes)), notes)
+    return run.table("order", "Tumor growth: POELA beside PO-mu and PO-CRM, equal care", list(order_rows(outcomes)), notes)
 
 
-def _rows(outcomes: Sequence[Row]) -> Iterator[dict[str, Cell]]:
+def order_rows(outcomes: Sequence[Row]) -> Iterator[dict[str, Cell]]:
+    """POELA less each other learner, paired over data sets, for each kind of contexts, behavior and protocol."""
     values = {_key(row): float(row["true value"]) for row in outcomes}
     kinds = dict.fromkeys((row["contexts"], row["behavior"], row["protocol"]) for row in outcomes)
     for contexts, behavior, protocol in kinds:

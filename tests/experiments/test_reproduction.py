@@ -112,7 +112,7 @@ def test_summary_judges_what_its_command_made_and_nothing_else(results: Path) ->
     old = rows["Episodes needed to solve the counter-examples, by H"]
     assert old[:4] == ["cannot be compared here", "0", "0", "2"]
     assert old[4] == "stored from an earlier version, not regenerated"
-    assert rows["Cartpole: 4 tables"] == ["no result", "0", "0", "112", "not run"]
+    assert rows["CartPole: 4 tables"] == ["no result", "0", "0", "112", "not run"]
     assert rows["Hopper and Walker2D"][0] == "cannot be compared here"
     found = facts(stored_reports(results))
     assert (found["agree"], found["differ"], found["unjudged"]) == (1, 1, 3)

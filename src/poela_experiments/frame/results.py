@@ -16,6 +16,18 @@ Row = Mapping[str, Cell]
 WIDTH = 100  # of what is printed
 MOST_ROWS = 60  # of a table on a page: of a longer one, only where it lies
 NOT_REGENERATED = "Stored from an earlier version; not regenerated, and therefore not judged."
+TITLES = {
+    "tumor": "Tumor growth",
+    "tumor-order": "Tumor growth, with equal care for each learner",
+    "sepsis": "Simulated sepsis",
+    "cartpole": "CartPole",
+    "counterexamples": "Counter-examples",
+    "mujoco": "Hopper and Walker2D",
+    "values": "Fitted Q, from verifiable to valuable",
+    "behavior": "Models of the logging policy",
+    "coverage": "Coverage of intervals",
+    "d3rlpy": "Beside d3rlpy",
+}
 
 
 @dataclass(frozen=True)
@@ -136,11 +148,20 @@ class Report:
                 comparison_figure(place_of(directory, self.name, table.key), table.title, table.rows)
         commands = dict.fromkeys(table.command for table in self.tables)
         said = "Command then" if about == NOT_REGENERATED else "Command"
-        head = [f"# {self.name}", "", about, "", *(f"{said}: `{command}`  " for command in commands), ""]
+        head = [f"# {title_of(self.name)}", "", about, "", *(f"{said}: `{command}`  " for command in commands), ""]
         tables = [table.markdown(self.name, directory / self.name) for table in self.tables]
         end = ["\n".join(["---", "", *(f"{line}  " for line in self.closing.splitlines()), ""])] if self.closing else []
         with atomic_file(directory / f"{self.name}.md") as temporary:
             temporary.write_text("\n".join([*head, *tables, *end]), encoding="utf-8")
+
+
+def title_of(experiment: str) -> str:
+    """What people call it.
+
+    >>> title_of("cartpole"), title_of("coverage")
+    ('CartPole', 'Coverage of intervals')
+    """
+    return TITLES.get(experiment, experiment.capitalize())
 
 
 def place_of(results: Path, experiment: str, key: str) -> Path:

@@ -15,7 +15,8 @@ from poela.core.files import atomic_file
 from poela_experiments import counterexamples, sepsis
 from poela_experiments.frame.judging import AGREES
 from poela_experiments.frame.published import EXPERIMENTS, PUBLISHED, PublishedTable
-from poela_experiments.frame.results import Report, ResultTable, markdown_rows
+from poela_experiments.frame.results import Report, ResultTable, markdown_rows, title_of
+from poela_experiments.order import order_rows
 from poela_experiments.pages.stored import about, is_regenerated, stored_report
 
 PICTURES = {"counterexamples": counterexamples.pictures, "sepsis": sepsis.pictures}
@@ -58,7 +59,7 @@ def summary_rows(found: Results, results: Path) -> Iterator[list[str]]:
         shared.setdefault(said, []).append((paper.title, unjudged))
     for (experiment, _, word, agree, differ, why), tables in shared.items():
         titles = [title for title, _ in tables]
-        title = titles[0] if len(titles) == 1 else f"{experiment.capitalize()}: {len(titles)} tables"
+        title = titles[0] if len(titles) == 1 else f"{title_of(experiment)}: {len(titles)} tables"
         numbers = str(sum(number for _, number in tables))
         yield [f"[{title}](results/{experiment}.md)", word, agree, differ, numbers, why]
     beside = "results/mujoco.md"
@@ -95,8 +96,8 @@ def _why(experiment: str, paper: PublishedTable, counts: Mapping[str, int], rege
 def _others(found: Results, results: Path) -> str:
     """Experiments that stand beside no table of the paper."""
     ours = [name for name in found if name not in {experiment for experiment, _ in PUBLISHED}]
-    words = {True: "", False: ", stored from an earlier version"}
-    return ", ".join(f"[{name}](results/{name}.md){words[is_regenerated(results, name)]}" for name in ours)
+    words = {True: "", False: " (of an earlier version)"}
+    return ", ".join(f"[{title_of(name)}](results/{name}.md){words[is_regenerated(results, name)]}" for name in ours)
 
 
 def facts(found: Results) -> dict[str, Any]:
@@ -115,13 +116,21 @@ def facts(found: Results) -> dict[str, Any]:
         for row in () if (table := _table(found, "tumor", key)) is None else table.rows:
             name = "_".join((str(row["learner"]), str(row["contexts"]), str(row["quantity"])))
             given[_name(f"{key}_{name}")] = _number(row["ours"], row["± ours"])
-    for table in found["tumor-order"].tables if "tumor-order" in found else ():
-        for row in table.rows if table.key == "order" else ():
-            start = f"order_{row['contexts']}_{row['behavior']}_{row['protocol']}_{row['POELA less']}"
-            given[_name(start)] = _number(row["difference"], row["its error"])
-            for column in ("data sets above", "data sets", "holds", *(c for c in row if "50" in c or "lowest" in c)):
-                given[_name(f"{start}_{column}")] = _number(row[column], None)
+    for of, row in _orders(found):
+        start = f"{of}_{row['contexts']}_{row['behavior']}_{row['protocol']}_{row['POELA less']}"
+        given[_name(start)] = _number(row["difference"], row["its error"])
+        for column in ("data sets above", "data sets", "holds", *(c for c in row if "50" in c or "lowest" in c)):
+            given[_name(f"{start}_{column}")] = _number(row[column], None)
     return given
+
+
+def _orders(found: Results) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """POELA beside others: with equal care ("order"), and with the paper's grids ("grids")."""
+    tables = {name: {one.key: one for one in found[name].tables} for name in ("tumor-order", "tumor") if name in found}
+    if (order := tables.get("tumor-order", {}).get("order")) is not None:
+        yield from (("order", row) for row in order.rows)
+    if (each := tables.get("tumor", {}).get("data-sets")) is not None and "contexts" in each.columns:
+        yield from (("grids", row) for row in order_rows(each.rows))
 
 
 def _name(text: str) -> str:
