@@ -1,16 +1,21 @@
 """One step of the ascent, beside a plain PyTorch loop of the same objective and the bare matrix products.
 
-    OMP_NUM_THREADS=1 python benchmarks/ascent_step.py
+    OMP_NUM_THREADS=1 python benchmarks/ascent_step.py [--json FILE]
 
 Prints seconds of CPU time and ratios, at tumor size (at the start, and once the weights concentrate) and at sepsis
 size. The bare products are those of a forward and a backward pass over all steps of the log where the rule leaves a
 choice. Ours is a mean over steps between two looks at the whole log and one look, as in training.
 """
 
+import argparse
+import json
 import math
+import resource
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -116,23 +121,41 @@ def learned(logs: Trajectories, hidden: tuple[int, ...], steps: int, warm_start_
     return network
 
 
-def report(title: str, logs: Trajectories, network: Network, often: int) -> None:
-    """Time the three and print."""
+def report(title: str, logs: Trajectories, network: Network, often: int) -> dict[str, Any]:
+    """Time the three, print, and hand back what `bench.py` keeps."""
     works = [ours(logs, network), plain(logs, network), products(logs, network)]
     mine, theirs, bare = seconds(works, [LOOK_EVERY if often > 1 else 1, often, often])
     print(
         f"{title:34} ours {1000 * mine:7.1f} ms, plain loop {1000 * theirs:7.1f} ms, products {1000 * bare:7.1f} ms; "
         f"ours / products {mine / bare:.2f}, plain / ours {theirs / mine:.2f}"
     )
+    return {
+        "case": title,
+        "size": logs.n_steps,
+        "ours": mine,
+        "alternative": theirs,
+        "alternative_name": "a plain PyTorch loop",
+        "floor": bare,
+        "floor_name": "the matrix products of all steps",
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
 
 
 def main() -> None:
     """Time and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
     torch.set_num_threads(1)
     tumor, sepsis = simulate("tumor", episodes=2000, seed=0), sepsis_size()
-    report("tumor size, at the start", tumor, learned(tumor, (32, 32), 1, 500), often=5)
-    report("tumor size, after 400 steps", tumor, learned(tumor, (32, 32), 400, 500), often=5)
-    report("sepsis size, at the start", sepsis, learned(sepsis, (256, 256), 1, 1), often=1)
+    rows = [
+        report("tumor size, at the start", tumor, learned(tumor, (32, 32), 1, 500), often=5),
+        report("tumor size, after 400 steps", tumor, learned(tumor, (32, 32), 400, 500), often=5),
+        report("sepsis size, at the start", sepsis, learned(sepsis, (256, 256), 1, 1), often=1),
+    ]
+    if asked.json:
+        found = {"benchmark": "ascent_step", "rows": rows, "exponent": None}
+        asked.json.write_text(json.dumps(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

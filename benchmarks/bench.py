@@ -30,8 +30,9 @@ SCRIPTS = (
     "decide_speed",
     "export_speed",
 )
-BY_THEMSELVES = ("scoring",)  # scripts that measure and store by themselves: NAME.py --json FILE
-HEAD = "| size | ours | alternative | faster by | floor | × floor | peak MB |\n|---|---|---|---|---|---|---|"
+BY_THEMSELVES = ("scoring", "ascent_step")  # scripts that measure and store by themselves: NAME.py --json FILE
+COLUMNS = ("size", "ours", "alternative", "alternative / ours", "floor", "ours / floor", "peak MB")
+SECONDS = ("ours", "alternative", "floor")
 
 
 def machine() -> dict[str, Any]:
@@ -54,14 +55,17 @@ def _processor() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def table(result: dict[str, Any]) -> str:
-    """One benchmark in Markdown."""
+def table(result: dict[str, Any], seconds: bool = True) -> str:
+    """One benchmark in Markdown; pages tell ratios alone, since seconds belong to one machine."""
+    columns = [column for column in COLUMNS if seconds or column not in SECONDS]
+    head = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     lines = [f"## {result['benchmark']}", ""]
     for case in dict.fromkeys(row["case"] for row in result["rows"]):
         rows = [row for row in result["rows"] if row["case"] == case]
         lines += [f"{case}. Alternative: {rows[0]['alternative_name'] or 'none'}.", ""]
         lines[-2] += f" Floor: {rows[0]['floor_name'] or 'none'}."
-        lines += [HEAD, *map(_line, rows), ""]
+        cells = [_cells(row) for row in rows]
+        lines += [*head, *(f"| {' | '.join(own[column] for column in columns)} |" for own in cells), ""]
     if result["exponent"] is not None:
         lines += [f"Seconds grow like size^{result['exponent']:.2f}.", ""]
     return "\n".join(lines)
@@ -75,18 +79,18 @@ def by_itself(name: str, file: Path) -> dict[str, Any]:
     return found
 
 
-def _line(row: dict[str, Any]) -> str:
+def _cells(row: dict[str, Any]) -> dict[str, str]:
     ours, alternative, floor = row["ours"], row["alternative"], row["floor"]
     cells = [
         f"{row['size']:,}",
         _seconds(ours),
         _seconds(alternative),
-        "" if alternative is None else f"{alternative / ours:.1f}",
+        "" if alternative is None else f"{alternative / ours:.2f}",
         _seconds(floor),
         "" if not floor else f"{ours / floor:.2f}",
         f"{row['peak_mb']:.0f}",
     ]
-    return f"| {' | '.join(cells)} |"
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def _seconds(value: float | None) -> str:
@@ -121,9 +125,11 @@ def page(folder: Path) -> str:
     about = next((one["machine"] for one in found.values() if "machine" in one), {})
     facts = ", ".join(f"{name} {value}" for name, value in about.items())
     head = (
-        "# Speed\n\n`make bench` measures this: seconds of the processor, by one thread, each case in its own process."
+        "# Speed\n\n`make bench` measures this in seconds of the processor, by one thread, each case in its own "
+        "process.\nTold are ratios: to a named alternative (above 1: we are faster), and to the floor, the least that "
+        "any way must do."
     )
-    return "\n".join([f"{head}\nMeasured with {facts}.\n", *(table(one) for one in found.values())])
+    return "\n".join([f"{head}\nMeasured with {facts}.\n", *(table(one, seconds=False) for one in found.values())])
 
 
 def main() -> None:

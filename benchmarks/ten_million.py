@@ -67,14 +67,13 @@ def file_of(rows: int) -> Path:
 
 
 def learner(logs: Any) -> Any:
-    """POELA with 100 steps; on parts of the episodes, where that can be set."""
-    import dataclasses
-
+    """POELA with 100 steps, on parts of a large log."""
     from poela import POELA
 
-    names = {field.name for field in dataclasses.fields(POELA)}
-    batches = {"batch_episodes": 5000} if "batch_episodes" in names and logs.n_episodes > 5000 else {}
-    return POELA(radius=RADIUS, steps=100, warm_start_steps=20, hidden=(32, 32), **batches)
+    batch = 5000 if logs.n_episodes > 5000 else None
+    return POELA(
+        radius=RADIUS, search="approximate", steps=100, warm_start_steps=20, hidden=(32, 32), batch_episodes=batch
+    )
 
 
 def stage(name: str, rows: int) -> dict[str, float]:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from poela.core.approximate import ApproximateNeighbours, faiss_or_refuse
+from poela.core.approximate import ApproximateNeighbours
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.neighbours import Neighbours
 from poela.core.storage import Stored
@@ -15,7 +15,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 
 COVER_BLOCK = 512
-ROWS_AT_ONCE = 1 << 18  # contexts for which float64 features are made at once
+ROWS_AT_ONCE = 1 << 18  # logged contexts that are made ready for an exact search at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +35,6 @@ class LoggedContexts:
     @classmethod
     def of(cls, train: Trajectories, factors: FloatArray, rule: Eligibility) -> "LoggedContexts":
         """All contexts of the training log."""
-        if rule.search == "approximate":
-            faiss_or_refuse()
         return cls(
             contexts=train.contexts,
             actions=train.actions,
@@ -58,23 +56,24 @@ class LoggedContexts:
         if not self.approximate:
             return self._by_action(contexts, steps, lambda search, features: search.nearest(features)[1], np.inf)
         result = np.full((len(contexts), self.n_actions), np.inf)
-        groups = self._steps_of(steps) if self.same_step and steps is not None else [(-1, np.arange(len(contexts)))]
+        groups = self._steps_of(steps) if self.same_step and steps is not None else [(-1, slice(None))]
         for step, here in groups:
-            for start in range(0, len(here), ROWS_AT_ONCE):
-                rows = here[start : start + ROWS_AT_ONCE]
-                features = self.features(contexts[rows])
-                for action in range(self.n_actions):
-                    index = self._index(action, step)
-                    if index is not None:
-                        result[rows, action] = index.squared_distances(features)
+            index = self._index(step)
+            if index is not None:
+                result[here] = index.squared_distances(contexts[here])
         return result
 
     def recall(self, squared_radius: float, contexts: int) -> float:
         """The share of pairs of context and action within the radius that the search finds, at some contexts here."""
         some = np.unique(np.linspace(0, len(self.contexts) - 1, contexts).astype(np.int64))
-        asked = self.contexts[some], self.steps[some] if self.same_step else None
-        exact = replace(self, approximate=False).squared_distances(*asked) <= squared_radius
-        found = self.squared_distances(*asked) <= squared_radius
+        steps = self.steps[some]
+        found = self.squared_distances(self.contexts[some], steps if self.same_step else None) <= squared_radius
+        exact = found.copy()
+        for start in range(0, len(self.contexts), ROWS_AT_ONCE):  # only a part at a time, as it may be large
+            part = replace(self._only(slice(start, start + ROWS_AT_ONCE)), approximate=False)
+            missed = ~exact.all(axis=1)
+            asked = self.contexts[some[missed]], steps[missed] if self.same_step else None
+            exact[missed] |= part.squared_distances(*asked) <= squared_radius
         return float(found.sum() / exact.sum()) if exact.any() else 1.0
 
     def counts(self, contexts: Float32Array, steps: IntArray | None, squared_radius: float) -> FloatArray:
@@ -162,7 +161,10 @@ class LoggedContexts:
         for group in np.unique(groups):
             members = np.flatnonzero(groups == group)
             keep[members[_cover(features[members], squared_gap)]] = True
-        fields = {name: getattr(self, name)[keep] for name in ("contexts", "actions", "steps", "rows", "episodes")}
+        return self._only(keep)
+
+    def _only(self, kept: BoolArray | slice) -> "LoggedContexts":
+        fields = {name: getattr(self, name)[kept] for name in ("contexts", "actions", "steps", "rows", "episodes")}
         return replace(self, **fields)
 
     def _steps_of(self, steps: IntArray) -> list[tuple[int, IntArray]]:
@@ -179,16 +181,16 @@ class LoggedContexts:
         wanted = self.actions == action
         return np.flatnonzero(wanted if step < 0 else wanted & (self.steps == step))
 
-    def _index(self, action: int, step: int) -> ApproximateNeighbours | None:
-        key = (action, step)
-        if key not in self._indexes:
-            members = self._members(action, step)
-            features = self.features(self.contexts[members])
-            self._indexes[key] = ApproximateNeighbours(features) if len(members) else None
-        return self._indexes[key]
+    def _index(self, step: int) -> ApproximateNeighbours | None:
+        if step not in self._indexes:
+            members = slice(None) if step < 0 else self.steps == step
+            contexts, actions = self.contexts[members], self.actions[members]
+            known = ApproximateNeighbours(contexts, actions, self.n_actions, self.factors) if len(actions) else None
+            self._indexes[step] = known
+        return self._indexes[step]
 
     @cached_property
-    def _indexes(self) -> dict[tuple[int, int], ApproximateNeighbours | None]:
+    def _indexes(self) -> dict[int, ApproximateNeighbours | None]:
         return {}
 
     @cached_property

@@ -17,7 +17,7 @@ from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Share, Whole, one_of
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.rules import Eligibility, Fallback, Metric, Neighbourhood, RadiusSetting, quantile_of
+from poela.eligibility.rules import Eligibility, Fallback, Metric, Neighbourhood, RadiusSetting, Search, quantile_of
 from poela.learners.active import ActiveEpisodes
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
@@ -196,6 +196,7 @@ class POELA(PolicyGradient):
     neighbours: Neighbourhood = "pooled"
     minimum_probability: Share | None = None
     fallback: Fallback = "nearest"
+    search: Search = "exact"  # or "approximate", for logs of millions of steps
 
     @property
     def rule(self) -> Eligibility:
@@ -209,6 +210,7 @@ class POELA(PolicyGradient):
             neighbours=self.neighbours,
             minimum_probability=self.minimum_probability,
             fallback=self.fallback,
+            search=self.search,
         )
 
 

@@ -82,7 +82,7 @@ class Ruled:
 
 
 class TrainingBatch:
-    """The whole log, with what the objective and the warm start need."""
+    """The whole log, with what the objective and the warm start need, each made when it is asked for."""
 
     def __init__(
         self,
@@ -94,18 +94,17 @@ class TrainingBatch:
         device: torch.device,
     ) -> None:
         """`eligible` [N, A] of each policy; neighbours with the same rule have the same array."""
-        rules = {id(mask): mask for mask in eligible}
-        targets = [_cloning_targets(train, mask, device) for mask in rules.values()]
-        self._contexts = torch.tensor(train.contexts, device=device)
-        self._actions = torch.tensor(train.actions, device=device)
-        self._rule = torch.tensor([[list(rules).index(id(mask))] for mask in eligible], device=device)
-        self._barred = torch.stack([torch.tensor(~mask, device=device) for mask in rules.values()])
-        self._targets = None if targets[0] is None else torch.stack([own for own in targets if own is not None])
-        self._remembers = remembers
+        self._train, self._eligible, self._remembers, self._device = train, eligible, remembers, device
         self.returns = torch.tensor(train.returns(discount), device=device)  # [n], float64
-        self._offsets = train.offsets
-        # Rule by rule, so that a policy's own sums do not depend on the rules of others.
-        self.ruled = [self._under(eligible[own.start], own, train) for own in _runs(eligible)]
+
+    @cached_property
+    def ruled(self) -> "list[Ruled]":
+        """Rule by rule, so that a policy's own sums do not depend on the rules of others."""
+        return [self._under(self._eligible[own.start], own) for own in _runs(self._eligible)]
+
+    @cached_property
+    def _to_clone(self) -> "_ToClone":
+        return _ToClone.of(self._train, self._eligible, self._device)
 
     def log_weights(self, stack: Stack | RecurrentStack) -> Tensor:
         """log ∏W of each episode under each policy [K, n], in float64; −inf where a logged action is ineligible."""
@@ -126,19 +125,19 @@ class TrainingBatch:
         """
         parts = [self._some(episodes, last_steps) for episodes in drawn]
         rows, shares = (_padded(own, stack.device)[whose] for own in zip(*parts, strict=True))
-        packing = Packing.of(rows_of_episodes(drawn[0], self._offsets)[1], stack.device) if self._remembers else None
-        steps = StepTensors(
-            self._contexts[rows], self._actions[rows], self._barred[self._rule, rows], packing, slice(None)
-        )
+        offsets, log = self._train.offsets, self._to_clone
+        packing = Packing.of(rows_of_episodes(drawn[0], offsets)[1], stack.device) if self._remembers else None
+        steps = StepTensors(log.contexts[rows], log.actions[rows], log.barred[log.rule, rows], packing, slice(None))
         log_policy = steps.log_policy(stack)
-        if self._targets is None:
+        if log.targets is None:
             losses = -steps.of_logged(log_policy)
             losses = losses.masked_fill(~torch.isfinite(losses), 0.0)  # an ineligible logged action cannot be cloned
         else:
-            losses = -(self._targets[self._rule, rows] * log_policy.masked_fill(steps.barred, 0.0)).sum(dim=2)
+            losses = -(log.targets[log.rule, rows] * log_policy.masked_fill(steps.barred, 0.0)).sum(dim=2)
         return (losses * shares).sum(dim=1)
 
-    def _under(self, eligible: BoolArray, policies: slice, train: Trajectories) -> Ruled:
+    def _under(self, eligible: BoolArray, policies: slice) -> Ruled:
+        train = self._train
         ratios = np.where(logged_eligible(train, eligible), 0.0, -np.inf) - np.log(train.logged_propensities)
         settled = np.add.reduceat(ratios, train.offsets[:-1])
         is_open = leaves_a_choice(eligible) & np.repeat(settled > -np.inf, train.lengths)
@@ -146,12 +145,11 @@ class TrainingBatch:
             is_open[:] = True  # it sees whole episodes
 
         def on_device(own: np.ndarray) -> Tensor:
-            return torch.tensor(own, device=self._actions.device)
+            return torch.tensor(own, device=self._device)
 
-        rows = on_device(np.flatnonzero(is_open))
-        barred = on_device(~eligible.T)[:, rows]
+        rows = slice(None) if is_open.all() else np.flatnonzero(is_open)
         return Ruled(
-            OpenSteps(self._contexts[rows], self._actions[rows], barred),
+            OpenSteps(on_device(train.contexts[rows]), on_device(train.actions[rows]), on_device(~eligible[rows].T)),
             counts=on_device(np.add.reduceat(is_open.astype(np.int64), train.offsets[:-1])),
             settled=on_device(settled),
             policies=policies,
@@ -159,11 +157,34 @@ class TrainingBatch:
 
     def _some(self, episodes: IntArray, last_steps: bool) -> tuple[IntArray, FloatArray]:
         """The rows of some episodes, and the share of each in the mean over all."""
-        rows, offsets = rows_of_episodes(episodes, self._offsets)
+        rows, offsets = rows_of_episodes(episodes, self._train.offsets)
         weights = np.ones(len(rows), np.float32)
         if not last_steps:
             weights[offsets[1:] - 1] = 0.0
         return rows, weights / max(weights.sum(), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _ToClone:
+    """The whole log, as the warm start sees it."""
+
+    contexts: Tensor  # [N, d]
+    actions: Tensor  # [N]
+    rule: Tensor  # [K, 1], the number of each policy's rule
+    barred: Tensor  # [rules, N, A]
+    targets: Tensor | None  # [rules, N, A]
+
+    @classmethod
+    def of(cls, train: Trajectories, eligible: Sequence[BoolArray], device: torch.device) -> "_ToClone":
+        rules = {id(mask): mask for mask in eligible}
+        targets = [_cloning_targets(train, mask, device) for mask in rules.values()]
+        return cls(
+            contexts=torch.tensor(train.contexts, device=device),
+            actions=torch.tensor(train.actions, device=device),
+            rule=torch.tensor([[list(rules).index(id(mask))] for mask in eligible], device=device),
+            barred=torch.stack([torch.tensor(~mask, device=device) for mask in rules.values()]),
+            targets=None if targets[0] is None else torch.stack([own for own in targets if own is not None]),
+        )
 
 
 def leaves_a_choice(eligible: BoolArray) -> BoolArray:

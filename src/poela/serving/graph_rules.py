@@ -30,6 +30,10 @@ def eligible_in(graph: Graph, rule: FittedEligibility, contexts: str) -> Eligibl
 
 def _eligible(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleInGraph:
     settings = rule.settings
+    if rule.radius is not None and settings.search == "approximate":
+        raise refuse_export(
+            "a rule with an approximate search", "a graph searches all logged contexts; learn with search='exact'"
+        )
     probabilities = behavior_in(graph, rule.behavior, contexts) if settings.asks_behavior else None
     probable = _probable(graph, rule, probabilities)
     distances = None if rule.radius is None else _distances(graph, rule, contexts, settings.neighbours == "same_step")
