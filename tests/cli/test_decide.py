@@ -173,3 +173,9 @@ def test_decisions_and_graphs_overwrite_neither_rows_nor_a_study(
     assert "inside the folder of a policy" in refused("export", "--onnx", document, "--overwrite")
     assert rows.read_bytes() == before
     assert Study.open(study).policy is not None
+
+
+def test_one_row_has_a_note(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(pa.table({"ward": ["hot", "cold"], "lactate": pa.array([None, 0.5])}), tmp_path / "rows.parquet")
+    assert main(["decide", str(study), "--rows", str(tmp_path / "rows.parquet"), "--out", str(tmp_path / "o.csv")]) == 0
+    assert "1 row has a note: gaps" in capsys.readouterr().out

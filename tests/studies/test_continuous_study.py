@@ -179,4 +179,4 @@ def test_columns_are_named_on_the_command_line(tmp_path: Path, capsys: Any) -> N
     (tmp_path / "try.toml").write_text('[[grid]]\nlearner = "continuousclone"\nhidden = [[4]]\nclone_steps = [20]\n')
     flags = ["--action", "mg", "--log-density", "lp", "--reward", "benefit", "--candidates", str(tmp_path / "try.toml")]
     assert main(["learn", str(tmp_path / "doses.csv"), "--out", str(tmp_path / "study"), "--folds", "2", *flags]) == 0
-    assert "log densities as logged" in " ".join(capsys.readouterr().out.split())
+    assert "Log densities: as logged" in " ".join(capsys.readouterr().out.split())
