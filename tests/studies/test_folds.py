@@ -140,7 +140,7 @@ def test_a_study_that_goes_on_comes_to_the_same_end(better: Study, tmp_path: Pat
 def test_a_study_stopped_while_it_fits_on_all_episodes_goes_on(
     tiny_study: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(*_: Any) -> None:
+    def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     out, candidates = tmp_path / "study", [Candidate("consensus")]
@@ -159,10 +159,10 @@ def test_a_study_stopped_while_it_fits_on_all_episodes_goes_on(
 def test_a_path_that_fails_in_one_fold_is_left_out(tiny_study: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     learned_by = runs.learned_by
 
-    def fails(tasks: list[Task], material: Any) -> Any:
+    def fails(tasks: list[Task], material: Any, times: float = 1.0) -> Any:
         if tasks[0].candidate.learner == "pocrm" and tasks[0].fold == 1:
             return [Learned(error=PoelaError("no luck"))]
-        return learned_by(tasks, material)
+        return learned_by(tasks, material, times)
 
     monkeypatch.setattr(runs, "learned_by", fails)
     candidates = [Candidate("pocrm", {"steps": 2, "hidden": (2,), "device": "cpu"}), Candidate("consensus")]

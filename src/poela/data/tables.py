@@ -99,7 +99,7 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Logs:
         logs = without_constants(logs, but=merged) if layout.schema is None else logs
         problems = learning_problems(logs, merged)
         if problems:
-            gone = "; ".join(note for note in logs.notes if note.endswith(": left out"))
+            gone = "; ".join(note for note in logs.notes if ": left out" in note)
             raise bad_log([f"{one} ({gone})" if one == NO_CONTEXT and gone else one for one in problems])
     note = f"column {quoted(merged)} has numbers {NOT_TOLD_APART}: subtract an offset, or scale them" if merged else ""
     return replace(logs, notes=(*logs.notes, note)) if note else logs
