@@ -66,6 +66,6 @@ def server_of(source: PolicySource, token: str | None) -> Any:
         server_header=False,
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=5,
-        timeout_graceful_shutdown=10,
+        timeout_graceful_shutdown=5,
     )
     return uvicorn.Server(config)
