@@ -45,5 +45,11 @@ def running(policy: Path, *arguments: str, token: str | None = None) -> Iterator
             yield Running(process, int(found.group(1)))
         finally:
             process.terminate()
-            process.wait(30)
+            try:
+                process.wait(10)
+            except (
+                subprocess.TimeoutExpired
+            ):  # a browser may hold a connection open; that serving ends has its own tests
+                process.kill()
+                process.wait()
             process.stdout.close()
