@@ -47,9 +47,8 @@ def running(policy: Path, *arguments: str, token: str | None = None) -> Iterator
             process.terminate()
             try:
                 process.wait(10)
-            except (
-                subprocess.TimeoutExpired
-            ):  # a browser may hold a connection open; that serving ends has its own tests
+            except subprocess.TimeoutExpired:
+                # A browser may hold a connection open. That serving ends when asked to has tests of its own.
                 process.kill()
                 process.wait()
             process.stdout.close()
