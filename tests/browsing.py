@@ -12,9 +12,9 @@ FLAGS = [
 
 
 class Opened:
-    """A page in a tab of its own, with all that it complained of and asked for."""
+    """A page, by its file or address, in a tab of its own, with all that it complained of and asked for."""
 
-    def __init__(self, browser: Any, path: Path, width: int = 1280, scheme: str = "light") -> None:
+    def __init__(self, browser: Any, place: Path | str, width: int = 1280, scheme: str = "light") -> None:
         self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         self.page = self.context.new_page()
         self.complaints: list[str] = []
@@ -23,7 +23,7 @@ class Opened:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
+        self.page.goto(place if isinstance(place, str) else place.as_uri())
 
     def fetched(self) -> list[str]:
         return [url for url in self.requests if not url.startswith(("file:", "data:"))]

@@ -33,8 +33,8 @@ def browser() -> Iterator[Any]:
 def opened(browser: Any) -> Iterator[Any]:
     tabs: list[Opened] = []
 
-    def open_page(path: Path, **how: Any) -> Opened:
-        tabs.append(Opened(browser, path, **how))
+    def open_page(place: Path | str, **how: Any) -> Opened:
+        tabs.append(Opened(browser, place, **how))
         return tabs[-1]
 
     yield open_page

@@ -45,10 +45,5 @@ def running(policy: Path, *arguments: str, token: str | None = None) -> Iterator
             yield Running(process, int(found.group(1)))
         finally:
             process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                # A browser may hold a connection open. That serving ends when asked to has tests of its own.
-                process.kill()
-                process.wait()
+            process.wait(20)
             process.stdout.close()

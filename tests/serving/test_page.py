@@ -1,6 +1,5 @@
 """The server's page in a real browser: it asks this server alone, shows hostile names, and answers."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,9 @@ from tests.serving.running import running
 from poela.data.trajectories import Trajectories
 from poela.learners.policy_gradient import POELA
 
-CHROMIUM = shutil.which("chromium")
 HOSTILE = ("<script>document.title='taken'</script>", '"><img src=x onerror=alert(1)>', "\u202eright to left")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: the page is not looked at"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 def hostile_logs() -> Trajectories:
@@ -36,19 +30,11 @@ def hostile_logs() -> Trajectories:
     return replace(logs, feature_names=("<b>age</b>", "__proto__"))
 
 
-def test_a_person_asks_about_a_case(tmp_path: Path) -> None:
-    sync = pytest.importorskip("playwright.sync_api")
+def test_a_person_asks_about_a_case(tmp_path: Path, opened: Any) -> None:
     POELA(radius=0.2, **GRADIENT).fit(hostile_logs(), seed=0).save(tmp_path / "policy")
-    with running(tmp_path / "policy") as server, sync.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page()
-        complaints: list[str] = []
-        asked: list[str] = []
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append("a dialog"))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(server.address)
+    with running(tmp_path / "policy") as server:
+        tab = opened(server.address)
+        page = tab.page
         page.wait_for_selector("#fields input")
         _ask(page, "0", "0")
         assert page.locator("#actions tr").count() == 3
@@ -58,10 +44,10 @@ def test_a_person_asks_about_a_case(tmp_path: Path) -> None:
         _ask(page, "1000", "0")
         assert "nothing like this case was logged" in page.inner_text("#answer")
         assert page.title() == "Decisions by a learned policy"
-        assert not complaints
-        assert all(url.startswith((server.address, "data:")) for url in asked)
+        assert tab.complaints == []
+        assert all(url.startswith((server.address, "data:")) for url in tab.requests)
         page.screenshot(path=tmp_path / "page.png", full_page=True)
-        browser.close()
+        tab.context.close()
     assert (tmp_path / "page.png").stat().st_size > 0
 
 

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from poela.core.errors import InputError, PoelaError
+from poela.core.interruption import safe_point
 from poela.serving.source import PolicySource
 
 TOKEN = "POELA_TOKEN"
@@ -59,6 +60,11 @@ def server_of(source: PolicySource, token: str | None) -> Any:
 
     from poela.serving.application import application
 
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            safe_point()  # a signal that came before uvicorn listened for it was noted, and would be forgotten
+            await super().startup(sockets)
+
     config = uvicorn.Config(
         application(source, token),
         access_log=False,  # ours holds no query, since a careless client might put values there
@@ -68,4 +74,4 @@ def server_of(source: PolicySource, token: str | None) -> Any:
         timeout_keep_alive=5,
         timeout_graceful_shutdown=5,
     )
-    return uvicorn.Server(config)
+    return Server(config)
