@@ -202,4 +202,4 @@ def pictures(directory: Path, tables: Mapping[str, ResultTable]) -> None:
     drawn = paper_and_ours(rows, METHODS, of="learner", x="H")
     title = "Example 2: episodes needed not to be fooled"
     place = place_of(directory, "counterexamples", "needed")
-    line_figure(place, title, drawn, x="H", y="episodes needed", log_y=True)
+    line_figure(place, title, drawn, x="H", y="episodes needed", log_y=True, apart=0.1)

@@ -24,6 +24,7 @@ from poela_experiments.mujoco_tasks import (
     RIVAL,
     tasks_of,
 )
+from poela_experiments.order import holds
 
 OURS = (CLONE, PLAIN, PENALISED, RIVAL)
 COLUMNS = (LOGGING, *OURS, *PEERS)
@@ -54,7 +55,10 @@ SUPPORT = (
     "share of its steps that is left when each is weighted alone",
     "BCQ and CQL of d3rlpy have no density, so nothing is said of them",
 )
-PAIRS = ("mean ± standard error of the difference in score, paired over seeds; won: seeds in which it is positive",)
+PAIRS = (
+    "mean ± standard error of the difference in score, paired over seeds; won: seeds in which it is positive; higher: "
+    "yes or no beyond the 97.5% quantile of Student's t, else open",
+)
 AVOIDANCE = (
     "after cloning, the mean of the returns that follow logged steps is raised, each weighted by the truncated ratio "
     "of its step alone and normalised by the sum of weights: the objective rises while the policy falls",
@@ -171,6 +175,7 @@ def pairs(found: Found, robots: Sequence[str] = tuple(ENVIRONMENTS)) -> Iterator
             "score": mean,
             "standard error": error,
             "won": f"{int((difference > 0).sum())} of {len(difference)}",
+            "higher": holds(difference.tolist()),
         }
 
 
@@ -178,19 +183,8 @@ def closing(found: Found) -> Iterator[str]:
     """What the medium logs say, in sentences."""
     for row in pairs(found):
         if str(row["log"]).endswith("medium") and row["standard error"] is not None:
-            says = _clear(float(row["score"] or 0.0), float(row["standard error"] or 0.0))
+            says = {"yes": "higher", "no": "lower", "open": "no clear difference"}[str(row["higher"])]
             yield f"{row['log']}: {row['difference']} is {row['score']:.1f} ± {row['standard error']:.1f}, {says}."
-
-
-def _clear(difference: float, error: float) -> str:
-    """In words, by two standard errors.
-
-    >>> _clear(5.0, 2.0), _clear(-5.0, 2.0), _clear(1.0, 2.0)
-    ('higher', 'lower', 'no clear difference')
-    """
-    if abs(difference) <= 2 * error:
-        return "no clear difference"
-    return "higher" if difference > 0 else "lower"
 
 
 def avoided(found: Found) -> Iterator[dict[str, Cell]]:

@@ -33,8 +33,9 @@ def order_table(run: Run, outcomes: Sequence[Row]) -> ResultTable:
         "for every learner, behavior and protocol, so the rows are not independent",
         f"holds: yes or no beyond the {BEYOND:.1%} quantile of Student's t ({clear((1.0, most)):.2f} standard errors "
         f"for {most} data sets), else open",
-        "every learner has nine settings and as many restarts, but for PO-mu where behavior is known: no threshold "
-        "below 0.15 bars anything there, so it is PO-CRM",
+        f"every learner has nine settings, {run.size.restarts} restarts and standardised inputs, but for PO-mu where "
+        "behavior is known: no threshold below 0.15 bars anything there, so it is PO-CRM",
+        f"{run.size.kinds['gradient']['checkpoints']} checkpoints",
         "at 50 or below: true values of policies no better than the logging policy's 50",
     )
     return run.table(

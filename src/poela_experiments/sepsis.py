@@ -73,7 +73,7 @@ def pictures(directory: Path, tables: dict[str, ResultTable]) -> None:
     for row in rows("actions"):
         doses = [row[f"vasopressor {dose}"] for dose in range(DOSES)]
         panels.setdefault((row["contexts"], row["policy"]), []).append(doses)
-    _panels(directory, "actions", "Sepsis: shares of actions by severity of illness", panels)
+    _panels(directory, "actions", "Sepsis: shares of actions by severity of illness (darker: more)", panels)
     panels = {
         (row["rule"], f"step {row['step']}"): [[c == "x" for c in row[f"fluid {dose}"]] for dose in range(DOSES)]
         for row in rows("eligible")
@@ -85,4 +85,10 @@ def pictures(directory: Path, tables: dict[str, ResultTable]) -> None:
 def _panels(directory: Path, key: str, title: str, panels: dict[tuple[str, str], list[list[float]]]) -> None:
     if panels:
         shares = {name: np.array(rows, np.float64) for name, rows in panels.items()}
-        panel_figure(place_of(directory, "sepsis", key), title, shares, x="vasopressor", y="fluid")
+        panel_figure(
+            place_of(directory, "sepsis", key),
+            title,
+            shares,
+            x="vasopressor, dose 0 to 4 from left",
+            y="fluid, 0 to 4 upwards",
+        )

@@ -1,7 +1,7 @@
 """Columns of numbers, read batch by batch into flat arrays that are checked on the way."""
 
 import re
-from collections.abc import Container, Iterable, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,19 +59,14 @@ def read_numbers(
     contexts = np.empty((source.n_rows, len(context)), np.float32)
     paid = np.zeros((source.n_rows, len(reward)))
     propensities = np.empty((source.n_rows, len(propensity)))
-    start = 0
     columns = list(dict.fromkeys([*context, *reward, *propensity]))
-    for batch in source.batches(columns) if columns else ():
-        safe_point()
-        rows = slice(start, start + len(batch))
-        target = rows if order is None or order.positions is None else order.positions[rows]
+    for batch, start, target in _placed(source, columns, order):
         _read_block(batch, context, contexts, target, start, problems, strict)
         _read_block(batch, reward, paid, target, start, problems, ())
-        probabilities = _block(batch, propensity, np.float64, start, problems, propensity)
+        probabilities = _fill(np.empty((len(batch), len(propensity))), batch, propensity, start, problems, propensity)
         if complete and codes is not None:
-            _check_propensities(probabilities, codes[rows], layout, start, problems)
+            _check_propensities(probabilities, codes[start : start + len(batch)], layout, start, problems)
         propensities[target] = probabilities
-        start += len(batch)
     rewards, notes = (
         (paid.ravel(), []) if len(reward) < len(paid_in) else _rewards(paid, source, layout, order, problems)
     )
@@ -86,13 +81,9 @@ def read_contexts(
     source: TableSource, names: Sequence[str], strict: Set[str], order: "Order", problems: RowProblems
 ) -> Float32Array:
     """Columns of numbers alone, each row to its position."""
-    contexts, start = np.empty((source.n_rows, len(names)), np.float32), 0
-    for batch in source.batches(names) if names else ():
-        safe_point()
-        rows = slice(start, start + len(batch))
-        target = rows if order.positions is None else order.positions[rows]
+    contexts = np.empty((source.n_rows, len(names)), np.float32)
+    for batch, start, target in _placed(source, names, order):
         _read_block(batch, names, contexts, target, start, problems, strict)
-        start += len(batch)
     return contexts
 
 
@@ -104,13 +95,9 @@ def read_doubles(
     usable = _usable(source, names, "give it as a number", problems)
     if len(usable) < len(names):
         return None
-    rows, start = np.empty((source.n_rows, len(names))), 0
-    for batch in source.batches(list(dict.fromkeys(names))):
-        safe_point()
-        some = slice(start, start + len(batch))
-        target = some if order is None or order.positions is None else order.positions[some]
-        rows[target] = _block(batch, names, np.float64, start, problems, names)
-        start += len(batch)
+    rows = np.empty((source.n_rows, len(names)))
+    for batch, start, target in _placed(source, list(dict.fromkeys(names)), order):
+        _read_block(batch, names, rows, target, start, problems, names)
     return rows
 
 
@@ -118,16 +105,25 @@ def read_doubles(
 def read_propensities(source: TableSource, layout: LogLayout, order: "Order", problems: RowProblems) -> FloatArray:
     """Those of every action [N, A] in rows whose action is still to be chosen, each row to its position."""
     names = layout.propensity_columns()
-    usable, start = _usable(source, names, "give the probabilities as numbers", problems), 0
+    usable = _usable(source, names, "give the probabilities as numbers", problems)
     propensities = np.zeros((source.n_rows, len(names)))
-    for batch in source.batches(names) if len(usable) == len(names) else ():
+    for batch, start, target in _placed(source, names, order) if len(usable) == len(names) else ():
+        probabilities = _fill(np.empty((len(batch), len(names))), batch, names, start, problems, names)
+        _check_propensities(probabilities, np.full(len(batch), -1), layout, start, problems)
+        propensities[target] = probabilities
+    return propensities
+
+
+def _placed(
+    source: TableSource, columns: Sequence[str], order: "Order | None"
+) -> "Iterator[tuple[pa.RecordBatch, int, slice | IntArray]]":
+    """Batches of some columns, each with its first row in the table and the rows of the log where it belongs."""
+    start = 0
+    for batch in source.batches(columns) if columns else ():
         safe_point()
         rows = slice(start, start + len(batch))
-        probabilities = _block(batch, names, np.float64, start, problems, names)
-        _check_propensities(probabilities, np.full(len(batch), -1), layout, start, problems)
-        propensities[rows if order.positions is None else order.positions[rows]] = probabilities
+        yield batch, start, rows if order is None or order.positions is None else order.positions[rows]
         start += len(batch)
-    return propensities
 
 
 def _rewards(
@@ -171,23 +167,21 @@ def _read_block(
     strict: Container[str],
 ) -> None:
     """Some columns of a batch to these rows of a result, after noting what is not finite."""
-    in_order = isinstance(target, slice)
-    block = _block(batch, names, result.dtype.type, start, problems, strict, result[target] if in_order else None)
-    if not in_order:
-        result[target] = block
+    if isinstance(target, slice):
+        _fill(result[target], batch, names, start, problems, strict)
+    else:
+        result[target] = _fill(np.empty((len(batch), len(names)), result.dtype), batch, names, start, problems, strict)
 
 
-def _block(
+def _fill(
+    block: NDArray[Any],
     batch: "pa.RecordBatch",
     names: Sequence[str],
-    dtype: type[Any],
     start: int,
     problems: RowProblems,
     strict: Container[str],
-    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """Some columns of a batch as a matrix, after noting what is not finite (in columns not `strict`: infinite)."""
-    block = np.empty((len(batch), len(names)), dtype) if out is None else out
+    """A matrix with some columns of a batch, after noting what is not finite (in columns not `strict`: infinite)."""
     for column, name in enumerate(names):
         block[:, column] = numbers_of(batch.column(name))
     finite = np.isfinite(block)
@@ -202,7 +196,7 @@ def _block(
         if name in strict:
             what, bad = "null, NaN or infinite", ~finite[:, column] & ~large
         else:
-            what, bad = "infinite", np.isinf(doubles) & (dtype is np.float32)
+            what, bad = "infinite", np.isinf(doubles) & (block.dtype == np.float32)
         problems.note(bad, f"column {quoted(name)} is {what}", "fill it in, or drop those episodes", start)
     return block
 

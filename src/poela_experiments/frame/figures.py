@@ -17,10 +17,11 @@ MARKERS = "osD^vP*X<>"
 COLOURS = {
     name: f"C{number}"
     for number, names in enumerate(
-        (("POELA", "eligible actions"), ("PO-mu", "IS + CRM"), ("PO-CRM", "SNIS + CRM"), ("BCQ",), ("PQL",))
+        (("POELA", "eligible actions"), ("PO-mu",), ("PO-CRM", "SNIS + CRM"), ("BCQ",), ("PQL",))
     )
     for name in names
-} | {"CQL": "C5", "FittedQ": "C6", "Clone": "C7", "POELA, no penalty": "C8"}
+} | {"CQL": "C5", "FittedQ": "C6", "Clone": "C7", "POELA, no penalty": "C8", "IS + CRM": "C9"}
+QUANTITIES = ("black", "saddlebrown", "teal", "0.5")  # the colours of what is no learner
 OTHER = "0.4"  # the colour of whatever has none of its own
 BOUNDS = ("lower bound", "upper bound")  # of the quantity that they stand beside
 SAME_SCALE = ("SNTIS", "true value")  # an estimate and what it is of, side by side
@@ -48,9 +49,12 @@ def written(path: Path, title: str, draw: Callable[[Any], None], size: tuple[flo
 
 
 def line_figure(
-    path: Path, title: str, lines: Lines, *, x: str, y: str, log_y: bool = False, judged: bool = True
+    path: Path, title: str, lines: Lines, *, x: str, y: str, log_y: bool = False, judged: bool = True, apart: float = 0
 ) -> bool:
-    """Lines, "name, whose" -> (x, y): one colour for each name; those of the paper are dashed, with crosses."""
+    """Lines, "name, whose" -> (x, y): one colour for each name; those of the paper are dashed, with squares.
+
+    `apart`: how far lines are moved from each other along x, so that equal ones are seen.
+    """
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
@@ -59,13 +63,13 @@ def line_figure(
             what, _, whose = name.rpartition(", ")
             number, paper = names.index(what), whose == "paper"
             axes.plot(
-                across,
+                [place + apart * (number - (len(names) - 1) / 2) for place in across],
                 up,
-                color=COLOURS.get(what, f"C{number}"),
+                color=COLOURS.get(what, QUANTITIES[number % len(QUANTITIES)]),
                 linestyle="--" if paper else "-",
-                marker="x" if paper else MARKERS[number],
+                marker="s" if paper else "o",
                 markersize=9 if paper else 5,
-                markerfacecolor=None if judged else "none",
+                markerfacecolor="none" if paper or not judged else None,
                 label=name,
             )
         axes.set(xlabel=x, ylabel=y)
@@ -73,6 +77,9 @@ def line_figure(
             axes.set_yscale("log", base=2)
         axes.legend(fontsize="small")
         axes.grid(alpha=0.3)
+        moved = "lines are moved apart a little" if apart else ""
+        hollow = "" if judged else "hollow: not judged; errors are in the table"
+        figure.supxlabel("; ".join(filter(None, ("square, dashed: paper", hollow, moved))), fontsize="x-small")
 
     return written(path, title, draw)
 
@@ -142,8 +149,8 @@ def cloud_figure(path: Path, title: str, clouds: Lines, *, x: str, y: str, line:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         for number, (name, (across, up)) in enumerate(clouds.items()):
-            style = {"marker": MARKERS[number % len(MARKERS)], "color": COLOURS.get(name, OTHER)}
-            axes.scatter(across, up, s=18, alpha=0.7, label=name, **style)
+            marker, colour = MARKERS[number % len(MARKERS)], COLOURS.get(name, OTHER)
+            axes.scatter(across, up, s=18, alpha=0.7, label=name, facecolors="none", edgecolors=colour, marker=marker)
         if line is not None:
             axes.axhline(line, color="grey", linewidth=1)
         axes.set(xlabel=x, ylabel=y, xscale="log")

@@ -21,16 +21,18 @@ from poela_experiments.pages.stored import about, is_regenerated, stored_report
 
 PICTURES = {"counterexamples": counterexamples.pictures, "sepsis": sepsis.pictures}
 OWN = ("tumor-order", "values", "behavior", "coverage")  # experiments beside which the paper has no table
+ROBOTS, ROBOTS_NUMBERS = "mujoco", 24  # whose table stands beside ours as a whole
 OTHER_DATA = {
     "sepsis": "other data: a simulator with a known truth, not MIMIC-III",
     "cartpole": "other data: the paper's logs are not public",
 }
+WIDE = 10.0  # points: with a larger error of their difference, that two numbers agree says little
 Results = Mapping[str, Report]
 
 
 def stored_reports(results: Path) -> dict[str, Report]:
     """By the names of the experiments."""
-    found = {name: stored_report(results, name) for name in (*EXPERIMENTS, *OWN)}
+    found = {name: stored_report(results, name) for name in (*EXPERIMENTS, ROBOTS, *OWN)}
     return {name: report for name, report in found.items() if report.tables}
 
 
@@ -62,9 +64,8 @@ def summary_rows(found: Results, results: Path) -> Iterator[list[str]]:
         title = titles[0] if len(titles) == 1 else f"{title_of(experiment)}: {len(titles)} tables"
         numbers = str(sum(number for _, number in tables))
         yield [f"[{title}](results/{experiment}.md)", word, agree, differ, numbers, why]
-    beside = "results/mujoco.md"
-    title = f"[Hopper and Walker2D]({beside})" if (results.parent / beside).exists() else "Hopper and Walker2D"
-    yield [title, "cannot be compared here", "0", "0", "24", "other data: stands beside, not judged"]
+    title = f"[{title_of(ROBOTS)}](results/{ROBOTS}.md)" if ROBOTS in found else title_of(ROBOTS)
+    yield [title, "cannot be compared here", "0", "0", str(ROBOTS_NUMBERS), "other data: stands beside, not judged"]
 
 
 def _table(found: Results, experiment: str, key: str) -> ResultTable | None:
@@ -95,14 +96,14 @@ def _why(experiment: str, paper: PublishedTable, counts: Mapping[str, int], rege
 
 def _others(found: Results, results: Path) -> str:
     """Experiments that stand beside no table of the paper."""
-    ours = [name for name in found if name not in {experiment for experiment, _ in PUBLISHED}]
+    ours = [name for name in found if name in OWN]
     words = {True: "", False: " (of an earlier version)"}
     return ", ".join(f"[{title_of(name)}](results/{name}.md){words[is_regenerated(results, name)]}" for name in ours)
 
 
 def facts(found: Results) -> dict[str, Any]:
     """The figures that the sentences of the page have, each by its name."""
-    counts = {"yes": 0, "no": 0, "": 0}
+    counts = {"yes": 0, "no": 0, "": ROBOTS_NUMBERS if ROBOTS in found else 0}
     for experiment, key in PUBLISHED:
         table = _table(found, experiment, key)
         for word in counts if table is not None else ():
@@ -112,7 +113,8 @@ def facts(found: Results) -> dict[str, Any]:
     needed = _table(found, "counterexamples", "needed")
     if needed is not None:
         given |= {"counts": _count(needed, "yes"), "of_counts": sum(map(bool, (row["paper"] for row in needed.rows)))}
-    for key in ("main", "weights", "weights-markov"):
+    given |= _wide(found)
+    for key in ("main", "checkpoint", "bcrnn-checkpoint", "weights", "weights-markov"):
         for row in () if (table := _table(found, "tumor", key)) is None else table.rows:
             name = "_".join((str(row["learner"]), str(row["contexts"]), str(row["quantity"])))
             given[_name(f"{key}_{name}")] = _number(row["ours"], row["± ours"])
@@ -121,6 +123,15 @@ def facts(found: Results) -> dict[str, Any]:
         given[_name(start)] = _number(row["difference"], row["its error"])
         given |= {_name(f"{start}_{column}"): _number(value, None) for column, value in row.items()}
     return given
+
+
+def _wide(found: Results) -> dict[str, Any]:
+    """Of the tumor numbers that agree, how many are known badly; and how often POELA's do not, contexts not Markov."""
+    rows = [row for table in found["tumor"].tables if table.compares for row in table.rows] if "tumor" in found else []
+    agree = [row for row in rows if row[AGREES] == "yes"]
+    apart = [row for row in rows if row[AGREES] == "no" and row["learner"] == "POELA" and row["contexts"] != "Markov"]
+    wide = sum(float(str(row["± difference"])) >= WIDE for row in agree)
+    return {"agree_tumor": len(agree), "agree_wide": wide, "poela_apart": len(apart)}
 
 
 def _orders(found: Results) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -139,7 +150,7 @@ def _name(text: str) -> str:
 def _number(value: Any, error: Any) -> str:
     if not isinstance(value, float):
         return str(value)
-    digits = 1 if abs(value) >= 1 else 3
+    digits = 3 if abs(value) < 1 else 2 if error is not None and error < 0.05 else 1
     return f"{value:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
 
 
