@@ -19,6 +19,8 @@ from poela.core.threads import for_each, for_each_by_torch
 
 TREE_FEATURES = 6  # above this, matrix products are faster than a tree (benchmarks/nearest_actions.py)
 TREE_ROUNDING = 1e-12  # far above the relative rounding error of distances within the tree
+LARGE_TREE = 1 << 15  # points that no longer fit a cache near the processor
+ROWS_OF_TREE = 1 << 15  # neighbours looked for in one go
 CHUNK = 1 << 21  # pairs looked at in one go: their scores stay in the cache
 MANY_PAIRS = 1 << 26  # for which it is worth while to wait for torch
 ROWS_OF_TENSORS = {"cpu": 1 << 13, "cuda": 1 << 17}  # contexts in one go
@@ -90,13 +92,15 @@ class Neighbours:
         if k == 1 and not by_tree and len(contexts) * len(self._points) >= MANY_PAIRS:
             return self._expand(*self._ask_tensors(contexts), k)
         search = self._ask_tree if by_tree else self._ask_products
-        rows_at_once = max(1, CHUNK // (4 * k if by_tree else min(len(self._points), BLOCK)))
+        rows_at_once = max(1, ROWS_OF_TREE // k if by_tree else CHUNK // min(len(self._points), BLOCK))
         points = np.empty((len(contexts), distinct), np.int64)
         squared = np.empty((len(contexts), distinct))
+        order = _in_space(contexts) if by_tree and min(len(contexts), len(self._points)) > LARGE_TREE else None
 
         def answer(start: int) -> None:
             chunk = slice(start, start + rows_at_once)
-            points[chunk], squared[chunk] = search(contexts[chunk], distinct)
+            here = chunk if order is None else order[chunk]
+            points[here], squared[here] = search(contexts[here], distinct)
 
         for_each(answer, range(0, len(contexts), rows_at_once))
         return self._expand(points, squared, k)
@@ -130,6 +134,8 @@ class Neighbours:
 
     def _expand(self, points: IntArray, squared: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """From distinct contexts to logged rows, k for each row; equal contexts come in the order of the log."""
+        if k == 1 or len(self._points) == self.n_logged:
+            return self._rows[self._starts[points]], squared
         copies = self._copies[points]
         before = np.cumsum(copies, axis=1) - copies
         taken = np.clip(k - before, 0, copies).ravel()
@@ -141,7 +147,8 @@ class Neighbours:
     def _tree(self) -> Any:
         from scipy.spatial import cKDTree
 
-        return cKDTree(self._points)
+        # Such a tree is built sooner, and searched about as fast, as with SciPy's own choices.
+        return cKDTree(self._points, leafsize=32, compact_nodes=False)
 
     @cached_property
     def _copies(self) -> IntArray:
@@ -184,16 +191,29 @@ class Neighbours:
         return counts
 
     def _ask_tree(self, contexts: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+        """The first k of k + 1 neighbours, where the last one lies clearly beyond them."""
+        if k == len(self._points):
+            return self._ask_tree_for_ties(contexts, k)
+        reach, candidates = self._tree.query(contexts, k=np.arange(1, k + 2))
+        nearest = candidates[:, :k]
+        squared = squared_distances(contexts[:, None], self._points[nearest])
+        # Nearly always the tree has them in order; where it may not, or a tie is cut, a closer look is taken.
+        open_rows = reach[:, -1] ** 2 * (1 - TREE_ROUNDING) <= squared.max(axis=1)
+        open_rows |= (squared[:, 1:] <= squared[:, :-1]).any(axis=1)
+        if open_rows.any():
+            nearest[open_rows], squared[open_rows] = self._ask_tree_for_ties(contexts[open_rows], k)
+        return nearest, squared
+
+    def _ask_tree_for_ties(self, contexts: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """Asks for more neighbours until the last one lies clearly beyond the k-th, so that no tie is cut."""
         nearest = np.empty((len(contexts), k), np.int64)
         squared = np.empty((len(contexts), k))
         open_rows = np.arange(len(contexts))
-        wanted = k + 1
+        wanted = 2 * (k + 1)
         while len(open_rows):
             wanted = min(wanted, len(self._points))
             reach, candidates = self._tree.query(contexts[open_rows], k=np.arange(1, wanted + 1))
-            exact = squared_distances(np.repeat(contexts[open_rows], wanted, axis=0), self._points[candidates.ravel()])
-            exact = exact.reshape(candidates.shape)
+            exact = squared_distances(contexts[open_rows, None], self._points[candidates])
             order = np.lexsort((candidates, exact), axis=1)[:, :k]
             nearest[open_rows] = np.take_along_axis(candidates, order, axis=1)
             squared[open_rows] = np.take_along_axis(exact, order, axis=1)
@@ -257,17 +277,40 @@ class Neighbours:
 
 
 def squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Summed in the order of the features, without fused operations: the same bits on every machine and runtime."""
-    total = np.zeros(len(left))
-    for difference in np.ascontiguousarray((left - right).T):
+    """Summed in the order of the features, without fused operations: the same bits on every machine and runtime.
+
+    >>> squared_distances(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
+    array([25.,  1.])
+    """
+    differences = np.ascontiguousarray(np.moveaxis(left - right, -1, 0))
+    total = np.zeros(differences.shape[1:])
+    for difference in differences:
         total += difference * difference
     return total
 
 
+def _in_space(contexts: FloatArray) -> IntArray:
+    """Rows in an order in which neighbours follow each other: asked so, they find in the cache what they need."""
+    from scipy.spatial import cKDTree
+
+    tree = cKDTree(contexts, leafsize=128, compact_nodes=False, balanced_tree=False)
+    return np.asarray(tree.indices, np.int64)
+
+
 def _equal_rows(matrix: FloatArray) -> tuple[IntArray, IntArray]:
-    """Rows in an order that puts equal rows side by side, and where each run of equal rows starts (and the end)."""
-    as_bytes = matrix.view(np.dtype((np.void, matrix.itemsize * matrix.shape[1])))[:, 0]
-    rows = np.argsort(as_bytes, kind="stable")
-    ordered = matrix[rows]
-    starts_here = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
+    """Rows in an order that puts equal rows side by side, and where each run of equal rows starts (and the end).
+
+    They stand in the order of their first numbers; where these are equal, in that of their bytes, then of the log.
+    """
+    first = np.ascontiguousarray(matrix[:, 0])
+    rows = np.argsort(first)
+    ties = np.flatnonzero(first[rows[1:]] == first[rows[:-1]])  # each with what follows it
+    starts_here = np.ones(len(rows), bool)
+    if len(ties):
+        tied = np.union1d(ties, ties + 1)
+        members = np.sort(rows[tied])
+        as_bytes = matrix[members].view(np.dtype((np.void, matrix.itemsize * matrix.shape[1])))[:, 0]
+        members = members[np.argsort(as_bytes, kind="stable")]
+        rows[tied] = members[np.argsort(first[members], kind="stable")]
+        starts_here[ties + 1] = (matrix[rows[ties]] != matrix[rows[ties + 1]]).any(axis=1)
     return rows, np.append(np.flatnonzero(starts_here), len(rows))
