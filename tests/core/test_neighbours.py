@@ -72,9 +72,27 @@ def test_ties_are_decided_by_values_then_by_the_log(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_logged", [1, 127, 500])
+def test_torch_decides_ties_as_documented(kind: str, n_logged: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr(neighbours, "SOME_PAIRS", 0)
+    monkeypatch.setattr(tensors, "BLOCK", 128)
+    logged = of_kind(kind, 500, PRODUCTS, seed=0)[:n_logged]
+    contexts = of_kind(kind, 90, PRODUCTS, seed=1)
+    contexts[:20] = logged[:20] if n_logged > 20 else logged
+    rows, squared = Neighbours(logged).nearest(contexts)
+    expected_rows, expected = in_documented_order(contexts, logged, 1)
+    np.testing.assert_array_equal(rows[:, None], expected_rows)
+    np.testing.assert_array_equal(squared[:, None], expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_features", [TREE, PRODUCTS])
 @pytest.mark.parametrize("k", [1, 5])
-def test_neither_the_order_of_the_log_nor_company_matters(kind: str, n_features: int, k: int) -> None:
+def test_neither_the_order_of_the_log_nor_company_matters(
+    kind: str, n_features: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "SOME_PAIRS", 1000)  # all contexts by torch, two of them without
     logged, contexts = of_kind(kind, 300, n_features, seed=0), of_kind(kind, 40, n_features, seed=1)
     rows, squared = k_nearest(contexts, logged, k)
     shuffled = np.random.default_rng(2).permutation(len(logged))
@@ -106,10 +124,13 @@ def test_large_searches_by_torch_give_the_same_bits(kind: str, n_logged: int, mo
     elif kind == "asked from far away":
         contexts = 1e6 * contexts
     contexts.flags.writeable = False
+    monkeypatch.setattr(neighbours, "SOME_PAIRS", np.inf)
     expected = Neighbours(logged).nearest(contexts)
-    monkeypatch.setattr(neighbours, "MANY_PAIRS", 0)
+    monkeypatch.setattr(neighbours, "SOME_PAIRS", 0)
     monkeypatch.setattr(neighbours, "ROWS_OF_TENSORS", {"cpu": 32})
     monkeypatch.setattr(tensors, "ROWS_AT_ONCE", {"cpu": 5})
+    monkeypatch.setattr(tensors, "SCORES_AT_ONCE", {"cpu": 1})
+    monkeypatch.setattr(tensors, "REFINED", {"cpu": 7})
     monkeypatch.setattr(tensors, "BLOCK", 512)
     found = Neighbours(logged).nearest(contexts)
     np.testing.assert_array_equal(found[0], expected[0])

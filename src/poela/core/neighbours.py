@@ -5,6 +5,7 @@ recomputed from the difference vectors in float64. So a context that was logged 
 answer depends neither on the order of the logged contexts nor on which contexts are asked for together.
 """
 
+import sys
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +23,8 @@ TREE_ROUNDING = 1e-12  # far above the relative rounding error of distances with
 LARGE_TREE = 1 << 15  # points that no longer fit a cache near the processor
 ROWS_OF_TREE = 1 << 15  # neighbours looked for in one go
 CHUNK = 1 << 21  # pairs looked at in one go: their scores stay in the cache
-MANY_PAIRS = 1 << 26  # for which it is worth while to wait for torch
+MANY_PAIRS = 1 << 26  # for which it is worth while to wait for torch, and for a GPU
+SOME_PAIRS = 1 << 18  # for which torch is faster, once it is there
 ROWS_OF_TENSORS = {"cpu": 1 << 13, "cuda": 1 << 17}  # contexts in one go
 REFINED = 1 << 13  # pairs whose distances are recomputed in one go
 MANY_CANDIDATES = 32  # per wanted neighbour: more says that float32 cannot tell these contexts apart
@@ -89,8 +91,9 @@ class Neighbours:
         contexts = self._checked(contexts)
         distinct = min(k, len(self._points))
         by_tree = self.n_features <= TREE_FEATURES
-        if k == 1 and not by_tree and len(contexts) * len(self._points) >= MANY_PAIRS:
-            return self._expand(*self._ask_tensors(contexts), k)
+        pairs = len(contexts) * len(self._points)
+        if k == 1 and not by_tree and pairs >= (SOME_PAIRS if "torch" in sys.modules else MANY_PAIRS):
+            return self._expand(*self._ask_tensors(contexts, device_for_search() if pairs >= MANY_PAIRS else "cpu"), k)
         search = self._ask_tree if by_tree else self._ask_products
         rows_at_once = max(1, ROWS_OF_TREE // k if by_tree else CHUNK // min(len(self._points), BLOCK))
         points = np.empty((len(contexts), distinct), np.int64)
@@ -128,7 +131,9 @@ class Neighbours:
         checked = np.ascontiguousarray(contexts, np.float64)
         if checked.ndim != 2 or checked.shape[1] != self.n_features:
             raise InputError(f"contexts must have shape (rows, {self.n_features}), not {checked.shape}")
-        if not np.isfinite(checked).all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            surely_finite = np.isfinite(checked.sum())  # much sooner than asking each number
+        if not surely_finite and not np.isfinite(checked).all():
             raise InputError("contexts hold NaN or infinity: fill them in")
         return np.zeros((len(checked), 1)) if self.n_features == 0 else checked
 
@@ -240,15 +245,14 @@ class Neighbours:
     def _double(self) -> Products:
         return Products((self._points - self._centre) / self._size, np.float64)
 
-    def _ask_tensors(self, contexts: FloatArray) -> tuple[IntArray, FloatArray]:
+    def _ask_tensors(self, contexts: FloatArray, device: str) -> tuple[IntArray, FloatArray]:
         points = np.empty((len(contexts), 1), np.int64)
         squared = np.empty((len(contexts), 1))
-        search = TensorSearch(self._points, self._centre, self._size, device_for_search())
+        search = TensorSearch(self._points, self._centre, self._size, device)
 
         def answer(start: int) -> None:
             chunk = slice(start, start + ROWS_OF_TENSORS[search.device])
-            farthest = (np.abs(contexts[chunk] - self._centre) / self._size).max(initial=0.0)
-            found = search.nearest(contexts[chunk], MANY_CANDIDATES) if farthest < FAR_OUTSIDE else None
+            found = search.nearest(contexts[chunk], MANY_CANDIDATES)
             if found is None:
                 points[chunk], squared[chunk] = self._ask_products(contexts[chunk], 1)
             else:
