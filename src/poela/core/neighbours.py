@@ -26,7 +26,7 @@ CHUNK = 1 << 21  # pairs looked at in one go: their scores stay in the cache
 MANY_PAIRS = 1 << 26  # for which it is worth while to wait for torch, and for a GPU
 SOME_PAIRS = 1 << 18  # for which torch is faster, once it is there
 ROWS_OF_TENSORS = {"cpu": 1 << 13, "cuda": 1 << 17}  # contexts in one go
-REFINED = 1 << 13  # pairs whose distances are recomputed in one go
+REFINED = 1 << 12  # pairs whose distances are recomputed in one go
 MANY_CANDIDATES = 32  # per wanted neighbour: more says that float32 cannot tell these contexts apart
 
 
@@ -219,9 +219,7 @@ class Neighbours:
             wanted = min(wanted, len(self._points))
             reach, candidates = self._tree.query(contexts[open_rows], k=np.arange(1, wanted + 1))
             exact = squared_distances(contexts[open_rows, None], self._points[candidates])
-            order = np.lexsort((candidates, exact), axis=1)[:, :k]
-            nearest[open_rows] = np.take_along_axis(candidates, order, axis=1)
-            squared[open_rows] = np.take_along_axis(exact, order, axis=1)
+            nearest[open_rows], squared[open_rows] = nearest_first(candidates, exact, k)
             if wanted == len(self._points):
                 break
             settled = reach[:, -1] ** 2 * (1 - TREE_ROUNDING) > squared[open_rows, -1]
@@ -270,14 +268,42 @@ class Neighbours:
             rows, points = self._single.candidates(centred, k, at_most=MANY_CANDIDATES * k * len(contexts))
         if len(rows) == 0:
             rows, points = self._double.candidates(centred, k)
-        exact = np.empty(len(rows))
-        for start in range(0, len(rows), REFINED):
-            part = slice(start, start + REFINED)
-            exact[part] = squared_distances(contexts[rows[part]], self._points[points[part]])
-        order = np.lexsort((points, exact, rows))
-        first = np.searchsorted(rows[order], np.arange(len(contexts)))
-        chosen = order[first[:, None] + np.arange(k)]
-        return points[chosen], exact[chosen]
+        return self._nearest_of(contexts, rows, points, k)
+
+    def _nearest_of(
+        self, contexts: FloatArray, rows: IntArray, points: IntArray, k: int
+    ) -> tuple[IntArray, FloatArray]:
+        """The k nearest among the candidates (row, point)."""
+        points = points[np.argsort(rows, kind="stable")]
+        counts = np.bincount(rows, minlength=len(contexts))
+        starts = np.cumsum(counts) - counts
+        nearest = np.empty((len(contexts), k), np.int64)
+        squared = np.empty((len(contexts), k))
+        waiting = np.argsort(-counts)  # those with about as many candidates go together
+        while len(waiting):
+            width = np.arange(counts[waiting[0]])
+            part, waiting = np.split(waiting, [max(1, REFINED // len(width))])
+            candidates = points[np.minimum(starts[part, None] + width, len(points) - 1)]
+            exact = squared_distances(contexts[part, None], self._points[candidates])
+            not_its_own = width >= counts[part, None]
+            candidates[not_its_own], exact[not_its_own] = len(self._points), np.inf
+            nearest[part], squared[part] = nearest_first(candidates, exact, k)
+        return nearest, squared
+
+
+def nearest_first(candidates: IntArray, squared: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+    """The k nearest candidates of each row, and their squared distances; of equally near ones the smaller numbers.
+
+    >>> nearest_first(np.array([[7, 8, 9], [4, 3, 2]]), np.array([[2.0, 0.0, 1.0], [5.0, 5.0, 5.0]]), 2)
+    (array([[8, 9],
+           [2, 3]]), array([[0., 1.],
+           [5., 5.]]))
+    """
+    order = np.argsort(squared, axis=1)  # quick, but blind to the numbers
+    ordered = np.take_along_axis(squared, order[:, : k + 1], axis=1)
+    tied = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    order[tied] = np.lexsort((candidates[tied], squared[tied]), axis=1)
+    return np.take_along_axis(candidates, order[:, :k], axis=1), ordered[:, :k]
 
 
 def squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:
