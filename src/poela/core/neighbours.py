@@ -312,10 +312,11 @@ def squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:
     >>> squared_distances(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
     array([25.,  1.])
     """
-    differences = np.ascontiguousarray(np.moveaxis(left - right, -1, 0))
-    total = np.zeros(differences.shape[1:])
-    for difference in differences:
-        total += difference * difference
+    squares = left - right
+    squares *= squares
+    total = np.zeros(squares.shape[:-1])
+    for feature in range(squares.shape[-1]):
+        total += squares[..., feature]
     return total
 
 

@@ -13,8 +13,7 @@ from poela.core.products import FAR_OUTSIDE, factors_of, limit_of, rounding, und
 
 BLOCK = 4096  # points in one product, at most
 SLAB = {"cpu": 128, "cuda": 1024}  # of them share one minimum, which tells whether any of them need be looked at
-SCORES_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 27}  # of one product: they stay in the cache, or fill the GPU
-ROWS_AT_ONCE = {"cpu": 128, "cuda": 1 << 15}  # contexts in one product, at least
+SCORES_AT_ONCE = {"cpu": 3 << 17, "cuda": 1 << 27}  # of one product: they stay in the cache, or fill the GPU
 REFINED = {"cpu": 1 << 11, "cuda": 1 << 20}  # pairs whose distances are recomputed in one go
 
 
@@ -62,59 +61,67 @@ class TensorSearch:
         with torch.inference_mode():
             # torch does not take arrays that may only be read.
             rows = torch.from_numpy(contexts if contexts.flags.writeable else contexts.copy()).to(self.device)
-            found = self._candidates(rows)
-            if found is None or len(found[0]) > at_most * len(rows):
+            left, norms = self._centred(rows)
+            if len(rows) and not norms.max() < FAR_OUTSIDE**2:
                 return None
-            nearest, squared = self._nearest_of(rows, *found)
+            places, points = self._candidates(left, norms)
+            if len(places) > at_most * len(rows):
+                return None
+            nearest, squared = self._nearest_of(rows, places, points)
             return nearest.cpu().numpy(), squared.cpu().numpy()
 
-    def _candidates(self, contexts: Any) -> tuple[Any, Any] | None:
-        """Pairs (row, point) among which is the nearest point of every row; None if float32 cannot tell."""
+    def _centred(self, contexts: Any) -> tuple[Any, Any]:
+        """Contexts as they are multiplied, with a 1 at their end, and their squared norms."""
         import torch
 
-        at_once = max(ROWS_AT_ONCE[self.device], SCORES_AT_ONCE[self.device] // self.block)
-        left = torch.ones(min(at_once, len(contexts)), contexts.shape[1] + 1, device=self.device)
-        memory = torch.empty(len(left) * self.block, device=self.device)
+        left = torch.ones(len(contexts), contexts.shape[1] + 1, device=self.device)
+        norms = torch.empty(len(contexts), dtype=torch.float64, device=self.device)
+        parts = (values.split(REFINED[self.device]) for values in (contexts, left, norms))
+        for own, own_left, own_norms in zip(*parts, strict=True):
+            centred = (own - self.centre).div_(self.size)
+            own_left[:, :-1] = centred
+            torch.sum(centred.square_(), dim=1, out=own_norms)
+        return left, norms
+
+    def _candidates(self, left: Any, norms: Any) -> tuple[Any, Any]:
+        """Pairs (row, point) among which is the nearest point of every row."""
+        import torch
+
+        minima = self._minima(left)
+        limit = self._limit(minima.amin(dim=1), norms)
+        numbers, rows = _where(minima.T, limit)
+        of_slabs = zip(*(values.split(torch.bincount(numbers).tolist()) for values in (numbers, rows)), strict=True)
         found = []
-        for start in range(0, len(contexts), at_once):
-            centred = (contexts[start : start + at_once] - self.centre).div_(self.size)
-            norms = (centred * centred).sum(dim=1)
-            if not norms.max() < FAR_OUTSIDE**2:
-                return None
-            here = left[: len(centred)]
-            here[:, :-1] = centred
-            rows, points = self._candidates_in_cache(here, norms, memory)
-            found.append((rows + start, points))
+        for number, here in ((int(numbers[0]), here) for numbers, here in of_slabs if len(here)):
+            block, start = divmod(number * self.width, self.block)
+            scores = left.index_select(0, here) @ self.blocks[block][:, start : start + self.width]
+            places, columns = _where(scores, limit.index_select(0, here)[:, None])
+            found.append((here.index_select(0, places), columns + number * self.width))
         rows, points = (torch.cat(column) for column in zip(*found, strict=True))
-        return rows, points
+        return rows[points < len(self.points)], points[points < len(self.points)]
 
-    def _candidates_in_cache(self, left: Any, norms: Any, memory: Any) -> tuple[Any, Any]:
-        """The same for as many rows as have room in the memory for scores."""
+    def _minima(self, left: Any) -> Any:
+        """The smallest score in each slab [n, slabs]."""
         import torch
 
-        smallest = torch.full_like(norms, np.inf)
-        found = []
-        for block, factors in enumerate(self.blocks):
-            shape = len(left), factors.shape[1]
-            scores = torch.mm(left, factors, out=memory[: shape[0] * shape[1]].view(shape))
-            slabs = scores.view(-1, self.width)
-            minima = slabs.amin(dim=1).view(len(left), -1)
-            torch.minimum(smallest, minima.amin(dim=1).double(), out=smallest)
-            limit = self._limit(smallest, norms)
-            rows, numbers = _within(minima, limit)
-            near = slabs.index_select(0, rows * minima.shape[1] + numbers)  # few, and looked at while in the cache
-            places, columns = _within(near, limit.index_select(0, rows))
-            of_pairs = near.view(-1).index_select(0, places * self.width + columns)
-            columns += numbers.index_select(0, places) * self.width + block * self.block
-            found.append((rows.index_select(0, places), columns, of_pairs))
-        rows, points, of_pairs = (torch.cat(column) for column in zip(*found, strict=True))
-        kept = of_pairs <= limit.index_select(0, rows)
-        return rows[kept], points[kept]
+        at_once = max(1, SCORES_AT_ONCE[self.device] // self.block)
+        minima = torch.empty(
+            len(left), sum(factors.shape[1] for factors in self.blocks) // self.width, device=self.device
+        )
+        memory = torch.empty(min(at_once, len(left)) * self.block, device=self.device)
+        per_block = self.block // self.width
+        for start in range(0, len(left), at_once):
+            part = left[start : start + at_once]
+            for block, factors in enumerate(self.blocks):
+                scores = torch.mm(part, factors, out=memory[: len(part) * factors.shape[1]].view(len(part), -1))
+                here = minima[start : start + at_once, block * per_block : (block + 1) * per_block]
+                torch.amin(scores.view(len(part), -1, self.width), dim=2, out=here)
+        return minima
 
     def _limit(self, smallest: Any, norms: Any) -> Any:
         import torch
 
-        limit = (limit_of(smallest, norms, self.g) + self._underflow).float()
+        limit = (limit_of(smallest.double(), norms, self.g) + self._underflow).float()
         return torch.nextafter(limit, torch.full_like(limit, np.inf))
 
     def _nearest_of(self, contexts: Any, rows: Any, points: Any) -> tuple[Any, Any]:
@@ -124,8 +131,8 @@ class TensorSearch:
         exact = torch.zeros(len(rows), dtype=torch.float64, device=self.device)
         at_once = REFINED[self.device]
         for total, left, right in zip(exact.split(at_once), rows.split(at_once), points.split(at_once), strict=True):
-            differences = (contexts.index_select(0, left) - self.points.index_select(0, right)).T.contiguous()
-            for squared in differences.square_():
+            differences = contexts.index_select(0, left).sub_(self.points.index_select(0, right))
+            for squared in differences.square_().unbind(1):
                 total += squared
         squared = torch.full((len(contexts),), np.inf, dtype=torch.float64, device=self.device)
         squared = squared.scatter_reduce(0, rows, exact, "amin")
@@ -134,13 +141,13 @@ class TensorSearch:
         return nearest.scatter_reduce(0, rows[tied], points[tied], "amin"), squared
 
 
-def _within(values: Any, limit: Any) -> tuple[Any, Any]:
-    """Rows and columns of what is within the limit of its row; NumPy is far quicker at it than torch on a processor."""
+def _where(values: Any, limit: Any) -> tuple[Any, Any]:
+    """Rows and columns of what is within the limit; NumPy is far quicker at it than torch on a processor."""
     import torch
 
     if values.is_cuda:
-        flat = (values <= limit[:, None]).view(-1).nonzero()[:, 0]
+        flat = (values <= limit).reshape(-1).nonzero()[:, 0]
     else:
-        flat = torch.from_numpy(np.flatnonzero(values.numpy() <= limit.numpy()[:, None]))
+        flat = torch.from_numpy(np.flatnonzero(values.numpy() <= limit.numpy()))
     rows = flat // values.shape[1]
     return rows, flat - rows * values.shape[1]
