@@ -7,19 +7,19 @@ answer depends neither on the order of the logged contexts nor on which contexts
 
 import sys
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import FloatArray, IntArray
+from poela.core.distances import nearest_first, squared_distances
 from poela.core.errors import InputError
 from poela.core.products import BLOCK, FAR_OUTSIDE, Products
 from poela.core.tensors import TensorSearch, device_for_search
 from poela.core.threads import for_each, for_each_by_torch
+from poela.core.trees import TreeSearch, in_space
 
 TREE_FEATURES = 6  # above this, matrix products are faster than a tree (benchmarks/nearest_actions.py)
-TREE_ROUNDING = 1e-12  # far above the relative rounding error of distances within the tree
 LARGE_TREE = 1 << 15  # points that no longer fit a cache near the processor
 ROWS_OF_TREE = 1 << 15  # neighbours looked for in one go
 CHUNK = 1 << 21  # pairs looked at in one go: their scores stay in the cache
@@ -94,11 +94,11 @@ class Neighbours:
         pairs = len(contexts) * len(self._points)
         if k == 1 and not by_tree and pairs >= (SOME_PAIRS if "torch" in sys.modules else MANY_PAIRS):
             return self._expand(*self._ask_tensors(contexts, device_for_search() if pairs >= MANY_PAIRS else "cpu"), k)
-        search = self._ask_tree if by_tree else self._ask_products
+        search = self._tree.nearest if by_tree else self._ask_products
         rows_at_once = max(1, ROWS_OF_TREE // k if by_tree else CHUNK // min(len(self._points), BLOCK))
         points = np.empty((len(contexts), distinct), np.int64)
         squared = np.empty((len(contexts), distinct))
-        order = _in_space(contexts) if by_tree and min(len(contexts), len(self._points)) > LARGE_TREE else None
+        order = in_space(contexts) if by_tree and min(len(contexts), len(self._points)) > LARGE_TREE else None
 
         def answer(start: int) -> None:
             chunk = slice(start, start + rows_at_once)
@@ -121,7 +121,7 @@ class Neighbours:
 
         def answer(start: int) -> None:
             chunk = slice(start, start + rows_at_once)
-            count = self._count_by_tree if by_tree else self._count_by_products
+            count = self._tree.counts if by_tree else self._count_by_products
             counts[chunk] = count(contexts[chunk], squared_radius)
 
         for_each(answer, range(0, len(contexts), rows_at_once))
@@ -149,39 +149,13 @@ class Neighbours:
         return self._rows[firsts + nth_copy].reshape(-1, k), np.repeat(squared.ravel(), taken).reshape(-1, k)
 
     @cached_property
-    def _tree(self) -> Any:
-        from scipy.spatial import cKDTree
-
-        # Such a tree is built sooner, and searched about as fast, as with SciPy's own choices.
-        return cKDTree(self._points, leafsize=32, compact_nodes=False)
+    def _tree(self) -> TreeSearch:
+        return TreeSearch(self._points, self._copies)
 
     @cached_property
     def _copies(self) -> IntArray:
         """How often each point was logged."""
         return np.diff(self._starts)
-
-    @cached_property
-    def _tree_of_rows(self) -> Any:
-        from scipy.spatial import cKDTree
-
-        return self._tree if self._copies.max() == 1 else cKDTree(np.repeat(self._points, self._copies, axis=0))
-
-    def _count_by_tree(self, contexts: FloatArray, squared_radius: float) -> IntArray:
-        """Counts a little within and a little beyond the radius; where they differ, distances are computed."""
-        radius = float(np.sqrt(squared_radius))
-        if np.isinf(radius):
-            return np.full(len(contexts), self.n_logged)
-        beyond = radius * (1 + TREE_ROUNDING)
-        counts = np.asarray(self._tree_of_rows.query_ball_point(contexts, beyond, return_length=True), np.int64)
-        within = self._tree_of_rows.query_ball_point(contexts, radius * (1 - TREE_ROUNDING), return_length=True)
-        unclear = np.flatnonzero(counts != within if radius > 0 else counts)
-        inside = self._tree.query_ball_point(contexts[unclear], beyond)
-        rows = np.repeat(np.arange(len(unclear)), [len(one) for one in inside])
-        points = np.concatenate([np.empty(0, np.int64), *inside]).astype(np.int64)
-        near = squared_distances(contexts[unclear][rows], self._points[points]) <= squared_radius
-        weights = np.where(near, self._copies[points], 0)
-        counts[unclear] = np.bincount(rows, weights, minlength=len(unclear)).astype(np.int64)
-        return counts
 
     def _count_by_products(self, contexts: FloatArray, squared_radius: float) -> IntArray:
         centred = (contexts - self._centre) / self._size
@@ -194,38 +168,6 @@ class Neighbours:
             near = squared_distances(contexts[rows[part]], self._points[points[part]]) <= squared_radius
             np.add.at(counts, rows[part], np.where(near, self._copies[points[part]], 0))
         return counts
-
-    def _ask_tree(self, contexts: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
-        """The first k of k + 1 neighbours, where the last one lies clearly beyond them."""
-        if k == len(self._points):
-            return self._ask_tree_for_ties(contexts, k)
-        reach, candidates = self._tree.query(contexts, k=np.arange(1, k + 2))
-        nearest = candidates[:, :k]
-        squared = squared_distances(contexts[:, None], self._points[nearest])
-        # Nearly always the tree has them in order; where it may not, or a tie is cut, a closer look is taken.
-        open_rows = reach[:, -1] ** 2 * (1 - TREE_ROUNDING) <= squared.max(axis=1)
-        open_rows |= (squared[:, 1:] <= squared[:, :-1]).any(axis=1)
-        if open_rows.any():
-            nearest[open_rows], squared[open_rows] = self._ask_tree_for_ties(contexts[open_rows], k)
-        return nearest, squared
-
-    def _ask_tree_for_ties(self, contexts: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
-        """Asks for more neighbours until the last one lies clearly beyond the k-th, so that no tie is cut."""
-        nearest = np.empty((len(contexts), k), np.int64)
-        squared = np.empty((len(contexts), k))
-        open_rows = np.arange(len(contexts))
-        wanted = 2 * (k + 1)
-        while len(open_rows):
-            wanted = min(wanted, len(self._points))
-            reach, candidates = self._tree.query(contexts[open_rows], k=np.arange(1, wanted + 1))
-            exact = squared_distances(contexts[open_rows, None], self._points[candidates])
-            nearest[open_rows], squared[open_rows] = nearest_first(candidates, exact, k)
-            if wanted == len(self._points):
-                break
-            settled = reach[:, -1] ** 2 * (1 - TREE_ROUNDING) > squared[open_rows, -1]
-            open_rows = open_rows[~settled]
-            wanted *= 2
-        return nearest, squared
 
     @cached_property
     def _centre(self) -> FloatArray:
@@ -289,43 +231,6 @@ class Neighbours:
             candidates[not_its_own], exact[not_its_own] = len(self._points), np.inf
             nearest[part], squared[part] = nearest_first(candidates, exact, k)
         return nearest, squared
-
-
-def nearest_first(candidates: IntArray, squared: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
-    """The k nearest candidates of each row, and their squared distances; of equally near ones the smaller numbers.
-
-    >>> nearest_first(np.array([[7, 8, 9], [4, 3, 2]]), np.array([[2.0, 0.0, 1.0], [5.0, 5.0, 5.0]]), 2)
-    (array([[8, 9],
-           [2, 3]]), array([[0., 1.],
-           [5., 5.]]))
-    """
-    order = np.argsort(squared, axis=1)  # quick, but blind to the numbers
-    ordered = np.take_along_axis(squared, order[:, : k + 1], axis=1)
-    tied = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
-    order[tied] = np.lexsort((candidates[tied], squared[tied]), axis=1)
-    return np.take_along_axis(candidates, order[:, :k], axis=1), ordered[:, :k]
-
-
-def squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Summed in the order of the features, without fused operations: the same bits on every machine and runtime.
-
-    >>> squared_distances(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
-    array([25.,  1.])
-    """
-    squares = left - right
-    squares *= squares
-    total = np.zeros(squares.shape[:-1])
-    for feature in range(squares.shape[-1]):
-        total += squares[..., feature]
-    return total
-
-
-def _in_space(contexts: FloatArray) -> IntArray:
-    """Rows in an order in which neighbours follow each other: asked so, they find in the cache what they need."""
-    from scipy.spatial import cKDTree
-
-    tree = cKDTree(contexts, leafsize=128, compact_nodes=False, balanced_tree=False)
-    return np.asarray(tree.indices, np.int64)
 
 
 def _equal_rows(matrix: FloatArray) -> tuple[IntArray, IntArray]:

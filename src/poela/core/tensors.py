@@ -128,7 +128,7 @@ class TensorSearch:
         """Of the candidates of each row, the nearest one; the first of equally near ones."""
         import torch
 
-        exact = torch.zeros(len(rows), dtype=torch.float64, device=self.device)
+        exact: Any = torch.zeros(len(rows), dtype=torch.float64, device=self.device)
         at_once = REFINED[self.device]
         for total, left, right in zip(exact.split(at_once), rows.split(at_once), points.split(at_once), strict=True):
             differences = contexts.index_select(0, left).sub_(self.points.index_select(0, right))
