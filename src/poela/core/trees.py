@@ -94,5 +94,5 @@ def in_space(contexts: FloatArray) -> IntArray:
     """Rows in an order in which neighbours follow each other: asked so, they find in the cache what they need."""
     from scipy.spatial import cKDTree
 
-    tree = cKDTree(contexts, leafsize=128, compact_nodes=False, balanced_tree=False)
+    tree = cKDTree(contexts, leafsize=32, compact_nodes=False, balanced_tree=False)
     return np.asarray(tree.indices, np.int64)
