@@ -28,6 +28,79 @@ def test_distances_are_those_of_brute_force(n_features: int, k: int) -> None:
     assert all(len(set(row)) == k for row in rows.tolist())
 
 
+KINDS = ["all different", "on a grid", "logged often", "far from zero", "one first feature"]
+
+
+def of_kind(kind: str, rows: int, n_features: int, seed: int) -> FloatArray:
+    contexts = np.random.default_rng(seed).normal(size=(rows, n_features))
+    if kind == "on a grid":  # full of ties, and of both zeros
+        return np.round(contexts)
+    if kind == "logged often":
+        return np.asarray(np.round(contexts[np.random.default_rng(seed).integers(rows // 4, size=rows)], 1))
+    if kind == "far from zero":  # few digits are left for differences, so that many are equal
+        return 1e15 + contexts
+    contexts[:, 0] = 1.0 if kind == "one first feature" else contexts[:, 0]
+    return contexts
+
+
+def in_documented_order(contexts: FloatArray, logged: FloatArray, k: int) -> tuple[list[list[int]], FloatArray]:
+    """Nearest first; then by the first feature, by the bytes, and as logged."""
+    squared = np.zeros((len(contexts), len(logged)))
+    for feature in range(contexts.shape[1]):
+        squared += (contexts[:, feature, None] - logged[:, feature]) ** 2
+    values = [(row[0], (row + 0.0).tobytes()) for row in logged]
+    rows = [sorted(range(len(logged)), key=lambda row: (own[row], *values[row], row))[:k] for own in squared]
+    return rows, np.take_along_axis(squared, np.array(rows), axis=1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_features", [1, TREE, 4, PRODUCTS])
+@pytest.mark.parametrize("k", [1, 3, 40])
+def test_ties_are_decided_by_values_then_by_the_log(
+    kind: str, n_features: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged, contexts = of_kind(kind, 200, n_features, seed=0), of_kind(kind, 60, n_features, seed=1)
+    contexts[:20] = logged[:20]
+    expected_rows, expected = in_documented_order(contexts, logged, k)
+    for large_tree in (neighbours.LARGE_TREE, 10):
+        monkeypatch.setattr(neighbours, "LARGE_TREE", large_tree)
+        monkeypatch.setattr(neighbours, "ROWS_OF_TREE", 25)
+        rows, squared = k_nearest(contexts, logged, k)
+        assert rows.tolist() == expected_rows
+        np.testing.assert_array_equal(squared, expected)
+    assert (squared[:20, 0] == 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_logged", [1, 127, 500])
+def test_torch_decides_ties_as_documented(kind: str, n_logged: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr(neighbours, "SOME_PAIRS", 0)
+    monkeypatch.setattr(tensors, "BLOCK", 128)
+    logged = of_kind(kind, 500, PRODUCTS, seed=0)[:n_logged]
+    contexts = of_kind(kind, 90, PRODUCTS, seed=1)
+    contexts[:20] = logged[:20] if n_logged > 20 else logged
+    rows, squared = Neighbours(logged).nearest(contexts)
+    expected_rows, expected = in_documented_order(contexts, logged, 1)
+    np.testing.assert_array_equal(rows[:, None], expected_rows)
+    np.testing.assert_array_equal(squared[:, None], expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_features", [TREE, PRODUCTS])
+@pytest.mark.parametrize("k", [1, 5])
+def test_neither_the_order_of_the_log_nor_company_matters(
+    kind: str, n_features: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "SOME_PAIRS", 1000)  # all contexts by torch, two of them without
+    logged, contexts = of_kind(kind, 300, n_features, seed=0), of_kind(kind, 40, n_features, seed=1)
+    rows, squared = k_nearest(contexts, logged, k)
+    shuffled = np.random.default_rng(2).permutation(len(logged))
+    other_rows, other = k_nearest(contexts[7:9], logged[shuffled], k)
+    np.testing.assert_array_equal(other, squared[7:9])
+    np.testing.assert_array_equal(logged[shuffled][other_rows], logged[rows[7:9]])
+
+
 @pytest.mark.parametrize("k", [1, 7, 40])
 def test_many_blocks_and_chunks(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "BLOCK", 32)
@@ -51,10 +124,12 @@ def test_large_searches_by_torch_give_the_same_bits(kind: str, n_logged: int, mo
     elif kind == "asked from far away":
         contexts = 1e6 * contexts
     contexts.flags.writeable = False
+    monkeypatch.setattr(neighbours, "SOME_PAIRS", np.inf)
     expected = Neighbours(logged).nearest(contexts)
-    monkeypatch.setattr(neighbours, "MANY_PAIRS", 0)
+    monkeypatch.setattr(neighbours, "SOME_PAIRS", 0)
     monkeypatch.setattr(neighbours, "ROWS_OF_TENSORS", {"cpu": 32})
-    monkeypatch.setattr(tensors, "ROWS_AT_ONCE", {"cpu": 5})
+    monkeypatch.setattr(tensors, "SCORES_AT_ONCE", {"cpu": 5 * 512})
+    monkeypatch.setattr(tensors, "REFINED", {"cpu": 7})
     monkeypatch.setattr(tensors, "BLOCK", 512)
     found = Neighbours(logged).nearest(contexts)
     np.testing.assert_array_equal(found[0], expected[0])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from poela.core.neighbours import squared_distances
+from poela.core.distances import squared_distances
 from poela.core.threads import for_each
 
 ASKED = 1024  # logged contexts of each group that a question is put to

@@ -5,24 +5,28 @@ recomputed from the difference vectors in float64. So a context that was logged 
 answer depends neither on the order of the logged contexts nor on which contexts are asked for together.
 """
 
+import sys
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import FloatArray, IntArray
+from poela.core.distances import nearest_first, squared_distances
 from poela.core.errors import InputError
 from poela.core.products import BLOCK, FAR_OUTSIDE, Products
 from poela.core.tensors import TensorSearch, device_for_search
 from poela.core.threads import for_each, for_each_by_torch
+from poela.core.trees import TreeSearch, in_space
 
 TREE_FEATURES = 6  # above this, matrix products are faster than a tree (benchmarks/nearest_actions.py)
-TREE_ROUNDING = 1e-12  # far above the relative rounding error of distances within the tree
+LARGE_TREE = 1 << 15  # points that no longer fit a cache near the processor
+ROWS_OF_TREE = 1 << 15  # neighbours looked for in one go
 CHUNK = 1 << 21  # pairs looked at in one go: their scores stay in the cache
-MANY_PAIRS = 1 << 26  # for which it is worth while to wait for torch
+MANY_PAIRS = 1 << 26  # for which it is worth while to wait for torch, and for a GPU
+SOME_PAIRS = 1 << 18  # for which torch is faster, once it is there
 ROWS_OF_TENSORS = {"cpu": 1 << 13, "cuda": 1 << 17}  # contexts in one go
-REFINED = 1 << 13  # pairs whose distances are recomputed in one go
+REFINED = 1 << 12  # pairs whose distances are recomputed in one go
 MANY_CANDIDATES = 32  # per wanted neighbour: more says that float32 cannot tell these contexts apart
 
 
@@ -87,16 +91,19 @@ class Neighbours:
         contexts = self._checked(contexts)
         distinct = min(k, len(self._points))
         by_tree = self.n_features <= TREE_FEATURES
-        if k == 1 and not by_tree and len(contexts) * len(self._points) >= MANY_PAIRS:
-            return self._expand(*self._ask_tensors(contexts), k)
-        search = self._ask_tree if by_tree else self._ask_products
-        rows_at_once = max(1, CHUNK // (4 * k if by_tree else min(len(self._points), BLOCK)))
+        pairs = len(contexts) * len(self._points)
+        if k == 1 and not by_tree and pairs >= (SOME_PAIRS if "torch" in sys.modules else MANY_PAIRS):
+            return self._expand(*self._ask_tensors(contexts, device_for_search() if pairs >= MANY_PAIRS else "cpu"), k)
+        search = self._tree.nearest if by_tree else self._ask_products
+        rows_at_once = max(1, ROWS_OF_TREE // k if by_tree else CHUNK // min(len(self._points), BLOCK))
         points = np.empty((len(contexts), distinct), np.int64)
         squared = np.empty((len(contexts), distinct))
+        order = in_space(contexts) if by_tree and min(len(contexts), len(self._points)) > LARGE_TREE else None
 
         def answer(start: int) -> None:
             chunk = slice(start, start + rows_at_once)
-            points[chunk], squared[chunk] = search(contexts[chunk], distinct)
+            here = chunk if order is None else order[chunk]
+            points[here], squared[here] = search(contexts[here], distinct)
 
         for_each(answer, range(0, len(contexts), rows_at_once))
         return self._expand(points, squared, k)
@@ -114,7 +121,7 @@ class Neighbours:
 
         def answer(start: int) -> None:
             chunk = slice(start, start + rows_at_once)
-            count = self._count_by_tree if by_tree else self._count_by_products
+            count = self._tree.counts if by_tree else self._count_by_products
             counts[chunk] = count(contexts[chunk], squared_radius)
 
         for_each(answer, range(0, len(contexts), rows_at_once))
@@ -124,12 +131,16 @@ class Neighbours:
         checked = np.ascontiguousarray(contexts, np.float64)
         if checked.ndim != 2 or checked.shape[1] != self.n_features:
             raise InputError(f"contexts must have shape (rows, {self.n_features}), not {checked.shape}")
-        if not np.isfinite(checked).all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            surely_finite = np.isfinite(checked.sum())  # much sooner than asking each number
+        if not surely_finite and not np.isfinite(checked).all():
             raise InputError("contexts hold NaN or infinity: fill them in")
         return np.zeros((len(checked), 1)) if self.n_features == 0 else checked
 
     def _expand(self, points: IntArray, squared: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """From distinct contexts to logged rows, k for each row; equal contexts come in the order of the log."""
+        if k == 1 or len(self._points) == self.n_logged:
+            return self._rows[self._starts[points]], squared
         copies = self._copies[points]
         before = np.cumsum(copies, axis=1) - copies
         taken = np.clip(k - before, 0, copies).ravel()
@@ -138,38 +149,13 @@ class Neighbours:
         return self._rows[firsts + nth_copy].reshape(-1, k), np.repeat(squared.ravel(), taken).reshape(-1, k)
 
     @cached_property
-    def _tree(self) -> Any:
-        from scipy.spatial import cKDTree
-
-        return cKDTree(self._points)
+    def _tree(self) -> TreeSearch:
+        return TreeSearch(self._points, self._copies)
 
     @cached_property
     def _copies(self) -> IntArray:
         """How often each point was logged."""
         return np.diff(self._starts)
-
-    @cached_property
-    def _tree_of_rows(self) -> Any:
-        from scipy.spatial import cKDTree
-
-        return self._tree if self._copies.max() == 1 else cKDTree(np.repeat(self._points, self._copies, axis=0))
-
-    def _count_by_tree(self, contexts: FloatArray, squared_radius: float) -> IntArray:
-        """Counts a little within and a little beyond the radius; where they differ, distances are computed."""
-        radius = float(np.sqrt(squared_radius))
-        if np.isinf(radius):
-            return np.full(len(contexts), self.n_logged)
-        beyond = radius * (1 + TREE_ROUNDING)
-        counts = np.asarray(self._tree_of_rows.query_ball_point(contexts, beyond, return_length=True), np.int64)
-        within = self._tree_of_rows.query_ball_point(contexts, radius * (1 - TREE_ROUNDING), return_length=True)
-        unclear = np.flatnonzero(counts != within if radius > 0 else counts)
-        inside = self._tree.query_ball_point(contexts[unclear], beyond)
-        rows = np.repeat(np.arange(len(unclear)), [len(one) for one in inside])
-        points = np.concatenate([np.empty(0, np.int64), *inside]).astype(np.int64)
-        near = squared_distances(contexts[unclear][rows], self._points[points]) <= squared_radius
-        weights = np.where(near, self._copies[points], 0)
-        counts[unclear] = np.bincount(rows, weights, minlength=len(unclear)).astype(np.int64)
-        return counts
 
     def _count_by_products(self, contexts: FloatArray, squared_radius: float) -> IntArray:
         centred = (contexts - self._centre) / self._size
@@ -182,27 +168,6 @@ class Neighbours:
             near = squared_distances(contexts[rows[part]], self._points[points[part]]) <= squared_radius
             np.add.at(counts, rows[part], np.where(near, self._copies[points[part]], 0))
         return counts
-
-    def _ask_tree(self, contexts: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
-        """Asks for more neighbours until the last one lies clearly beyond the k-th, so that no tie is cut."""
-        nearest = np.empty((len(contexts), k), np.int64)
-        squared = np.empty((len(contexts), k))
-        open_rows = np.arange(len(contexts))
-        wanted = k + 1
-        while len(open_rows):
-            wanted = min(wanted, len(self._points))
-            reach, candidates = self._tree.query(contexts[open_rows], k=np.arange(1, wanted + 1))
-            exact = squared_distances(np.repeat(contexts[open_rows], wanted, axis=0), self._points[candidates.ravel()])
-            exact = exact.reshape(candidates.shape)
-            order = np.lexsort((candidates, exact), axis=1)[:, :k]
-            nearest[open_rows] = np.take_along_axis(candidates, order, axis=1)
-            squared[open_rows] = np.take_along_axis(exact, order, axis=1)
-            if wanted == len(self._points):
-                break
-            settled = reach[:, -1] ** 2 * (1 - TREE_ROUNDING) > squared[open_rows, -1]
-            open_rows = open_rows[~settled]
-            wanted *= 2
-        return nearest, squared
 
     @cached_property
     def _centre(self) -> FloatArray:
@@ -220,15 +185,14 @@ class Neighbours:
     def _double(self) -> Products:
         return Products((self._points - self._centre) / self._size, np.float64)
 
-    def _ask_tensors(self, contexts: FloatArray) -> tuple[IntArray, FloatArray]:
+    def _ask_tensors(self, contexts: FloatArray, device: str) -> tuple[IntArray, FloatArray]:
         points = np.empty((len(contexts), 1), np.int64)
         squared = np.empty((len(contexts), 1))
-        search = TensorSearch(self._points, self._centre, self._size, device_for_search())
+        search = TensorSearch(self._points, self._centre, self._size, device)
 
         def answer(start: int) -> None:
             chunk = slice(start, start + ROWS_OF_TENSORS[search.device])
-            farthest = (np.abs(contexts[chunk] - self._centre) / self._size).max(initial=0.0)
-            found = search.nearest(contexts[chunk], MANY_CANDIDATES) if farthest < FAR_OUTSIDE else None
+            found = search.nearest(contexts[chunk], MANY_CANDIDATES)
             if found is None:
                 points[chunk], squared[chunk] = self._ask_products(contexts[chunk], 1)
             else:
@@ -246,28 +210,43 @@ class Neighbours:
             rows, points = self._single.candidates(centred, k, at_most=MANY_CANDIDATES * k * len(contexts))
         if len(rows) == 0:
             rows, points = self._double.candidates(centred, k)
-        exact = np.empty(len(rows))
-        for start in range(0, len(rows), REFINED):
-            part = slice(start, start + REFINED)
-            exact[part] = squared_distances(contexts[rows[part]], self._points[points[part]])
-        order = np.lexsort((points, exact, rows))
-        first = np.searchsorted(rows[order], np.arange(len(contexts)))
-        chosen = order[first[:, None] + np.arange(k)]
-        return points[chosen], exact[chosen]
+        return self._nearest_of(contexts, rows, points, k)
 
-
-def squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Summed in the order of the features, without fused operations: the same bits on every machine and runtime."""
-    total = np.zeros(len(left))
-    for difference in np.ascontiguousarray((left - right).T):
-        total += difference * difference
-    return total
+    def _nearest_of(
+        self, contexts: FloatArray, rows: IntArray, points: IntArray, k: int
+    ) -> tuple[IntArray, FloatArray]:
+        """The k nearest among the candidates (row, point)."""
+        points = points[np.argsort(rows, kind="stable")]
+        counts = np.bincount(rows, minlength=len(contexts))
+        starts = np.cumsum(counts) - counts
+        nearest = np.empty((len(contexts), k), np.int64)
+        squared = np.empty((len(contexts), k))
+        waiting = np.argsort(-counts)  # those with about as many candidates go together
+        while len(waiting):
+            width = np.arange(counts[waiting[0]])
+            part, waiting = np.split(waiting, [max(1, REFINED // len(width))])
+            candidates = points[np.minimum(starts[part, None] + width, len(points) - 1)]
+            exact = squared_distances(contexts[part, None], self._points[candidates])
+            not_its_own = width >= counts[part, None]
+            candidates[not_its_own], exact[not_its_own] = len(self._points), np.inf
+            nearest[part], squared[part] = nearest_first(candidates, exact, k)
+        return nearest, squared
 
 
 def _equal_rows(matrix: FloatArray) -> tuple[IntArray, IntArray]:
-    """Rows in an order that puts equal rows side by side, and where each run of equal rows starts (and the end)."""
-    as_bytes = matrix.view(np.dtype((np.void, matrix.itemsize * matrix.shape[1])))[:, 0]
-    rows = np.argsort(as_bytes, kind="stable")
-    ordered = matrix[rows]
-    starts_here = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
+    """Rows in an order that puts equal rows side by side, and where each run of equal rows starts (and the end).
+
+    They stand in the order of their first numbers; where these are equal, in that of their bytes, then of the log.
+    """
+    first = np.ascontiguousarray(matrix[:, 0])
+    rows = np.argsort(first)
+    ties = np.flatnonzero(first[rows[1:]] == first[rows[:-1]])  # each with what follows it
+    starts_here = np.ones(len(rows), bool)
+    if len(ties):
+        tied = np.union1d(ties, ties + 1)
+        members = np.sort(rows[tied])
+        as_bytes = matrix[members].view(np.dtype((np.void, matrix.itemsize * matrix.shape[1])))[:, 0]
+        members = members[np.argsort(as_bytes, kind="stable")]
+        rows[tied] = members[np.argsort(first[members], kind="stable")]
+        starts_here[ties + 1] = (matrix[rows[ties]] != matrix[rows[ties + 1]]).any(axis=1)
     return rows, np.append(np.flatnonzero(starts_here), len(rows))

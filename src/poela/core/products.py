@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from poela.core.arrays import FloatArray, IntArray
 
 BLOCK = 4096  # logged contexts in one matrix product
+GROUPS = 4  # of scores for each wanted neighbour
 FAR_OUTSIDE = 100.0  # times the extent of the logged contexts
 
 
@@ -103,9 +104,9 @@ def _k_smallest(smallest: NDArray[Any], scores: NDArray[Any]) -> NDArray[Any]:
     k = smallest.shape[1]
     if k == 1:
         return np.asarray(np.minimum(smallest, scores.min(axis=1, keepdims=True)))
-    # Minima of disjoint groups of scores will do, and are much quicker to sort.
+    # Minima of disjoint groups of scores will do, and are much quicker to sort; few groups would let too many pass.
     n = scores.shape[1]
-    per_group = max(1, min(32, n // k))
+    per_group = max(1, min(32, n // (GROUPS * k)))
     groups = n // per_group
     minima = scores[:, : groups * per_group].reshape(len(scores), per_group, groups).min(axis=1)
     return np.partition(np.concatenate([smallest, minima], axis=1), k - 1, axis=1)[:, :k]

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.core.products import factors_of, limit_of, rounding, underflow
+from poela.core.products import FAR_OUTSIDE, factors_of, limit_of, rounding, underflow
 
 BLOCK = 4096  # points in one product, at most
-SLAB = {"cpu": 256, "cuda": 1024}  # of them share one minimum, which tells whether any of them need be looked at
-ROWS_AT_ONCE = {"cpu": 128, "cuda": 1 << 15}  # contexts in one product: scores stay in the cache, or fill the GPU
+SLAB = {"cpu": 128, "cuda": 1024}  # of them share one minimum, which tells whether any of them need be looked at
+SCORES_AT_ONCE = {"cpu": 3 << 17, "cuda": 1 << 27}  # of one product: they stay in the cache, or fill the GPU
+REFINED = {"cpu": 1 << 11, "cuda": 1 << 20}  # pairs whose distances are recomputed in one go
 
 
 def device_for_search() -> str:
@@ -53,21 +54,34 @@ class TensorSearch:
     def nearest(self, contexts: FloatArray, at_most: float) -> tuple[IntArray, FloatArray] | None:
         """The nearest point [n], the first of equally near ones, and its squared distance [n].
 
-        None if float32 leaves more than `at_most` candidates to each context.
+        None if float32 leaves more than `at_most` candidates to each context, or some lie far outside.
         """
         import torch
 
         with torch.inference_mode():
             # torch does not take arrays that may only be read.
             rows = torch.from_numpy(contexts if contexts.flags.writeable else contexts.copy()).to(self.device)
-            centred = (rows - self.centre) / self.size
-            norms = (centred * centred).sum(dim=1)
-            left = torch.cat([centred, torch.ones_like(norms)[:, None]], dim=1).float()
+            left, norms = self._centred(rows)
+            if len(rows) and not norms.max() < FAR_OUTSIDE**2:
+                return None
             places, points = self._candidates(left, norms)
             if len(places) > at_most * len(rows):
                 return None
             nearest, squared = self._nearest_of(rows, places, points)
             return nearest.cpu().numpy(), squared.cpu().numpy()
+
+    def _centred(self, contexts: Any) -> tuple[Any, Any]:
+        """Contexts as they are multiplied, with a 1 at their end, and their squared norms."""
+        import torch
+
+        left = torch.ones(len(contexts), contexts.shape[1] + 1, device=self.device)
+        norms = torch.empty(len(contexts), dtype=torch.float64, device=self.device)
+        parts = (values.split(REFINED[self.device]) for values in (contexts, left, norms))
+        for own, own_left, own_norms in zip(*parts, strict=True):
+            centred = (own - self.centre).div_(self.size)
+            own_left[:, :-1] = centred
+            torch.sum(centred.square_(), dim=1, out=own_norms)
+        return left, norms
 
     def _candidates(self, left: Any, norms: Any) -> tuple[Any, Any]:
         """Pairs (row, point) among which is the nearest point of every row."""
@@ -75,14 +89,14 @@ class TensorSearch:
 
         minima = self._minima(left)
         limit = self._limit(minima.amin(dim=1), norms)
-        numbers, rows = _where((minima <= limit[:, None]).T.contiguous())
+        numbers, rows = _where(minima.T, limit)
         of_slabs = zip(*(values.split(torch.bincount(numbers).tolist()) for values in (numbers, rows)), strict=True)
         found = []
         for number, here in ((int(numbers[0]), here) for numbers, here in of_slabs if len(here)):
             block, start = divmod(number * self.width, self.block)
             scores = left.index_select(0, here) @ self.blocks[block][:, start : start + self.width]
-            places, columns = _where(scores <= limit[here, None])
-            found.append((here[places], columns + number * self.width))
+            places, columns = _where(scores, limit.index_select(0, here)[:, None])
+            found.append((here.index_select(0, places), columns + number * self.width))
         rows, points = (torch.cat(column) for column in zip(*found, strict=True))
         return rows[points < len(self.points)], points[points < len(self.points)]
 
@@ -90,7 +104,7 @@ class TensorSearch:
         """The smallest score in each slab [n, slabs]."""
         import torch
 
-        at_once = ROWS_AT_ONCE[self.device]
+        at_once = max(1, SCORES_AT_ONCE[self.device] // self.block)
         minima = torch.empty(
             len(left), sum(factors.shape[1] for factors in self.blocks) // self.width, device=self.device
         )
@@ -114,9 +128,12 @@ class TensorSearch:
         """Of the candidates of each row, the nearest one; the first of equally near ones."""
         import torch
 
-        exact = torch.zeros(len(rows), dtype=torch.float64, device=self.device)
-        for difference in (contexts.index_select(0, rows) - self.points.index_select(0, points)).T.contiguous():
-            exact += difference * difference
+        exact: Any = torch.zeros(len(rows), dtype=torch.float64, device=self.device)
+        at_once = REFINED[self.device]
+        for total, left, right in zip(exact.split(at_once), rows.split(at_once), points.split(at_once), strict=True):
+            differences = contexts.index_select(0, left).sub_(self.points.index_select(0, right))
+            for squared in differences.square_().unbind(1):
+                total += squared
         squared = torch.full((len(contexts),), np.inf, dtype=torch.float64, device=self.device)
         squared = squared.scatter_reduce(0, rows, exact, "amin")
         nearest = torch.full((len(contexts),), len(self.points), device=self.device)
@@ -124,10 +141,13 @@ class TensorSearch:
         return nearest.scatter_reduce(0, rows[tied], points[tied], "amin"), squared
 
 
-def _where(mask: Any) -> tuple[Any, Any]:
-    """Rows and columns that hold; NumPy is far quicker at it than torch is on a processor."""
+def _where(values: Any, limit: Any) -> tuple[Any, Any]:
+    """Rows and columns of what is within the limit; NumPy is far quicker at it than torch on a processor."""
     import torch
 
-    flat = mask.view(-1).nonzero()[:, 0] if mask.is_cuda else torch.from_numpy(np.flatnonzero(mask.numpy()))
-    rows = flat // mask.shape[1]
-    return rows, flat - rows * mask.shape[1]
+    if values.is_cuda:
+        flat = (values <= limit).reshape(-1).nonzero()[:, 0]
+    else:
+        flat = torch.from_numpy(np.flatnonzero(values.numpy() <= limit.numpy()))
+    rows = flat // values.shape[1]
+    return rows, flat - rows * values.shape[1]

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
 
 from poela.core.interruption import safe_point
 
@@ -13,17 +15,12 @@ def for_each(work: Callable[[int], None], starts: Sequence[int]) -> None:
     them, every time.
     """
     if len(starts) <= 2:
-        for start in starts:
-            safe_point()
-            work(start)
+        _spread(work, starts, 1)
         return
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
-    libraries = ThreadpoolController().select(user_api="blas")
+    libraries = _linear_algebra()
     threads = max((library["num_threads"] for library in libraries.info()), default=1)
-    with libraries.limit(limits=1), ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, starts):
-            safe_point()
+    with libraries.limit(limits=1):
+        _spread(work, starts, threads)
 
 
 def for_each_by_torch(work: Callable[[int], None], starts: Sequence[int], device: str) -> None:
@@ -33,8 +30,25 @@ def for_each_by_torch(work: Callable[[int], None], starts: Sequence[int], device
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(threads if device == "cpu" else 1) as pool:
-            for _ in pool.map(work, starts):
-                safe_point()
+        _spread(work, starts, threads if device == "cpu" else 1)
     finally:
         torch.set_num_threads(threads)
+
+
+def _spread(work: Callable[[int], None], starts: Sequence[int], threads: int) -> None:
+    if min(threads, len(starts)) <= 1:  # another thread would have to ask for memory anew
+        for start in starts:
+            safe_point()
+            work(start)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, starts):
+            safe_point()
+
+
+@cache
+def _linear_algebra() -> Any:
+    """The libraries that are loaded; to look for them takes a while."""
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController().select(user_api="blas")
