@@ -52,21 +52,28 @@ def simulator_alone(episodes: int) -> Work:
     return lambda: run(Sepsis(), Uniform(), episodes)
 
 
-def loop(episodes: int, seed: int = 0) -> None:
-    """One episode and one step after the other."""
+def by_loop(episodes: int) -> Work:
+    """The same policy, one episode and one step after the other."""
+    policy = network_policy(TRAINED)
+    return lambda: loop(policy, episodes // LOOPED)
+
+
+def loop(policy: NetworkPolicy, episodes: int, seed: int = 0) -> None:
+    """Over the environment, as one writes it."""
     environment, rng = SepsisEnvironment(), np.random.default_rng(seed)
     for episode in range(episodes):
-        environment.reset(seed=seed + episode)
+        context, _ = environment.reset(seed=seed + episode)
         ended = False
         while not ended:
-            _, _, ended, _, _ = environment.step(int(rng.integers(25)))
+            (probabilities,) = policy.probabilities(np.asarray(context)[None])
+            context, _, ended, _, _ = environment.step(int(rng.choice(25, p=probabilities)))
 
 
 SPEED = Speed(
     case=f"Episodes of a network under a rule over {TRAINED} episodes",
     ours=by_poela,
-    alternative=lambda episodes: lambda: loop(episodes // LOOPED),
-    alternative_name="a loop over the Gymnasium environment under uniform actions",
+    alternative=by_loop,
+    alternative_name="a loop over the Gymnasium environment",
     alternative_part=LOOPED,
     floor=simulator_alone,
     floor_name="the simulator under uniform actions",
