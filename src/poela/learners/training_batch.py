@@ -14,7 +14,7 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import rows_of_episodes
 from poela.data.trajectories import Trajectories
-from poela.networks.logged import OpenSteps
+from poela.networks.logged import Episodes, OpenSteps, together
 from poela.networks.packing import Packing
 from poela.networks.stack import RecurrentStack, Stack
 
@@ -55,12 +55,8 @@ class Ruled:
     def log_weights(self, stack: Stack | RecurrentStack) -> Tensor:
         """log ∏W of each episode under each policy [K, n], in float64."""
         if isinstance(stack, RecurrentStack):
-            chosen = self._remembered(stack)
-        else:
-            chosen = stack.log_logged(self.steps, self.policies)
-        # Along the first axis: its sums always run in the same order, on a GPU too.
-        sums = torch.segment_reduce(chosen.double().T.contiguous(), "sum", lengths=self.counts, unsafe=True)
-        return self.settled + sums.T
+            return self.settled + self._episodes.sums(self._remembered(stack))
+        return self.settled + stack.log_logged(self.steps, self._episodes, self.policies)
 
     def only(self, episodes: Tensor) -> "Ruled":
         """Some of the episodes, by their numbers [k]."""
@@ -70,6 +66,10 @@ class Ruled:
         rows += torch.arange(len(rows), device=rows.device)
         steps = OpenSteps(self.steps.contexts[rows], self.steps.actions[rows], self.steps.barred[:, rows])
         return Ruled(steps, counts, self.settled[episodes], self.policies)
+
+    @cached_property
+    def _episodes(self) -> Episodes:
+        return Episodes(self.counts)
 
     @cached_property
     def _packing(self) -> Packing:
@@ -108,7 +108,7 @@ class TrainingBatch:
 
     def log_weights(self, stack: Stack | RecurrentStack) -> Tensor:
         """log ∏W of each episode under each policy [K, n], in float64; −inf where a logged action is ineligible."""
-        return torch.cat([ruled.log_weights(stack) for ruled in self.ruled])
+        return together([ruled.log_weights(stack) for ruled in self.ruled])
 
     @torch.no_grad()
     def broken_by(self, stack: Stack | RecurrentStack) -> list[int]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from poela.core.arrays import Float32Array
 from poela.networks.logged import Layers as Layers
-from poela.networks.logged import OpenSteps, log_logged
+from poela.networks.logged import Episodes, OpenSteps, log_logged
 from poela.networks.modules import MLP, Network, NetworkShape
 from poela.networks.packing import Packing
 
@@ -46,9 +46,9 @@ class Stack(nn.Module):
         outputs = stacked_outputs(self._of(own), self.standardised(contexts))
         return torch.relu(outputs) if self.shape.relu_outputs else outputs
 
-    def log_logged(self, steps: OpenSteps, own: slice = slice(None)) -> Tensor:
-        """log π [K, m] of the logged actions, over the eligible ones."""
-        return log_logged(self._of(own), steps, self.standardised, self.shape.relu_outputs)
+    def log_logged(self, steps: OpenSteps, episodes: Episodes, own: slice = slice(None)) -> Tensor:
+        """Sums [K, n] by episode of log π of the logged actions, over the eligible ones."""
+        return log_logged(self.layers, steps, episodes, self.standardised, self.shape.relu_outputs, own)
 
     def _of(self, own: slice) -> Layers:
         each = len(self.layers[0][0])
