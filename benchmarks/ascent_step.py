@@ -2,9 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/ascent_step.py [--json FILE]
 
-Prints seconds of CPU time and ratios, for tumor logs from 20 to 2000 episodes at the start, for the largest of them once
-the weights concentrate, and at sepsis size. The bare products are those of a forward and a backward pass over all steps of the log where the rule leaves a
-choice. Ours is a mean over steps between two looks at the whole log and one look, as in training.
+Prints seconds of CPU time and ratios, for tumor logs from 20 to 2000 episodes at the start, for the largest of them
+once the weights concentrate, and at sepsis size. The bare products are those of a forward and a backward pass over all
+steps of the log where the rule leaves a choice. Ours is a mean over steps between two looks at the whole log and one
+look, as in training.
 """
 
 import argparse
@@ -124,10 +125,9 @@ def report(title: str, logs: Trajectories, network: Network, often: int) -> dict
     works = [ours(logs, network), plain(logs, network), products(logs, network)]
     rounds = MORE_ROUNDS if logs.n_episodes < EPISODES[-1] else ROUNDS
     mine, theirs, bare = seconds(works, [LOOK_EVERY if often > 1 else 1, often, often], rounds)
-    print(
-        f"{title:30} {logs.n_steps:7,} steps: ours {1000 * mine:7.2f} ms, plain loop {1000 * theirs:7.2f} ms, products {1000 * bare:7.2f} ms; "
-        f"ours / products {mine / bare:.2f}, plain / ours {theirs / mine:.2f}"
-    )
+    times = (f"{name} {1000 * own:7.2f} ms" for name, own in (("ours", mine), ("plain", theirs), ("products", bare)))
+    ratios = f"ours / products {mine / bare:.2f}, plain / ours {theirs / mine:.2f}"
+    print(f"{title:28} {logs.n_steps:7,} steps: {', '.join(times)}; {ratios}")
     return {
         "case": title,
         "size": logs.n_steps,

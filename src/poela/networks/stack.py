@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from poela.core.arrays import Float32Array
-from poela.networks.logged import Layers as Layers
 from poela.networks.logged import Episodes, OpenSteps, log_logged
+from poela.networks.logged import Layers as Layers
 from poela.networks.modules import MLP, Network, NetworkShape
 from poela.networks.packing import Packing
 
