@@ -42,7 +42,7 @@ def plainly(layers: Layers, given: OpenSteps, relu_outputs: bool) -> Tensor:
     logits = torch.relu(logits) if relu_outputs else logits
     log_policy = torch.log_softmax(logits.masked_fill(given.barred.T, -math.inf), dim=2)
     chosen = log_policy[:, torch.arange(N), given.actions]
-    return torch.stack([own.sum(dim=1) for own in chosen.split(EPISODES.counts.tolist(), dim=1)], dim=1)
+    return torch.stack([own.sum(dim=1) for own in torch.split(chosen, EPISODES.counts.tolist(), dim=1)], dim=1)
 
 
 def gradients(value: Tensor, layers: Layers) -> list[Tensor]:

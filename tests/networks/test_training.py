@@ -38,8 +38,9 @@ def test_steps_are_those_of_torch_to_the_last_bit(weight_decay: float) -> None:
         value: torch.Tensor = (network(inputs) - inputs[:, :1]).square().mean()
         return value
 
-    settings = {"learning_rate": 0.03, "weight_decay": weight_decay}
-    for _ in train_steps(ours, lambda step: loss(ours), name="toy", steps=60, **settings):
+    for _ in train_steps(
+        ours, lambda step: loss(ours), name="toy", steps=60, learning_rate=0.03, weight_decay=weight_decay
+    ):
         pass
     optimizer = torch.optim.Adam(plain.parameters(), lr=0.03, weight_decay=weight_decay, fused=True)
     for _ in range(60):
@@ -51,10 +52,10 @@ def test_steps_are_those_of_torch_to_the_last_bit(weight_decay: float) -> None:
 
 
 def test_what_has_no_gradient_stays() -> None:
-    network = nn.ModuleList([nn.Linear(1, 1), nn.Linear(1, 1)])
-    before = network[1].weight.detach().clone()
-    run(network, lambda step: network[0].weight.square().sum() + network[0].bias.sum())
-    assert torch.equal(network[1].weight, before)
+    used, unused = nn.Linear(1, 1), nn.Linear(1, 1)
+    before = unused.weight.detach().clone()
+    run(nn.ModuleList([used, unused]), lambda step: used.weight.square().sum() + used.bias.sum())
+    assert torch.equal(unused.weight, before)
 
 
 def test_nan_loss_is_named_with_its_step() -> None:

@@ -87,7 +87,7 @@ def log_logged(
 
     def send_back(slopes: Tensor) -> None:
         slope = slopes.to(asked.parameters[0].dtype).index_select(1, episodes.of_step)
-        parts = list(zip(pieces, slope.split(pieces[0].actions.shape[0], dim=1), strict=True))
+        parts = list(zip(pieces, torch.split(slope, pieces[0].actions.shape[0], dim=1), strict=True))
         while parts:  # from the last one, as autograd does it
             piece, own_slope = parts.pop()
             asked.add_gradients(kept.pop() or asked.passed(piece), piece, own_slope)

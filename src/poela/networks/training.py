@@ -71,26 +71,32 @@ class _Adam:
     """`torch.optim.Adam` without what it does around its fused kernel: in small networks that takes most of a step."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], learning_rate: float, weight_decay: float) -> None:
-        self._settings = {"lr": learning_rate, "weight_decay": weight_decay, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+        self._learning_rate, self._weight_decay = learning_rate, weight_decay
         self._state = [
-            (
-                parameter,
-                torch.zeros_like(parameter),
-                torch.zeros_like(parameter),
-                torch.zeros((), device=parameter.device),
-            )
-            for parameter in parameters
+            (own, torch.zeros_like(own), torch.zeros_like(own), torch.zeros((), device=own.device))
+            for own in parameters
         ]
 
     @torch.no_grad()
     def step(self) -> None:
         """Move each parameter that has a gradient."""
-        moved = [state for state in self._state if state[0].grad is not None]
-        parameters, means, squares, steps = ([*of_each] for of_each in zip(*moved, strict=True))
+        moved = [(own.grad, own, *state) for own, *state in self._state if own.grad is not None]
+        gradients, parameters, means, squares, steps = ([*of_each] for of_each in zip(*moved, strict=True))
         torch._foreach_add_(steps, 1)
-        gradients = [parameter.grad for parameter in parameters]
         torch._fused_adam_(
-            parameters, gradients, means, squares, [], steps, amsgrad=False, maximize=False, **self._settings
+            parameters,
+            gradients,
+            means,
+            squares,
+            [],
+            steps,
+            lr=self._learning_rate,
+            beta1=0.9,
+            beta2=0.999,
+            weight_decay=self._weight_decay,
+            eps=1e-8,
+            amsgrad=False,
+            maximize=False,
         )
 
 
