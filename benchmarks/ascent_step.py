@@ -33,7 +33,6 @@ from poela.networks.stack import Stack
 from poela.networks.training import train_steps
 from poela.simulators.registry import simulate
 
-CPU = torch.device("cpu")
 PENALTY, TRUNCATION = 0.1, 1000.0
 EPISODES = (20, 100, 500, 2000)
 ROUNDS = 7
@@ -55,8 +54,9 @@ def seconds(works: list[Callable[[], None]], repeats: list[int], rounds: int) ->
 def ours(logs: Trajectories, network: Network) -> Callable[[], None]:
     """A step as `PolicyGradient` takes it, under no rule; the networks stay as they are."""
     free = np.ones((logs.n_steps, logs.n_actions), np.bool_)
-    batch = TrainingBatch(logs, [free], discount=1.0, remembers=False, device=CPU)
-    stack, active = Stack([network]), ActiveEpisodes(batch, TRUNCATION)
+    stack = Stack([network])
+    batch = TrainingBatch(logs, [free], stack, discount=1.0)
+    active = ActiveEpisodes(batch, TRUNCATION)
 
     def loss(step: int) -> Tensor:
         return -crm_objective(active.log_weights(stack, step), batch.returns, TRUNCATION, PENALTY)

@@ -1,8 +1,11 @@
 """Propensities of the nearest logged context: one model for each log, which is asked once."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from poela.core.arrays import FloatArray
 from poela.core.neighbours import Neighbours
 from poela.core.policy import along_once
 from poela.data.trajectories import Trajectories
@@ -17,12 +20,22 @@ def logs_of(seed: int) -> Trajectories:
     return Trajectories(rng.normal(size=(30, 2)), np.arange(30) % 2, np.zeros(30), np.arange(31), propensities=chances)
 
 
+def chances_of(logs: Trajectories) -> FloatArray:
+    assert logs.propensities is not None
+    return logs.propensities
+
+
 def test_candidates_of_one_log_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
     train, held_out = logs_of(0), logs_of(1)
-    expected = NearestPropensities(train.contexts, train.propensities).along(held_out)
+    expected = NearestPropensities(train.contexts, chances_of(train)).along(held_out)
     asked = []
     plain = Neighbours.nearest
-    monkeypatch.setattr(Neighbours, "nearest", lambda self, queries: asked.append(1) or plain(self, queries))
+
+    def recorded(own: Neighbours, queries: Any) -> Any:
+        asked.append(queries)
+        return plain(own, queries)
+
+    monkeypatch.setattr(Neighbours, "nearest", recorded)
     for _ in range(3):
         rule = Eligibility(relative_probability=0.1).fit(train, None)
         for model in (logging_policy(train, None), rule.behavior):
@@ -35,6 +48,6 @@ def test_other_scales_and_other_logs_have_their_own_models() -> None:
     models = [nearest_propensities(train), nearest_propensities(train, wide), nearest_propensities(logs_of(1))]
     assert len({id(model) for model in models}) == 3
     contexts = logs_of(2).contexts
-    plain = NearestPropensities(train.contexts, train.propensities, wide)
+    plain = NearestPropensities(train.contexts, chances_of(train), wide)
     np.testing.assert_array_equal(models[1].probabilities(contexts), plain.probabilities(contexts))
     assert not np.array_equal(models[1].probabilities(contexts), models[0].probabilities(contexts))

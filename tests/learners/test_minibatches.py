@@ -17,7 +17,6 @@ from poela.networks.modules import NetworkShape
 from poela.networks.stack import Stack
 from poela.simulators.registry import simulate
 
-CPU = torch.device("cpu")
 FEW: dict[str, Any] = {"steps": 30, "warm_start_steps": 10, "hidden": (8,), "device": "cpu"}
 
 
@@ -27,10 +26,10 @@ def logs() -> Trajectories:
 
 
 @pytest.fixture
-def batch(logs: Trajectories) -> TrainingBatch:
+def batch(logs: Trajectories, stack: Stack) -> TrainingBatch:
     free = np.ones((logs.n_steps, logs.n_actions), np.bool_)
     free[0] = np.arange(logs.n_actions) != logs.actions[0]  # an episode without weight
-    return TrainingBatch(logs, [free], discount=1.0, remembers=False, device=CPU)
+    return TrainingBatch(logs, [free], stack, discount=1.0)
 
 
 @pytest.fixture

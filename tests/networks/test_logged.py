@@ -38,7 +38,7 @@ EPISODES = Episodes(torch.tensor([20, 1, 0, 29]))
 
 
 def plainly(layers: Layers, given: OpenSteps, relu_outputs: bool) -> Tensor:
-    logits = stacked_outputs(layers, given.contexts / 2)
+    logits = stacked_outputs(layers, given.inputs)
     logits = torch.relu(logits) if relu_outputs else logits
     log_policy = torch.log_softmax(logits.masked_fill(given.barred.T, -math.inf), dim=2)
     chosen = log_policy[:, torch.arange(N), given.actions]
@@ -62,7 +62,7 @@ def test_values_and_gradients_are_those_of_autograd(
     monkeypatch.setitem(logged.IN_A_PIECE, "cpu", in_a_piece)  # one piece, or about seven steps in each
     monkeypatch.setattr(logged, "MOST_KEPT", kept)
     layers, given, slopes = layers_of(widths, each=2), steps(), normal(2, 4)
-    found = log_logged(layers, given, EPISODES, lambda x: x / 2, relu_outputs)
+    found = log_logged(layers, given, EPISODES, relu_outputs)
     expected = plainly(layers, given, relu_outputs)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     ours, plain = (gradients((own * slopes).sum(), layers) for own in (found, expected))
@@ -75,7 +75,7 @@ def test_some_networks_of_a_stack_have_their_own_values_and_gradients() -> None:
     layers, given, slopes = layers_of([6, 8], each=3), steps(), normal(3, 4)
     expected = plainly(layers, given, False)
     parts = [slice(0, 2), slice(2, 3)]
-    found = torch.cat([log_logged(layers, given, EPISODES, lambda x: x / 2, own=own) for own in parts])
+    found = torch.cat([log_logged(layers, given, EPISODES, own=own) for own in parts])
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     ours, plain = (gradients((own * slopes).sum(), layers) for own in (found, expected))
     for mine, theirs in zip(ours, plain, strict=True):
@@ -95,7 +95,7 @@ def test_what_is_not_kept_is_computed_again_and_not_held(most_kept: int, monkeyp
     monkeypatch.setattr(logged, "MOST_KEPT", most_kept)
     monkeypatch.setattr(logged._Asked, "passed", recorded)
     layers = layers_of([6], each=1)
-    found = log_logged(layers, steps(), EPISODES, lambda x: x)
+    found = log_logged(layers, steps(), EPISODES)
     assert [own() is not None for own in passes] == [most_kept > 0]
     gradients(found.sum(), layers)
     assert len(passes) == (1 if most_kept else 2)
@@ -104,12 +104,12 @@ def test_what_is_not_kept_is_computed_again_and_not_held(most_kept: int, monkeyp
 
 def test_without_a_gradient_nothing_is_held() -> None:
     with torch.no_grad():
-        assert not log_logged(layers_of([6], each=1), steps(), EPISODES, lambda x: x).requires_grad
+        assert not log_logged(layers_of([6], each=1), steps(), EPISODES).requires_grad
 
 
 def test_a_barred_logged_action_has_no_chance_and_no_slope_without_weight() -> None:
     layers, given = layers_of([5], each=1), steps()
     given.barred[given.actions[0], 0] = True
-    found = log_logged(layers, given, EPISODES, lambda x: x)
+    found = log_logged(layers, given, EPISODES)
     assert found[0, 0] == -math.inf
     assert all(torch.isfinite(slope).all() for slope in gradients(found.exp().sum(), layers))

@@ -7,7 +7,7 @@ the log.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,13 +25,13 @@ Layers = Sequence[tuple[Tensor, Tensor]]  # weight [K, inputs, outputs] and bias
 class OpenSteps:
     """Steps of a log as networks of the current context see them."""
 
-    contexts: Tensor  # [m, d]
+    inputs: Tensor  # [m, d], contexts as the networks take them
     actions: Tensor  # [m]
     barred: Tensor  # [A, m], the ineligible actions
 
     def between(self, start: int, end: int) -> "OpenSteps":
         """Some of the steps."""
-        return OpenSteps(self.contexts[start:end], self.actions[start:end], self.barred[:, start:end])
+        return OpenSteps(self.inputs[start:end], self.actions[start:end], self.barred[:, start:end])
 
 
 class Episodes:
@@ -60,23 +60,22 @@ def log_logged(
     layers: Layers,
     steps: OpenSteps,
     episodes: Episodes,
-    prepared: Callable[[Tensor], Tensor],
     relu_outputs: bool = False,
     own: slice = slice(None),
 ) -> Tensor:
     """Sums [K, n] by episode, in float64, of log π of the logged actions over the eligible ones.
 
-    `prepared` makes inputs of contexts; `own`: of these networks only. A backward pass through the sums adds to `grad`
+    `own`: of these networks only. A backward pass through the sums adds to `grad`
     of the layers by itself: with a few thousand steps, a node of autograd would take longer than all that it does.
 
     >>> steps = OpenSteps(torch.zeros(5, 3), torch.tensor([0, 1, 0, 1, 0]), torch.zeros(2, 5, dtype=torch.bool))
     >>> layers = [(torch.zeros(1, 3, 2), torch.zeros(1, 1, 2))]
-    >>> log_logged(layers, steps, Episodes(torch.tensor([2, 3])), lambda contexts: contexts).exp().detach()
+    >>> log_logged(layers, steps, Episodes(torch.tensor([2, 3]))).exp().detach()
     tensor([[0.2500, 0.1250]], dtype=torch.float64)
     """
     learns = torch.is_grad_enabled()
     with torch.no_grad():
-        asked = _Asked(layers, own, prepared, relu_outputs)
+        asked = _Asked(layers, own, relu_outputs)
         pieces, keep = asked.pieces(steps), learns and asked.may_keep(steps)
         chosen, kept = [], []
         for piece in pieces:
@@ -109,14 +108,14 @@ class _Pass:
 class _Asked:
     """The networks that are asked."""
 
-    def __init__(self, layers: Layers, own: slice, prepared: Callable[[Tensor], Tensor], relu_outputs: bool) -> None:
+    def __init__(self, layers: Layers, own: slice, relu_outputs: bool) -> None:
         self._whole = [parameter for layer in layers for parameter in layer]
         everyone = self._whole[0].shape[0]
         self._own = None if own.indices(everyone) == (0, everyone, 1) else own
         self.parameters = self._whole if self._own is None else [parameter[own] for parameter in self._whole]
         self.each = self.parameters[0].shape[0]
         self._widths = [weight.shape[2] for weight in self.parameters[::2]]
-        self._prepared, self._relu_outputs = prepared, relu_outputs
+        self._relu_outputs = relu_outputs
 
     def may_keep(self, steps: OpenSteps) -> bool:
         """Whether what these steps leave for the backward pass is small enough."""
@@ -129,8 +128,7 @@ class _Asked:
         return [steps.between(start, start + size) for start in range(0, n, size)] if n > size else [steps]
 
     def passed(self, steps: OpenSteps) -> _Pass:
-        contexts = self._prepared(steps.contexts)
-        inputs = [contexts.expand(self.each, *contexts.shape)]
+        inputs = [steps.inputs.expand(self.each, *steps.inputs.shape)]
         for number in range(0, len(self.parameters) - 2, 2):
             weight, bias = self.parameters[number : number + 2]
             inputs.append(torch.baddbmm(bias, inputs[-1], weight).relu_())
