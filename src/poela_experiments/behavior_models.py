@@ -96,7 +96,8 @@ def _recovery_table(run: Run, made: Mapping[str, Any]) -> ResultTable:
         f"{run.size.episodes} episodes to fit on, as many to judge by. Total variation: half the summed difference "
         "between estimated and true probabilities, mean over steps",
         "Lost log likelihood: per step, below that of the true probabilities. Calibration error: of the likeliest "
-        "action, and of every action. Seconds: to fit and to apply, on one core",
+        "action, and of every action. Seconds: to fit and to apply, by one process (networks on a GPU where there is "
+        "one)",
     )
     return run.table("recovery", "How well each model finds a known behavior", rows, notes)
 

@@ -65,8 +65,8 @@ def read_numbers(
         safe_point()
         rows = slice(start, start + len(batch))
         target = rows if order is None or order.positions is None else order.positions[rows]
-        contexts[target] = _block(batch, context, np.float32, start, problems, strict)
-        paid[target] = _block(batch, reward, np.float64, start, problems, ())
+        _read_block(batch, context, contexts, target, start, problems, strict)
+        _read_block(batch, reward, paid, target, start, problems, ())
         probabilities = _block(batch, propensity, np.float64, start, problems, propensity)
         if complete and codes is not None:
             _check_propensities(probabilities, codes[rows], layout, start, problems)
@@ -91,7 +91,7 @@ def read_contexts(
         safe_point()
         rows = slice(start, start + len(batch))
         target = rows if order.positions is None else order.positions[rows]
-        contexts[target] = _block(batch, names, np.float32, start, problems, strict)
+        _read_block(batch, names, contexts, target, start, problems, strict)
         start += len(batch)
     return contexts
 
@@ -161,6 +161,22 @@ def _rewards(
     return np.ascontiguousarray(rewards), notes
 
 
+def _read_block(
+    batch: "pa.RecordBatch",
+    names: Sequence[str],
+    result: NDArray[Any],
+    target: slice | IntArray,
+    start: int,
+    problems: RowProblems,
+    strict: Container[str],
+) -> None:
+    """Some columns of a batch to these rows of a result, after noting what is not finite."""
+    in_order = isinstance(target, slice)
+    block = _block(batch, names, result.dtype.type, start, problems, strict, result[target] if in_order else None)
+    if not in_order:
+        result[target] = block
+
+
 def _block(
     batch: "pa.RecordBatch",
     names: Sequence[str],
@@ -168,9 +184,10 @@ def _block(
     start: int,
     problems: RowProblems,
     strict: Container[str],
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Some columns of a batch as a matrix, after noting what is not finite (in columns not `strict`: infinite)."""
-    block = np.empty((len(batch), len(names)), dtype)
+    block = np.empty((len(batch), len(names)), dtype) if out is None else out
     for column, name in enumerate(names):
         block[:, column] = numbers_of(batch.column(name))
     finite = np.isfinite(block)

@@ -18,6 +18,7 @@ from poela.core.storage import Stored
 from poela.core.typed import Check, Count, Range, Whole, one_of, refuse_problems, shown
 from poela.core.validation import expect_array
 from poela.networks.packing import Packing
+from poela.networks.subnormals import rid_of_subnormals
 
 NetworkKind = Annotated[str, one_of("mlp", "gru")]
 MOST_LAYERS = 100
@@ -131,6 +132,7 @@ class Network(nn.Module):
         """A copy on the CPU that later training leaves alone."""
         copy = self.shape.build(seed=0)
         copy.load_weights(self.weights())
+        rid_of_subnormals(copy)
         return copy
 
     def load_weights(self, arrays: dict[str, NDArray[Any]]) -> None:

@@ -15,6 +15,7 @@ from poela.networks.logged import Episodes, OpenSteps, log_logged
 from poela.networks.logged import Layers as Layers
 from poela.networks.modules import MLP, Network, NetworkShape
 from poela.networks.packing import Packing
+from poela.networks.subnormals import rid_of_subnormals
 
 
 class Stack(nn.Module):
@@ -78,6 +79,7 @@ class Stack(nn.Module):
                     layer.weight.copy_(weight[number].T)
                     layer.bias.copy_(bias[number, 0])
             network.mean, network.scale = self.mean.cpu().clone(), self.scale.cpu().clone()
+            rid_of_subnormals(network)
             networks.append(network)
         return networks
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from poela.core.errors import PoelaError, PoelaWarning, TrainingError
 from poela.core.interruption import safe_point
+from poela.networks.subnormals import no_subnormals
 
 CHECK_EVERY = 10  # steps between checks of the loss and the gradient (a check waits for the GPU)
 DEAD_CHECKS = 3  # looks in a row with an exactly zero gradient before the word is given
@@ -57,13 +58,14 @@ def train_steps(
     check = _Check([name] if isinstance(name, str) else name, parameters, tell)
     for step in range(steps):
         safe_point()
-        for parameter in parameters:
-            parameter.grad = None
-        losses = loss(step)
-        losses.backward(torch.ones_like(losses))  # type: ignore[no-untyped-call]
-        if step % CHECK_EVERY == 0 or step == steps - 1:
-            check(step, losses.detach())
-        optimizer.step()
+        with no_subnormals():
+            for parameter in parameters:
+                parameter.grad = None
+            losses = loss(step)
+            losses.backward(torch.ones_like(losses))  # type: ignore[no-untyped-call]
+            if step % CHECK_EVERY == 0 or step == steps - 1:
+                check(step, losses.detach())
+            optimizer.step()
         yield step + 1
 
 

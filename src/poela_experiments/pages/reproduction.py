@@ -119,8 +119,7 @@ def facts(found: Results) -> dict[str, Any]:
     for of, row in _orders(found):
         start = f"{of}_{row['contexts']}_{row['behavior']}_{row['protocol']}_{row['POELA less']}"
         given[_name(start)] = _number(row["difference"], row["its error"])
-        for column in ("data sets above", "data sets", "holds", *(c for c in row if "50" in c or "lowest" in c)):
-            given[_name(f"{start}_{column}")] = _number(row[column], None)
+        given |= {_name(f"{start}_{column}"): _number(value, None) for column, value in row.items()}
     return given
 
 
