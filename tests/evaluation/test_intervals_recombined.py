@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
+from poela.evaluation import recombination
 from poela.evaluation.bounds import Interval, Sample
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators import ESTIMATORS, importance_sampling, snis, sntis
@@ -19,7 +21,7 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.intervals import DEFAULT_INTERVAL, intervals_of
 from poela.evaluation.recombination import Pool, Recombined, recombined_weights
 from poela.evaluation.recombined import recombined, recombined_ends, studentised_errors
-from poela.evaluation.weights import LogWeights
+from poela.evaluation.weights import LogWeights, weights_of
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -272,3 +274,23 @@ def test_it_is_never_narrower_than_student_s(level: float) -> None:
         evidence = random_evidence(spread=spread)
         ours, theirs = (one_interval(name, sample_of(evidence), level) for name in ("recombined", "student"))
         assert ours.width >= min(theirs.width, 3 * np.ptp(evidence.returns)) - 1e-12
+
+
+def test_weights_of_redrawn_episodes_are_those_of_actions_drawn_one_by_one() -> None:
+    rng = np.random.default_rng(3)
+    known, policy = rng.dirichlet(np.ones(3), size=(2, 7))
+    known[2] = [0.0, 1.0, 0.0]
+    policy[4] = [0.0, 0.0, 1.0]
+    offsets = np.array([0, 3, 4, 7])
+    logs = Trajectories(np.zeros((7, 1)), known.argmax(axis=1), np.zeros(7), offsets, propensities=known)
+    evidence = Evidence(weights_of(policy, logs), logs, 1.0, 1000.0, probabilities=np.asfortranarray(policy))
+    found = Recombined(logs, seed=5, copies=4).log_weights(evidence)
+    draws = np.random.default_rng((5, recombination._POOL))
+    for own in found:
+        actions = [
+            int(np.searchsorted(np.cumsum(row), u, "right")) for row, u in zip(known, draws.random(7), strict=True)
+        ]
+        with np.errstate(divide="ignore"):
+            ratios = [np.log(policy[i, action]) - np.log(known[i, action]) for i, action in enumerate(actions)]
+        expected = [sum(ratios[start:end]) for start, end in pairwise(offsets)]
+        np.testing.assert_allclose(own, expected, rtol=1e-12)

@@ -17,7 +17,6 @@ from poela.networks.modules import NetworkShape
 from poela.networks.stack import Stack
 from poela.simulators.registry import simulate
 
-CPU = torch.device("cpu")
 FEW: dict[str, Any] = {"steps": 30, "warm_start_steps": 10, "hidden": (8,), "device": "cpu"}
 
 
@@ -27,10 +26,10 @@ def logs() -> Trajectories:
 
 
 @pytest.fixture
-def batch(logs: Trajectories) -> TrainingBatch:
+def batch(logs: Trajectories, stack: Stack) -> TrainingBatch:
     free = np.ones((logs.n_steps, logs.n_actions), np.bool_)
     free[0] = np.arange(logs.n_actions) != logs.actions[0]  # an episode without weight
-    return TrainingBatch(logs, [free], discount=1.0, remembers=False, device=CPU)
+    return TrainingBatch(logs, [free], stack, discount=1.0)
 
 
 @pytest.fixture
@@ -44,7 +43,9 @@ def stack(logs: Trajectories) -> Stack:
 
 def gradient(log_weights: Tensor, batch: TrainingBatch, stack: Stack) -> Tensor:
     objective = crm_objective(log_weights, batch.returns, 1000.0, 0.5).sum()
-    return torch.cat([slope.flatten() for slope in torch.autograd.grad(objective, list(stack.parameters()))])
+    stack.zero_grad()
+    objective.backward()  # type: ignore[no-untyped-call]
+    return torch.cat([parameter.grad.flatten() for parameter in stack.parameters() if parameter.grad is not None])
 
 
 @pytest.mark.parametrize("size", [10, 7, 60, 1000])

@@ -43,7 +43,7 @@ def log_policy(number: int, logs: Trajectories, eligible: BoolArray) -> FloatArr
 
 
 def batch_of(logs: Trajectories, eligible: list[BoolArray]) -> TrainingBatch:
-    return TrainingBatch(logs, eligible, discount=1.0, remembers=False, device=torch.device("cpu"))
+    return TrainingBatch(logs, eligible, Stack(NETWORKS), discount=1.0)
 
 
 @pytest.mark.parametrize("offsets", [RAGGED, EVEN], ids=["ragged", "even"])
@@ -92,13 +92,13 @@ def test_networks_are_asked_only_where_their_own_rule_leaves_a_choice_and_a_weig
     free, strict, _ = rules_of(logs)
     strict[1] = np.arange(3) == logs.actions[1]
     asked = []
-    plain = Stack.standardised
+    plain = Stack.inputs
 
     def recorded(stack: Stack, contexts: Tensor) -> Tensor:
         asked.append(contexts)
         return plain(stack, contexts)
 
-    monkeypatch.setattr(Stack, "standardised", recorded)
+    monkeypatch.setattr(Stack, "inputs", recorded)
     batch_of(logs, [free, free, strict]).log_weights(Stack(NETWORKS))
     assert len(asked) == 2  # the last episode has no weight under the strict rule
     for contexts, rows in zip(asked, (slice(1, 11), slice(2, 6)), strict=True):

@@ -2,13 +2,15 @@
 
 import itertools
 import math
+import weakref
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from poela.networks import logged
-from poela.networks.logged import Layers, OpenSteps, log_logged
+from poela.networks.logged import Episodes, Layers, OpenSteps, log_logged
 from poela.networks.stack import stacked_outputs
 
 RANDOM = torch.Generator().manual_seed(0)
@@ -32,11 +34,23 @@ def steps() -> OpenSteps:
     return OpenSteps(normal(N, 4), actions, barred)
 
 
+EPISODES = Episodes(torch.tensor([20, 1, 0, 29]))
+
+
 def plainly(layers: Layers, given: OpenSteps, relu_outputs: bool) -> Tensor:
-    logits = stacked_outputs(layers, given.contexts / 2)
+    logits = stacked_outputs(layers, given.inputs)
     logits = torch.relu(logits) if relu_outputs else logits
     log_policy = torch.log_softmax(logits.masked_fill(given.barred.T, -math.inf), dim=2)
-    return log_policy[:, torch.arange(N), given.actions]
+    chosen = log_policy[:, torch.arange(N), given.actions]
+    return torch.stack([own.sum(dim=1) for own in torch.split(chosen, EPISODES.counts.tolist(), dim=1)], dim=1)
+
+
+def gradients(value: Tensor, layers: Layers) -> list[Tensor]:
+    parameters = [parameter for layer in layers for parameter in layer]
+    for parameter in parameters:
+        parameter.grad = None
+    value.backward()  # type: ignore[no-untyped-call]
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
 @pytest.mark.parametrize("relu_outputs", [False, True])
@@ -47,31 +61,55 @@ def test_values_and_gradients_are_those_of_autograd(
 ) -> None:
     monkeypatch.setitem(logged.IN_A_PIECE, "cpu", in_a_piece)  # one piece, or about seven steps in each
     monkeypatch.setattr(logged, "MOST_KEPT", kept)
-    layers, given, slopes = layers_of(widths, each=2), steps(), normal(2, N)
-    parameters = [parameter for layer in layers for parameter in layer]
-    found, expected = log_logged(layers, given, lambda x: x / 2, relu_outputs), plainly(layers, given, relu_outputs)
+    layers, given, slopes = layers_of(widths, each=2), steps(), normal(2, 4)
+    found = log_logged(layers, given, EPISODES, relu_outputs)
+    expected = plainly(layers, given, relu_outputs)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-    ours = torch.autograd.grad((found * slopes).sum(), parameters)
-    for mine, theirs in zip(ours, torch.autograd.grad((expected * slopes).sum(), parameters), strict=True):
+    ours, plain = (gradients((own * slopes).sum(), layers) for own in (found, expected))
+    for mine, theirs in zip(ours, plain, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
+        assert mine.stride() == theirs.stride()  # which the fused Adam takes for granted
+
+
+def test_some_networks_of_a_stack_have_their_own_values_and_gradients() -> None:
+    layers, given, slopes = layers_of([6, 8], each=3), steps(), normal(3, 4)
+    expected = plainly(layers, given, False)
+    parts = [slice(0, 2), slice(2, 3)]
+    found = torch.cat([log_logged(layers, given, EPISODES, own=own) for own in parts])
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    ours, plain = (gradients((own * slopes).sum(), layers) for own in (found, expected))
+    for mine, theirs in zip(ours, plain, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_what_is_not_kept_is_computed_again_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = []
-    for kept in (10**6, 0):
-        monkeypatch.setattr(logged, "MOST_KEPT", kept)
-        node = log_logged(layers_of([6], each=1), steps(), lambda x: x).grad_fn
-        assert node is not None
-        (piece, _), *_ = node.next_functions
-        held.append(getattr(piece, "kept", None))
-    assert held[0] is not None
-    assert held[1] is None
+@pytest.mark.parametrize("most_kept", [10**6, 0])
+def test_what_is_not_kept_is_computed_again_and_not_held(most_kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[weakref.ref[Any]] = []
+    plain = logged._Asked.passed
+
+    def recorded(asked: Any, given: OpenSteps) -> Any:
+        passed = plain(asked, given)
+        passes.append(weakref.ref(passed))
+        return passed
+
+    monkeypatch.setattr(logged, "MOST_KEPT", most_kept)
+    monkeypatch.setattr(logged._Asked, "passed", recorded)
+    layers = layers_of([6], each=1)
+    found = log_logged(layers, steps(), EPISODES)
+    assert [own() is not None for own in passes] == [most_kept > 0]
+    gradients(found.sum(), layers)
+    assert len(passes) == (1 if most_kept else 2)
+    assert [own() for own in passes] == [None] * len(passes)
+
+
+def test_without_a_gradient_nothing_is_held() -> None:
+    with torch.no_grad():
+        assert not log_logged(layers_of([6], each=1), steps(), EPISODES).requires_grad
 
 
 def test_a_barred_logged_action_has_no_chance_and_no_slope_without_weight() -> None:
     layers, given = layers_of([5], each=1), steps()
     given.barred[given.actions[0], 0] = True
-    found = log_logged(layers, given, lambda x: x)
+    found = log_logged(layers, given, EPISODES)
     assert found[0, 0] == -math.inf
-    (slope,) = torch.autograd.grad(found.exp().sum(), [layers[0][0]])
-    assert torch.isfinite(slope).all()
+    assert all(torch.isfinite(slope).all() for slope in gradients(found.exp().sum(), layers))

@@ -25,6 +25,39 @@ def test_finds_the_least_squares_solution() -> None:
     torch.testing.assert_close(network.bias, torch.tensor([0.5]), atol=0.02, rtol=0)
 
 
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
+def test_steps_are_those_of_torch_to_the_last_bit(weight_decay: float) -> None:
+    inputs = torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
+    networks = []
+    for _ in range(2):
+        torch.manual_seed(1)
+        networks.append(nn.Sequential(nn.Linear(3, 7), nn.Tanh(), nn.Linear(7, 1)))
+    ours, plain = networks
+
+    def loss(network: nn.Module) -> torch.Tensor:
+        value: torch.Tensor = (network(inputs) - inputs[:, :1]).square().mean()
+        return value
+
+    for _ in train_steps(
+        ours, lambda step: loss(ours), name="toy", steps=60, learning_rate=0.03, weight_decay=weight_decay
+    ):
+        pass
+    optimizer = torch.optim.Adam(plain.parameters(), lr=0.03, weight_decay=weight_decay, fused=True)
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss(plain).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    for mine, theirs in zip(ours.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_what_has_no_gradient_stays() -> None:
+    used, unused = nn.Linear(1, 1), nn.Linear(1, 1)
+    before = unused.weight.detach().clone()
+    run(nn.ModuleList([used, unused]), lambda step: used.weight.square().sum() + used.bias.sum())
+    assert torch.equal(unused.weight, before)
+
+
 def test_nan_loss_is_named_with_its_step() -> None:
     network = nn.Linear(1, 1)
     with pytest.raises(TrainingError, match="toy: the loss or its gradient became NaN or infinite at step 20"):

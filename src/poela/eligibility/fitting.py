@@ -9,7 +9,7 @@ from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
-from poela.eligibility.propensities import NearestPropensities
+from poela.eligibility.propensities import nearest_propensities
 from poela.eligibility.rules import Eligibility
 
 
@@ -22,7 +22,7 @@ def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -
     factors = _factors(settings, train)
     if settings.asks_behavior:
         if behavior is None and train.propensities is not None and train.propensities.ndim == 2:
-            behavior = NearestPropensities(train.contexts, train.propensities, factors)
+            behavior = nearest_propensities(train, factors)
         if not callable(getattr(behavior, "probabilities", None)):
             raise InputError(
                 "this rule asks how probable actions were: give a behavior model (behavior=...), "

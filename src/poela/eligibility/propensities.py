@@ -8,11 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from poela.core.arrays import Float32Array, FloatArray, readonly
 from poela.core.errors import InputError
+from poela.core.log_cache import cached
 from poela.core.neighbours import Neighbours
 from poela.core.policy import LoggedSteps, Memoryless
 from poela.core.storage import Stored
 from poela.core.validation import expect_array, expect_contents, expect_setting
 from poela.data.checks import ROW_SUM_TOLERANCE
+from poela.data.trajectories import Trajectories
 from poela.eligibility.logged import expect_factors
 
 
@@ -66,6 +68,24 @@ class NearestPropensities(Memoryless):
         if not len(contexts) or (np.abs(propensities.sum(axis=1) - 1) > ROW_SUM_TOLERANCE).any():
             raise InputError("propensities must hold at least one row, and its rows must sum to 1")
         return cls(contexts, propensities, expect_factors(stored, contexts.shape[1]))
+
+
+def nearest_propensities(train: Trajectories, factors: FloatArray | None = None) -> NearestPropensities:
+    """Those of a log that has them for every action.
+
+    For one log it is one and the same model, so that what it says along another is worked out once for all candidates.
+
+    >>> logs = Trajectories([[0.0], [1.0]], [0, 1], [0.0, 0.0], [0, 1, 2], propensities=[[0.9, 0.1], [0.5, 0.5]])
+    >>> nearest_propensities(logs) is nearest_propensities(logs)
+    True
+    """
+    own = np.ones(train.n_features) if factors is None else np.asarray(factors, np.float64)
+
+    def build() -> NearestPropensities:
+        assert train.propensities is not None
+        return NearestPropensities(train.contexts, train.propensities, own)
+
+    return cached(train, ("nearest propensities", own.tobytes()), None, build)
 
 
 class LoggedPropensities(Memoryless):

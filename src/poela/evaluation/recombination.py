@@ -89,8 +89,8 @@ class Recombined:
         return self._logs.all_propensities is not None
 
     @cached_property
-    def _actions(self) -> IntArray:
-        """Actions [copies, N] of the logging policy at the logged contexts."""
+    def _places(self) -> IntArray:
+        """Actions [copies, N] of the logging policy at the logged contexts, by their places in [N, A] end to end."""
         known = self._logs.all_propensities
         assert known is not None
         rng = self._rng()
@@ -100,7 +100,7 @@ class Recombined:
         ends = (chances / chances[:, -1:] + np.arange(rows)[:, None]).ravel()
         first = width * np.arange(rows)
         drawn = [
-            np.clip(np.searchsorted(ends, np.arange(rows) + rng.random(rows), side="right") - first, 0, width - 1)
+            np.clip(np.searchsorted(ends, np.arange(rows) + rng.random(rows), side="right"), first, first + width - 1)
             for _ in range(self._copies)
         ]
         return np.stack(drawn)
@@ -111,7 +111,7 @@ class Recombined:
         known = self._logs.all_propensities
         assert known is not None
         with np.errstate(divide="ignore"):
-            return np.log(np.take_along_axis(known.T, self._actions, axis=0))
+            return np.log(known.take(self._places))
 
     def log_weights(self, evidence: Evidence) -> FloatArray:
         """Log weights [copies, n] of recombined episodes under a policy."""
@@ -128,11 +128,11 @@ class Recombined:
 
     def _redrawn(self, probabilities: FloatArray) -> FloatArray:
         """Log weights [copies, n]."""
-        rows, first = np.arange(len(probabilities)), self._logs.offsets[:-1]
+        first = self._logs.offsets[:-1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(probabilities)
-            drawn = zip(self._actions, self._log_chances, strict=True)
-            return np.stack([np.add.reduceat(logs[rows, actions] - chances, first) for actions, chances in drawn])
+            logs = np.log(probabilities).ravel()
+            drawn = zip(self._places, self._log_chances, strict=True)
+            return np.stack([np.add.reduceat(logs.take(places) - chances, first) for places, chances in drawn])
 
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng((self._seed, _POOL))

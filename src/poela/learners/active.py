@@ -8,6 +8,7 @@ from torch import Tensor
 
 from poela.learners.objective import truncated_weights
 from poela.learners.training_batch import Ruled, TrainingBatch
+from poela.networks.logged import together
 from poela.networks.stack import RecurrentStack, Stack
 
 LOOK_EVERY = 20  # steps from one look at the whole log to the next
@@ -29,7 +30,7 @@ class ActiveEpisodes:
     def log_weights(self, stack: Stack | RecurrentStack, step: int) -> Tensor:
         """log ∏W [K, n]; a constant for episodes that are left out."""
         if step % LOOK_EVERY:
-            return torch.cat([part.log_weights(stack) for part in self.parts])
+            return together([part.log_weights(stack) for part in self.parts])
         found = self._batch.log_weights(stack)
         weights = truncated_weights(found.detach(), self._truncation)
         self.parts = [

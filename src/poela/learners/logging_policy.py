@@ -6,7 +6,7 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import Policy, as_policy
 from poela.data.trajectories import Trajectories
-from poela.eligibility.propensities import NearestPropensities
+from poela.eligibility.propensities import nearest_propensities
 
 
 def logging_policy(train: Trajectories, behavior: Policy | None) -> Any:
@@ -16,7 +16,10 @@ def logging_policy(train: Trajectories, behavior: Policy | None) -> Any:
     >>> logging_policy(logs, None).probabilities([[0.2]])
     array([[0.9, 0.1]])
     """
-    return NearestPropensities(train.contexts, known_propensities(train)) if behavior is None else behavior
+    if behavior is not None:
+        return behavior
+    _ = known_propensities(train)
+    return nearest_propensities(train)
 
 
 def logging_probabilities(train: Trajectories, behavior: Policy | None) -> FloatArray:

@@ -8,6 +8,7 @@ from poela.core.arrays import IntArray
 from poela.learners.active import matters
 from poela.learners.objective import truncated_weights
 from poela.learners.training_batch import TrainingBatch
+from poela.networks.logged import together
 from poela.networks.stack import RecurrentStack, Stack
 
 WHOLE_EVERY = 5  # rounds; in between, only episodes that have weight are drawn
@@ -36,7 +37,7 @@ class Minibatches:
             with torch.no_grad():
                 self._last_seen = self._batch.log_weights(stack)
         drawn = torch.as_tensor(self._drawn(self._last_seen), device=self._last_seen.device)
-        fresh = torch.cat([ruled.only(drawn).log_weights(stack) for ruled in self._batch.ruled])
+        fresh = together([ruled.only(drawn).log_weights(stack) for ruled in self._batch.ruled])
         found = self._last_seen.index_copy(1, drawn, fresh)
         self._last_seen = found.detach()
         each_stands_for = self._in_round / len(drawn)

@@ -27,7 +27,7 @@ from poela.learners.stacked import Company, Events, Member, StackedLearner, in_p
 from poela.learners.training_batch import TrainingBatch, leaves_a_choice, refuse_no_weight
 from poela.learners.warm_start import cloning_loss, warm_start
 from poela.networks.modules import Device, Hidden, Network, NetworkKind, NetworkShape, device_of
-from poela.networks.stack import members_at_a_time
+from poela.networks.stack import RecurrentStack, Stack, members_at_a_time
 from poela.policies.network import NetworkPolicy, policy_of
 
 NOTHING_TO_CHOOSE = (
@@ -120,7 +120,7 @@ class PolicyGradient(StackedLearner):
         eligible: Sequence[BoolArray],
         policy: Callable[[Member, Network], Policy],
     ) -> Events:
-        stack, batch = company.stack, self.batch_of(train, eligible)
+        stack, batch = company.stack, self.batch_of(train, eligible, company.stack)
         episodes: ActiveEpisodes | Minibatches = ActiveEpisodes(batch, self.truncation)
         if self.batch_episodes is not None:
             episodes = Minibatches(batch, self.truncation, self.batch_episodes, company.members[0].seed)
@@ -158,10 +158,11 @@ class PolicyGradient(StackedLearner):
         """These members with untrained networks."""
         return Company(members, self.new_stack(self._shape(train), members, train))
 
-    def batch_of(self, train: Trajectories, eligible: Sequence[BoolArray]) -> TrainingBatch:
+    def batch_of(
+        self, train: Trajectories, eligible: Sequence[BoolArray], stack: Stack | RecurrentStack
+    ) -> TrainingBatch:
         """The log under the rules of some members."""
-        remembers, device = self.network == "gru", device_of(self.device)
-        return TrainingBatch(train, eligible, discount=self.discount, remembers=remembers, device=device)
+        return TrainingBatch(train, eligible, stack, discount=self.discount)
 
     def clone(self, company: Company, train: Trajectories, batch: TrainingBatch) -> Iterator[int]:
         """Clone the logging policy; yields after each step."""

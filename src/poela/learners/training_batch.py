@@ -1,7 +1,7 @@
 """The training log on the device, as the policy-gradient objective sees it under the rules of K policies."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,7 +14,7 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import rows_of_episodes
 from poela.data.trajectories import Trajectories
-from poela.networks.logged import OpenSteps
+from poela.networks.logged import Episodes, OpenSteps, together
 from poela.networks.packing import Packing
 from poela.networks.stack import RecurrentStack, Stack
 
@@ -23,7 +23,7 @@ from poela.networks.stack import RecurrentStack, Stack
 class StepTensors:
     """Some steps of the log, in order, as some or all of the policies see them: the same for each, or its own."""
 
-    contexts: Tensor  # [m, d] or [K, m, d]
+    inputs: Tensor  # [m, d] or [K, m, d]
     actions: Tensor  # [m] or [K, m]
     barred: Tensor  # [m, A] or [K, m, A], the ineligible actions
     packing: Packing | None  # for networks that remember
@@ -31,7 +31,7 @@ class StepTensors:
 
     def log_policy(self, stack: Stack | RecurrentStack) -> Tensor:
         """log π [K, m, A] over the eligible actions; −inf elsewhere."""
-        logits = stack.logits(self.contexts, self.actions, self.packing, self.policies)
+        logits = stack.logits(self.inputs, self.actions, self.packing, self.policies)
         return torch.log_softmax(logits.masked_fill(self.barred, -math.inf), dim=2)
 
     def of_logged(self, log_policy: Tensor) -> Tensor:
@@ -55,12 +55,8 @@ class Ruled:
     def log_weights(self, stack: Stack | RecurrentStack) -> Tensor:
         """log ∏W of each episode under each policy [K, n], in float64."""
         if isinstance(stack, RecurrentStack):
-            chosen = self._remembered(stack)
-        else:
-            chosen = stack.log_logged(self.steps, self.policies)
-        # Along the first axis: its sums always run in the same order, on a GPU too.
-        sums = torch.segment_reduce(chosen.double().T.contiguous(), "sum", lengths=self.counts, unsafe=True)
-        return self.settled + sums.T
+            return self.settled + self._episodes.sums(self._remembered(stack))
+        return self.settled + stack.log_logged(self.steps, self._episodes, self.policies)
 
     def only(self, episodes: Tensor) -> "Ruled":
         """Some of the episodes, by their numbers [k]."""
@@ -68,8 +64,12 @@ class Ruled:
         before = (self.counts.cumsum(0) - self.counts)[episodes] - (counts.cumsum(0) - counts)
         rows = torch.repeat_interleave(before, counts)
         rows += torch.arange(len(rows), device=rows.device)
-        steps = OpenSteps(self.steps.contexts[rows], self.steps.actions[rows], self.steps.barred[:, rows])
+        steps = OpenSteps(self.steps.inputs[rows], self.steps.actions[rows], self.steps.barred[:, rows])
         return Ruled(steps, counts, self.settled[episodes], self.policies)
+
+    @cached_property
+    def _episodes(self) -> Episodes:
+        return Episodes(self.counts)
 
     @cached_property
     def _packing(self) -> Packing:
@@ -77,7 +77,7 @@ class Ruled:
 
     def _remembered(self, stack: RecurrentStack) -> Tensor:
         steps = self.steps
-        seen = StepTensors(steps.contexts, steps.actions, steps.barred.T, self._packing, self.policies)
+        seen = StepTensors(steps.inputs, steps.actions, steps.barred.T, self._packing, self.policies)
         return seen.of_logged(seen.log_policy(stack))
 
 
@@ -88,14 +88,14 @@ class TrainingBatch:
         self,
         train: Trajectories,
         eligible: Sequence[BoolArray],
+        stack: Stack | RecurrentStack,
         *,
         discount: float,
-        remembers: bool,
-        device: torch.device,
     ) -> None:
-        """`eligible` [N, A] of each policy; neighbours with the same rule have the same array."""
-        self._train, self._eligible, self._remembers, self._device = train, eligible, remembers, device
-        self.returns = torch.tensor(train.returns(discount), device=device)  # [n], float64
+        """For stacks like this one; `eligible` [N, A] of each policy: neighbours with the same rule share an array."""
+        self._train, self._eligible, self._device = train, eligible, stack.device
+        self._inputs, self._remembers = stack.inputs, isinstance(stack, RecurrentStack)
+        self.returns = torch.tensor(train.returns(discount), device=stack.device)  # [n], float64
 
     @cached_property
     def ruled(self) -> "list[Ruled]":
@@ -104,11 +104,11 @@ class TrainingBatch:
 
     @cached_property
     def _to_clone(self) -> "_ToClone":
-        return _ToClone.of(self._train, self._eligible, self._device)
+        return _ToClone.of(self._train, self._eligible, self._inputs, self._device)
 
     def log_weights(self, stack: Stack | RecurrentStack) -> Tensor:
         """log ∏W of each episode under each policy [K, n], in float64; −inf where a logged action is ineligible."""
-        return torch.cat([ruled.log_weights(stack) for ruled in self.ruled])
+        return together([ruled.log_weights(stack) for ruled in self.ruled])
 
     @torch.no_grad()
     def broken_by(self, stack: Stack | RecurrentStack) -> list[int]:
@@ -127,7 +127,7 @@ class TrainingBatch:
         rows, shares = (_padded(own, stack.device)[whose] for own in zip(*parts, strict=True))
         offsets, log = self._train.offsets, self._to_clone
         packing = Packing.of(rows_of_episodes(drawn[0], offsets)[1], stack.device) if self._remembers else None
-        steps = StepTensors(log.contexts[rows], log.actions[rows], log.barred[log.rule, rows], packing, slice(None))
+        steps = StepTensors(log.inputs[rows], log.actions[rows], log.barred[log.rule, rows], packing, slice(None))
         log_policy = steps.log_policy(stack)
         if log.targets is None:
             losses = -steps.of_logged(log_policy)
@@ -149,7 +149,11 @@ class TrainingBatch:
 
         rows = slice(None) if is_open.all() else np.flatnonzero(is_open)
         return Ruled(
-            OpenSteps(on_device(train.contexts[rows]), on_device(train.actions[rows]), on_device(~eligible[rows].T)),
+            OpenSteps(
+                self._inputs(on_device(train.contexts[rows])),
+                on_device(train.actions[rows]),
+                on_device(~eligible[rows].T),
+            ),
             counts=on_device(np.add.reduceat(is_open.astype(np.int64), train.offsets[:-1])),
             settled=on_device(settled),
             policies=policies,
@@ -168,18 +172,24 @@ class TrainingBatch:
 class _ToClone:
     """The whole log, as the warm start sees it."""
 
-    contexts: Tensor  # [N, d]
+    inputs: Tensor  # [N, d]
     actions: Tensor  # [N]
     rule: Tensor  # [K, 1], the number of each policy's rule
     barred: Tensor  # [rules, N, A]
     targets: Tensor | None  # [rules, N, A]
 
     @classmethod
-    def of(cls, train: Trajectories, eligible: Sequence[BoolArray], device: torch.device) -> "_ToClone":
+    def of(
+        cls,
+        train: Trajectories,
+        eligible: Sequence[BoolArray],
+        inputs: Callable[[Tensor], Tensor],
+        device: torch.device | str,
+    ) -> "_ToClone":
         rules = {id(mask): mask for mask in eligible}
         targets = [_cloning_targets(train, mask, device) for mask in rules.values()]
         return cls(
-            contexts=torch.tensor(train.contexts, device=device),
+            inputs=inputs(torch.tensor(train.contexts, device=device)),
             actions=torch.tensor(train.actions, device=device),
             rule=torch.tensor([[list(rules).index(id(mask))] for mask in eligible], device=device),
             barred=torch.stack([torch.tensor(~mask, device=device) for mask in rules.values()]),
@@ -219,7 +229,7 @@ def _padded(rows: Sequence[np.ndarray], device: torch.device | str) -> Tensor:
     return torch.as_tensor(np.stack([np.pad(own, (0, width - len(own))) for own in rows]), device=device)
 
 
-def _cloning_targets(train: Trajectories, eligible: BoolArray, device: torch.device) -> Tensor | None:
+def _cloning_targets(train: Trajectories, eligible: BoolArray, device: torch.device | str) -> Tensor | None:
     """The behavior probabilities [N, A] over eligible actions; None where only those of logged actions are known."""
     if train.propensities is None or train.propensities.ndim == 1:
         return None

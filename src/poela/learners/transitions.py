@@ -54,7 +54,7 @@ class Transitions:
             return torch.tensor(np.stack(values), dtype=torch.float32, device=stack.device)
 
         return cls(
-            inputs=stack.standardised(torch.tensor(train.contexts, device=stack.device)),
+            inputs=stack.inputs(torch.tensor(train.contexts, device=stack.device)),
             actions=torch.tensor(train.actions[:, None], device=stack.device),
             following=torch.tensor(following, device=stack.device),
             whose=torch.tensor([[each.index(own)] for own in limits], device=stack.device),

@@ -13,6 +13,7 @@ from poela.core.arrays import BoolArray
 from poela.data.trajectories import Trajectories
 from poela.learners.stacked import Company, Member
 from poela.learners.training_batch import TrainingBatch
+from poela.networks.stack import RecurrentStack, Stack
 
 MOST_REMEMBERED = 64  # networks for each log
 
@@ -30,7 +31,9 @@ class Maker(Protocol):
     def company_of(self, members: Sequence[Member], train: Trajectories) -> Company:
         """These members with untrained networks."""
 
-    def batch_of(self, train: Trajectories, eligible: Sequence[BoolArray]) -> TrainingBatch:
+    def batch_of(
+        self, train: Trajectories, eligible: Sequence[BoolArray], stack: Stack | RecurrentStack
+    ) -> TrainingBatch:
         """The log under the rules of some members."""
 
     def clone(self, company: Company, train: Trajectories, batch: TrainingBatch) -> Iterator[int]:
@@ -46,7 +49,8 @@ def warm_start(maker: Maker, company: Company, train: Trajectories, eligible: Se
     said = set()
     if first:
         starters = maker.company_of([company.members[number] for number in first], train)
-        for _ in maker.clone(starters, train, maker.batch_of(train, [eligible[number] for number in first])):
+        batch = maker.batch_of(train, [eligible[number] for number in first], starters.stack)
+        for _ in maker.clone(starters, train, batch):
             for member, event in starters.news():
                 key = keys[company.members.index(member)]
                 said.add(key)

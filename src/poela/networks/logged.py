@@ -1,18 +1,18 @@
-"""log π of logged actions under stacked networks, with its gradient written out.
+"""log π of logged actions under stacked networks, summed by episode, with its gradient written out.
 
 Steps pass in pieces that fit a core's cache, and nothing is copied on the way: on a CPU most of what autograd spends
-beside the matrix products is such copying. What is too large to be kept for the backward pass is computed again there,
-piece by piece, so that memory does not grow with the log.
+beside the matrix products is such copying, and on few steps most of it is bookkeeping, so that all is one node. What is
+too large to be kept for the backward pass is computed again there, piece by piece, so that memory does not grow with
+the log.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 IN_A_PIECE = {"cpu": 2**18}  # numbers of the widest layer: 1 MiB, about half a core's own cache
 IN_A_GPU_PIECE = 2**26
@@ -25,35 +25,75 @@ Layers = Sequence[tuple[Tensor, Tensor]]  # weight [K, inputs, outputs] and bias
 class OpenSteps:
     """Steps of a log as networks of the current context see them."""
 
-    contexts: Tensor  # [m, d]
+    inputs: Tensor  # [m, d], contexts as the networks take them
     actions: Tensor  # [m]
     barred: Tensor  # [A, m], the ineligible actions
 
     def between(self, start: int, end: int) -> "OpenSteps":
         """Some of the steps."""
-        return OpenSteps(self.contexts[start:end], self.actions[start:end], self.barred[:, start:end])
+        return OpenSteps(self.inputs[start:end], self.actions[start:end], self.barred[:, start:end])
+
+
+class Episodes:
+    """How steps belong to episodes: `counts` [n] of each, one after the other."""
+
+    def __init__(self, counts: Tensor) -> None:
+        self.counts = counts
+
+    @cached_property
+    def of_step(self) -> Tensor:
+        """The episode [m] of each step."""
+        return torch.repeat_interleave(self.counts)
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Sums [K, n] in float64 of values [K, m] of steps."""
+        # Along the first axis: its sums always run in the same order, on a GPU too.
+        return torch.segment_reduce(values.double().T.contiguous(), "sum", lengths=self.counts, unsafe=True).T
+
+
+def together(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The parts side by side; a single one as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=dim)
 
 
 def log_logged(
-    layers: Layers, steps: OpenSteps, prepared: Callable[[Tensor], Tensor], relu_outputs: bool = False
+    layers: Layers,
+    steps: OpenSteps,
+    episodes: Episodes,
+    relu_outputs: bool = False,
+    own: slice = slice(None),
 ) -> Tensor:
-    """log π [K, m] of the logged actions over the eligible ones; `prepared` makes inputs of contexts.
+    """Sums [K, n] by episode, in float64, of log π of the logged actions over the eligible ones.
+
+    `own`: of these networks only. A backward pass through the sums adds to `grad`
+    of the layers by itself: with a few thousand steps, a node of autograd would take longer than all that it does.
 
     >>> steps = OpenSteps(torch.zeros(5, 3), torch.tensor([0, 1, 0, 1, 0]), torch.zeros(2, 5, dtype=torch.bool))
-    >>> log_logged([(torch.zeros(1, 3, 2), torch.zeros(1, 1, 2))], steps, lambda contexts: contexts).exp()
-    tensor([[0.5000, 0.5000, 0.5000, 0.5000, 0.5000]])
+    >>> layers = [(torch.zeros(1, 3, 2), torch.zeros(1, 1, 2))]
+    >>> log_logged(layers, steps, Episodes(torch.tensor([2, 3]))).exp().detach()
+    tensor([[0.2500, 0.1250]], dtype=torch.float64)
     """
-    n, each = len(steps.actions), len(layers[0][0])
-    widths = [weight.shape[2] for weight, _ in layers]
-    keep = n * each * sum(widths) <= MOST_KEPT
-    size = max(IN_A_PIECE.get(steps.actions.device.type, IN_A_GPU_PIECE) // (each * max(widths)), 1)
-    parameters = [parameter for layer in layers for parameter in layer]
-    pieces = [steps.between(start, start + size) for start in range(0, n, size)] or [steps]
-    found = [
-        _LogLogged.apply(piece, prepared, relu_outputs, keep, *parameters)  # type: ignore[no-untyped-call]
-        for piece in pieces
-    ]
-    return torch.cat(found, dim=1)
+    learns = torch.is_grad_enabled()
+    with torch.no_grad():
+        asked = _Asked(layers, own, relu_outputs)
+        pieces, keep = asked.pieces(steps), learns and asked.may_keep(steps)
+        chosen, kept = [], []
+        for piece in pieces:
+            passed = asked.passed(piece)
+            chosen.append(passed.log_policy.gather(1, piece.actions.expand(asked.each, 1, -1))[:, 0])
+            kept.append(passed if keep else None)
+        found = episodes.sums(together(chosen, dim=1))
+
+    def send_back(slopes: Tensor) -> None:
+        slope = slopes.to(asked.parameters[0].dtype).index_select(1, episodes.of_step)
+        parts = list(zip(pieces, torch.split(slope, pieces[0].actions.shape[0], dim=1), strict=True))
+        while parts:  # from the last one, as autograd does it
+            piece, own_slope = parts.pop()
+            asked.add_gradients(kept.pop() or asked.passed(piece), piece, own_slope)
+
+    if learns:
+        found.requires_grad_().register_hook(send_back)  # type: ignore[no-untyped-call]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,57 +105,58 @@ class _Pass:
     positive: Tensor | None  # [K, A, m]: logits that a ReLU lets pass
 
 
-class _LogLogged(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        steps: OpenSteps,
-        prepared: Callable[[Tensor], Tensor],
-        relu_outputs: bool,
-        keep: bool,
-        *parameters: Tensor,
-    ) -> Tensor:
-        passed = _passed(steps, prepared, relu_outputs, parameters)
-        ctx.save_for_backward(*parameters)
-        ctx.given = steps, prepared, relu_outputs
-        ctx.kept = passed if keep else None
-        return passed.log_policy.gather(1, _chosen(steps, len(passed.log_policy)))[:, 0]
+class _Asked:
+    """The networks that are asked."""
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        parameters = ctx.saved_tensors
-        steps, prepared, relu_outputs = ctx.given
-        passed = ctx.kept or _passed(steps, prepared, relu_outputs, parameters)
-        ctx.kept = None  # it is used up below
-        outputs = passed.log_policy.exp_().mul_(-gradient[:, None])
-        outputs.scatter_add_(1, _chosen(steps, len(outputs)), gradient[:, None])
+    def __init__(self, layers: Layers, own: slice, relu_outputs: bool) -> None:
+        self._whole = [parameter for layer in layers for parameter in layer]
+        everyone = self._whole[0].shape[0]
+        self._own = None if own.indices(everyone) == (0, everyone, 1) else own
+        self.parameters = self._whole if self._own is None else [parameter[own] for parameter in self._whole]
+        self.each = self.parameters[0].shape[0]
+        self._widths = [weight.shape[2] for weight in self.parameters[::2]]
+        self._relu_outputs = relu_outputs
+
+    def may_keep(self, steps: OpenSteps) -> bool:
+        """Whether what these steps leave for the backward pass is small enough."""
+        return steps.actions.shape[0] * self.each * sum(self._widths) <= MOST_KEPT
+
+    def pieces(self, steps: OpenSteps) -> list[OpenSteps]:
+        n = steps.actions.shape[0]
+        most = IN_A_PIECE.get(steps.actions.device.type, IN_A_GPU_PIECE)
+        size = max(most // (self.each * max(self._widths)), 1)
+        return [steps.between(start, start + size) for start in range(0, n, size)] if n > size else [steps]
+
+    def passed(self, steps: OpenSteps) -> _Pass:
+        inputs = [steps.inputs.expand(self.each, *steps.inputs.shape)]
+        for number in range(0, len(self.parameters) - 2, 2):
+            weight, bias = self.parameters[number : number + 2]
+            inputs.append(torch.baddbmm(bias, inputs[-1], weight).relu_())
+        weight, bias = self.parameters[-2:]
+        logits = torch.baddbmm(bias.mT, weight.mT, inputs[-1].mT)
+        positive = logits.relu_() > 0 if self._relu_outputs else None
+        return _Pass(inputs, torch.log_softmax(logits.masked_fill_(steps.barred, -math.inf), dim=1), positive)
+
+    def add_gradients(self, passed: _Pass, steps: OpenSteps, slope: Tensor) -> None:
+        """To those of the parameters, from the slope of log π [K, m]; overwrites what passed."""
+        slope = slope[:, None]
+        outputs = passed.log_policy.exp_().mul_(-slope)
+        outputs.scatter_add_(1, steps.actions.expand(self.each, 1, -1), slope)
         if passed.positive is not None:
             outputs.mul_(passed.positive)
         outward = outputs.mT
-        gradients: list[Tensor | None] = []
-        for number in reversed(range(len(passed.inputs))):
-            own = passed.inputs[number]
-            gradients = [torch.bmm(own.mT, outward), outward.sum(dim=1, keepdim=True), *gradients]
-            if number:
-                outward = torch.bmm(outward, parameters[2 * number].mT)
-                torch.ops.aten.threshold_backward.grad_input(outward, own, 0, grad_input=outward)
-        return None, None, None, None, *gradients
+        # With few actions, a product of this form is much the faster one.
+        gradients = [outward.sum(dim=1, keepdim=True), torch.bmm(outputs, passed.inputs[-1]).mT.contiguous()]
+        for number in reversed(range(1, len(passed.inputs))):
+            outward = torch.bmm(outward, self.parameters[2 * number].mT)
+            torch.ops.aten.threshold_backward.grad_input(outward, passed.inputs[number], 0, grad_input=outward)
+            gradients += [outward.sum(dim=1, keepdim=True), torch.bmm(passed.inputs[number - 1].mT, outward)]
+        for parameter, gradient in zip(reversed(self._whole), gradients, strict=True):
+            self._add(parameter, gradient)
 
-
-def _passed(
-    steps: OpenSteps, prepared: Callable[[Tensor], Tensor], relu_outputs: bool, parameters: Sequence[Tensor]
-) -> _Pass:
-    contexts = prepared(steps.contexts)
-    inputs = [contexts.expand(len(parameters[0]), *contexts.shape)]
-    layers = list(zip(parameters[::2], parameters[1::2], strict=True))
-    for weight, bias in layers[:-1]:
-        inputs.append(torch.baddbmm(bias, inputs[-1], weight).relu_())
-    weight, bias = layers[-1]
-    logits = torch.baddbmm(bias.mT, weight.mT, inputs[-1].mT)
-    positive = logits.relu_() > 0 if relu_outputs else None
-    return _Pass(inputs, torch.log_softmax(logits.masked_fill_(steps.barred, -math.inf), dim=1), positive)
-
-
-def _chosen(steps: OpenSteps, each: int) -> Tensor:
-    return steps.actions.expand(each, 1, -1)
+    def _add(self, parameter: Tensor, gradient: Tensor) -> None:
+        if self._own is None:
+            parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
+        else:
+            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            parameter.grad[self._own] += gradient

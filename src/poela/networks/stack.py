@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from poela.core.arrays import Float32Array
+from poela.networks.logged import Episodes, OpenSteps, log_logged
 from poela.networks.logged import Layers as Layers
-from poela.networks.logged import OpenSteps, log_logged
 from poela.networks.modules import MLP, Network, NetworkShape
 from poela.networks.packing import Packing
 from poela.networks.subnormals import rid_of_subnormals
@@ -24,7 +24,8 @@ class Stack(nn.Module):
     >>> shape = NetworkShape("mlp", 3, 2, (8,))
     >>> networks = [shape.build(seed) for seed in (0, 1)]
     >>> contexts = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
-    >>> logits = Stack(networks).logits(contexts)
+    >>> stack = Stack(networks)
+    >>> logits = stack.logits(stack.inputs(contexts))
     >>> bool(torch.allclose(logits[1], networks[1].along(contexts, torch.zeros(0), None)))
     True
     """
@@ -36,20 +37,20 @@ class Stack(nn.Module):
         self.weights, self.biases = stacked_parameters([_linears(network) for network in networks], device)
         self.layers: Layers = list(zip(self.weights, self.biases, strict=True))
 
-    def standardised(self, contexts: Tensor) -> Tensor:
-        """Contexts on the networks' own scale."""
+    def inputs(self, contexts: Tensor) -> Tensor:
+        """What the networks take for contexts: these on their own scale, made once for all steps of training."""
         return (contexts - self.mean) / self.scale
 
     def logits(
-        self, contexts: Tensor, actions: Tensor | None = None, packing: Packing | None = None, own: slice = slice(None)
+        self, inputs: Tensor, actions: Tensor | None = None, packing: Packing | None = None, own: slice = slice(None)
     ) -> Tensor:
-        """[K, N, A] for contexts [N, d] that all networks see, or [K, N, d], each its own; `own`: of these networks."""
-        outputs = stacked_outputs(self._of(own), self.standardised(contexts))
+        """[K, N, A] for inputs [N, d] that all networks see, or [K, N, d], each its own; `own`: of these networks."""
+        outputs = stacked_outputs(self._of(own), inputs)
         return torch.relu(outputs) if self.shape.relu_outputs else outputs
 
-    def log_logged(self, steps: OpenSteps, own: slice = slice(None)) -> Tensor:
-        """log π [K, m] of the logged actions, over the eligible ones."""
-        return log_logged(self._of(own), steps, self.standardised, self.shape.relu_outputs)
+    def log_logged(self, steps: OpenSteps, episodes: Episodes, own: slice = slice(None)) -> Tensor:
+        """Sums [K, n] by episode of log π of the logged actions, over the eligible ones."""
+        return log_logged(self.layers, steps, episodes, self.shape.relu_outputs, own)
 
     def _of(self, own: slice) -> Layers:
         each = len(self.layers[0][0])
@@ -90,9 +91,13 @@ class RecurrentStack(nn.Module):
         super().__init__()
         self.network, self.device = network.to(device), device
 
-    def logits(self, contexts: Tensor, actions: Tensor, packing: Packing | None, own: slice = slice(None)) -> Tensor:
-        """[1, N, A] for contexts [N, d] or [1, N, d]."""
-        return self.network.along(contexts.reshape(-1, contexts.shape[-1]), actions.reshape(-1), packing)[None]
+    def inputs(self, contexts: Tensor) -> Tensor:
+        """The contexts themselves: the network puts them on its scale."""
+        return contexts
+
+    def logits(self, inputs: Tensor, actions: Tensor, packing: Packing | None, own: slice = slice(None)) -> Tensor:
+        """[1, N, A] for inputs [N, d] or [1, N, d]."""
+        return self.network.along(inputs.reshape(-1, inputs.shape[-1]), actions.reshape(-1), packing)[None]
 
     def state(self, number: int) -> list[Tensor]:
         """A copy of the network's weights."""
