@@ -1,5 +1,6 @@
 """Logs with real-valued actions: what they promise, and tables of them."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,32 @@ def test_a_table_is_read_back_without_naming_columns(tmp_path: Path) -> None:
     assert (read.n_units, read.estimated) == (2, True)
     pyarrow.csv.write_csv(ours.to_table(), tmp_path / "logs.csv")
     same(read_logs(tmp_path / "logs.csv", action=["dose", "rate"], cluster="cluster"), ours)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("dose", 1e200, "column 'dose' is beyond 1e+60 in 1 row, first row 4"),
+        ("lp", 800.0, "column 'lp' is no log density that a logged action can have in 1 row, first row 4"),
+        ("lp", -999.0, "column 'lp' is no log density that a logged action can have in 1 row, first row 4"),
+    ],
+)
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_numbers_that_cannot_be_are_refused(column: str, value: float, said: str, unit: float) -> None:
+    rng = np.random.default_rng(0)
+    doses = rng.normal(size=40)
+    table: dict[str, list[float]] = {
+        "episode": list(range(40)),
+        "step": [0] * 40,
+        "x": rng.normal(size=40).tolist(),
+        "dose": (doses * unit).tolist(),
+        "lp": (-0.5 * doses**2 - np.log(unit)).tolist(),
+        "reward": rng.normal(size=40).tolist(),
+    }
+    assert read_logs(table, action="dose", log_density="lp").n_steps == 40
+    table[column][3] = value
+    with pytest.raises(InputError, match=re.escape(said)):
+        read_logs(table, action="dose", log_density="lp")
 
 
 def test_one_column_with_a_log_density_is_real() -> None:

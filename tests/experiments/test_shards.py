@@ -68,8 +68,38 @@ def test_missing_double_and_differing_parts_are_refused(tmp_path: Path) -> None:
     assert "is in 2 folders" in refused(out, [*folders, folders[0]])
     assert "made with other settings, another seed or another version" in refused(out, folders, repeats=6)
     file = next((folders[0] / "kept").iterdir())
-    file.write_text(json.dumps({**json.loads(file.read_text()), "about": {"code": "another"}}))
+    part = {**json.loads(file.read_text()), "about": {"code": "another"}}
+    part.pop("digest")
+    file.write_text(json.dumps(part))
     assert "were made by different code" in refused(out, folders)
+
+
+def test_a_folder_without_parts_is_named(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    assert "other holds no parts" in refused(tmp_path / "out", [*shards(tmp_path / "parts"), tmp_path / "other"])
+
+
+@pytest.mark.parametrize("how", ["another part", "other numbers", "a list", "nothing", "cut off"])
+def test_a_file_that_is_not_its_part_is_refused(tmp_path: Path, how: str) -> None:
+    folders = shards(tmp_path / "parts")
+    first, second = sorted((folders[0] / "kept").glob("example-2-h-*.json"))[:2]
+    text = first.read_text()
+    changed = {
+        "another part": second.read_text(),
+        "other numbers": json.dumps({**json.loads(text), "piece": json.loads(second.read_text())["piece"]}),
+        "a list": "[]",
+        "nothing": "",
+        "cut off": text[: len(text) // 2],
+    }
+    first.write_text(changed[how])
+    for what in (lambda: refused(tmp_path / "out", folders), lambda: _refused_again(folders[0])):
+        assert "is damaged, or is not the part 'example 2" in what()
+
+
+def _refused_again(out: Path) -> str:
+    with pytest.raises(InputError) as error:
+        counterexamples(replace(run_of(out), shard=Shard(1, 2)))
+    return str(error.value)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from poela.core.arrays import FloatArray, freeze
+from poela.core.arrays import BoolArray, FloatArray, freeze
+from poela.core.validation import LARGEST
 from poela.data.labels import Labels
 from poela.data.layout import LogLayout
 from poela.data.numbers import read_doubles
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # More of a column's different values than this must have decimals for it to be a dose rather than a slip.
 MOSTLY = 0.5
+MOST_NATS = 100.0  # of a log density and amount: actions 14 standard deviations away are not drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +74,32 @@ def read_actions(
     if numbers is None:
         return None
     m = len(layout.action_columns)
+    _note_impossible(layout, numbers[:, :m], numbers[:, m:], order, found)
     densities = None if layout.log_density is None else freeze(np.ascontiguousarray(numbers[:, m]))
     return RealActions(freeze(np.ascontiguousarray(numbers[:, :m])), densities)
+
+
+def _note_impossible(
+    layout: LogLayout, actions: FloatArray, densities: FloatArray, order: "Order | None", found: RowProblems
+) -> None:
+    """Amounts that cannot be reckoned with, and log densities that no logged action can have had."""
+
+    def note(bad: BoolArray, what: str, remedy: str) -> None:
+        found.note(bad if order is None else order.in_file(bad), what, remedy)
+
+    for name, values in zip(layout.action_columns, actions.T, strict=True):
+        note(np.abs(values) > LARGEST, f"column {quoted(name)} is beyond {LARGEST:g}", "correct it, or scale it down")
+    usual = np.isfinite(actions).all(axis=1) & (np.abs(actions) <= LARGEST).all(axis=1)
+    if layout.log_density is None or not usual.any():
+        return
+    spread = actions[usual].std(axis=0)
+    # On the scale of the logged amounts, so that their unit does not matter.
+    standardised = densities[:, 0] + np.log(spread[spread > 0]).sum()
+    note(
+        np.isfinite(densities[:, 0]) & (np.abs(standardised) > MOST_NATS * actions.shape[1]),
+        f"column {quoted(layout.log_density)} is no log density that a logged action can have",
+        "give the natural logarithm of the density that each logged action had, or leave it out",
+    )
 
 
 def _number(value: object, decimal: str) -> float | None:

@@ -1,6 +1,7 @@
 """Finished parts of an experiment, kept beside its output: an interrupted one continues with those it has."""
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from functools import cache, partial
@@ -10,7 +11,9 @@ from typing import Any
 
 import poela
 from poela import __version__
+from poela.core.errors import InputError
 from poela.core.files import write_json
+from poela.core.paths import place
 from poela.core.storage import read_json
 from poela.studies.runs import one_thread
 
@@ -37,8 +40,31 @@ def kept(out: Path, name: str, part: Part, about: Mapping[str, Any] | None = Non
     if not file.exists():
         with one_thread():
             made = part()
-        write_json(file, {**_basis(name, part), "about": dict(about or {}), "piece": made})
-    return read_json(file)["piece"]
+        whole = {**_basis(name, part), "about": dict(about or {}), "piece": made}
+        write_json(file, {**whole, "digest": _digest(whole)})
+    return read_part(file, name, part)["piece"]
+
+
+def read_part(file: Path, name: str, part: Part) -> Mapping[str, Any]:
+    """A part's file, which must hold that part and nothing else."""
+    try:
+        read = read_json(file)
+    except InputError:
+        read = None
+    whole = {key: value for key, value in read.items() if key != "digest"} if isinstance(read, dict) else {}
+    basis = _basis(name, part)
+    sound = set(whole) == {"about", "piece", *basis} and all(whole[key] == basis[key] for key in basis)
+    # Parts of earlier versions have no digest.
+    if not (sound and isinstance(whole["about"], dict) and read.get("digest") in (None, _digest(whole))):
+        raise InputError(
+            f"{place(file)} is damaged, or is not the part {name!r}: delete it, and make that part again by its command"
+        )
+    return whole
+
+
+def _digest(whole: Mapping[str, Any]) -> str:
+    """Of all that a file holds, as JSON has it."""
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def part_file(name: str, part: Part) -> str:

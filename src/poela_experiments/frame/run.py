@@ -92,6 +92,12 @@ class Run:
         record = {"command": self.command, "settings": dict(self.size.settings), "parts": len(parts), "made": distinct}
         write_json(self.place("made.json"), record)
 
+    def _mixed(self) -> str:
+        """A word on parts that different code has made."""
+        record = self.place("made.json")
+        states = {one["code"] for one in read_json(record)["made"]} if record.exists() else set()
+        return f"Its parts were made by {len(states)} states of the code." if len(states) > 1 else ""
+
     def place(self, key: str) -> Path:
         """Of a table or a picture with this key: its files, without an ending."""
         return place_of(self.out, self.experiment, key)
@@ -118,6 +124,7 @@ class Run:
         """The report, written, with pictures that are no comparisons drawn by a function of its tables."""
         about = self.size.settings.get("about", "")
         opening = f"A small version, beside which nothing of the paper can stand: {about}." if about else ""
+        opening = " ".join(filter(None, (opening, self._mixed())))
         report = Report(self.experiment, tuple(tables), closing, opening)
         if pictures is not None:
             pictures(self.out, {table.key: table for table in report.tables})

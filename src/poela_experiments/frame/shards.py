@@ -9,8 +9,7 @@ from typing import Any
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
 from poela.core.paths import place
-from poela.core.storage import read_json
-from poela_experiments.frame.kept import DIRECTORY, Part, part_file, slug
+from poela_experiments.frame.kept import DIRECTORY, Part, part_file, read_part, slug
 
 
 class ShardDone(Exception):
@@ -36,7 +35,7 @@ class Shard:
         """Of a text such as 2/8."""
         number, _, of = text.partition("/")
         if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-            raise InputError(f"--shard is {text!r}: it is a number and how many there are, such as 2/8")
+            raise InputError(f"--shard is {text!r}: it is a number from 1 on and how many there are, such as 2/8")
         return cls(int(number), int(of))
 
     def share(self, parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,6 +48,9 @@ class Shard:
 
 def join(out: Path, experiment: str, parts: Mapping[str, Part], folders: Sequence[Path]) -> None:
     """Copy every part from the folder that has it; none may be missing, there twice, or of another kind."""
+    for folder in folders:
+        if not (folder / DIRECTORY).is_dir():
+            raise InputError(f"{place(folder)} holds no parts: give the folder that a shard was written to by --out")
     found = {name: _found(part_file(name, part), folders) for name, part in parts.items()}
     for name, files in found.items():
         if len(files) > 1:
@@ -59,7 +61,7 @@ def join(out: Path, experiment: str, parts: Mapping[str, Part], folders: Sequenc
     _refuse_missing(experiment, [name for name, files in found.items() if not files], len(parts), folders)
     made_by: dict[str, str] = {}
     for name, (file,) in found.items():
-        made_by.setdefault(read_json(file)["about"].get("code", "unknown"), name)
+        made_by.setdefault(read_part(file, name, parts[name])["about"].get("code", "unknown"), name)
     if len(made_by) > 1:
         names = " and ".join(repr(name) for name in list(made_by.values())[:2])
         raise InputError(f"the parts {names} were made by different code: run one of their shards again")
