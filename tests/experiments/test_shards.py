@@ -82,7 +82,7 @@ def test_a_folder_without_parts_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["another part", "other numbers", "a list", "nothing", "cut off"])
 def test_a_file_that_is_not_its_part_is_refused(tmp_path: Path, how: str) -> None:
     folders = shards(tmp_path / "parts")
-    first, second = sorted((folders[0] / "kept").glob("example-2-h-*.json"))[:2]
+    first, second = sorted((folders[0] / "kept").iterdir())[:2]
     text = first.read_text()
     changed = {
         "another part": second.read_text(),
@@ -92,14 +92,10 @@ def test_a_file_that_is_not_its_part_is_refused(tmp_path: Path, how: str) -> Non
         "cut off": text[: len(text) // 2],
     }
     first.write_text(changed[how])
-    for what in (lambda: refused(tmp_path / "out", folders), lambda: _refused_again(folders[0])):
-        assert "is damaged, or is not the part 'example 2" in what()
-
-
-def _refused_again(out: Path) -> str:
-    with pytest.raises(InputError) as error:
-        counterexamples(replace(run_of(out), shard=Shard(1, 2)))
-    return str(error.value)
+    said = f"{first.name} is damaged, or is not the part"
+    assert said in refused(tmp_path / "out", folders)
+    with pytest.raises(InputError, match=said):
+        counterexamples(replace(run_of(folders[0]), shard=Shard(1, 2)))
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
