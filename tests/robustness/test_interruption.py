@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 SCRIPT = Path(__file__).with_name("signalling.py")
+MOMENTS = 25
 WORDS = "error: interrupted: what has finished is kept in"
 
 
-def test_signals_at_fifty_random_moments(tmp_path: Path) -> None:
+def test_signals_at_random_moments(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(tmp_path), "50"],
+        [sys.executable, str(SCRIPT), str(tmp_path), str(MOMENTS)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -20,9 +21,9 @@ def test_signals_at_fifty_random_moments(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     attempts = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert len(attempts) == 50
+    assert len(attempts) == MOMENTS
     interrupted = [attempt for attempt in attempts if attempt["code"] != 0]
-    assert len(interrupted) >= 15  # on a busy machine many a study is quicker than the one that was timed
+    assert len(interrupted) >= MOMENTS / 3  # on a busy machine many a study is quicker than the one that was timed
     for attempt in interrupted:
         assert attempt["code"] == 1, attempt
         assert WORDS in attempt["errors"]
