@@ -129,7 +129,9 @@ def page(folder: Path) -> str:
         "process.\nTold are ratios: to a named alternative (above 1: we are faster), and to the floor, the least that "
         "any way must do."
     )
-    return "\n".join([f"{head}\nMeasured with {facts}.\n", *(table(one, seconds=False) for one in found.values())])
+    larger = (HERE / "larger.md").read_text(encoding="utf-8")
+    tables = [table(one, seconds=False) for one in found.values()]
+    return "\n".join([f"{head}\nMeasured with {facts}.\n", larger, *tables])
 
 
 def main() -> None:
