@@ -144,6 +144,13 @@ def main() -> None:
     parser.add_argument("--compare", type=Path, nargs=2, metavar=("OLD", "NEW"))
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
+    if unknown := sorted({*asked.names} - {*SCRIPTS, *BY_THEMSELVES}):
+        parser.error(
+            f"no benchmark is called {', '.join(unknown)}: choose from {', '.join((*SCRIPTS, *BY_THEMSELVES))}"
+        )
+    for place in asked.compare or ([asked.out] if asked.page else []):
+        if not (place.is_file() or any(place.glob("*.json"))):
+            parser.error(f"{place} holds no results: run the benchmarks first")
     if asked.compare:
         print(compare(*asked.compare))
         return
@@ -152,7 +159,7 @@ def main() -> None:
         return
     asked.out.mkdir(parents=True, exist_ok=True)
     facts = machine()
-    for name in asked.names or (*SCRIPTS, *BY_THEMSELVES):
+    for name in asked.names or known:
         file = asked.out / f"{name}.json"
         alone = name in BY_THEMSELVES
         result = by_itself(name, file) if alone else benchmark(name, asked.large, tuple(asked.sizes))

@@ -1,5 +1,9 @@
 """Weights below the least normal number: none is made in training on the CPU, none is in a policy."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -60,3 +64,23 @@ def test_what_was_set_before_is_set_again() -> None:
         assert float(torch.tensor(LEAST) / 2) == 0
     finally:
         torch.set_flush_denormal(False)
+
+
+THREADS = """
+import numpy as np, torch
+from poela import POCRM, Trajectories
+rng = np.random.default_rng(0)
+logs = Trajectories(
+    rng.normal(size=(4000, 2)), rng.integers(0, 2, 4000), rng.normal(size=4000), np.arange(0, 4001, 10),
+    propensities=np.full((4000, 2), 0.5),
+)
+POCRM(steps=3, warm_start_steps=3, device="cpu").fit(logs)
+assert torch.get_num_threads() == 2
+print(int((torch.full((1 << 21,), 1e-40) * 1.0 == 0).sum()))
+"""
+
+
+def test_no_thread_keeps_the_setting() -> None:
+    env = {**os.environ, "OMP_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", THREADS], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "0"), done.stderr

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from poela.core.errors import PoelaWarning, TrainingError
+from poela.networks.modules import NetworkShape
 from poela.networks.training import train_steps
 
 
@@ -76,3 +77,38 @@ def test_a_live_gradient_is_not_warned_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(network, lambda step: (network.weight - 1).square().sum() + network.bias.square().sum())
+
+
+def test_what_the_user_has_set_for_torch_does_not_matter_and_stays() -> None:
+    def learned() -> torch.Tensor:
+        network = NetworkShape("mlp", 2, 1, (4,)).build(seed=0)
+        contexts = torch.ones(3, 2, dtype=torch.float32)
+
+        def loss(step: int) -> torch.Tensor:
+            return network.along(contexts, torch.zeros(0, dtype=torch.long), None).square().mean()
+
+        for _ in train_steps(network, loss, name="toy", steps=3, learning_rate=0.1):
+            pass
+        return torch.cat([parameter.detach().ravel() for parameter in network.parameters()])
+
+    plain = learned()
+    with torch.no_grad():
+        assert torch.equal(learned(), plain)
+        assert not torch.is_grad_enabled()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert learned().dtype == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_ctrl_c_while_torch_turns_gradients_off() -> None:
+    network = NetworkShape("mlp", 2, 1, (4,)).build(seed=0)
+
+    def loss(step: int) -> torch.Tensor:
+        torch.set_grad_enabled(False)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        next(train_steps(network, loss, name="toy", steps=1, learning_rate=0.1))
+    assert torch.is_grad_enabled()

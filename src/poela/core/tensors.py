@@ -74,7 +74,7 @@ class TensorSearch:
         """Contexts as they are multiplied, with a 1 at their end, and their squared norms."""
         import torch
 
-        left = torch.ones(len(contexts), contexts.shape[1] + 1, device=self.device)
+        left = torch.ones(len(contexts), contexts.shape[1] + 1, dtype=torch.float32, device=self.device)
         norms = torch.empty(len(contexts), dtype=torch.float64, device=self.device)
         parts = (values.split(REFINED[self.device]) for values in (contexts, left, norms))
         for own, own_left, own_norms in zip(*parts, strict=True):
@@ -105,10 +105,9 @@ class TensorSearch:
         import torch
 
         at_once = max(1, SCORES_AT_ONCE[self.device] // self.block)
-        minima = torch.empty(
-            len(left), sum(factors.shape[1] for factors in self.blocks) // self.width, device=self.device
-        )
-        memory = torch.empty(min(at_once, len(left)) * self.block, device=self.device)
+        slabs = sum(factors.shape[1] for factors in self.blocks) // self.width
+        minima = torch.empty(len(left), slabs, dtype=left.dtype, device=self.device)
+        memory = torch.empty(min(at_once, len(left)) * self.block, dtype=left.dtype, device=self.device)
         per_block = self.block // self.width
         for start in range(0, len(left), at_once):
             part = left[start : start + at_once]

@@ -55,7 +55,7 @@ class Eligibility:
     standard deviations in the training data), `weights` multiply their squared differences. Where no action passes,
     `fallback` decides: the nearest action (without a radius: the most probable), the logging policy, or all actions.
     `search="approximate"` is for millions of logged steps: it may miss the nearest context, so that distances can only
-    be too large and fewer actions are eligible, never more.
+    be too large and fewer actions have a precedent, never more; where it finds none at all, `fallback` decides.
 
     >>> logs = Trajectories(contexts=[[0.0], [1.0], [1.2]], actions=[0, 1, 1], rewards=[0, 0, 0], offsets=[0, 1, 3])
     >>> Eligibility(radius=0.5).fit(logs).mask([[0.1], [0.6], [9.0]])

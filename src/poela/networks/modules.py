@@ -59,7 +59,7 @@ class NetworkShape:
     def build(self, seed: int) -> "Network":
         """A freshly initialised network; the same seed gives the same bits and leaves torch's own state alone."""
         with seeded(seed):
-            return MLP(self) if self.kind == "mlp" else GRU(self)
+            return (MLP(self) if self.kind == "mlp" else GRU(self)).float()  # whatever torch's own choice is
 
     def to_dict(self) -> dict[str, Any]:
         """Plain settings, for files."""

@@ -5,6 +5,7 @@ After 10,000 steps of Q-learning they cost most of the time, in training and in 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch import nn
@@ -23,12 +24,20 @@ def no_subnormals() -> Iterator[None]:
     ...     float(torch.tensor(LEAST) / 2)
     0.0
     """
+    _start_threads(torch.get_num_threads())
     before = _subnormal * _one == 0
     torch.set_flush_denormal(True)
     try:
         yield
     finally:
         torch.set_flush_denormal(before)
+
+
+@cache
+def _start_threads(number: int) -> None:
+    """Threads that torch starts later would have this setting for good, whatever the user sets."""
+    if number > 1:
+        torch.zeros(1 << 20).add_(1.0)
 
 
 @torch.no_grad()

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +59,7 @@ def train_steps(
     check = _Check([name] if isinstance(name, str) else name, parameters, tell)
     for step in range(steps):
         safe_point()
-        with no_subnormals():
+        with no_subnormals(), _gradients():
             for parameter in parameters:
                 parameter.grad = None
             losses = loss(step)
@@ -69,13 +70,24 @@ def train_steps(
         yield step + 1
 
 
+@contextmanager
+def _gradients() -> Iterator[None]:
+    """With gradients, whatever the user has set, and that again afterwards: Ctrl-C may come while torch changes it."""
+    before = torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(before)
+
+
 class _Adam:
     """`torch.optim.Adam` without what it does around its fused kernel: in small networks that takes most of a step."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], learning_rate: float, weight_decay: float) -> None:
         self._learning_rate, self._weight_decay = learning_rate, weight_decay
         self._state = [
-            (own, torch.zeros_like(own), torch.zeros_like(own), torch.zeros((), device=own.device))
+            (own, torch.zeros_like(own), torch.zeros_like(own), torch.zeros((), dtype=torch.float32, device=own.device))
             for own in parameters
         ]
 
