@@ -144,10 +144,9 @@ def main() -> None:
     parser.add_argument("--compare", type=Path, nargs=2, metavar=("OLD", "NEW"))
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
-    if unknown := sorted({*asked.names} - {*SCRIPTS, *BY_THEMSELVES}):
-        parser.error(
-            f"no benchmark is called {', '.join(unknown)}: choose from {', '.join((*SCRIPTS, *BY_THEMSELVES))}"
-        )
+    known = (*SCRIPTS, *BY_THEMSELVES)
+    if unknown := sorted({*asked.names} - {*known}):
+        parser.error(f"no benchmark is called {', '.join(unknown)}: choose from {', '.join(known)}")
     for place in asked.compare or ([asked.out] if asked.page else []):
         if not (place.is_file() or any(place.glob("*.json"))):
             parser.error(f"{place} holds no results: run the benchmarks first")
