@@ -160,6 +160,7 @@ def test_the_script_makes_a_share_of_the_cells(tmp_path: Path) -> None:
 
 
 def test_what_the_script_cannot_do_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
     done = script("--join", str(tmp_path), "--out", str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: 5 of 5 parts of coverage are missing")
