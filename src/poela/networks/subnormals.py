@@ -1,6 +1,6 @@
 """Numbers below 1e-38, of which weight decay makes many: processors take a hundred times longer over each of them.
 
-After 10,000 steps of Q-learning they cost most of the time, in training and in every later look at the policy.
+After some thousand steps of Q-learning they cost half of the time of a step, and most of that of a look at the policy.
 """
 
 from collections.abc import Iterator
