@@ -3,6 +3,7 @@
     python benchmarks/holes.py half:own pocket:none --logs 8 --out holes/
     python benchmarks/holes.py --must --size 1500 --logs 60 --jobs 2 --out holes/
     python benchmarks/holes.py --table holes/
+    python benchmarks/holes.py --page docs/results/holes.md
     python benchmarks/holes.py --list
 
 In a hole, some never get an action, which would harm them and is better for all others. Each log is studied whole,
@@ -14,9 +15,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from holes_in_support.rows import carry_out, read_rows, table
+from holes_in_support.rows import carry_out, read_rows
 from holes_in_support.scenarios import KINDS, MUST, PROPENSITIES, scenario
 from holes_in_support.studies import tasks_of
+from holes_in_support.tables import fill_page, table
 from holes_in_support.variants import VARIANTS, settings_of
 
 from poela.core.errors import InputError, PoelaError
@@ -41,6 +43,9 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="begin no further log after so long")
     parser.add_argument("--out", type=Path, help="folder for rows")
     parser.add_argument("--table", type=Path, metavar="DIR", help="measure nothing: print the table of the rows there")
+    parser.add_argument(
+        "--page", type=Path, help="measure nothing: fill this page from the rows in the folder beside it"
+    )
     return parser.parse_args(arguments)
 
 
@@ -52,6 +57,9 @@ def main(arguments: list[str]) -> None:
         return
     if options.table:
         print(table(read_rows(options.table)))
+        return
+    if options.page:
+        fill_page(options.page)
         return
     names = [*dict.fromkeys([*(MUST if options.must else ()), *options.scenarios])]
     if not names or options.out is None:

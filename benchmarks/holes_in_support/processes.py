@@ -145,8 +145,9 @@ class Steps:
         actions, chances = np.zeros((n, self.steps), np.int64), np.empty((n, self.steps, ACTIONS))
         actor = None if policy is None else policy.actor(n)
         for step in range(self.steps):
-            x = np.column_stack([fixed, moving]).astype(np.float32)
-            rows = self.practice(x) if actor is None else actor.probabilities(x)
+            seen = np.column_stack([fixed, moving]).astype(np.float32)
+            x = seen.astype(np.float64)
+            rows = self.practice(x) if actor is None else actor.probabilities(seen)
             taken = sample_actions(rows, rng)
             if actor is not None:
                 actor.record(taken)

@@ -1,14 +1,12 @@
-"""Rows in files, one line each: written as each log ends, found again by a run that continues, and made into tables."""
+"""Rows in files, one line each: written as each log ends, and found again by a run that continues."""
 
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from .studies import Row, Task, studied
@@ -22,7 +20,7 @@ def read_rows(folder: Path) -> list[Row]:
     found: dict[tuple[Any, ...], Row] = {}
     for file in sorted(folder.rglob(f"*{SUFFIX}")):
         for row in rows_in(file):
-            found[(*_group(row), row["seed"])] = row
+            found[(*kind_of(row), row["seed"])] = row
     return [found[key] for key in sorted(found)]
 
 
@@ -83,87 +81,6 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-COLUMNS = (
-    *("scenario", "cases", "variant", "learners", "logs", "claims", "false", "harmful", "shown", "true"),
-    *("shown per log", "in the hole", "promising: true", "promising: in the hole", "barred", "seconds"),
-)
-
-
-def table(rows: Iterable[Row]) -> str:
-    """Markdown: a line for each kind of study, then all scenarios of a variant and size together.
-
-    Shown and true are means over claims; *shown per log* counts 0 where nothing is claimed. *False* is a claim above
-    the truth, *harmful* a recommended policy that is worse than practice, *in the hole* how often the recommended
-    policy takes there what nobody took, *barred* the share of held-out logged decisions that its rule does not allow.
-    """
-    rows = [*rows]
-    whole = [row for row in rows if "error" not in row]
-    lines = [_line(*group) for group in _grouped(whole, _group)]
-    head = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    together = [pooled(variant, group) for variant, group in _grouped(whole, lambda row: _group(row)[1:])]
-    failed = [f"{len(rows) - len(whole)} studies failed and are left out."] if len(whole) < len(rows) else []
-    mixed = [kind for kind, group in _grouped(whole, _group) if len({row.get("code") for row in group}) > 1]
-    versions = [f"{len(mixed)} lines mix rows of several versions of the code."] if mixed else []
-    return "\n".join([*head, *lines, "", *together, *failed, *versions])
-
-
-def pooled(kind: Sequence[Any], rows: Sequence[Row]) -> str:
-    """One line on all scenarios together."""
-    claims, false, harmful = (sum(row[name] for row in rows) for name in ("claimed", "false", "harmful"))
-    n, variant, learners = kind
-    return (
-        f"- {variant}, {n} cases, {learners} learners: {len(rows)} logs, {claims} claims; above the truth {false}, "
-        f"{_share(false, len(rows))} of logs, {_share(false, claims)} of claims; harmful {harmful}, "
-        f"{_share(harmful, len(rows))} of logs (95% Clopper–Pearson)."
-    )
-
-
-def clopper_pearson(hits: int, of: int, level: float = 0.95) -> tuple[float, float]:
-    """The exact interval for a share.
-
-    >>> [round(end, 4) for end in clopper_pearson(0, 60)]  # 1 - 0.025^(1/60)
-    [0.0, 0.0596]
-    """
-    from scipy.stats import beta
-
-    tail = (1 - level) / 2
-    low = 0.0 if hits == 0 else float(beta.ppf(tail, hits, of - hits + 1))
-    high = 1.0 if hits == of else float(beta.ppf(1 - tail, hits + 1, of - hits))
-    return low, high
-
-
-def _share(hits: int, of: int) -> str:
-    if not of:
-        return "none"
-    low, high = clopper_pearson(hits, of)
-    return f"{hits / of:.1%} [{low:.1%}, {high:.1%}]"
-
-
-def _line(kind: Sequence[Any], rows: Sequence[Row]) -> str:
-    claims = [row for row in rows if row["claimed"]]
-    cells = [
-        *(*kind, len(rows), len(claims)),
-        *(sum(row[name] for row in rows) for name in ("false", "harmful")),
-        *(_mean(claims, "shown"), _mean(claims, "true")),
-        f"{sum(row['shown'] for row in claims) / len(rows):.3f}",
-        *(_mean(rows, "in_hole", "%"), _mean(rows, "promising_true")),
-        *(_mean(rows, "promising_in_hole", "%"), _mean(rows, "barred", "%")),
-        f"{fmean(row['seconds'] for row in rows):.0f}",
-    ]
-    return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def _mean(rows: Sequence[Mapping[str, Any]], name: str, unit: str = "") -> str:
-    known = [row[name] for row in rows if row.get(name) is not None]
-    if not known:
-        return ""
-    return f"{fmean(known):.1%}" if unit else f"{fmean(known):.3f}"
-
-
-def _group(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def kind_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What the rows of one line of a table share."""
     return row["scenario"], row["n"], row["variant"], row["learners"]
-
-
-def _grouped(rows: Sequence[Row], key: Any) -> Iterator[tuple[Any, list[Row]]]:
-    for kind, group in groupby(sorted(rows, key=key), key):
-        yield kind, [*group]

@@ -42,6 +42,8 @@ def settings_of(variant: str, learners: Sequence[str] | None = None) -> dict[str
     candidates = dict.fromkeys(ruled for one in usual for ruled in _under(one, rule))
     if not candidates:
         raise InputError(f"the variant {variant!r} leaves no learner: of those asked for, none takes such a rule")
+    for candidate in candidates:
+        candidate.build()  # which refuses what cannot be
     return {"candidates": [*candidates]}
 
 
@@ -53,8 +55,5 @@ def _under(candidate: Candidate, rule: Mapping[str, Any]) -> list[Candidate]:
         return [Candidate(candidate.learner, own | {"rule": rule})]
     if not known.issuperset(rule):
         return []
-    radii = RADII if "radius" in rule else (None,)
-    return [
-        Candidate(candidate.learner, {**rule, **({} if radius is None else {"radius": radius}), **own})
-        for radius in radii
-    ]
+    radii = RADII if "radius" in rule else (None,)  # None: no radius beside the other rule
+    return [Candidate(candidate.learner, {**rule, "radius": radius, **own}) for radius in radii]

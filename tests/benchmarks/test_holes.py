@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.holes_in_support.processes import THIRD, OneStep, Steps
-from benchmarks.holes_in_support.rows import append_row, clopper_pearson, left, read_rows, table
+from benchmarks.holes_in_support.rows import append_row, left, read_rows
 from benchmarks.holes_in_support.scenarios import KINDS, MUST, Scenario, scenario, smooth_practice
 from benchmarks.holes_in_support.studies import Task, barred, studied, tasks_of
-from benchmarks.holes_in_support.variants import settings_of
+from benchmarks.holes_in_support.tables import clopper_pearson, fill_page, table
+from benchmarks.holes_in_support.variants import RULES, settings_of
 from scipy.stats import norm
 
 from poela import POCRM, POELA
@@ -157,6 +158,7 @@ def test_other_scenarios_are_refused(name: str) -> None:
 
 def test_variants_are_settings_of_learn() -> None:
     assert settings_of("default") == {}
+    assert settings_of("norule") == {"no_rule": True}
     ruled = settings_of("radius", ["poela", "pocrm", "fittedq", "bcq"])["candidates"]
     assert {one.learner for one in ruled} == {"poela", "fittedq", "bcq"}  # PO-CRM has no rule
     assert [one.build().rule.radius for one in ruled if one.learner == "poela"] == ["q95", "q99"]
@@ -165,6 +167,15 @@ def test_variants_are_settings_of_learn() -> None:
         settings_of("radius", ["pocrm"])
     with pytest.raises(InputError, match="there is no variant"):
         settings_of("other")
+
+
+def test_a_rule_without_a_radius_takes_the_place_of_the_radius(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RULES, "support", {"minimum_probability": 0.02})
+    (ruled,) = settings_of("support", ["bcq"])["candidates"]
+    assert (ruled.build().rule.minimum_probability, ruled.build().rule.radius) == (0.02, None)
+    monkeypatch.setitem(RULES, "support", {"no such rule": 1.0})
+    with pytest.raises(InputError, match="needs a rule with 'no such rule', which this version does not have"):
+        settings_of("support")
 
 
 def test_a_rule_is_asked_about_the_half_that_it_was_not_fitted_on() -> None:
@@ -216,14 +227,38 @@ def test_tables_count_claims_and_harm() -> None:
         *("50.0%", "0.300", "10.0%", "2.0%", "10"),
     ]
     assert "3 logs, 2 claims; above the truth 2, 66.7% [9.4%, 99.2%] of logs" in together  # R: binom.test(2, 3)
-    assert failed == "1 studies failed and are left out."
-    assert mixed == "1 lines mix rows of several versions of the code."
+    assert failed == "- 1 studies failed and are left out."
+    assert mixed == "- 1 lines mix rows of several versions of the code."
 
 
 def test_the_interval_of_a_share_is_the_exact_one() -> None:
     assert clopper_pearson(0, 10) == pytest.approx((0.0, 1 - 0.025**0.1))
     assert clopper_pearson(10, 10) == pytest.approx((0.025**0.1, 1.0))
     assert clopper_pearson(1, 2) == pytest.approx((1 - np.sqrt(0.975), np.sqrt(0.975)))
+
+
+def test_what_a_rule_costs_is_told_log_by_log() -> None:
+    claim = {"recommended": True, "claimed": True, "true": 1.0}
+    rows = [
+        *(made_up(1, **claim, shown=0.9), made_up(2, **claim, shown=0.5), made_up(3, **claim, shown=7.0)),
+        *(made_up(1, **claim, shown=1.0, variant="norule"), made_up(2, variant="norule")),
+    ]
+    # Differences of −0.1 and 0.5 (nothing was claimed there): mean 0.2, standard error 0.3, of 0.5.
+    assert table(rows).splitlines()[-1] == "| half:own | 1500 | usual | default | 2 | 0.700 | 0.500 | +40.0% ± 60.0% |"
+
+
+def test_a_page_is_filled_from_the_rows_beside_it(tmp_path: Path) -> None:
+    page, task = tmp_path / "holes.md", Task("half:own", 1500, "default", (), 1)
+    append_row(tmp_path / "holes" / "now", task, made_up(1))
+    page.write_text("# Holes\n<!-- rows: now -->\nold\n<!-- end of rows -->\nThe end.\n", encoding="utf-8")
+    fill_page(page)
+    text = page.read_text(encoding="utf-8")
+    assert table([made_up(1)]) in text
+    assert "old" not in text
+    assert text.endswith("<!-- end of rows -->\nThe end.\n")
+    page.write_text("<!-- rows: before -->\n<!-- end of rows -->\n", encoding="utf-8")
+    with pytest.raises(InputError, match="no rows for the part 'before'"):
+        fill_page(page)
 
 
 def script(*arguments: str) -> "subprocess.CompletedProcess[str]":
