@@ -4,6 +4,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,9 @@ def _found(study: Any, process: Process, logs: Trajectories) -> Row:
         truth = process.truth(policy)
         row |= {"true": truth.gain, "in_hole": truth.in_hole, "harmful": truth.gain < 0}
         row |= {"false": shown is not None and shown > truth.gain}
+        if row["false"]:  # was the claim wrong, or is what is handed back another policy than what was judged?
+            folds = [study.fold_policy(point, fold) for fold in range(study.n_folds)]
+            row |= {"true_as_judged": fmean(process.truth(one).gain for one in folds)}
     elif study.promising is not None:
         point, policy = study.points[study.result.promising], study.promising
         truth = process.truth(policy)

@@ -17,7 +17,7 @@ from .rows import kind_of, read_rows
 from .studies import Row
 
 COLUMNS = (
-    *("scenario", "cases", "variant", "learners", "logs", "claims", "false", "harmful", "shown", "true"),
+    *("scenario", "cases", "variant", "learners", "logs", "claims", "false", "(as judged)", "harmful", "shown", "true"),
     *("shown per log", "in the hole", "promising: true", "promising: in the hole", "barred", "seconds"),
 )
 COST_COLUMNS = ("scenario", "cases", "learners", "variant", "logs", "shown per log", "without a rule", "difference")
@@ -28,8 +28,9 @@ def table(rows: Iterable[Row]) -> str:
     """Markdown: a line for each kind of study, then all scenarios of a variant and size together.
 
     Shown and true are means over claims; *shown per log* counts 0 where nothing is claimed. *False* is a claim above
-    the truth, *harmful* a recommended policy that is worse than practice, *in the hole* how often the recommended
-    policy takes there what nobody took, *barred* the share of held-out logged decisions that its rule does not allow.
+    the truth of the policy that is handed back (*as judged*: of those of the folds, too), *harmful* a recommended
+    policy that is worse than practice, *in the hole* how often the recommended policy takes there what nobody took,
+    *barred* the share of held-out logged decisions that its rule does not allow.
     """
     rows = [*rows]
     whole = [row for row in rows if "error" not in row]
@@ -91,7 +92,7 @@ def _line(kind: Sequence[Any], rows: Sequence[Row]) -> list[str]:
     claims = [row for row in rows if row["claimed"]]
     cells = [
         *(*kind, len(rows), len(claims)),
-        *(sum(row[name] for row in rows) for name in ("false", "harmful")),
+        *(sum(row["false"] for row in rows), sum(map(_false_as_judged, rows)), sum(row["harmful"] for row in rows)),
         *(_mean(claims, "shown"), _mean(claims, "true")),
         f"{fmean(map(_shown, rows)):.3f}",
         *(_mean(rows, "in_hole", "%"), _mean(rows, "promising_true")),
@@ -99,6 +100,11 @@ def _line(kind: Sequence[Any], rows: Sequence[Row]) -> list[str]:
         f"{fmean(row['seconds'] for row in rows):.0f}",
     ]
     return [*map(str, cells)]
+
+
+def _false_as_judged(row: Row) -> bool:
+    """Whether what the folds learned is worth less than shown, too, and not only what all cases together taught."""
+    return bool(row["false"]) and row["shown"] > row["true_as_judged"]
 
 
 def _shown(row: Row) -> float:

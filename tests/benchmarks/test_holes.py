@@ -215,15 +215,15 @@ def made_up(seed: int, **other: Any) -> dict[str, Any]:
 def test_tables_count_claims_and_harm() -> None:
     claim = {"recommended": True, "claimed": True, "in_hole": 0.5, "barred": 0.01}
     rows = [
-        made_up(1, **claim, code="older", shown=0.4, true=0.2, false=True),
-        made_up(2, **claim, shown=0.2, true=-0.2, false=True, harmful=True),
+        made_up(1, **claim, code="older", shown=0.4, true=0.2, false=True, true_as_judged=0.5),
+        made_up(2, **claim, shown=0.2, true=-0.2, false=True, true_as_judged=-0.1, harmful=True),
         made_up(3, promising_true=0.3, promising_in_hole=0.1, barred=0.04),
         made_up(4, error="it failed"),
     ]
     _, _, line, _, together, failed, mixed = table(rows).splitlines()
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells == [
-        *("half:own", "1500", "default", "usual", "3", "2", "2", "1", "0.300", "0.000", "0.200"),
+        *("half:own", "1500", "default", "usual", "3", "2", "2", "1", "1", "0.300", "0.000", "0.200"),
         *("50.0%", "0.300", "10.0%", "2.0%", "10"),
     ]
     assert "3 logs, 2 claims; above the truth 2, 66.7% [9.4%, 99.2%] of logs" in together  # R: binom.test(2, 3)
