@@ -44,6 +44,17 @@ class BoostedBehavior(Behavior):
             return BoostedModel(self, schema, Forest.of([], np.zeros(1)))
         return BoostedModel(self, schema, self._grown(train, schema, seed))
 
+    def fit_shares(self, train: Trajectories, shares: FloatArray, seed: int) -> "BoostedModel":
+        """The model of known probabilities [N, A], all rounds: each row counts for every action by its share."""
+        schema = replace(Schema.of(train), seen=tuple(np.flatnonzero(shares.any(axis=0)).tolist()))
+        if len(schema.seen) == 1:
+            return BoostedModel(self, schema, Forest.of([], np.zeros(1)))
+        rows, codes = np.nonzero(shares[:, schema.seen])
+        weights = shares[:, schema.seen][rows, codes]
+        classifier = self._classifier(seed).set_params(max_iter=self.max_rounds)
+        classifier.fit(train.contexts[rows], codes, sample_weight=weights)
+        return BoostedModel(self, schema, _exported(classifier, self.max_rounds, train.contexts))
+
     def _grown(self, train: Trajectories, schema: Schema, seed: int) -> Forest:
         learn, judge = held_out_split(train, self.held_out, seed)
         codes = schema.codes(learn.actions)

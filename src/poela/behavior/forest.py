@@ -15,6 +15,7 @@ from poela.core.validation import expect_array
 MAX_LEAVES = 32  # one bit each
 ALL = np.uint32(0xFFFFFFFF)
 ROWS_AT_A_TIME = 8192  # keeps one block of features in the processor's cache
+FEW_TESTS = 1 << 21  # up to so many tests, all trees are asked at once: few rows should not wait for a loop over trees
 
 _DTYPES: dict[str, type[np.generic]] = {
     "features": np.int32,
@@ -73,6 +74,8 @@ class Forest:
 
     def scores(self, contexts: Float32Array) -> FloatArray:
         """The raw scores [N, actions] (two actions: one score, of the second)."""
+        if len(contexts) * max(len(self.features), 1) <= FEW_TESTS and len(self.features):
+            return self._scores_at_once(contexts)
         blocks = [
             self._block_scores(np.asfortranarray(contexts[start : start + ROWS_AT_A_TIME]))
             for start in range(0, len(contexts), ROWS_AT_A_TIME)
@@ -90,6 +93,16 @@ class Forest:
             leaf = np.frexp(leftmost.astype(np.float32))[1] - 1
             scores[:, tree % len(self.baseline)] += self.leaf_values[self.leaf_offsets[tree] + leaf]
         return scores
+
+    def _scores_at_once(self, contexts: Float32Array) -> FloatArray:
+        passed = contexts[:, self.features] <= self.thresholds  # [N, nodes]
+        grown = np.flatnonzero(np.diff(self.node_offsets))  # trees with any test; `reduceat` has no empty sums
+        leaves = np.full((len(contexts), len(self.node_offsets) - 1), ALL)
+        left = np.where(passed, ALL, self.keeps)
+        leaves[:, grown] = np.bitwise_and.reduceat(left, self.node_offsets[grown], axis=1)
+        leaf = np.frexp((leaves & (~leaves + np.uint32(1))).astype(np.float32))[1] - 1
+        values = self.leaf_values[self.leaf_offsets[:-1] + leaf]  # [N, trees]
+        return np.asarray(self.baseline + values.reshape(len(contexts), -1, len(self.baseline)).sum(axis=1))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays, for files."""

@@ -35,7 +35,10 @@ class HistoryBehavior(Behavior):
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "HistoryModel":
         """The inner model, fitted on the logs with history."""
-        inner = self.behavior.fit_quietly(train.with_history(self.steps), seed)
+        return self.around(self.behavior.fit_quietly(train.with_history(self.steps), seed), train)
+
+    def around(self, inner: BehaviorModel, train: Trajectories) -> "HistoryModel":
+        """A model that was fitted on these logs with history, as one of the logs themselves."""
         features = HistoryFeatures(self.steps, train.n_features, train.n_actions)
         return HistoryModel(self, Schema.of(train), inner, features)
 

@@ -11,6 +11,7 @@ class Eligible:
 
     mask: BoolArray  # [N, A], at least one action in each row
     stranded: BoolArray  # [N], nothing passed the rule: the fallback acted
+    penalty: FloatArray | None = None  # [N, A], what scores lose where support is missing and has a price
     behavior: FloatArray | None = None  # [N, A], to be followed on stranded rows (fallback "behavior"); 0 on others
 
     @property

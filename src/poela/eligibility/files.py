@@ -23,11 +23,12 @@ from poela.data.schema import TableSchema
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts, expect_factors
 from poela.eligibility.rules import Eligibility
+from poela.eligibility.support import SupportModel
 
 KIND = "eligibility"
 WHOLE_NUMBERS = ("actions", "steps", "rows", "episodes")
 RULE = tuple(field.name for field in fields(Eligibility))
-NEWER = ("schema", "search")  # which older files do not have
+NEWER = ("schema", "search", "support", "price")  # which older files do not have
 ABOUT_THE_LOG = ("action_names", "feature_names", "holds_logged_contexts", "episode_ids")
 MOST_ROWS = 2**40
 
@@ -55,13 +56,16 @@ def stored_eligibility(fitted: FittedEligibility) -> Stored:
                 "fit the rule with one of poela's behavior models"
             )
         parts["behavior"] = fitted.behavior.stored()
+    if fitted.support is not None:
+        parts["support"] = fitted.support.stored()
     return Stored(KIND, settings, arrays, parts)
 
 
 def eligibility_from_stored(stored: Stored, load_part: Callable[[Stored], Any]) -> FittedEligibility:
     """The rule that `stored_eligibility` stored."""
     rule = _rule(stored)
-    parts = ("behavior",) if rule.asks_behavior else ()
+    supported = ("support",) if rule.support is not None and "support" in stored.parts else ()
+    parts = (*(("behavior",) if rule.asks_behavior else ()), *supported)
     arrays = () if rule.radius is None else ("contexts", "factors", *WHOLE_NUMBERS)
     known = (*(name for name in RULE if name not in NEWER), *ABOUT_THE_LOG)
     newer = tuple(name for name in NEWER if name in stored.settings)
@@ -75,8 +79,11 @@ def eligibility_from_stored(stored: Stored, load_part: Callable[[Stored], Any]) 
     ids = stored.settings["episode_ids"]
     if ids is not None and not (isinstance(ids, list | tuple) and all(isinstance(id, str | int | float) for id in ids)):
         raise InputError("episode_ids must be a list of names, or null")
-    behavior = None
-    if parts:
+    behavior = support = None
+    if supported:
+        support = expect_part(stored, "support", load_part, SupportModel, "a model of support")
+        expect_sizes("support", support, len(feature_names), len(action_names))
+    if rule.asks_behavior:
         behavior = expect_part(stored, "behavior", load_part, Policy, "a behavior model")
         expect_sizes("behavior", behavior, len(feature_names), len(action_names))
     return FittedEligibility(
@@ -88,6 +95,7 @@ def eligibility_from_stored(stored: Stored, load_part: Callable[[Stored], Any]) 
         episode_ids=None if ids is None else tuple(ids),
         behavior=behavior,
         schema=schema,
+        support=support,
     )
 
 

@@ -20,6 +20,7 @@ from poela.eligibility.eligible import Eligible as Eligible
 from poela.eligibility.explanation import Explanation, explain
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.rules import Eligibility
+from poela.eligibility.support import SupportModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,7 @@ class FittedEligibility:
     episode_ids: tuple[ActionName, ...] | None = None  # of the training log, by position
     behavior: Any = None  # has probabilities(contexts); None where the rule does not ask for it
     schema: TableSchema | None = None  # how columns of a table become the features; None: the log came as arrays
+    support: SupportModel | None = None  # None: the rule does not ask, or the log takes every action everywhere
 
     @property
     def radius(self) -> float | None:
@@ -97,19 +99,26 @@ class FittedEligibility:
         return self.resolve(contexts, steps).mask
 
     def resolve(
-        self, contexts: ArrayLike, steps: ArrayLike | None = None, behavior: FloatArray | None = None
+        self,
+        contexts: ArrayLike,
+        steps: ArrayLike | None = None,
+        behavior: FloatArray | None = None,
+        support: FloatArray | None = None,
     ) -> Eligible:
         """The mask, where the fallback acted, and what to follow there.
 
-        `behavior` [N, A] holds the logging policy's probabilities, where they are known already.
+        `behavior` and `support` [N, A] hold the logging policy's probabilities, and those of the model of support,
+        where they are known already.
         """
         checked, numbers = self._checked(contexts, steps)
         rule = self.settings
         probabilities = behavior
         if probabilities is None and rule.asks_behavior:
             probabilities = self.behavior_probabilities(checked)
+        if support is None and self.support is not None:
+            support = self.support.probabilities(checked)
         distances = None if rule.radius is None else self._distances(checked, numbers)
-        return self._resolved(checked, distances, probabilities)
+        return self._resolved(checked, distances, probabilities, support)
 
     def along(self, logs: LoggedSteps) -> Eligible:
         """The same along logged episodes; what takes long is done once for each log, whatever the radius."""
@@ -119,11 +128,13 @@ class FittedEligibility:
         if rule.asks_behavior:
             probabilities = along_once(self.behavior, logs)
             probabilities = self.checked_behavior(probabilities, len(checked[0]))
-        return self._resolved(checked[0], distances, probabilities)
+        support = None if self.support is None else along_once(self.support, logs)
+        return self._resolved(checked[0], distances, probabilities, support)
 
     def distances_along(self, logs: LoggedSteps) -> FloatArray:
         """Distances [N, A] along logged episodes, worked out once for each log, whatever the radius."""
-        kind = replace(self.settings, radius=None, minimum_probability=None, relative_probability=None)
+        rules = dict.fromkeys(("radius", "minimum_probability", "relative_probability", "support", "price"))
+        kind = replace(self.settings, **rules)
         source = None if self.logged is None else self.logged.contexts
         checked = self._checked(logs.contexts, step_numbers(logs.offsets))
         return cached(logs, kind, source, lambda: self._distances(*checked))
@@ -135,12 +146,18 @@ class FittedEligibility:
         return self.logged.recall(self.squared_radius, contexts)
 
     def _resolved(
-        self, checked: Float32Array, distances: FloatArray | None, probabilities: FloatArray | None
+        self,
+        checked: Float32Array,
+        distances: FloatArray | None,
+        probabilities: FloatArray | None,
+        support: FloatArray | None,
     ) -> Eligible:
         rule = self.settings
         probable = np.ones((len(checked), self.n_actions), bool)
         if probabilities is not None:
             probable = rule.probable(probabilities)
+        if self.support is not None and support is not None and rule.price is None:
+            probable = probable & self.support.supported(support)
         mask: BoolArray = probable.copy()
         if self.radius is not None and distances is not None:
             mask &= (distances <= self.radius) & np.isfinite(distances)
@@ -153,9 +170,14 @@ class FittedEligibility:
             mask = mask | stranded[:, None]
         elif stranded.any():
             here = np.flatnonzero(stranded)
-            nearness = self._nearness(checked, distances, probabilities, probable, here)
+            usual = probabilities if support is None else support
+            nearness = self._nearness(checked, distances, usual, probable, here)
             mask[here] = nearness == nearness.min(axis=1, keepdims=True)
-        return Eligible(mask, stranded, followed)
+        return Eligible(mask, stranded, self._penalty(support), followed)
+
+    def _penalty(self, support: FloatArray | None) -> FloatArray | None:
+        price = self.settings.price
+        return None if self.support is None or support is None or not price else price * self.support.shortfall(support)
 
     def explain(self, context: ArrayLike, k: int = 3, step: int | None = None) -> Explanation:
         """For one context and each action: eligible or why not, and the k nearest logged cases.

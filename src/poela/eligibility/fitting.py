@@ -1,5 +1,6 @@
 """A rule of eligible actions, fitted on training logs."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.propensities import nearest_propensities
 from poela.eligibility.rules import Eligibility
+from poela.eligibility.support import fit_support, has_holes
 
 
 def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -> FittedEligibility:
@@ -28,6 +30,10 @@ def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -
                 "this rule asks how probable actions were: give a behavior model (behavior=...), "
                 "or training logs with the propensities of every action"
             )
+    support = None if settings.support is None else fit_support(train, settings.support, behavior)
+    if support is not None and behavior is None and has_holes(train) and settings.minimum_probability is None:
+        # Zero is zero: where the nearest logged case says that an action is never taken, no model says otherwise.
+        settings, behavior = replace(settings, minimum_probability=0.0), nearest_propensities(train, factors)
     ids = None if train.episode_ids is None else tuple(train.episode_ids.tolist())
     return FittedEligibility(
         settings=settings,
@@ -38,6 +44,7 @@ def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -
         episode_ids=ids,
         behavior=behavior if settings.asks_behavior else None,
         schema=train.schema,
+        support=None if support is None else support.model,
     )
 
 

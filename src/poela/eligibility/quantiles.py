@@ -36,9 +36,8 @@ def with_numeric_radius(rule: Eligibility, train: Trajectories) -> Eligibility:
     if train.n_units < 2:  # nothing can be said about distances to others: only equal contexts count
         return replace(rule, radius=0.0)
     # All that distances depend on.
-    measure = replace(
-        rule, radius=0.0, minimum_probability=None, relative_probability=None, fallback="nearest", search="exact"
-    )
+    others = dict.fromkeys(("minimum_probability", "relative_probability", "support", "price"))
+    measure = replace(rule, radius=0.0, fallback="nearest", search="exact", **others)
     distances = cached(train, ("action distances", measure), None, lambda: action_distances(train, measure))
     return replace(rule, radius=float(np.quantile(distances, share)))
 

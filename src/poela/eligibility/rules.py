@@ -18,6 +18,7 @@ Metric = Annotated[str, one_of("mean_squared", "euclidean")]
 Neighbourhood = Annotated[str, one_of("pooled", "same_step")]
 Fallback = Annotated[str, one_of("nearest", "behavior", "all")]
 Search = Annotated[str, one_of("exact", "approximate")]
+USUAL_SUPPORT = 0.02  # of logged decisions that a rule may bar for want of support
 Scale = Annotated[str, one_of("standard")] | tuple[Positive, ...] | None
 
 
@@ -52,7 +53,10 @@ class Eligibility:
     quarters of all pairs of context and action have a precedent in another training episode. `minimum_probability` asks
     the logging policy to take the action at least that often (0: at all); `relative_probability` asks for more than
     that share of its most probable action's probability (BCQ). `scale` divides the features (`"standard"`: by their
-    standard deviations in the training data), `weights` multiply their squared differences. Where no action passes,
+    standard deviations in the training data), `weights` multiply their squared differences.
+    `support` asks a cross-fitted model of what was done for support in like cases, as strictly as barring that share of
+    logged decisions allows (`poela.eligibility.support`); with a `price` such actions are not barred, but cost that
+    much for each nat they fall short, up to the hard rule as the price grows. Where no action passes,
     `fallback` decides: the nearest action (without a radius: the most probable), the logging policy, or all actions.
     `search="approximate"` is for millions of logged steps: it may miss the nearest context, so that distances can only
     be too large and fewer actions have a precedent, never more; where it finds none at all, `fallback` decides.
@@ -73,9 +77,13 @@ class Eligibility:
     neighbours: Neighbourhood = "pooled"
     fallback: Fallback = "nearest"
     search: Search = "exact"
+    support: Share | None = None  # of logged decisions, that may be barred for want of support
+    price: NonNegative | None = None  # of a nat of missing support; None: it is barred
 
     def __post_init__(self) -> None:
         refuse_problems(self)
+        if self.price is not None and self.support is None:
+            raise InputError("a price is that of missing support: say what has support (support=0.02), too")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Eligibility) and astuple(self) == astuple(other)

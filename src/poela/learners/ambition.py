@@ -6,6 +6,7 @@ from typing import Any
 
 from poela.behavior.gaussian import GaussianBehavior, GaussianModel
 from poela.data.continuous import Logs, finite_actions
+from poela.eligibility.supported_behavior import SupportedBehavior
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.logging_policy import logging_policy
 from poela.policies.blended import BlendedPolicy
@@ -32,6 +33,9 @@ def ambition_path(learner: Learner, checkpoints: Sequence[Checkpoint], train: Lo
     if isinstance(learned, GaussianPolicy):
         return _gaussian_path(learned, train, behavior)
     logging = logging_policy(finite_actions(train, "this learner"), behavior)
+    support = learned.eligibility.support
+    if support is not None:
+        logging = SupportedBehavior(logging, support)
     return [
         Checkpoint(
             place,

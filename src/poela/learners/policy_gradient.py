@@ -17,7 +17,16 @@ from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Share, Whole, one_of
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.rules import Eligibility, Fallback, Metric, Neighbourhood, RadiusSetting, Search, quantile_of
+from poela.eligibility.rules import (
+    USUAL_SUPPORT,
+    Eligibility,
+    Fallback,
+    Metric,
+    Neighbourhood,
+    RadiusSetting,
+    Search,
+    quantile_of,
+)
 from poela.learners.active import ActiveEpisodes
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
@@ -175,12 +184,12 @@ class PolicyGradient(StackedLearner):
 
 @dataclass(frozen=True, kw_only=True)
 class POELA(PolicyGradient):
-    """Policy optimisation with eligible actions: only actions logged within `radius` of a context may be taken there.
+    """Policy optimisation with eligible actions: only what cases like this one received may be done.
 
-    By default the radius is a quantile of the training log's own distances between standardised features (see
-    `Eligibility`), so that units do not matter: of all pairs of context and action, the twentieth that is farthest from
-    any precedent in another episode is barred. A number is a distance between features as they stand, as
-    in the paper (`POELA(radius=0.6)`). `scale` says it differently: `"standard"` (a number then counts standard
+    By default a model of what was done says so, as strictly as barring 2% of logged decisions allows (`support`, see
+    `Eligibility`). With a `radius` (δ) it is the paper's rule instead: actions logged within that distance of a
+    context, between features as they stand (`POELA(radius=0.6)`), or a quantile of the training log's own distances
+    between standardised features (`POELA(radius="q95")`), so that units do not matter. `scale` says it differently: `"standard"` (a number then counts standard
     deviations), one number for each feature, or None (as they stand, for a quantile too).
 
     >>> from poela.data.trajectories import Trajectories
@@ -190,7 +199,9 @@ class POELA(PolicyGradient):
     array([[0., 1.]])
     """
 
-    radius: RadiusSetting = "q95"  # δ
+    radius: RadiusSetting | None = None  # δ
+    support: Annotated[str, one_of("auto")] | Share | None = "auto"  # 0.02, unless there is a radius
+    price: NonNegative | None = None  # of a nat of missing support, in units of returns; None: it is barred
     metric: Metric = "mean_squared"
     scale: Annotated[str, one_of("auto", "standard")] | tuple[Positive, ...] | None = "auto"
     feature_weights: tuple[NonNegative, ...] | None = None
@@ -202,8 +213,11 @@ class POELA(PolicyGradient):
     @property
     def rule(self) -> Eligibility:
         """The radius rule."""
-        by_radius = None if quantile_of(self.radius) is None else "standard"
+        by_radius = None if self.radius is None or quantile_of(self.radius) is None else "standard"
+        automatic = USUAL_SUPPORT if self.radius is None else None
         return Eligibility(
+            support=automatic if isinstance(self.support, str) else self.support,
+            price=self.price,
             radius=self.radius,
             metric=self.metric,
             scale=by_radius if self.scale == "auto" else self.scale,

@@ -78,7 +78,12 @@ class RuledPolicy(ABC):
     def needs(self) -> str:
         """What a decision looks at: the "context" alone, the "step" number too, or the "history" of the episode."""
         by_step = "step" if self.eligibility.settings.neighbours == "same_step" else "context"
-        return most_needed(by_step, *map(needs_of, (self.eligibility.behavior,)))
+        return most_needed(by_step, *map(needs_of, (self.eligibility.behavior, self.eligibility.support)))
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether it takes the best action alone, so that nothing is weighed against a price."""
+        return False
 
     @property
     def acts_beyond_rule(self) -> bool:
@@ -162,7 +167,13 @@ class RuledPolicy(ABC):
 
     def ruled(self, scores: FloatArray, eligible: Eligible) -> FloatArray:
         """Probabilities under the rule; where the fallback is to follow the logging policy, they are its own."""
-        return followed(self.choose(scores, eligible.mask), eligible)
+        mask, penalty = eligible.mask, eligible.penalty
+        if penalty is not None and self.is_greedy:  # values are in units of their own: what costs anything is barred
+            free = mask & (penalty == 0)
+            mask = np.where(free.any(axis=1, keepdims=True), free, mask)
+        elif penalty is not None:
+            scores = scores - penalty
+        return followed(self.choose(scores, mask), eligible)
 
     def checked(self, contexts: ArrayLike) -> Float32Array:
         """The contexts as a float32 matrix of the right width, or one clear sentence.
@@ -214,16 +225,19 @@ class ActingRule:
         self._eligibility, self.step = eligibility, 0
         actor = as_policy(eligibility.behavior).actor(n) if eligibility.settings.asks_behavior else None
         self._behavior = None if isinstance(actor, MemorylessActor) else actor
+        following = None if eligibility.support is None else eligibility.support.actor(n)
+        self._support = None if isinstance(following, MemorylessActor) else following
 
     @property
     def remembers(self) -> bool:
         """Whether it must be asked about all n episodes at every step."""
-        return self._behavior is not None
+        return self._behavior is not None or self._support is not None
 
     def eligible(self, contexts: Float32Array) -> Eligible:
         """What is eligible at the episodes' current contexts."""
         behavior = None if self._behavior is None else self._behavior.probabilities(contexts)
-        return self._eligibility.resolve(contexts, self.steps(contexts), behavior)
+        support = None if self._support is None else self._support.probabilities(contexts)
+        return self._eligibility.resolve(contexts, self.steps(contexts), behavior, support)
 
     def steps(self, contexts: Float32Array) -> IntArray:
         """The current step, for each of these contexts."""
@@ -231,8 +245,9 @@ class ActingRule:
 
     def record(self, actions: IntArray) -> None:
         """One step on."""
-        if self._behavior is not None:
-            self._behavior.record(actions)
+        for follower in (self._behavior, self._support):
+            if follower is not None:
+                follower.record(actions)
         self.step += 1
 
 

@@ -38,6 +38,8 @@ KINDS = {
     "continuous_eligibility": "poela.eligibility.continuous:FittedContinuousEligibility",
     "eligibility": "poela.eligibility.fitted:FittedEligibility",
     "nearest_propensities": "poela.eligibility.propensities:NearestPropensities",
+    "supported_behavior": "poela.eligibility.supported_behavior:SupportedBehavior",
+    "support_model": "poela.eligibility.support:SupportModel",
     "logged_propensities": "poela.eligibility.propensities:LoggedPropensities",
     "with_history": "poela.data.history:WithHistory",
     **STORED_KINDS,

@@ -23,6 +23,11 @@ class TiltedPolicy(ValuedPolicy):
 
     temperature: float  # τ
 
+    @property
+    def is_greedy(self) -> bool:
+        """At temperature 0."""
+        return self.temperature == 0
+
     def decided(
         self, q: FloatArray, behavior: FloatArray, eligible: Eligible, counts: FloatArray | None = None
     ) -> FloatArray:

@@ -24,6 +24,11 @@ class GreedyQPolicy(RuledPolicy):
 
     network: Network
 
+    @property
+    def is_greedy(self) -> bool:
+        """Always."""
+        return True
+
     def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """Action values [N, A]."""
         return outputs_at(self.network, contexts)

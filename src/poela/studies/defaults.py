@@ -6,16 +6,15 @@ from typing import Any
 from poela.core.errors import InputError
 from poela.core.typed import shown
 from poela.core.validation import expect_list
+from poela.eligibility.rules import USUAL_SUPPORT
 from poela.learners.registry import LEARNERS
 from poela.studies.candidates import Candidate, grid
 
 # In the order in which they are tried: under a time budget the quick ones come first.
 DEFAULT_LEARNERS = ("fittedq", "consensus", "poela", "bcq")
 DEFAULT_CONTINUOUS = ("continuouspoela", "iql")  # where actions are real numbers
-# As near as any training context is to each action of another episode: this bars no logged action, and little where all
-# actions are taken everywhere, but what is done in places that nobody has been to. A smaller radius would bar some of
-# what was done: a twentieth of all steps is in most episodes of thirty, which then speak for no policy.
-NEAR = {"radius": "q100", "scale": "standard"}
+# What cases like this received, by a model of what was done: nothing is barred where every action is taken everywhere.
+SUPPORTED = {"support": USUAL_SUPPORT}
 # Where each case brings its propensities, they say themselves what is done in like cases.
 LIKELY = {"relative_probability": 0.01}
 LOGGED = "logged"  # the behavior that stands for these propensities
@@ -33,7 +32,7 @@ def default_candidates(
     unknown = [name for name in names if not isinstance(name, str) or name not in LEARNERS]
     if unknown:
         raise InputError([f"there is no learner {shown(name)}: choose from {', '.join(LEARNERS)}" for name in unknown])
-    rule: dict[str, Any] = {"rule": [LIKELY if behavior == LOGGED else NEAR]} if ruled else {}
+    rule: dict[str, Any] = {"rule": [LIKELY if behavior == LOGGED else SUPPORTED]} if ruled else {}
     return [candidate for name in names for candidate in _grid(name, rule)]
 
 
@@ -41,13 +40,11 @@ def _grid(learner: str, rule: dict[str, Any]) -> list[Candidate]:
     penalties, verifiable = [0.1, 1.0], [100.0]
     near: dict[str, Any] = {"radius": ["q100"]} if rule else {}
     grids: dict[str, list[Candidate]] = {
-        "poela": grid(
-            "poela", radius=["q99", "q100"], scale=["standard"], variance_penalty=[0.1], least_ess=verifiable
-        ),
+        "poela": grid("poela", variance_penalty=[0.1], least_ess=verifiable, **({} if rule else {"support": [None]})),
         "pomu": grid("pomu", minimum_probability=[0.01, 0.05], variance_penalty=[0.1], least_ess=verifiable),
         "pocrm": grid("pocrm", variance_penalty=penalties, least_ess=verifiable),
-        "bcq": grid("bcq", threshold=[0.3]),
-        "pql": grid("pql", threshold=[0.3], density=["nearest"]),
+        "bcq": grid("bcq", threshold=[0.3], **rule),
+        "pql": grid("pql", threshold=[0.3], density=["nearest"], **rule),
         "fittedq": grid("fittedq", history=[0, 2], backup=["max", "soft"], **rule),
         "consensus": grid("consensus", **rule),
         "spibb": grid("spibb", **rule),
