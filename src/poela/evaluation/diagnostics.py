@@ -11,6 +11,7 @@ from poela.core.typed import Count, Unknowable, Whole
 from poela.data.episodes import LoggedEpisodes
 from poela.evaluation.bounded import two_valued
 from poela.evaluation.bounds import Bounds
+from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.pareto import pareto_k
 from poela.evaluation.recombination import Pool, effective_share
 from poela.evaluation.weights import LogWeights
@@ -32,6 +33,10 @@ class Diagnostics:
     ineligible_steps: Whole  # steps whose logged action the policy never takes
     truncated_share: Unknowable  # of episodes
     stranded_steps: Whole | None = None  # steps where nothing was near and the policy fell back
+    outside_share: Unknowable = float("nan")  # of the policy's decisions: never made in like cases
+    leaving_share: Unknowable = float("nan")  # of its episodes: with any such decision
+    missing_share: Unknowable = float("nan")  # of its episodes: lost where support is in doubt, as far as weights tell
+    missing_error: Unknowable = float("nan")
     calibration_error: float | None = None  # of the propensities, where those of all actions are logged
     n_clusters: Whole | None = None  # None: every episode is a unit of its own
     expected_ess: Unknowable = float("nan")  # of a log like this one, from recombined episodes
@@ -47,6 +52,7 @@ def diagnose(
     used: FloatArray | None = None,
     truncation: float = np.inf,
     stranded_steps: int | None = None,
+    outside: OutsideSupport | None = None,
     calibration_error: float | None = None,
     clusters: IntArray | None = None,
     pool: Pool | None = None,
@@ -79,6 +85,7 @@ def diagnose(
         ineligible_steps=int((weights.log_ratios == -np.inf).sum()),
         truncated_share=float((episodes > np.log(truncation)).mean()),
         stranded_steps=stranded_steps,
+        **_of_support(outside),
         calibration_error=calibration_error,
         n_clusters=None if clusters is None else units,
         expected_ess=expected,
@@ -86,6 +93,17 @@ def diagnose(
         trait_ratio=float("nan") if pool is None else _spread(episodes) / _spread(pool.log_weights),
         **_of_returns(used, returns, bounds, np.fmin(ess, expected)),
     )
+
+
+def _of_support(outside: OutsideSupport | None) -> dict[str, float]:
+    if outside is None:
+        return {}
+    return {
+        "outside_share": outside.decisions,
+        "leaving_share": outside.episodes,
+        "missing_share": outside.missing,
+        "missing_error": outside.missing_error,
+    }
 
 
 def _spread(log_weights: FloatArray) -> float:

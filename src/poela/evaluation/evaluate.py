@@ -10,6 +10,7 @@ from poela.core.errors import InputError
 from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS
+from poela.evaluation.outside import logged_support
 from poela.evaluation.refit import FitsBehavior
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.values import QValues
@@ -56,7 +57,9 @@ def evaluate(
     _refuse(policy, logs, scoring, q)
     if isinstance(logs, ContinuousTrajectories):
         refuse_plain_densities(logs)
-    evaluator = Evaluator(logs, scoring, q=None if isinstance(q, str) else q, behavior=behavior)
+    weighted = ESTIMATORS[scoring.estimator].weights != "none"
+    support = logged_support(logs) if weighted and logs.knows_logging_policy else None
+    evaluator = Evaluator(logs, scoring, q=None if isinstance(q, str) else q, behavior=behavior, support=support)
     [evidence] = evaluator.evidence([policy])
     return evaluator.estimate(evidence)
 

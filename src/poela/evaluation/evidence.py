@@ -9,6 +9,7 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import step_numbers
 from poela.data.episodes import LoggedEpisodes
+from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.weights import LogWeights
 
 DEFAULT_TRUNCATION = 1000.0
@@ -53,6 +54,7 @@ class Evidence:
     values: ModelValues | None = None
     probabilities: FloatArray | None = None  # [N, A] of the target policy, where they are at hand
     stranded_steps: int | None = None  # where nothing was near and the policy fell back
+    outside: OutsideSupport | None = None  # how much of the policy lies outside support, where that is known
     smoothing: float = 0.0  # the share of the logging policy that was mixed into the policy
 
     @cached_property

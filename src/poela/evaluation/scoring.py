@@ -22,6 +22,7 @@ from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
 from poela.evaluation.gain import gain_over_logging
 from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS, intervals_of
 from poela.evaluation.notes import computing_notes, smoothing_notes
+from poela.evaluation.outside import LoggedSupport, logged_support, outside_support
 from poela.evaluation.options import RETURNS, ScoringOptions
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
@@ -74,7 +75,7 @@ class Scoring(ScoringOptions):
         >>> estimate.ess, estimate.gain.value
         (50.0, 0.0)
         """
-        evaluator = Evaluator(logs, self)
+        evaluator = Evaluator(logs, self, support=logged_support(logs))
         return [evaluator.estimate(evidence) for evidence in evaluator.evidence(policies)]
 
 
@@ -83,7 +84,8 @@ class Evaluator:
 
     `beside` are episodes that help to fit the model of values and are not weighted; `q` is a model of values that takes
     the place of fitting one; `behavior` are the settings of a behavior model, for intervals that fit it anew;
-    `wrong` says what is wrong with the logs that these stand for, `real` that their actions were real numbers.
+    `wrong` says what is wrong with the logs that these stand for, `real` that their actions were real numbers;
+    `support` is what was done in like cases, where it is to be looked at.
     """
 
     def __init__(
@@ -96,10 +98,12 @@ class Evaluator:
         behavior: FitsBehavior | None = None,
         wrong: str = "",
         real: bool = False,
+        support: LoggedSupport | None = None,
     ) -> None:
         self._real = real or isinstance(logs, ContinuousTrajectories)
         self.logs, self.scoring = logs, scoring
         self._beside, self._q, self._behavior, self._wrong = beside, q, behavior, wrong
+        self._support = support
         if ESTIMATORS[scoring.estimator].model == "given" and q is None:
             raise InputError(
                 f"estimator {scoring.estimator!r} averages a model that you give: pass q with a method q(trajectories)"
@@ -184,7 +188,10 @@ class Evaluator:
         stranded = getattr(policy, "stranded", None)
         steps = int(np.asarray(stranded(self.logs)).sum()) if callable(stranded) else None
         settings = self.scoring.discount, self.scoring.truncation
-        return Evidence(weights, self.logs, *settings, values, probabilities, steps, share)
+        outside = None
+        if self._support is not None and probabilities is not None:
+            outside = outside_support(self._support, probabilities, self._finite, weights)
+        return Evidence(weights, self.logs, *settings, values, probabilities, steps, outside, share)
 
     def value(self, evidence: Evidence, estimator: str) -> tuple[float, float]:
         """An estimate and its standard error alone."""
@@ -203,6 +210,7 @@ class Evaluator:
         estimated = logs.estimated and chosen.weights != "none"
         wrong = (self._wrong or density_problem(logs)) if chosen.weights != "none" else ""
         doubts: Any = {"leans_on_model": chosen.leans, "estimated": estimated, "wrong": wrong, "real": self._real}
+        doubts |= {"bounded": self.bounds is not None}
         verdict = verdict_on(diagnostics, scoring.thresholds, **doubts)
         level = None if interval is None else scoring.level
         gain = self._gain(contributions, evidence, chosen, interval)
@@ -289,6 +297,7 @@ class Evaluator:
             used=chosen.used(evidence),
             truncation=chosen.truncation(evidence),
             stranded_steps=evidence.stranded_steps,
+            outside=evidence.outside,
             calibration_error=calibration_error(logs),
             clusters=logs.clusters,
             pool=pool,

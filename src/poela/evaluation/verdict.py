@@ -15,6 +15,7 @@ NOT_SHOWN = "The estimate can be believed, but no gain is shown by these logs: k
 LESS = "Evaluate a policy closer to the logging policy, or gather more episodes."
 EVERY, UNUSUAL = "Log the propensities of every action", "add to the context what makes these episodes unusual."
 MEND = "Mend the logs and evaluate again: more episodes with the same fault would not help."
+NEVER_DONE = "Learn under a rule that bars them, or declare the range of returns, so that the worst of them is counted."
 LOGGED = "Use logs whose {known} were recorded, or check the conclusion with other behavior models."
 
 
@@ -33,6 +34,8 @@ class TrustThresholds:
     largest_share: tuple[float, float] = (0.1, 0.3)
     pareto_k: tuple[float, float] = (0.7, 1.0)  # where the weights' tail can only be guessed (Vehtari et al. 2024)
     mean_weight_z: tuple[float, float] = (3.0, 6.0)
+    missing_weight_z: tuple[float, float] = (2.3, 6.0)  # below 1: of what was never done, no weight is left
+    outside_share: tuple[float, float] = (0.01, 0.1)  # of decisions
     truncated_share: tuple[float, float] = (0.0, 0.01)
     stranded_share: tuple[float, float] = (0.05, 0.5)
     events: tuple[float, float] = (4.0, 1.0)
@@ -64,12 +67,14 @@ def verdict_on(
     estimated: bool = False,
     wrong: str = "",
     real: bool = False,
+    bounded: bool = False,
 ) -> Verdict:
     """The verdict on an estimate from its diagnostics.
 
     `leans_on_model` is for estimates whose model is not wholly corrected by weights, `estimated` for propensities that
     a model made: neither is ever above caution. `wrong` says what is wrong with the logs themselves, if
-    anything is; `real` is for real-valued actions, which have log densities.
+    anything is; `real` is for real-valued actions, which have log densities; `bounded` for returns whose range is known,
+    so that the worst that lies outside support can be counted.
 
     >>> import numpy as np
     >>> from poela.evaluation.diagnostics import diagnose
@@ -87,6 +92,7 @@ def verdict_on(
         return Verdict("do not trust", (sentence,), LESS)
     if not leans_on_model or diagnostics.ess > 0:
         findings += _findings(diagnostics, thresholds or TrustThresholds(), real)
+        findings += _of_support(diagnostics, thresholds or TrustThresholds(), bounded)
     if estimated:
         known = chances(real)
         sentence = f"the {known} are estimates of a model, and the interval takes them for known"
@@ -127,7 +133,7 @@ def _findings(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Findin
             # Those of every action, which would show the tail as it is, cannot be had of real numbers.
             LESS if real else f"{EVERY}, which shows the tail as it is, or {LESS[0].lower()}{LESS[1:]}",
         )
-    if grade := _grade(abs(d.mean_weight_z), t.mean_weight_z):
+    if grade := max(_grade(abs(d.mean_weight_z), t.mean_weight_z), _grade(-d.mean_weight_z, t.missing_weight_z)):
         yield (
             grade,
             f"the mean weight is {plain(d.mean_weight)}, {abs(d.mean_weight_z):,.1f} standard errors from 1: "
@@ -144,6 +150,16 @@ def _findings(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Findin
             "Widen the radius, or say what to do there.",
         )
     yield from _of_returns(d, t, real)
+
+
+def _of_support(d: Diagnostics, t: TrustThresholds, bounded: bool) -> Iterator[Finding]:
+    grade = _grade(d.outside_share, t.outside_share)
+    if grade == 2 or (grade and not bounded):
+        yield (
+            grade,
+            f"{d.outside_share:.1%} of its decisions were never made in cases like these: nothing tells what comes of them",
+            NEVER_DONE,
+        )
 
 
 def _of_returns(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Finding]:

@@ -65,6 +65,7 @@ def measured(
         metrics |= amounts_changed(policy, logs)
         metrics["smoothing"] = evidence.smoothing
         metrics["stranded"] = None if evidence.stranded_steps is None else evidence.stranded_steps / logs.n_steps
+        metrics |= {} if evidence.outside is None else to_plain_floats(evidence.outside)
         yield metrics, evidence.weights.episodes, recombine.log_weights(evidence)
 
 
@@ -116,11 +117,13 @@ class Episodes:
         """Evaluates pooled weights."""
         return Evaluator(self.logs, scoring, wrong=self.problem, real=self.real)
 
-    def evidence(self, log_weights: FloatArray, scoring: Scoring, stranded: int | None) -> Evidence:
+    def evidence(
+        self, log_weights: FloatArray, scoring: Scoring, stranded: int | None, outside: OutsideSupport | None = None
+    ) -> Evidence:
         """Pooled log weights [n] as what estimators of whole episodes need."""
         weights = LogWeights(log_weights, self.logs.offsets)
         # Returns are discounted already.
-        return Evidence(weights, self.logs, 1.0, scoring.truncation, stranded_steps=stranded)
+        return Evidence(weights, self.logs, 1.0, scoring.truncation, stranded_steps=stranded, outside=outside)
 
     def pool(self, evidence: Evidence, recombined: Float32Array, seed: int) -> Pool:
         """Recombined log weights [copies, n] as a pool of episodes."""
