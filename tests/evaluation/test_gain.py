@@ -11,7 +11,7 @@ from scipy.optimize import brentq, linprog
 from poela.core.arrays import FloatArray
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Bounds, Interval
+from poela.evaluation.bounds import Interval
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.gain import MOST_SENSITIVITY, Gain, gain_over_logging, least_value, vanishing_sensitivity
@@ -71,20 +71,6 @@ def test_the_logging_policy_gains_nothing_over_itself(estimator: str) -> None:
     assert (gain.value, gain.sensitivity or 1.0) == pytest.approx((0.0, 1.0), abs=1e-12)
     spread = logs.returns().std() / np.sqrt(400)
     assert -0.3 * spread < gain.low <= 0 <= gain.high < 0.3 * spread
-
-
-def test_independent_estimates_add_their_squares() -> None:
-    # Weighted returns that have nothing to do with the mean return: two by two they cancel.
-    weights, returns = np.array([1.0, 1.0, 3.0, 3.0]), np.array([0.0, 4.0, 1.0, 3.0])
-    policy = Contributions.mean(np.array([1.0, 1.0, -1.0, -1.0]))
-    assert policy.influence @ Contributions.mean(returns).influence == 0
-    gain = gain_over_logging(policy, returns, Interval(-3.0, 2.0, "normal"), 0.5)
-    assert gain.low is not None
-    assert gain.high is not None
-    reach = 0.7648923284 * np.std(returns, ddof=1) / 2  # Student's quartile with 3 degrees of freedom
-    expected = (-2.0 - np.hypot(3.0, reach), -2.0 + np.hypot(2.0, reach))
-    assert (gain.low, gain.high) == pytest.approx(expected, abs=1e-9)
-    assert gain_over_logging(policy, returns, None, 0.5, log_weights=np.log(weights)).low is None
 
 
 def test_the_fit_of_a_model_is_not_shared_with_the_log() -> None:
@@ -190,17 +176,3 @@ def test_only_self_normalised_weights_have_a_sensitivity_and_the_log_itself_no_g
     logs = bandit(100, seed=4)
     assert gain_of(Chooser(0.9), logs, "is").sensitivity is None
     assert evaluate(Chooser(0.9), logs, estimator="behavior").gain is None
-
-
-def test_yes_no_outcomes_use_counted_events_for_the_log_too() -> None:
-    returns, weights = (np.arange(200) == 0).astype(float), np.ones(200)
-    gain = gain_over_logging(
-        Contributions.ratio(weights * returns, weights),
-        returns,
-        Interval(0.0, 0.026, "x"),
-        0.95,
-        bounds=Bounds(0.0, 1.0),
-    )
-    assert gain.low is not None
-    assert gain.high is not None
-    assert -0.03 < gain.low <= 0 <= gain.high < 0.03

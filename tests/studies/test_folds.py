@@ -159,10 +159,10 @@ def test_a_study_stopped_while_it_fits_on_all_episodes_goes_on(
 def test_a_path_that_fails_in_one_fold_is_left_out(tiny_study: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     learned_by = runs.learned_by
 
-    def fails(tasks: list[Task], material: Any, times: float = 1.0) -> Any:
+    def fails(tasks: list[Task], material: Any) -> Any:
         if tasks[0].candidate.learner == "pocrm" and tasks[0].fold == 1:
             return [Learned(error=PoelaError("no luck"))]
-        return learned_by(tasks, material, times)
+        return learned_by(tasks, material)
 
     monkeypatch.setattr(runs, "learned_by", fails)
     candidates = [Candidate("pocrm", {"steps": 2, "hidden": (2,), "device": "cpu"}), Candidate("consensus")]

@@ -3,7 +3,7 @@
 import pytest
 
 from poela.core.errors import InputError
-from poela.studies.selection import LoggingValue, Point, Selection, choose, shown_to_be_better
+from poela.studies.selection import LoggingValue, Point, Selection, choose, promising, shown_to_be_better
 
 LOGGING = LoggingValue(value=1.0, standard_error=0.1)
 
@@ -107,3 +107,17 @@ def test_the_more_policies_are_tried_the_more_each_must_show() -> None:
     item = checkpoint("one", sntis=50.0 + 2.0 * 3**0.5, sntis_error=0.1, ess=50.0)
     assert shown_to_be_better([item], logging, 0.95, 100) == [item]
     assert shown_to_be_better([item] * 100, logging, 0.95, 100) == []
+
+
+@pytest.mark.parametrize("by", ["guarded", "sntis"])
+def test_the_promising_policy_has_the_highest_bound_at_99_percent(by: str) -> None:
+    """Two errors of 1 and 0.5: which bound is higher turns where the values differ by half the quantile."""
+
+    def better(difference: float) -> str:
+        bold, mild = ({by: 4.0 + difference, f"{by}_error": 1.0}, {by: 4.0, f"{by}_error": 0.5})
+        found = promising([Point("bold", 0, True, bold), Point("mild", 0, True, mild)])
+        assert found is not None
+        return found.path_id
+
+    assert better(2.32635 / 2 + 0.01) == "bold"
+    assert better(2.32635 / 2 - 0.01) == "mild"

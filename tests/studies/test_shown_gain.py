@@ -1,5 +1,6 @@
 """Simultaneous lower bounds of the gain, against quantiles that are known, and where nothing is to be gained."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from poela.evaluation.gain import least_value
 from poela.evaluation.recombination import Recombined
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.studies.held_out import Episodes
-from poela.studies.shown_gain import Judged, critical_value, judged
+from poela.studies.shown_gain import Judged, corrected, critical_value, judged
 
 SCORING = Scoring()
 
@@ -79,6 +80,43 @@ def test_one_point_is_shown_as_its_own_interval_says_and_more_points_cost() -> N
     assert among[0].shown is not None
     assert among[0].shown < alone.shown
     assert among[0].estimate.value == alone.estimate.value
+
+
+def test_at_least_is_one_sided() -> None:
+    """A coin and normal rewards: the bound of one policy is 1.645 paired errors below its gain, and a little more."""
+    logs = coins(2000, effect=1.0, seed=4)
+    (alone,) = shown(logs, (0.8,))
+    weights, returns = np.where(logs.actions == 1, 1.6, 0.4), logs.rewards
+    value = weights @ returns / weights.sum()
+    influence = weights * (returns - value) / weights.mean() - (returns - returns.mean())
+    error = np.sqrt(influence @ influence) / 2000
+    assert alone.error == pytest.approx(error)
+    assert alone.shown is not None
+    assert alone.shown == pytest.approx(value - returns.mean() - alone.reach)
+    assert norm.ppf(0.95) * error < alone.reach < 1.78 * error
+
+
+def test_paths_are_corrected_until_the_best_bound_is_a_corrected_one() -> None:
+    one = shown(coins(200, 0.0, 0), (0.6,))[0].estimate
+
+    def point(bound: float | None) -> Judged:
+        return Judged(one, bound, reach=1.0, error=1.0)
+
+    asked: list[tuple[str, list[int]]] = []
+
+    def shared(path: str, places: Sequence[int]) -> list[float | None]:
+        asked.append((path, list(places)))
+        return [{"a": 3.0, "b": 0.44, "c": None}[path] for _ in places]
+
+    bounds = [2.0, 1.5, 1.8, None, 1.59, -0.5, 1.0]
+    found = corrected([point(bound) for bound in bounds], ["a", "a", "b", "b", "c", "d", "e"], shared)
+    assert asked == [("a", [0, 1]), ("b", [2])]  # 2.0 and 1.5 lose 1, 1.8 loses 0.2, and 1.6 is above all that is left
+    expected = [1.0, 0.5, 1.6, None, 1.59 - (np.sqrt(2) - 1), -0.5, 1.0 - (np.sqrt(2) - 1)]
+    for one_found, bound in zip(found, expected, strict=True):
+        assert one_found.shown == (None if bound is None else pytest.approx(bound))
+    assert [one_found.factor is None for one_found in found] == [False, False, False, True, False, True, False]
+    assert corrected([point(-0.1), point(None)], ["a", "b"], shared)[0].factor is None
+    assert len(asked) == 2
 
 
 def test_only_estimates_that_can_be_trusted_take_part() -> None:

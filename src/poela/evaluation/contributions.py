@@ -35,6 +35,19 @@ class Contributions:
         """A plain mean of episode values [n]."""
         return cls.ratio(values, np.ones_like(values))
 
+    def less(self, other: "Contributions") -> "Contributions":
+        """This estimate less another one from the same episodes, as one estimate: what they share cancels.
+
+        >>> both = Contributions.mean(np.array([1.0, 5.0])).less(Contributions.mean(np.array([0.0, 4.0])))
+        >>> both.value, standard_error(both)
+        (1.0, 0.0)
+        """
+        return Contributions(
+            np.hstack([self.numerators, -other.numerators]),
+            np.hstack([self.denominators, other.denominators]),
+            self.fit_variance + other.fit_variance,
+        )
+
     @property
     def n_episodes(self) -> int:
         """How many episodes."""

@@ -1,4 +1,4 @@
-"""The gain over the logging policy: paired, from the same episodes, and how much hidden confounding it survives."""
+"""The gain over the logging policy: one paired quantity, and how much hidden confounding it survives."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,6 +12,7 @@ from poela.core.typed import Range, refuse_problems
 from poela.evaluation.bounded import bounded_ends
 from poela.evaluation.bounds import Bounds, Interval, in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.normal import degrees_of_freedom
 from poela.evaluation.weights import safe_shift
 
 MOST_SENSITIVITY = 1000.0
@@ -66,8 +67,9 @@ def gain_over_logging(
 ) -> Gain:
     """The gain, from an estimate's contributions [n] and its interval at this level, and the logged returns [n].
 
-    What both policies share cancels: the distances from the two values to the ends of their intervals are put together
-    by the correlation of the two estimates over episodes (MOVER; Zou & Donner 2008).
+    The gain is one estimate with a standard error of its own, in which what both policies share cancels. Each end is as
+    many of these errors away as the end of the value's interval is of the value's errors, and at least as many as
+    Student's: a wider interval of the value never makes a narrower one of the gain.
 
     >>> returns, weights = np.array([0.0, 1.0] * 50), np.array([1.0, 3.0] * 50)
     >>> contributions = Contributions.ratio(weights * returns, weights)
@@ -79,23 +81,41 @@ def gain_over_logging(
     value = contributions.value - logging.value
     if interval is None:
         return Gain(value, None, None, sensitivity)
-    together = _correlation(in_clusters(contributions, clusters), in_clusters(logging, clusters))
-    low, high = _mean_ends(in_clusters(logging, clusters), bounds, level)
+    own, base = in_clusters(contributions, clusters), in_clusters(logging, clusters)
+    gain = own.less(base)
+    errors = standard_error(own), standard_error(gain)
+    least = _student(gain, level)
     # An unnormalised value may lie outside of what is possible, where its interval ends.
-    down = _combined(max(contributions.value - interval.low, 0.0), high - logging.value, together)
-    up = _combined(max(interval.high - contributions.value, 0.0), logging.value - low, together)
-    return Gain(value, value - down, value + up, sensitivity)
+    below, above = max(own.value - interval.low, 0.0), max(interval.high - own.value, 0.0)
+    if bounds is None:  # bounded returns end where nothing more is possible
+        below, above = max(below, least * errors[0]), max(above, least * errors[0])
+    # A policy that avoids what varies errs the other way round than its value does, and so do its longer tails.
+    turned = float(gain.influence @ own.influence) < 0
+    down, up = (max(below, above),) * 2 if turned else (below, above)
+    low, high = _mean_ends(base, bounds, level)
+    # Never wider than if nothing were shared, and so within what is possible.
+    down = min(_paired(down, *errors, least), below + high - base.value)
+    up = min(_paired(up, *errors, least), above + base.value - low)
+    return Gain(value, float(value - down), float(value + up), sensitivity)
 
 
-def _combined(first: float, second: float, correlation: float) -> float:
-    return float(np.sqrt(max(first**2 + second**2 - 2 * correlation * first * second, 0.0)))
+def _paired(distance: float, of_value: float, of_gain: float, least: float) -> float:
+    """As many errors of the gain as the distance has errors of the value, and at least so many.
+
+    >>> _paired(6.0, of_value=2.0, of_gain=0.5, least=1.96), _paired(0.0, of_value=2.0, of_gain=0.5, least=2.0)
+    (1.5, 1.0)
+    """
+    if of_value > 0:
+        return max(distance / of_value, least) * of_gain
+    # A rate without events has no error, and yet a width.
+    return least * of_gain if distance == 0 < of_gain else float("inf")
 
 
-def _correlation(first: Contributions, second: Contributions) -> float:
-    """Of two estimates; what the fit of a model adds to an error is taken to be its own."""
-    shared = float(first.influence @ second.influence) / first.n_episodes**2
-    spread = standard_error(first) * standard_error(second)
-    return shared / spread if spread > 0 else 0.0
+def _student(units: Contributions, level: float) -> float:
+    """Student's quantile, with as many degrees of freedom as units that decide."""
+    n = units.n_episodes
+    freedom = degrees_of_freedom(units.influence)
+    return float(stdtrit(freedom, (1 + level) / 2)) * float(np.sqrt(n / max(n - 1, 1)))
 
 
 def _mean_ends(logging: Contributions, bounds: Bounds | None, level: float) -> tuple[float, float]:

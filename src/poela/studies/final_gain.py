@@ -122,7 +122,7 @@ def episodes_needed(gain: float, error: float, ess: float, n: int, confidence: f
     At least as many as an estimate needs to be trusted; `widening` is that of bounds for many policies together.
 
     >>> round(episodes_needed(gain=2.0, error=1.0, ess=100.0, n=100, confidence=0.95))
-    196
+    155
     """
-    reach = float(widening * ndtri((1 + confidence) / 2) + ndtri(POWER)) * error
+    reach = float(widening * ndtri(confidence) + ndtri(POWER)) * error
     return float(max(n * (reach / gain) ** 2, n * TrustThresholds().ess[0] / ess))

@@ -16,6 +16,7 @@ from poela.studies.answer import none_trusted
 from poela.studies.final_gain import GainsShown
 from poela.studies.findings import findings
 from poela.studies.fold_data import ALL, FoldData, write_behavior
+from poela.studies.fold_errors import Fit, LeftTwoOut
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
@@ -30,16 +31,18 @@ from poela.studies.splits import Splits
 from poela.studies.study import LOGGING_POLICY, Study
 
 
-def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem: str = "") -> None:
+def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem: str, fit: Fit) -> None:
     """Judge every policy, choose, fit what is chosen on all episodes, look at the test logs, and write it all down.
 
-    `problem` says why no weight can be right, if that is known.
+    `problem` says why no weight can be right, if that is known; `fit` carries out the runs that the choice needs.
     """
     import pyarrow.parquet as pq
 
     settings = study.settings
     episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem)
-    points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds)
+    pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
+    shared = None if pairs is None else pairs.shared
+    points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
     estimated, logging = study.record.data.estimated, study.record.logging_policy
     choice = choose(points, settings.selection, episodes.logs.n_episodes, logging, estimated)
     hopeful = promising(points) if settings.selection.by == "gain" else None
@@ -48,7 +51,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
             raise PoelaError(failure)
         if hopeful is not None and _unfitted(study, hopeful, folds[ALL]):
             hopeful = None  # what cannot be fitted is no promise
-        study = Study(study.store)
+    study = Study(study.store)
     countable = choice.chosen is None and not none_trusted(points)  # no number of episodes mends what is wrong
     wanted = {"policy": choice.chosen, "promising": hopeful}
     if choice.chosen is None:
@@ -75,7 +78,8 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
-        runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, wanted.values())},
+        runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, wanted.values(), pairs)},
+        folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
     )
     for folder, policy in policies.items():
         if policy is None:
@@ -96,13 +100,13 @@ def _reason(choice: Choice, points: list[Point], estimates: list[Estimate], hope
     return f"{choice.reason}: {against[0]}" if against else choice.reason
 
 
-def _rests_on(study: Study, points: Iterable[Point | None]) -> list[str]:
-    """The runs behind a result: those that were judged, and those of its policies on all episodes.
+def _rests_on(study: Study, points: Iterable[Point | None], pairs: LeftTwoOut | None) -> list[str]:
+    """The runs behind a result: those that were judged, without two folds too, and its policies' on all episodes.
 
     Fits on all episodes that an earlier result asked for are not among them.
     """
     fitted = {study.fitted_run(point) for point in points if point is not None}
-    return [*study.runs, *sorted(fitted - set(study.runs))]
+    return [*study.runs, *(() if pairs is None else pairs.runs), *sorted(fitted - set(study.runs))]
 
 
 def _unfitted(study: Study, point: Point, fold: FoldData) -> str | None:
@@ -111,7 +115,7 @@ def _unfitted(study: Study, point: Point, fold: FoldData) -> str | None:
     if task.run_id in study.store.finished_runs():
         return None
     safe_point()
-    result = carry_out(task, fold, times=study.n_folds / (study.n_folds - 1))
+    result = carry_out(task, fold)
     if result.policies is None or len(result.record.checkpoints) <= point.number:
         return f"{task.candidate} could not be fitted on all episodes: {result.record.message}"
     study.store.write_run(result.record, result.policies)

@@ -40,6 +40,7 @@ class Judging:
     estimators: tuple[str, ...] = ("wdr", "guarded")
     path: str = "ambition"
     n_episodes: int = 0  # held out in all folds together; 0: as many as here
+    times: float = 1.0  # how many times the episodes of a fold teach here
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,10 @@
 """From the runs of a study to every point of every path, judged on the held-out episodes of all folds together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from poela.core.arrays import Float32Array
+from poela.core.arrays import Float32Array, FloatArray
 from poela.core.interruption import safe_point
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
@@ -13,22 +13,31 @@ from poela.studies.held_out import Episodes, HeldOut, finite
 from poela.studies.records import RunRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.shown_gain import judged
+from poela.studies.shown_gain import corrected, judged
 from poela.studies.store import Store
 
 METRICS = (
-    *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "shown", "sensitivity"),
+    *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "shown", "folds_factor", "sensitivity"),
     *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "change", "change_sd", "smoothing"),
 )
 
 
 Shown = tuple[Evidence, Float32Array]  # pooled weights, and those of recombined episodes [copies, n]
+Shared = Callable[[str, Sequence[tuple[int, Evidence]]], Sequence[float | None]]  # see `LeftTwoOut.shared`
 
 
 def judged_points(
-    store: Store, runs: Sequence[RunRecord], episodes: Episodes, settings: StudySettings, folds: int
+    store: Store,
+    runs: Sequence[RunRecord],
+    episodes: Episodes,
+    settings: StudySettings,
+    folds: int,
+    shared: Shared | None = None,
 ) -> tuple[list[Point], list[Estimate]]:
-    """Every point of every path that all folds have finished, and where policies are chosen by gain its estimate."""
+    """Every point of every path that all folds have finished, and where policies are chosen by gain its estimate.
+
+    `shared` tells the variance that folds share in points of a path; None: there is one split.
+    """
     paths: dict[str, list[RunRecord]] = {}
     for run in runs:
         if run.checkpoints and run.task.fold is not None:
@@ -46,7 +55,7 @@ def judged_points(
             shown.append(_evidence(held_out, number, metrics.pop("stranded", None), episodes, settings))
             points.append(Point(path_id, number, number == length - 1, metrics))
     if settings.selection.by == "gain":
-        return _by_gain(points, shown, episodes, settings)
+        return _by_gain(points, shown, episodes, settings, shared)
     return _by_estimate(points, shown, episodes, settings), []
 
 
@@ -98,12 +107,22 @@ def _by_estimate(
 
 
 def _by_gain(
-    points: Sequence[Point], shown: Sequence[Shown], episodes: Episodes, settings: StudySettings
+    points: Sequence[Point],
+    shown: Sequence[Shown],
+    episodes: Episodes,
+    settings: StudySettings,
+    shared: Shared | None,
 ) -> tuple[list[Point], list[Estimate]]:
     selection = settings.selection
     gamma = selection.sensitivity if episodes.estimated else 1.0
     least = selection.least_ess(episodes.logs.n_episodes)
     judged_ones = judged(episodes, shown, settings.scoring, selection.confidence, gamma, least)
+    if shared is not None:
+        judged_ones = corrected(
+            judged_ones,
+            _paths_by_likeness(points, shown),
+            lambda path_id, places: shared(path_id, [(points[place].number, shown[place][0]) for place in places]),
+        )
     rows = []
     for point, one in zip(points, judged_ones, strict=True):
         estimate, gain = one.estimate, one.estimate.gain
@@ -115,12 +134,29 @@ def _by_gain(
             "gain": None if gain is None else finite(gain.value),
             "gain_low": None if gain is None else gain.low,
             "shown": one.shown,
+            "folds_factor": one.factor,
             "sensitivity": None if gain is None else gain.sensitivity,
         }
         # Judged as if propensities were known, since what is shown survives Γ; the word alone may not say so.
         doubtful = episodes.estimated and estimate.verdict == "trust"
         rows.append(_with(point, metrics, "caution" if doubtful else estimate.verdict))
     return rows, [one.estimate for one in judged_ones]
+
+
+def _paths_by_likeness(points: Sequence[Point], shown: Sequence[Shown]) -> list[str]:
+    """The path of each point, or an earlier one of the same policies: in one step, memory and backups do not differ."""
+    weights: dict[str, list[FloatArray]] = {}
+    for point, (evidence, _) in zip(points, shown, strict=True):
+        weights.setdefault(point.path_id, []).append(evidence.used)
+    first: dict[str, str] = {}
+    for path_id, own in weights.items():
+        alike = (other for other in dict.fromkeys(first.values()) if _same(own, weights[other]))
+        first[path_id] = next(alike, path_id)
+    return [first[point.path_id] for point in points]
+
+
+def _same(first: Sequence[FloatArray], second: Sequence[FloatArray]) -> bool:
+    return len(first) == len(second) and np.allclose(first, second, rtol=0, atol=1e-9)
 
 
 def _with(point: Point, metrics: Mapping[str, float | None], verdict: str = "") -> Point:

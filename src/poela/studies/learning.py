@@ -1,5 +1,6 @@
 """`learn`: the whole job. Split, behavior, candidates, fits, choice, one evaluation on the test logs."""
 
+import time
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +26,11 @@ from poela.data.tables import read_and_warn, warn_of
 from poela.evaluation.densities import density_problem
 from poela.evaluation.scoring import Scoring
 from poela.studies.finishing import finish
-from poela.studies.fold_data import remove_folds
+from poela.studies.fold_data import FoldData, remove_folds
 from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.options import Execution, LearnOptions, StudyOptions
 from poela.studies.place import study_place
-from poela.studies.records import DataRecord, Session, StudyRecord
+from poela.studies.records import DataRecord, Session, StudyRecord, Task
 from poela.studies.requests import STUDY_SCORING, fit_to_actions, sorted_out
 from poela.studies.running import run
 from poela.studies.runs import versions
@@ -128,10 +129,15 @@ def _carry_out(
     study = Study(store)
     scratch = store.directory / SCRATCH
     folds = splits.fold_data(settings)
+    deadline = None if execution.budget is None else time.monotonic() + execution.budget
     if study.left_out:
-        run(study, folds, execution)
+        run(study, study.left_out, folds, execution, deadline)
         study = Study(store)
-    finish(study, splits, folds, problem)
+
+    def fit(tasks: Sequence[Task], data: Mapping[str, FoldData]) -> None:
+        run(study, tasks, data, execution, deadline)
+
+    finish(study, splits, folds, problem, fit)
     remove_folds(scratch)
     return Study(store, parts)
 

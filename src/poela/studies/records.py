@@ -20,6 +20,7 @@ from poela.studies.settings import StudySettings
 Metrics = Mapping[str, float | None]
 Versions = Mapping[str, str]
 Status = Annotated[str, one_of("done", "broke down", "failed")]
+FoldsError = Annotated[str, one_of("", "leave-two-out", "doubled")]
 
 
 def fingerprint_of(record: Any) -> str:
@@ -34,7 +35,7 @@ class Task:
     candidate: Candidate
     restart: Whole
     seed: Seed
-    fold: Whole | None = None  # held out from learning; None: every episode teaches
+    fold: Whole | None = None  # held out from learning (beyond the folds: two of them); None: every episode teaches
 
     @cached_property
     def run_id(self) -> str:
@@ -174,6 +175,7 @@ class ChoiceRecord:
     logging_policy_on_test: LoggingValue | None
     left_out: tuple[str, ...]
     runs: Mapping[str, str]
+    folds_error: FoldsError = ""  # how bounds allow for folds that teach each other; "": they do not
 
     def __post_init__(self) -> None:
         if max(self.chosen or 0, self.promising or 0, 0) >= max(len(self.points), 1):

@@ -1,6 +1,5 @@
 """The runs of a study, carried out where the execution says, and kept as they come."""
 
-import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -18,11 +17,15 @@ from poela.studies.study import Study
 from poela.studies.tracking import tracker
 
 
-def run(study: Study, folds: Mapping[str, FoldData], execution: Execution) -> None:
-    """Carry out what is left of a study, and keep each run as it finishes; a budget may end it early."""
-    deadline = None if execution.budget is None else time.monotonic() + execution.budget
+def run(
+    study: Study,
+    tasks: Sequence[Task],
+    folds: Mapping[str, FoldData],
+    execution: Execution,
+    deadline: float | None = None,
+) -> None:
+    """Carry out runs of a study, and keep each as it finishes; a deadline may end it early."""
     scratch = study.directory / SCRATCH
-    tasks = study.left_out
     lost: list[str] = []
     tracking = tracker(execution.track, study.directory)
     try:

@@ -31,21 +31,18 @@ class Result:
     policies: PackedPolicies | None
 
 
-def carry_out(task: Task, fold: FoldData, times: float = 1.0) -> Result:
-    """Fit and judge. What goes wrong inside a learner is written into the record; other candidates go on.
-
-    `times` says how many more episodes teach here than where the candidate was judged.
-    """
+def carry_out(task: Task, fold: FoldData) -> Result:
+    """Fit and judge. What goes wrong inside a learner is written into the record; other candidates go on."""
     started = time.monotonic()
     with one_thread():
-        (learned,) = learned_by([task], fold, times)
+        (learned,) = learned_by([task], fold)
         return result_of(task, learned, fold, started)
 
 
-def learned_by(tasks: Sequence[Task], fold: FoldData, times: float = 1.0) -> list[Learned]:
+def learned_by(tasks: Sequence[Task], fold: FoldData) -> list[Learned]:
     """What one task leads to, or several whose learners can be one stack."""
     try:
-        members = [Member(task.candidate.build().for_more(times), task.seed) for task in tasks]
+        members = [Member(task.candidate.build().for_more(fold.judging.times), task.seed) for task in tasks]
         return fit_stacked(members, fold.train, fold.behavior)
     except OTHER_ERRORS as error:
         return [Learned(error=PoelaError(str(error) or type(error).__name__)) for _ in tasks]

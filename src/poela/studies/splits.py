@@ -1,15 +1,17 @@
 """How episodes teach and judge: in K folds, each judged by what the others taught, or in one split."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from poela.core.arrays import IntArray
 from poela.data.continuous import Logs
 from poela.data.folds import fold_numbers
 from poela.studies.fold_data import ALL, FoldData, Judging
+from poela.studies.held_out import ENOUGH
 from poela.studies.logging_policy import LoggingPolicy, store_logging_policy, stored_logging_policy
 from poela.studies.settings import StudySettings
 
@@ -22,6 +24,7 @@ class Splits:
 
     folds: tuple[LoggingPolicy, ...]  # parts: (train, held out, …)
     whole: LoggingPolicy  # parts: (all that teach, all that judge or None, test or None)
+    fold_of: IntArray | None = None  # the fold of each episode that teaches; None: one split
 
     @property
     def held_out(self) -> list[Logs]:
@@ -51,7 +54,26 @@ class Splits:
             str(number): FoldData(_known(fold.parts[0]), _known(fold.parts[1]), fold.model, judging)
             for number, fold in enumerate(self.folds)
         }
-        return {**folds, ALL: FoldData(self.train, self.train.take([0]), self.model, judging)}
+        times = len(folds) / max(len(folds) - 1, 1)
+        return {**folds, ALL: FoldData(self.train, self.train.take([0]), self.model, replace(judging, times=times))}
+
+    def pair_data(self, first: int, second: int, settings: StudySettings) -> FoldData:
+        """Two folds held out together, the first one's episodes before the second's, judged by weights alone.
+
+        Where propensities are estimated, each held-out episode has that of its own fold; what teaches has those of the
+        first fold's training episodes, whose models have seen the second fold.
+        """
+        assert self.fold_of is not None
+        beside = self.fold_of[self.fold_of != first] != second
+        train = _known(self.folds[first].parts[0]).take(np.flatnonzero(beside))
+        held_out = self.train.take(np.concatenate([np.flatnonzero(self.fold_of == fold) for fold in (first, second)]))
+        if self.folds[first].basis:  # estimated here
+            chances = [_known(self.folds[fold].parts[1]).chances for fold in (first, second)]
+            held_out = held_out.with_chances(np.concatenate([np.asarray(rows) for rows in chances]), estimated=True)
+        count = len(self.folds)
+        # As few recombined episodes as there can be: nobody looks at those.
+        judging = Judging(settings.scoring, (), settings.path, ENOUGH, times=(count - 2) / (count - 1))
+        return FoldData(train, held_out, self.folds[first].model, judging)
 
 
 def splits_of(
@@ -72,7 +94,8 @@ def splits_of(
     for fold in range(settings.folds):
         parts = (learning.take(np.flatnonzero(fold_of != fold)), learning.take(np.flatnonzero(fold_of == fold)), None)
         folds.append(stored_logging_policy(directory / FOLDS / str(fold), parts, behavior, seed, learning))
-    return Splits(tuple(folds), stored_logging_policy(directory, (learning, None, test), behavior, seed))
+    whole = stored_logging_policy(directory, (learning, None, test), behavior, seed)
+    return Splits(tuple(folds), whole, fold_of)
 
 
 def store_splits(directory: Path, splits: Splits) -> None:
