@@ -44,7 +44,7 @@ def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -
         episode_ids=ids,
         behavior=behavior if settings.asks_behavior else None,
         schema=train.schema,
-        support=None if support is None else support.model,
+        support=support,
     )
 
 

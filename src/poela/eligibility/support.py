@@ -5,9 +5,11 @@ compared with what was done there: where an action was taken at less than `LARGE
 support, and the limits are as strict as a share of barred logged decisions allows.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,19 +20,19 @@ from poela.behavior.memory import memory_of
 from poela.behavior.model import BehaviorModel
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, readonly
 from poela.core.errors import InputError
-from poela.core.log_cache import cached
 from poela.core.policy import Actor, LoggedSteps, MemorylessActor
 from poela.core.storage import Stored
 from poela.core.validation import expect_array, expect_contents, expect_part, expect_setting, expect_sizes
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 
-BAGS, BAGS_KNOWN = 8, 4  # models, each without the episodes that it is asked about; fewer where propensities are known
+BAGS, FEWER_BAGS = 8, 4  # models; fewer where propensities are known, or rows are many
+MANY_ROWS = 5_000
 ROUNDS, LEARNING_RATE, LEAVES = 80, 0.07, 6  # many small steps: what large trees say of few cases is noise
 LARGEST_RATE = 0.7  # of its usual rate: an action taken less often than that may be barred
 DOUBTFUL_RATE = 0.9  # up to here a hole may hide between cases that did get the action
 PRIOR = 2.0  # expected decisions, at the usual rate, that stand against what chance does to small groups
-MOST_ROWS = 20_000  # that teach the model; more would change limits little
+MOST_ROWS = 10_000  # that teach the model; more would change limits little
 LEAST_CHANCE = 1e-6  # so that a missing action has a finite shortfall
 
 
@@ -132,6 +134,9 @@ class Support:
     held_out: FloatArray
 
 
+_known: "WeakKeyDictionary[Trajectories, dict[float, SupportModel | None]]" = WeakKeyDictionary()
+
+
 def has_holes(train: Trajectories) -> bool | None:
     """Whether some action is never taken somewhere: by the propensities of all actions; None where these are not known.
 
@@ -143,36 +148,87 @@ def has_holes(train: Trajectories) -> bool | None:
     return bool((train.propensities == 0).any())
 
 
-def fit_support(train: Trajectories, share: float, behavior: Any = None) -> Support | None:
+def fit_support(train: Trajectories, share: float, behavior: Any = None) -> SupportModel | None:
     """The support that these logs give, barring at most this share of logged decisions; None where nothing is barred.
 
     Where all propensities are logged, they say what was done; else the actions do. A log whose logging policy takes
-    every action everywhere, by its own propensities, needs no model. `behavior` tells whether it remembers.
+    every action everywhere, by its own propensities, needs no model. `behavior` tells whether it remembers. What is
+    known of a log is not fitted again.
     """
-    if train.n_units < 2 or has_holes(train) is False:
+    known = _known.setdefault(train, {})
+    if share not in known:
+        support = cross_fitted_support(train, share, looks_back(train, behavior))
+        known[share] = None if support is None else support.model
+    return known[share]
+
+
+def tell_support(train: Trajectories, share: float, model: SupportModel | None) -> None:
+    """Say what the support of a log is, for `fit_support` to know."""
+    _known.setdefault(train, {})[share] = model
+
+
+def looks_back(train: Trajectories, behavior: Any) -> bool:
+    """Whether the logging policy remembers: by its model, or where there is none by the log."""
+    if behavior is None and train.n_steps > train.n_episodes and has_holes(train) is not False:
+        return memory_of(train, 0).remembers
+    return isinstance(behavior, HistoryModel)
+
+
+def cross_fitted_support(train: Trajectories, share: float, remembers: bool) -> Support | None:
+    """The model of some bags, each without the episodes that it is asked about; None where nothing is barred."""
+    known = has_holes(train)
+    if train.n_units < 2 or known is False:
         return None
-    remembers = isinstance(behavior, HistoryModel)
-    if behavior is None and train.n_steps > train.n_episodes:
-        remembers = memory_of(train, 0).remembers
-    return cached(train, ("support", share, remembers), None, lambda: _fitted(train, share, remembers))
+    few = known is not None or train.n_steps > MANY_ROWS
+    bags = min(FEWER_BAGS if few else BAGS, train.n_units)
+    bag_of = fold_numbers(train, bags, 0)
+    models = [_one_model(train, bag_of != bag, remembers, bag) for bag in range(bags)]
+    held_out = _rows(train, [(model, bag_of == bag) for bag, model in enumerate(models)])
+    return _calibrated(train, models, held_out, share)
 
 
-def _fitted(train: Trajectories, share: float, remembers: bool) -> Support:
+def support_of_folds(
+    logs: Trajectories, fold_of: IntArray, share: float, remembers: bool
+) -> tuple[list[SupportModel | None], dict[tuple[int, int], SupportModel | None]]:
+    """The support that each fold of a study leaves, and each pair of folds, by one model for each pair left out.
+
+    Without fold j there are the models of the pairs of j and another fold; each is asked about that other one.
+    """
+    folds = int(fold_of.max()) + 1
+    pairs = list(combinations(range(folds), 2))
+    if has_holes(logs) is False or folds < 3:
+        return [None] * folds, dict.fromkeys(pairs)
+    without = {
+        pair: _one_model(logs, ~np.isin(fold_of, pair), remembers, number) for number, pair in enumerate(pairs)
+    }
+    single = []
+    for fold in range(folds):
+        own = {other: model for pair, model in without.items() if fold in pair for other in pair if other != fold}
+        train = logs.take(np.flatnonzero(fold_of != fold))
+        other_of = fold_of[fold_of != fold]
+        held_out = _rows(train, [(model, other_of == other) for other, model in own.items()])
+        single.append(_calibrated(train, list(own.values()), held_out, share).model)
+    both = {(first, second): replace(single[first], models=(model,)) for (first, second), model in without.items()}
+    return [*single], dict(both)
+
+
+def _rows(train: Trajectories, asked: Sequence[tuple[BehaviorModel, BoolArray]]) -> FloatArray:
+    """What each model says of the episodes that it is asked about [N, A]."""
+    rows = np.zeros((train.n_steps, train.n_actions))
+    for model, episodes in asked:
+        rows[episodes[train.episode_of_step]] = model.along(train.take(np.flatnonzero(episodes)))
+    return rows
+
+
+def _calibrated(
+    train: Trajectories, models: Sequence[BehaviorModel], held_out: FloatArray, share: float
+) -> Support:
     known = has_holes(train) is not None
-    bags = min(BAGS_KNOWN if known else BAGS, train.n_units)
-    fold_of = fold_numbers(train, bags, 0)
-    fold_of_step = fold_of[train.episode_of_step]
-    held_out = np.zeros((train.n_steps, train.n_actions))
-    models = []
-    for bag in range(bags):
-        model = _one_model(train.take(_some(train, np.flatnonzero(fold_of != bag), bag)), known, remembers, bag)
-        held_out[fold_of_step == bag] = model.along(train.take(np.flatnonzero(fold_of == bag)))
-        models.append(model)
     done = train.propensities if known else np.eye(train.n_actions)[train.actions]
     assert done is not None
     least, doubtful, barred = limits(held_out, done, share)
-    rates = done.mean(axis=0)
-    return Support(SupportModel(tuple(models), *map(_readonly, (least, doubtful, rates)), barred), held_out)
+    arrays = (readonly(array, np.float64) for array in (least, doubtful, done.mean(axis=0)))
+    return Support(SupportModel(tuple(models), *arrays, barred), held_out)
 
 
 def _some(train: Trajectories, episodes: IntArray, seed: int) -> IntArray:
@@ -184,7 +240,9 @@ def _some(train: Trajectories, episodes: IntArray, seed: int) -> IntArray:
     return np.sort(np.random.default_rng(seed).permutation(episodes)[:count])
 
 
-def _one_model(train: Trajectories, known: bool, remembers: bool, seed: int) -> BehaviorModel:
+def _one_model(logs: Trajectories, teaching: BoolArray, remembers: bool, seed: int) -> BehaviorModel:
+    known = has_holes(logs) is not None
+    train = logs.take(_some(logs, np.flatnonzero(teaching), seed))
     least = int(np.clip(train.n_steps // 40, 5, 40)) * (train.n_actions if known else 1)
     boosted = BoostedBehavior(
         max_rounds=ROUNDS, learning_rate=LEARNING_RATE, leaves=LEAVES, steps_per_leaf=least, held_out=0
@@ -264,7 +322,3 @@ def _edge(group: _Groups, rate: float) -> float:
     """The end of the groups up to this relative rate; 0 where there is none, so that 0 is no support."""
     below = group.edges[group.rates <= rate]
     return float(below[-1]) if len(below) else 0.0
-
-
-def _readonly(array: FloatArray) -> FloatArray:
-    return readonly(array, np.float64)

@@ -24,7 +24,7 @@ class SupportedBehavior:
     >>> actions = np.where(contexts[:, 0] == 0, np.arange(400) % 2, 0)  # the second action is never taken at 1
     >>> logs = Trajectories(contexts, actions, np.zeros(400), np.arange(401))
     >>> smooth = MultinomialBehavior(penalty=50.0).fit(logs)
-    >>> SupportedBehavior(smooth, fit_support(logs, 0.02).model).probabilities([[1.0]])
+    >>> SupportedBehavior(smooth, fit_support(logs, 0.02)).probabilities([[1.0]])
     array([[1., 0.]])
     """
 

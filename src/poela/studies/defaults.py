@@ -57,6 +57,17 @@ def _grid(learner: str, rule: dict[str, Any]) -> list[Candidate]:
     return grids.get(learner, [Candidate(learner)])
 
 
+def of_one_step(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates for logs of single decisions: there is no history to look at, and nothing follows to back up from.
+
+    >>> [str(one) for one in of_one_step(default_candidates(["fittedq"], ruled=False))]
+    ['fittedq history=0']
+    """
+    without = [{name: value for name, value in one.settings.items() if name != "backup"} for one in candidates]
+    single = [own | ({"history": 0} if "history" in own else {}) for own in without]
+    return list(dict.fromkeys(Candidate(one.learner, own) for one, own in zip(candidates, single, strict=True)))
+
+
 def is_random(candidate: Candidate) -> bool:
     """Whether restarts of the candidate can differ at all.
 

@@ -20,15 +20,20 @@ from poela.core.policy import Policy
 from poela.core.storage import load_stored, read_json, remove_stored, save_stored
 from poela.core.temporary import sweep
 from poela.core.typed import from_plain, to_plain
-from poela.data.continuous import ContinuousTrajectories, Logs
+from poela.data.continuous import ContinuousTrajectories, Logs, finite_actions
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
+from poela.eligibility.rules import USUAL_SUPPORT
+from poela.eligibility.support import SupportModel, tell_support
+from poela.evaluation.outside import LoggedSupport
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.studies.records import Task
 
 BEHAVIOR_FORMAT = "poela-behavior"
 PARTS = ("train", "held_out")
 ALL = "all"  # the fold that holds out nothing
+RULE = "support"
+SUPPORT = ("outside", "doubtful")
 ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities", "log_densities", "clusters")
 
 
@@ -51,11 +56,17 @@ class FoldData:
     held_out: Logs
     behavior: Policy | GaussianModel | None = None
     judging: Judging = field(default_factory=Judging)
+    support: LoggedSupport | None = None  # of the held-out episodes; None: nothing lies outside, or it is not looked at
+    rule: SupportModel | None = None  # the support that the training episodes give, where it is known already
+
+    def __post_init__(self) -> None:
+        if self.rule is not None:
+            tell_support(finite_actions(self.train, "a model of support"), USUAL_SUPPORT, self.rule)
 
     @cached_property
     def evaluator(self) -> Evaluator:
         """Evaluates policies on the held-out episodes; the others help to fit the model of values."""
-        return Evaluator(self.held_out, self.judging.scoring, beside=self.train)
+        return Evaluator(self.held_out, self.judging.scoring, beside=self.train, support=self.support)
 
 
 def data_hash(logs: Logs) -> str:
@@ -80,22 +91,30 @@ def write_fold(directory: Path, fold: FoldData) -> None:
         for name, array in _arrays(getattr(fold, part)).items():
             with atomic_file(directory / f"{part}_{name}.npy") as temporary, temporary.open("wb") as file:
                 np.save(file, array)
+    if fold.support is not None:
+        for name in SUPPORT:
+            with atomic_file(directory / f"{name}.npy") as temporary, temporary.open("wb") as file:
+                np.save(file, getattr(fold.support, name))
     if fold.behavior is not None:
         write_behavior(directory / "behavior", fold.behavior)
     names = {part: _names(getattr(fold, part)) for part in PARTS}
-    write_json(directory / "material.json", {"names": names, "judging": to_plain(fold.judging)})
+    if fold.rule is not None:
+        write_behavior(directory / RULE, fold.rule)
+    exact = None if fold.support is None else fold.support.exact
+    write_json(directory / "material.json", {"names": names, "judging": to_plain(fold.judging), "support": exact})
 
 
 def remove_fold(directory: Path) -> None:
     """Remove what `write_fold` wrote, known by its names; the folder goes if nothing else is in it."""
     if not is_there(directory):
         return
-    for folder in (directory, directory / "behavior"):
+    for folder in (directory, directory / "behavior", directory / RULE):
         if folder.is_symlink():
             raise InputError(f"{place(folder)} is a symbolic link, where a folder of ours should be: move it away")
-    for name in ("material.json", *(f"{part}_{name}.npy" for part in PARTS for name in ARRAYS)):
+    for name in ("material.json", *(f"{name}.npy" for name in SUPPORT), *(f"{part}_{name}.npy" for part in PARTS for name in ARRAYS)):
         remove_file(directory / name)
-    remove_stored(directory / "behavior", BEHAVIOR_FORMAT)
+    for name in ("behavior", RULE):
+        remove_stored(directory / name, BEHAVIOR_FORMAT)
     sweep(directory)
     if is_empty(directory):
         with explained(directory):
@@ -111,11 +130,17 @@ def read_fold(directory: Path) -> FoldData:
         arrays = {name: np.load(path, mmap_mode="r") for name, path in paths.items() if path.exists()}
         return logs_of(arrays, document["names"][part])
 
+    support = None
+    if document["support"] is not None:
+        outside, doubtful = (np.load(directory / f"{name}.npy", mmap_mode="r") for name in SUPPORT)
+        support = LoggedSupport(outside, doubtful, bool(document["support"]))
     return FoldData(
         logs("train"),
         logs("held_out"),
         read_behavior(directory / "behavior"),
         from_plain(Judging, document["judging"], "judging"),
+        support,
+        read_behavior(directory / RULE),
     )
 
 

@@ -1,7 +1,7 @@
 """What a run shows on the episodes that it has not seen, and the runs of all folds put together."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ from poela.core.errors import InputError
 from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence
+from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.recombination import Pool, Recombined, effective_share, pooled
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.weights import LogWeights
 from poela.policies.gaussian import GaussianPolicy
 
 ENOUGH = 20_000  # recombined episodes
+OUTSIDE = ("outside", "leaving", "missing", "missing_error")  # of support: metrics of a point
 HELD_OUT = LOG_WEIGHTS, RECOMBINED = "held_out_log_weights", "held_out_recombined"
 
 
@@ -65,7 +67,7 @@ def measured(
         metrics |= amounts_changed(policy, logs)
         metrics["smoothing"] = evidence.smoothing
         metrics["stranded"] = None if evidence.stranded_steps is None else evidence.stranded_steps / logs.n_steps
-        metrics |= {} if evidence.outside is None else to_plain_floats(evidence.outside)
+        metrics |= {} if evidence.outside is None else dict(zip(OUTSIDE, astuple(evidence.outside), strict=True))
         yield metrics, evidence.weights.episodes, recombine.log_weights(evidence)
 
 

@@ -8,8 +8,9 @@ from poela.core.arrays import Float32Array, FloatArray
 from poela.core.interruption import safe_point
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
+from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.recombination import effective_share
-from poela.studies.held_out import Episodes, HeldOut, finite
+from poela.studies.held_out import OUTSIDE, Episodes, HeldOut, finite
 from poela.studies.records import RunRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
@@ -19,6 +20,7 @@ from poela.studies.store import Store
 METRICS = (
     *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "shown", "folds_factor", "sensitivity"),
     *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "change", "change_sd", "smoothing"),
+    *OUTSIDE,
 )
 
 
@@ -52,7 +54,8 @@ def judged_points(
         held_out = [store.held_out(run.task.run_id) for run in members]
         for number in range(length):
             metrics = _averaged([run.checkpoints[number].metrics for run in members], held_out)
-            shown.append(_evidence(held_out, number, metrics.pop("stranded", None), episodes, settings))
+            stranded = metrics.pop("stranded", None)
+            shown.append(_evidence(held_out, number, stranded, _outside(metrics), episodes, settings))
             points.append(Point(path_id, number, number == length - 1, metrics))
     if settings.selection.by == "gain":
         return _by_gain(points, shown, episodes, settings, shared)
@@ -62,16 +65,27 @@ def judged_points(
 def evidence_of(store: Store, point: Point, episodes: Episodes, settings: StudySettings, folds: int) -> Shown:
     """The pooled evidence on one point."""
     held_out = [store.held_out(f"{point.path_id}-{fold}") for fold in range(folds)]
-    return _evidence(held_out, point.number, None, episodes, settings)
+    return _evidence(held_out, point.number, None, _outside(point.metrics), episodes, settings)
+
+
+def _outside(metrics: Mapping[str, float | None]) -> OutsideSupport | None:
+    """How much of a point lies outside support; None where that was not looked at."""
+    shares = [value for name in OUTSIDE if (value := metrics.get(name)) is not None]
+    return OutsideSupport(*shares) if len(shares) == len(OUTSIDE) else None
 
 
 def _evidence(
-    held_out: Sequence[HeldOut], number: int, stranded: float | None, episodes: Episodes, settings: StudySettings
+    held_out: Sequence[HeldOut],
+    number: int,
+    stranded: float | None,
+    outside: OutsideSupport | None,
+    episodes: Episodes,
+    settings: StudySettings,
 ) -> Shown:
     weights = np.concatenate([fold.log_weights[number] for fold in held_out])
     recombined = np.concatenate([fold.recombined[number] for fold in held_out], axis=1)
     steps = None if stranded is None else round(stranded * len(weights))  # an episode counts as one step here
-    return episodes.evidence(weights, settings.scoring, steps), recombined
+    return episodes.evidence(weights, settings.scoring, steps, outside), recombined
 
 
 def _averaged(metrics: Sequence[Mapping[str, float | None]], held_out: Sequence[HeldOut]) -> dict[str, float | None]:

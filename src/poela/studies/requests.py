@@ -14,7 +14,7 @@ from poela.learners.learner import Learner
 from poela.learners.registry import LEARNERS
 from poela.studies.budget import seconds_of
 from poela.studies.candidates import Candidate, checked_candidates
-from poela.studies.defaults import DEFAULT_CONTINUOUS, default_candidates
+from poela.studies.defaults import DEFAULT_CONTINUOUS, default_candidates, of_one_step
 from poela.studies.options import Execution, LearnOptions, StudyOptions
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
@@ -72,6 +72,8 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Logs) -
     if real and options.learners is None and options.candidates is None:
         usual = default_candidates(DEFAULT_CONTINUOUS, ruled=not options.no_rule)
         settings = replace(settings, candidates=checked_candidates(usual))
+    if options.candidates is None and not real and logs.n_steps == logs.n_episodes:
+        settings = replace(settings, candidates=checked_candidates(of_one_step(settings.candidates)))
     unfit = [one.learner for one in settings.candidates if LEARNERS[one.learner].real_valued != real]
     if unfit:
         fitting = ", ".join(name for name in LEARNERS if LEARNERS[name].real_valued == real)

@@ -20,6 +20,7 @@ from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.gain import least_value
+from poela.evaluation.outside import lost_outside
 from poela.evaluation.scoring import Scoring
 from poela.studies.held_out import Episodes
 
@@ -80,6 +81,7 @@ def judged(
     if not able_ones:
         return [Judged(estimate, None) for estimate in estimates]
     returns = episodes.logs.rewards
+    lowest = float(returns.min()) if whole.bounds is None else whole.bounds.lowest_return
     influences = [_influence(points[number][0], returns) for number in able_ones]
     widened = critical_value(np.stack(influences), confidence, scoring.seed) / float(ndtri(confidence))
     result = [Judged(estimate, None) for estimate in estimates]
@@ -90,7 +92,11 @@ def judged(
             if sensitivity > 1:
                 least = least_value(points[number][0].used, returns, sensitivity)
                 lost = estimates[number].value - least
-            reach = widened * (gain.value - gain.low)
+            worst, chance = lost_outside(
+                points[number][0].outside, estimates[number].value, lowest, known=not episodes.estimated
+            )
+            lost += worst
+            reach = float(np.hypot(widened * (gain.value - gain.low), widened * ndtri(confidence) * chance))
             error = float(np.sqrt(np.square(influence).sum())) / len(influence)
             result[number] = Judged(estimates[number], gain.value - lost - reach, reach, error)
     return result

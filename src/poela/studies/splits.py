@@ -1,15 +1,19 @@
 """How episodes teach and judge: in K folds, each judged by what the others taught, or in one split."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import IntArray
+from poela.core.arrays import BoolArray, IntArray
 from poela.data.continuous import Logs
 from poela.data.folds import fold_numbers
+from poela.data.trajectories import Trajectories
+from poela.eligibility.rules import USUAL_SUPPORT
+from poela.eligibility.support import SupportModel, cross_fitted_support, has_holes, looks_back, support_of_folds
+from poela.evaluation.outside import LoggedSupport, logged_support, support_along
 from poela.studies.fold_data import ALL, FoldData, Judging
 from poela.studies.held_out import ENOUGH
 from poela.studies.logging_policy import LoggingPolicy, store_logging_policy, stored_logging_policy
@@ -19,11 +23,33 @@ FOLDS = "folds"
 
 
 @dataclass(frozen=True, eq=False)
+class StudySupport:
+    """What was done in like cases: along the episodes that judge, and as models without one fold or two."""
+
+    along: LoggedSupport | None = None
+    without: Mapping[tuple[int, ...], SupportModel | None] = field(default_factory=dict)
+
+
+def study_support(learning: Logs, fold_of: IntArray, behavior: Any) -> StudySupport:
+    """The support of a study in folds; nothing where every action is taken everywhere, or actions are real numbers."""
+    if not isinstance(learning, Trajectories) or has_holes(learning) is False:
+        return StudySupport()
+    remembers = looks_back(learning, behavior)
+    whole = cross_fitted_support(learning, USUAL_SUPPORT, remembers)
+    if whole is None:
+        return StudySupport()
+    folds, pairs = support_of_folds(learning, fold_of, USUAL_SUPPORT, remembers)
+    single = {(fold,): model for fold, model in enumerate(folds)}
+    return StudySupport(support_along(learning, whole), {(): whole.model, **single, **pairs})
+
+
+@dataclass(frozen=True, eq=False)
 class Splits:
     """The episodes of a study with propensities: each fold's, all that teach, and the test logs."""
 
     folds: tuple[LoggingPolicy, ...]  # parts: (train, held out, …)
     whole: LoggingPolicy  # parts: (all that teach, all that judge or None, test or None)
+    support: StudySupport = field(default_factory=StudySupport)
     fold_of: IntArray | None = None  # the fold of each episode that teaches; None: one split
 
     @property
@@ -51,11 +77,28 @@ class Splits:
         n = sum(part.n_episodes for part in self.held_out)
         judging = Judging(settings.scoring, settings.estimators, settings.path, n)
         folds = {
-            str(number): FoldData(_known(fold.parts[0]), _known(fold.parts[1]), fold.model, judging)
+            str(number): FoldData(
+                _known(fold.parts[0]),
+                _known(fold.parts[1]),
+                fold.model,
+                judging,
+                self._support_of(number),
+                self.support.without.get((number,)),
+            )
             for number, fold in enumerate(self.folds)
         }
         times = len(folds) / max(len(folds) - 1, 1)
-        return {**folds, ALL: FoldData(self.train, self.train.take([0]), self.model, replace(judging, times=times))}
+        judging, rule = replace(judging, times=times), self.support.without.get(())
+        return {**folds, ALL: FoldData(self.train, self.train.take([0]), self.model, judging, None, rule)}
+
+    def _support_of(self, fold: int) -> LoggedSupport | None:
+        """The support along the held-out episodes of a fold."""
+        along = self.support.along
+        return along if along is None or self.fold_of is None else along.take(self._steps_of(fold))
+
+    def _steps_of(self, fold: int) -> BoolArray:
+        assert self.fold_of is not None
+        return np.asarray((self.fold_of == fold)[self.train.episode_of_step])
 
     def pair_data(self, first: int, second: int, settings: StudySettings) -> FoldData:
         """Two folds held out together, the first one's episodes before the second's, judged by weights alone.
@@ -73,7 +116,8 @@ class Splits:
         count = len(self.folds)
         # As few recombined episodes as there can be: nobody looks at those.
         judging = Judging(settings.scoring, (), settings.path, ENOUGH, times=(count - 2) / (count - 1))
-        return FoldData(train, held_out, self.folds[first].model, judging)
+        rule = self.support.without.get((first, second))
+        return FoldData(train, held_out, self.folds[first].model, judging, None, rule)
 
 
 def splits_of(
@@ -87,7 +131,7 @@ def splits_of(
     behavior, seed = settings.behavior, settings.seed
     if validation is not None:
         logging = stored_logging_policy(directory, (learning, validation, test), behavior, seed)
-        return Splits((logging,), logging)
+        return Splits((logging,), logging, StudySupport(logged_support(validation)))
     assert settings.folds is not None
     fold_of = fold_numbers(learning, settings.folds, seed)
     folds = []
@@ -95,7 +139,7 @@ def splits_of(
         parts = (learning.take(np.flatnonzero(fold_of != fold)), learning.take(np.flatnonzero(fold_of == fold)), None)
         folds.append(stored_logging_policy(directory / FOLDS / str(fold), parts, behavior, seed, learning))
     whole = stored_logging_policy(directory, (learning, None, test), behavior, seed)
-    return Splits(tuple(folds), whole, fold_of)
+    return Splits(tuple(folds), whole, study_support(learning, fold_of, whole.model), fold_of)
 
 
 def store_splits(directory: Path, splits: Splits) -> None:
