@@ -29,7 +29,7 @@ from poela.data.trajectories import Trajectories
 BAGS, FEWER_BAGS = 8, 4  # models; fewer where propensities are known, or rows are many
 MANY_ROWS = 5_000
 ROUNDS, LEARNING_RATE, LEAVES = 80, 0.07, 6  # many small steps: what large trees say of few cases is noise
-LARGEST_RATE = 0.7  # of its usual rate: an action taken less often than that may be barred
+LARGEST_RATE = 0.8  # of its usual rate: an action taken less often than that may be barred
 DOUBTFUL_RATE = 0.9  # up to here a hole may hide between cases that did get the action
 PRIOR = 2.0  # expected decisions, at the usual rate, that stand against what chance does to small groups
 MOST_ROWS = 10_000  # that teach the model; more would change limits little
@@ -132,6 +132,7 @@ class Support:
 
     model: SupportModel
     held_out: FloatArray
+    parts: IntArray  # [N], steps of one part were asked of one model
 
 
 _known: "WeakKeyDictionary[Trajectories, dict[float, SupportModel | None]]" = WeakKeyDictionary()
@@ -184,7 +185,7 @@ def cross_fitted_support(train: Trajectories, share: float, remembers: bool) -> 
     bag_of = fold_numbers(train, bags, 0)
     models = [_one_model(train, bag_of != bag, remembers, bag) for bag in range(bags)]
     held_out = _rows(train, [(model, bag_of == bag) for bag, model in enumerate(models)])
-    return _calibrated(train, models, held_out, share)
+    return Support(_calibrated(train, models, held_out, share), held_out, bag_of[train.episode_of_step])
 
 
 def support_of_folds(
@@ -207,7 +208,7 @@ def support_of_folds(
         train = logs.take(np.flatnonzero(fold_of != fold))
         other_of = fold_of[fold_of != fold]
         held_out = _rows(train, [(model, other_of == other) for other, model in own.items()])
-        single.append(_calibrated(train, list(own.values()), held_out, share).model)
+        single.append(_calibrated(train, list(own.values()), held_out, share))
     both = {(first, second): replace(single[first], models=(model,)) for (first, second), model in without.items()}
     return [*single], dict(both)
 
@@ -222,13 +223,13 @@ def _rows(train: Trajectories, asked: Sequence[tuple[BehaviorModel, BoolArray]])
 
 def _calibrated(
     train: Trajectories, models: Sequence[BehaviorModel], held_out: FloatArray, share: float
-) -> Support:
+) -> SupportModel:
     known = has_holes(train) is not None
     done = train.propensities if known else np.eye(train.n_actions)[train.actions]
     assert done is not None
     least, doubtful, barred = limits(held_out, done, share)
     arrays = (readonly(array, np.float64) for array in (least, doubtful, done.mean(axis=0)))
-    return Support(SupportModel(tuple(models), *arrays, barred), held_out)
+    return SupportModel(tuple(models), *arrays, barred)
 
 
 def _some(train: Trajectories, episodes: IntArray, seed: int) -> IntArray:

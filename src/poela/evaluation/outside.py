@@ -11,11 +11,13 @@ from poela.core.ragged import episode_sums, running_sums
 from poela.data.episodes import LoggedEpisodes
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import USUAL_SUPPORT
-from poela.eligibility.support import Support, cross_fitted_support, has_holes, looks_back
+from poela.eligibility.support import Support, cross_fitted_support, has_holes, limits, looks_back
 from poela.evaluation.weights import LogWeights
 
 # A judge's model and a rule's draw the edge of a hole a little differently: beyond half of the limit is surely outside.
 SURELY = 0.5
+LACKING = 0.8  # of what propensities say: an action that is rarer than that may be missing for some
+MOST_STEPS, ROUNDS = 20_000, 60  # of the regression of logged propensities
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +79,39 @@ def support_along(logs: Trajectories, support: Support | None) -> LoggedSupport 
         return LoggedSupport(never, never, exact=True) if known else None
     if support is None:
         return None
-    model, rows = support.model, support.held_out
-    return LoggedSupport(rows <= SURELY * model.least, rows <= model.doubtful, exact=False)
+    outside = support.held_out <= SURELY * support.model.least
+    doubtful = np.zeros_like(outside)
+    if logs.propensities is not None and not logs.estimated:
+        for part in np.unique(support.parts):
+            others, own = support.parts != part, support.parts == part
+            _, limit, _ = limits(support.held_out[others], np.eye(logs.n_actions)[logs.actions[others]], USUAL_SUPPORT)
+            doubtful[own] = in_doubt(support.held_out[own], limit, logs, others, own)
+    return LoggedSupport(outside, doubtful, exact=False)
+
+
+def in_doubt(predicted: FloatArray, limit: FloatArray, logs: Trajectories, others: BoolArray, own: BoolArray) -> BoolArray:
+    """Where [m, A] a hole may hide: actions are predicted more rarely than usual, and than their propensities say.
+
+    What is said of the `own` steps of the logs rests on `others` alone, so that weights can tell without bias.
+    """
+    said = expected_propensities(logs, others, own)
+    return np.asarray((predicted <= limit) & (predicted < LACKING * said))
+
+
+def expected_propensities(logs: Trajectories, others: BoolArray, own: BoolArray) -> FloatArray:
+    """The propensity [m, A] that each action would have at `own` steps, by those that it had when taken at `others`."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    kinds = np.eye(logs.n_actions, dtype=np.float32)
+    steps = np.flatnonzero(others)[:: max(int(others.sum()) // MOST_STEPS, 1)]
+    logged = np.log(logs.logged_propensities[steps])
+    rows = logs.contexts[own]
+    if np.ptp(logged) == 0:
+        return np.full((len(rows), logs.n_actions), float(np.exp(logged[0])))
+    model = HistGradientBoostingRegressor(max_iter=ROUNDS, early_stopping=False, random_state=0)
+    model.fit(np.hstack([logs.contexts[steps], kinds[logs.actions[steps]]]), logged)
+    columns = [model.predict(np.hstack([rows, np.tile(kind, (len(rows), 1))])) for kind in kinds]
+    return np.asarray(np.exp(np.stack(columns, axis=1)))
 
 
 def outside_support(

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, IntArray
-from poela.data.continuous import Logs
+from poela.core.arrays import IntArray
+from poela.data.continuous import Logs, finite_actions
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import SupportModel, cross_fitted_support, has_holes, looks_back, support_of_folds
-from poela.evaluation.outside import LoggedSupport, logged_support, support_along
+from poela.evaluation.outside import LoggedSupport, in_doubt, logged_support, support_along
 from poela.studies.fold_data import ALL, FoldData, Judging
 from poela.studies.held_out import ENOUGH
 from poela.studies.logging_policy import LoggingPolicy, store_logging_policy, stored_logging_policy
@@ -94,11 +94,15 @@ class Splits:
     def _support_of(self, fold: int) -> LoggedSupport | None:
         """The support along the held-out episodes of a fold."""
         along = self.support.along
-        return along if along is None or self.fold_of is None else along.take(self._steps_of(fold))
-
-    def _steps_of(self, fold: int) -> BoolArray:
-        assert self.fold_of is not None
-        return np.asarray((self.fold_of == fold)[self.train.episode_of_step])
+        if along is None or self.fold_of is None:
+            return along
+        own = np.asarray((self.fold_of == fold)[self.train.episode_of_step])
+        rule, held_out = self.support.without.get((fold,)), _known(self.folds[fold].parts[1])
+        if along.exact or rule is None or held_out.estimated:
+            return along.take(own)
+        logs = finite_actions(self.train, "a model of support")
+        doubtful = in_doubt(rule.along(held_out), rule.doubtful, logs, ~own, own)
+        return replace(along.take(own), doubtful=doubtful)
 
     def pair_data(self, first: int, second: int, settings: StudySettings) -> FoldData:
         """Two folds held out together, the first one's episodes before the second's, judged by weights alone.
