@@ -121,18 +121,19 @@ def logging_value(parts: Sequence[Logs], discount: float) -> LoggingValue:
 
 
 def recorded_evaluation(
-    store: Store, policy: Any, name: str, logs: Logs, key: str, scoring: Scoring
+    store: Store, policy: Any, name: str, logs: Logs, key: str, scoring: Scoring, wrong: str = ""
 ) -> EvaluationRecord:
     """Evaluate a policy on logs that were kept apart; asking the same again gives the same answer, and no new record.
 
-    `key` is the hash of the logs as they were given.
+    `key` is the hash of the logs as they were given, `wrong` what is wrong with them, if that is known.
     """
     settings = to_plain(scoring)
     earlier = evaluations(store)
     for entry in earlier:
-        if (entry.policy, entry.data, entry.settings) == (name, key, settings):
+        known = not wrong or wrong in entry.estimate.reasons
+        if (entry.policy, entry.data, entry.settings) == (name, key, settings) and known:
             return entry
-    estimate = evaluate(policy, logs, scoring=scoring)
+    estimate = evaluate(policy, logs, scoring=scoring, wrong=wrong)
     evaluation = EvaluationRecord(
         policy=name,
         data=key,

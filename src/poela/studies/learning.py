@@ -24,6 +24,8 @@ from poela.data.layout import LogLayout
 from poela.data.tables import read_and_warn, warn_of
 from poela.evaluation.densities import density_problem
 from poela.evaluation.scoring import Scoring
+from poela.studies.audit import audit
+from poela.studies.findings_of_audit import Audit
 from poela.studies.finishing import finish
 from poela.studies.fold_data import remove_folds
 from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
@@ -82,9 +84,11 @@ def learn(
     problem = _look_at_densities(read)
     study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
+    looked_at = Audit(done=False) if learn_options.no_audit else audit(read[0], study_settings.seed)
+    warn_of(looked_at.notes)
     with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
-        return _carry_out(store, study_settings, parts, layout or LogLayout(), execution, problem)
+        return _carry_out(store, study_settings, parts, layout or LogLayout(), execution, looked_at, problem)
 
 
 @contextmanager
@@ -110,6 +114,7 @@ def _carry_out(
     parts: Parts,
     layout: LogLayout,
     execution: Execution,
+    looked_at: Audit,
     problem: str,
 ) -> Study:
     hashes = hashes_of(parts)
@@ -121,7 +126,7 @@ def _carry_out(
     splits = splits_of(*parts, settings, store.directory)
     store_splits(store.directory, splits)
     write_episodes(store, *(part for part in splits.folds[0].parts[:2] if part is not None))
-    record = _record(settings, splits, hashes, layout, _sessions(earlier))
+    record = replace(_record(settings, splits, hashes, layout, _sessions(earlier)), audit=looked_at)
     if earlier is not None and earlier.record.fingerprint != record.fingerprint:
         store.withdraw_choice()  # before anything that it rests on changes
     store.write(record)
@@ -131,7 +136,7 @@ def _carry_out(
     if study.left_out:
         run(study, folds, execution)
         study = Study(store)
-    finish(study, splits, folds, problem)
+    finish(study, splits, folds, problem or looked_at.problem)
     remove_folds(scratch)
     return Study(store, parts)
 
