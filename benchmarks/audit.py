@@ -249,9 +249,10 @@ def main() -> None:
     found = 0
     for kind, audits in rows.items():
         odd = [finding for result, _ in audits for finding in result.findings]
-        found += sum(bool(result.findings) for result, _ in audits)
+        with_findings = sum(bool(result.findings) for result, _ in audits)
+        found += with_findings
         longest = max((seconds for _, seconds in audits), default=0.0)
-        print(f"{kind:32} {len(audits):3} tables, {sum(bool(r.findings) for r, _ in audits)} with findings, {longest:.1f} s")
+        print(f"{kind:32} {len(audits):3} tables, {with_findings} with findings, {longest:.1f} s")
         for finding in odd:
             print(f"    {finding}")
     print(f"{options.tables} clean tables: {found} with findings ({found / max(options.tables, 1):.1%})")

@@ -25,9 +25,7 @@ def table(columns: dict[str, str], actions: list[object] | None = None) -> pa.Ta
     return pa.table({"age": np.arange(6.0), "action": taken, "reward": np.zeros(6), **chances})
 
 
-@pytest.mark.parametrize(
-    "form", ["p_{}", "{}", "propensity_{}", "P({})", "{}_prob", "p_{}_now", "chance of {}"]
-)
+@pytest.mark.parametrize("form", ["p_{}", "{}", "propensity_{}", "P({})", "{}_prob", "p_{}_now", "chance of {}"])
 @pytest.mark.parametrize("swapped", [False, True])
 def test_columns_are_matched_by_the_name_of_the_action(form: str, swapped: bool) -> None:
     columns = [form.format("wait"), form.format("treat")]
@@ -52,7 +50,7 @@ def test_numbers_and_names_within_names(order: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "columns, actions",
+    ("columns", "actions"),
     [
         (["p_1", "p_2"], ["treat", "wait"]),
         (["p_1", "p_2"], [0, 1]),
@@ -70,7 +68,8 @@ def test_columns_that_do_not_tell_are_refused_with_one_sentence_and_can_be_said(
     with pytest.raises(InputError) as caught:
         read_logs(rows, context=["age"], propensity=["p_1", "p_2"])
     (problem,) = caught.value.problems
-    assert "'p_1', 'p_2' do not tell which action" in problem and "<action>=p_1,<action>=p_2" in problem
+    assert "'p_1', 'p_2' do not tell which action" in problem
+    assert "<action>=p_1,<action>=p_2" in problem
     assert "treat" not in problem  # an action is a cell
     said = read_logs(rows, context=["age"], propensity={"treat": "p_2", "wait": "p_1"})
     np.testing.assert_allclose(said.logged_propensities, [0.7, 0.3] * 3)

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from poela.core.errors import PoelaWarning
 from poela.data.context_columns import selected
 from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.folds import fold_numbers
+from poela.data.tables import warn_of
 from poela.studies.audited_columns import Column, columns_of, row_of_each_unit, without
 from poela.studies.doubted_propensities import doubted_propensities, known_propensities
 from poela.studies.findings_of_audit import Audit, Finding, named
@@ -57,6 +57,13 @@ def audit(logs: Logs, seed: int = 0) -> Audit:
     return Audit(tuple(sorted(findings, key=lambda finding: not finding.voids_weights)))
 
 
+def audited(logs: Logs, no_audit: bool, seed: int = 0) -> Audit:
+    """The audit of logs, unless somebody wants none; its findings are said as warnings."""
+    result = Audit(done=False) if no_audit else audit(logs, seed)
+    warn_of([str(finding) for finding in result.findings])
+    return result
+
+
 def _names(findings: Sequence[Finding]) -> set[str]:
     return {name for finding in findings for name in finding.columns}
 
@@ -93,8 +100,8 @@ def _telling(logs: Logs, columns: Sequence[Column], units: IntArray, rng: np.ran
     left = without(columns, _names(findings))
     if told := [] if _narrow(logs) else told_actions(sample(False, left), rng):
         advice = (
-            "if recorded after the decision, leave it out of the context; if decisions go by it, these logs hold nothing "
-            "to compare them with"
+            "if it was recorded after the decision, leave it out of the context; if decisions go by it, these logs hold "
+            "nothing to compare them with"
         )
         sentence = f"{named(told)} nearly tells which action was taken"
         findings.append(Finding("action", tuple(told), sentence, advice, voids_weights=True))
@@ -133,7 +140,9 @@ def _clusters(logs: Logs, columns: Sequence[Column], seed: int) -> Sequence[tupl
 def _beyond_context(logs: Logs, seed: int) -> FloatArray:
     """What was done, less what a linear model of the context expects that was fitted on other units."""
     half = fold_numbers(logs, 2, seed)
-    residuals = np.zeros((logs.n_steps, logs.actions.shape[1] if logs.actions.ndim == 2 else int(logs.actions.max()) + 1))
+    residuals = np.zeros(
+        (logs.n_steps, logs.actions.shape[1] if logs.actions.ndim == 2 else int(logs.actions.max()) + 1)
+    )
     for held in (0, 1):
         train, rows = logs.take(half != held), (half == held)[logs.episode_of_step]
         if isinstance(logs, ContinuousTrajectories) and isinstance(train, ContinuousTrajectories):
@@ -143,5 +152,7 @@ def _beyond_context(logs: Logs, seed: int) -> FloatArray:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PoelaWarning)
                 chances = LINEAR.fit_quietly(train, seed).probabilities(logs.contexts[rows])
-            residuals[rows] = (logs.actions[rows, None] == np.arange(residuals.shape[1])) - chances[:, : residuals.shape[1]]
+            residuals[rows] = (logs.actions[rows, None] == np.arange(residuals.shape[1])) - chances[
+                :, : residuals.shape[1]
+            ]
     return residuals

@@ -45,7 +45,9 @@ def columns_of(logs: Logs) -> list[Column]:
     if schema is None or schema.feature_names != logs.feature_names:
         return [Column(name, contexts[:, place], nowhere) for place, name in enumerate(logs.feature_names)]
     place_of = {name: place for place, name in enumerate(logs.feature_names)}
-    return [_column(variable, contexts[:, [place_of[name] for name in variable.features]]) for variable in schema.variables]
+    return [
+        _column(variable, contexts[:, [place_of[name] for name in variable.features]]) for variable in schema.variables
+    ]
 
 
 def _column(variable: Variable, features: FloatArray) -> Column:

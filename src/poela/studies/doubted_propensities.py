@@ -139,8 +139,9 @@ def _fits_exchanged(logs: Trajectories, known: FloatArray) -> bool:
     scores = np.zeros((logs.n_actions, logs.n_actions))
     np.add.at(scores, logs.actions, likelihoods)
     best = linear_sum_assignment(scores, maximize=True)[1]
-    gain = np.take_along_axis(likelihoods, best[logs.actions][:, None], 1)[:, 0] - likelihoods[
-        np.arange(logs.n_steps), logs.actions
-    ]
+    gain = (
+        np.take_along_axis(likelihoods, best[logs.actions][:, None], 1)[:, 0]
+        - likelihoods[np.arange(logs.n_steps), logs.actions]
+    )
     mean, error = mean_and_error(gain, logs)
     return bool(mean > max(ERRORS * error, LEAST_GAIN))

@@ -24,7 +24,7 @@ from poela.data.layout import LogLayout
 from poela.data.tables import read_and_warn, warn_of
 from poela.evaluation.densities import density_problem
 from poela.evaluation.scoring import Scoring
-from poela.studies.audit import audit
+from poela.studies.audit import audited
 from poela.studies.findings_of_audit import Audit
 from poela.studies.finishing import finish
 from poela.studies.fold_data import remove_folds
@@ -84,8 +84,7 @@ def learn(
     problem = _look_at_densities(read)
     study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
-    looked_at = Audit(done=False) if learn_options.no_audit else audit(read[0], study_settings.seed)
-    warn_of(looked_at.notes)
+    looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
     with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
         return _carry_out(store, study_settings, parts, layout or LogLayout(), execution, looked_at, problem)

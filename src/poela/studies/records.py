@@ -132,6 +132,7 @@ class EvaluationRecord:
     seen: Whole  # how many of these episodes took part in learning or choosing
     when: str
     estimate: Estimate
+    audit: Audit | None = None  # of these logs; None: the evaluation is older than audits
 
     @property
     def caveat(self) -> str:
