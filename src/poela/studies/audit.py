@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -50,10 +51,10 @@ def audit(logs: Logs, seed: int = 0) -> Audit:
     columns = without(columns, _names(findings))
     clusters = list(_clusters(logs, columns, seed))
     findings += [finding for finding, _ in clusters]
-    units = clusters[0][1].take(logs.offsets[:-1]).levels if clusters else logs.units
     columns = without(columns, _names(findings))
     if not isinstance(logs, ContinuousTrajectories) and columns:
-        findings += doubted_propensities(_with(logs, columns), columns, units, seed)
+        grouped = replace(logs, clusters=clusters[0][1].take(logs.offsets[:-1]).levels) if clusters else logs
+        findings += doubted_propensities(_with(grouped, columns), columns, seed)
     return Audit(tuple(sorted(findings, key=lambda finding: not finding.voids_weights)))
 
 
@@ -100,14 +101,14 @@ def _telling(logs: Logs, columns: Sequence[Column], units: IntArray, rng: np.ran
     left = without(columns, _names(findings))
     if told := [] if _narrow(logs) else told_actions(sample(False, left), rng):
         advice = (
-            "if it was recorded after the decision, leave it out of the context; if decisions go by it, these logs hold "
-            "nothing to compare them with"
+            "if it was recorded after the decision, leave it out of the context; if decisions go by it, these logs "
+            "hold nothing to compare them with"
         )
         sentence = f"{named(told)} nearly tells which action was taken"
         findings.append(Finding("action", tuple(told), sentence, advice, voids_weights=True))
         left = without(left, set(told))
     if told := told_outcomes(sample(True, left), rng):
-        sentence = f"{named(told)} nearly tells the outcome, given the action"
+        sentence = f"{named(told)} nearly tells the outcome"
         advice = "if it was recorded after the outcome, or is part of it, leave it out of the context"
         findings.append(Finding("outcome", tuple(told), sentence, advice, voids_weights=True))
     return findings

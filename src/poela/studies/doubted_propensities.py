@@ -39,12 +39,12 @@ def known_propensities(logs: Trajectories) -> FloatArray | None:
     return np.column_stack([1 - of_second, of_second])
 
 
-def doubted_propensities(logs: Trajectories, columns: Sequence[Column], units: IntArray, seed: int) -> list[Finding]:
+def doubted_propensities(logs: Trajectories, columns: Sequence[Column], seed: int) -> list[Finding]:
     """What speaks against the logged propensities; `columns` are those that nothing else was found against."""
-    if logs.propensities is None or logs.estimated or len(np.unique(units)) < FEWEST_UNITS:
+    if logs.propensities is None or logs.estimated or logs.n_units < FEWEST_UNITS:
         return []
     known = known_propensities(logs)
-    imbalance = Imbalance((), False) if known is None else imbalance_of(logs, known, columns, units)
+    imbalance = Imbalance((), False) if known is None else imbalance_of(logs, known, columns)
     better = _better_model(logs, seed)
     if known is not None and (imbalance.overall or better) and _fits_exchanged(logs, known):
         sentence = "the logged propensities would fit the logged actions better if their columns were exchanged"
@@ -84,23 +84,22 @@ class Imbalance:
     overall: bool
 
 
-def imbalance_of(logs: Trajectories, known: FloatArray, columns: Sequence[Column], units: IntArray) -> Imbalance:
+def imbalance_of(logs: Trajectories, known: FloatArray, columns: Sequence[Column]) -> Imbalance:
     """Where right propensities leave nothing to tell: sums of (taken − probability) × column have mean 0.
 
     >>> rng = np.random.default_rng(0)
     >>> x, coin = rng.normal(size=2000), rng.random(2000)
     >>> rows = Trajectories(x[:, None], coin < 0.5, x, np.arange(2001), propensities=np.full((2000, 2), 0.5))
     >>> late = Column("late", x + (coin < 0.5), np.zeros(2000, bool))
-    >>> imbalance_of(rows, rows.propensities, [Column("x", x, late.empty), late], np.arange(2000))
+    >>> imbalance_of(rows, rows.propensities, [Column("x", x, late.empty), late])
     Imbalance(columns=('late',), overall=False)
     """
     from scipy.stats import norm
 
     order = np.argsort(-np.bincount(logs.actions, minlength=logs.n_actions))[:MOST_ACTIONS]
     residuals = (logs.actions[:, None] == order) - known[:, order]
-    unit_of_step = np.unique(units[logs.episode_of_step], return_inverse=True)[1]
-    count = int(unit_of_step.max()) + 1
-    limit = standard_errors(count, float(norm.isf(CHANCE / 2 / (residuals.shape[1] * (3 * len(columns) + 1)))))
+    unit_of_step = logs.units[logs.episode_of_step]
+    limit = standard_errors(logs.n_units, float(norm.isf(CHANCE / 2 / (residuals.shape[1] * (3 * len(columns) + 1)))))
     overall = _correlation(residuals, np.ones((logs.n_steps, 1)), unit_of_step, limit) > LEAST_CORRELATION
     found = {c.name: _correlation(residuals, _moments(c), unit_of_step, limit) for c in columns}
     telling = sorted((name for name in found if found[name] > LEAST_CORRELATION), key=lambda name: -found[name])

@@ -17,7 +17,7 @@ from poela.studies.findings_of_audit import Finding, named
 
 FEWEST = 20  # rows, changes or cells that chance would have, below which nothing is said
 CHANGES = 0.03  # of the changes between actions that chance would have: what is left where a column tells them
-EXPLAINED = 0.98  # of the outcome's variance, given the action
+EXPLAINED, WITHOUT_ACTION = 0.98, 0.95  # of the outcome's variance, given the action and without it
 NEVER, OFTEN = 0.005, 0.1  # shares of cells that are filled in
 RANGE = 3  # times the number of rows: numbers of rows lie within so few whole numbers
 ID_NAME = re.compile(r"(?:^|[\W_])(?:id|uuid|guid|mrn|key|nr|index|row)$|[a-z]I[dD]$", re.ASCII)
@@ -87,7 +87,11 @@ def explained(values: FloatArray) -> float:
 
 
 def told_outcomes(sample: Sample, rng: np.random.Generator) -> list[str]:
-    """The columns that nearly tell the outcome, given the action."""
+    """The columns that nearly tell the outcome: given the action, and hardly less without it.
+
+    What is known beforehand may well tell what each action would lead to; it cannot tell what came without the action,
+    unless actions do not matter.
+    """
     outcomes = ranks(sample.outcomes)
     counts = np.unique(outcomes, return_counts=True)[1]
     if len(outcomes) - counts.max(initial=0) < FEWEST:
@@ -98,6 +102,8 @@ def told_outcomes(sample: Sample, rng: np.random.Generator) -> list[str]:
     groups = [group for group in groups if group.sum() >= FEWEST and np.ptp(outcomes[group]) > 0]
     told = []
     for column in sample.columns:
+        if explained(outcomes[order_by(column, rng)]) < WITHOUT_ACTION:
+            continue
         left = total = 0.0
         for group in groups:
             own = outcomes[group][order_by(column.take(group), rng)]

@@ -78,22 +78,32 @@ def unnamed_clusters(
 ) -> Iterator[tuple[Finding, Column]]:
     """Columns within whose values actions, or outcomes, are more alike than chance has it.
 
+    Those that are the same wherever such a column is, such as the age of a patient, are not named beside it.
     `residuals` [N, k] are what was done, less what was to be expected; `known`: by logged propensities.
     """
     units = logs.units[logs.episode_of_step]
-    for column in columns:
-        if not may_be_cluster(column, units):
-            continue
+    candidates = [column for column in columns if may_be_cluster(column, units)]
+    named_already: list[IntArray] = []
+    for column in sorted(candidates, key=lambda one: -int(one.levels.max())):
         levels = column.levels
+        if any(_follows(levels, finer) for finer in named_already):
+            continue
         alike = likeness(residuals, levels, units)
         constant = alike.exceeds(CONSTANT if known else 0.9)
         if constant or alike.exceeds(ALIKE if known else CONSTANT):
             what = "almost always the same action" if constant else "the same action more often than chance has it"
             sentence = f"rows with the same value of {named([column.name])} have {what}"
+            named_already.append(levels)
             yield Finding("cluster", (column.name,), sentence, ADVICE, voids_weights=constant), column
         elif _outcomes(logs, columns, column).exceeds(OUTCOME_ALIKE):
             sentence = f"outcomes are alike where {named([column.name])} has the same value"
+            named_already.append(levels)
             yield Finding("cluster", (column.name,), sentence, ADVICE), column
+
+
+def _follows(levels: IntArray, finer: IntArray) -> bool:
+    """Whether the second tells the first."""
+    return len(np.unique(levels * (int(finer.max()) + 1) + finer)) == int(finer.max()) + 1
 
 
 def _outcomes(logs: Logs, columns: Sequence[Column], column: Column) -> Likeness:
