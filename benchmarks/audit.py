@@ -91,6 +91,18 @@ def with_telling_gaps(rng: Rng) -> Columns:
     return table
 
 
+def at_sites(rng: Rng, *, hidden: bool) -> Columns:
+    """Sites that differ in what they do and in whom they see, by a name or by a number."""
+    n, sites = int(rng.integers(300, 4000)), int(rng.integers(4, 40))
+    site, severity = rng.integers(0, sites, n), rng.normal(size=n)
+    chance = 0.1 + 0.8 / (1 + np.exp(-rng.normal(size=sites)[site] - 0.5 * severity))
+    treat = rng.random(n) < chance
+    rewards = rng.normal(scale=0.3, size=sites)[site] - severity + 0.3 * treat + rng.normal(size=n)
+    named = site if rng.random() < 0.5 else [f"site {number}" for number in site]
+    table = {"site": named, "severity": severity, "action": treat.astype(int), "reward": rewards}
+    return table if hidden else table | {"propensity_0": 1 - chance, "propensity_1": chance}
+
+
 def in_clusters(rng: Rng) -> Columns:
     """Patients with several stays and one action for all of them; the patient is named."""
     units = int(rng.integers(80, 300))
@@ -150,6 +162,8 @@ KINDS: dict[str, Callable[[Rng], Columns]] = {
     "text and gaps": with_text,
     "gaps that go with severity": with_telling_gaps,
     "whole numbers, hidden": with_whole_numbers,
+    "sites": lambda rng: at_sites(rng, hidden=False),
+    "sites, hidden": lambda rng: at_sites(rng, hidden=True),
     "strong prognosis": lambda rng: one_step(rng, prognosis=4.0, smooth=0.5),
     "skewed": lambda rng: one_step(rng, outcome=skewed, smooth=0.5),
     "rare events": lambda rng: one_step(rng, outcome=rare, prognosis=1.5),
@@ -218,14 +232,20 @@ def filled_after_decision(rng: Rng) -> Logs:
     return read(table | {"site": pa.array(rng.normal(size=1500), mask=table["action"] != "treat")})
 
 
-TRAPS: dict[str, tuple[Callable[[Rng], Logs], str, tuple[str, ...]]] = {
-    "amount behind the arm": (amount_of_arm, "filled", ("amount",)),
-    "payment after the outcome": (payment_after_outcome, "outcome", ("paid",)),
-    "an id": (an_id, "id", ("subject",)),
-    "exchanged propensities": (exchanged_propensities, "propensities", ()),
-    "cluster not named": (cluster_not_named, "cluster", ("patient",)),
-    "filled in after the decision": (filled_after_decision, "filled", ("site",)),
+# How each is made, what it may be called, and which columns are to blame.
+TRAPS: dict[str, tuple[Callable[[Rng], Logs], tuple[str, ...], tuple[str, ...]]] = {
+    "amount behind the arm": (amount_of_arm, ("filled", "action"), ("amount",)),
+    "payment after the outcome": (payment_after_outcome, ("outcome",), ("paid",)),
+    "an id": (an_id, ("id",), ("subject",)),
+    "exchanged propensities": (exchanged_propensities, ("propensities",), ()),
+    "cluster not named": (cluster_not_named, ("cluster",), ("patient",)),
+    "filled in after the decision": (filled_after_decision, ("filled",), ("site",)),
 }
+
+
+def is_found(result: Audit, kinds: tuple[str, ...], columns: tuple[str, ...]) -> bool:
+    """Whether a finding of one of these kinds blames these columns."""
+    return any(finding.kind in kinds and finding.columns == columns for finding in result.findings)
 
 
 def audited(logs: Logs) -> tuple[Audit, float]:
@@ -256,11 +276,11 @@ def main() -> None:
         for finding in odd:
             print(f"    {finding}")
     print(f"{options.tables} clean tables: {found} with findings ({found / max(options.tables, 1):.1%})")
-    for name, (make, kind, columns) in TRAPS.items():
+    for name, (make, known_as, columns) in TRAPS.items():
         hits = 0
         for place in range(options.traps):
             result, _ = audited(make(np.random.default_rng(options.first_seed + place)))
-            hits += any((finding.kind, finding.columns) == (kind, columns) for finding in result.findings)
+            hits += is_found(result, known_as, columns)
         print(f"{name:32} found in {hits} of {options.traps}")
 
 

@@ -106,7 +106,7 @@ def _sample(logs: Trajectories, seed: int) -> tuple[Trajectories, Trajectories] 
         return None
 
 
-def sample_to_fit(logs: Trajectories, width: int, seed: int) -> Trajectories | None:
+def sample_to_fit(logs: Trajectories, width: float, seed: int) -> Trajectories | None:
     """Random units with no more steps than models of so many features fit quickly; None: too few to tell anything."""
     order = np.random.default_rng(seed).permutation(logs.n_units)
     steps = np.bincount(logs.units, logs.lengths)[order]

@@ -101,8 +101,8 @@ def _telling(logs: Logs, columns: Sequence[Column], units: IntArray, rng: np.ran
     left = without(columns, _names(findings))
     if told := [] if _narrow(logs) else told_actions(sample(False, left), rng):
         advice = (
-            "if it was recorded after the decision, leave it out of the context; if decisions go by it, these logs "
-            "hold nothing to compare them with"
+            "if it was recorded after the decision, leave it out of the context; if its values are what rows belong "
+            "to, name it with cluster= (--cluster); if decisions go by it, these logs hold nothing to compare them with"
         )
         sentence = f"{named(told)} nearly tells which action was taken"
         findings.append(Finding("action", tuple(told), sentence, advice, voids_weights=True))
@@ -127,10 +127,9 @@ def _narrow(logs: Logs) -> bool:
 
 def _clusters(logs: Logs, columns: Sequence[Column], seed: int) -> Sequence[tuple[Finding, Column]]:
     units = logs.units[logs.episode_of_step]
-    candidates = [column for column in columns if may_be_cluster(column, units)]
-    if not candidates:
-        return []
     known = None if isinstance(logs, ContinuousTrajectories) else known_propensities(logs)
+    if not any(may_be_cluster(column, units, known=known is not None) for column in columns):
+        return []
     if known is not None:
         residuals = (logs.actions[:, None] == np.arange(known.shape[1])) - known
     else:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poela.behavior.annotation import FLOOR
-from poela.behavior.memory import held_out_likelihoods, mean_and_error, sample_to_fit, standard_errors
+from poela.behavior.memory import MOST_NUMBERS, held_out_likelihoods, mean_and_error, sample_to_fit, standard_errors
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.readable import plain
 from poela.data.folds import fold_numbers
@@ -67,7 +67,9 @@ def doubted_propensities(logs: Trajectories, columns: Sequence[Column], seed: in
 
 def _better_model(logs: Trajectories, seed: int) -> float:
     """By how much the held-out likelihood of a model of the context exceeds that of propensities; 0: not surely."""
-    sample = sample_to_fit(logs, 2 * logs.n_features + logs.n_actions, seed)
+    # Each action has trees of its own; so many rows for each must remain.
+    width = min((logs.n_features + 2) * max(logs.n_actions, 5) / 2, MOST_NUMBERS / (50 * logs.n_actions))
+    sample = sample_to_fit(logs, width, seed)
     if sample is None:
         return 0.0
     quarters = fold_numbers(sample, 4, seed)

@@ -22,7 +22,7 @@ NEVER, OFTEN = 0.005, 0.1  # shares of cells that are filled in
 RANGE = 3  # times the number of rows: numbers of rows lie within so few whole numbers
 ID_NAME = re.compile(r"(?:^|[\W_])(?:id|uuid|guid|mrn|key|nr|index|row)$|[a-z]I[dD]$", re.ASCII)
 LEVELS = 30  # of a column, from which on its values may be names of cases
-COMMON = 0.05  # share of rows from which on a value is none
+COMMON, SENTINEL = 0.05, 0.2  # shares of rows from which on a value is none, and may stand for an empty cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,16 +102,25 @@ def told_outcomes(sample: Sample, rng: np.random.Generator) -> list[str]:
     groups = [group for group in groups if group.sum() >= FEWEST and np.ptp(outcomes[group]) > 0]
     told = []
     for column in sample.columns:
-        if explained(outcomes[order_by(column, rng)]) < WITHOUT_ACTION:
-            continue
-        left = total = 0.0
-        for group in groups:
-            own = outcomes[group][order_by(column.take(group), rng)]
-            size = len(own) * float(own.var())
-            total, left = total + size, left + size * (1 - explained(own))
-        if total > 0 and 1 - left / total > EXPLAINED:
+        common = _commonest(column)
+        parts = [np.ones(len(common), np.bool_)]
+        if COMMON * len(common) < common.sum() <= len(common) - FEWEST:
+            parts.append(~common)  # what was paid, say, where something was
+        if any(_outcome_told(column, outcomes, [group & part for group in groups], rng) for part in parts):
             told.append(column.name)
     return told
+
+
+def _outcome_told(column: Column, outcomes: FloatArray, groups: Sequence[BoolArray], rng: np.random.Generator) -> bool:
+    rows = np.any(groups, axis=0) if groups else np.zeros(len(outcomes), np.bool_)
+    if explained(outcomes[rows][order_by(column.take(rows), rng)]) < WITHOUT_ACTION:
+        return False
+    left = total = 0.0
+    for group in groups:
+        own = outcomes[group][order_by(column.take(group), rng)]
+        size = len(own) * float(own.var()) if len(own) >= FEWEST else 0.0
+        total, left = total + size, left + size * (1 - explained(own))
+    return total > 0 and 1 - left / total > EXPLAINED
 
 
 def filled_for_some(sample: Sample) -> Iterator[Finding]:
@@ -119,6 +128,8 @@ def filled_for_some(sample: Sample) -> Iterator[Finding]:
     for column in sample.columns:
         known = not column.empty.any() and sample.propensities is not None
         marked = _commonest(column) if known else column.empty
+        if known and marked.mean() < SENTINEL:
+            continue
         if sample.actions.ndim == 1 and _only_for_some(marked, sample.actions.astype(np.int64), sample.propensities):
             what = "is filled in (or not) only where certain actions were taken"
         elif not known and _only_for_some(marked, np.unique(sample.outcomes, return_inverse=True)[1], None):

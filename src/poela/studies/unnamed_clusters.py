@@ -9,11 +9,12 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.data.continuous import Logs
 from poela.studies.audited_columns import Column, ranks
 from poela.studies.findings_of_audit import Finding, named
-from poela.studies.telling_columns import LEVELS
+from poela.studies.telling_columns import COMMON, LEVELS
 
 LARGEST = 50  # rows of a value, on average: values that are commoner are categories
-ERRORS = 5.0  # standard errors by which rows of a value must be more alike than chance
-CONSTANT, ALIKE = 0.5, 0.1  # correlations of what was done within a value
+FEWEST = 8  # values that may be clusters where propensities tell what chance would do
+ERRORS, ERRORS_OF_FEW = 5.0, 8.0  # standard errors by which rows of a value must be more alike than chance
+ALIKE, CONSTANT, FIXED = 0.1, 0.5, 0.9  # correlations of what was done within a value
 OUTCOME_ALIKE = 0.1  # correlation of what came of it
 MOST = 30  # categories or actions that are told apart
 ADVICE = (
@@ -29,10 +30,12 @@ class Likeness:
     within: float  # correlation
     beside: float
     errors: float  # standard errors of the first, from none
+    values: int
 
     def exceeds(self, least: float) -> bool:
         """Whether equal values count, and near ones do not, as they would if the column were a quantity."""
-        return self.within > least and self.errors > ERRORS and self.beside < self.within / 2
+        needed = ERRORS if self.values >= LEVELS else ERRORS_OF_FEW
+        return self.within > least and self.errors > needed and self.beside < self.within / 2
 
 
 def likeness(residuals: FloatArray, levels: IntArray, units: IntArray) -> Likeness:
@@ -46,7 +49,7 @@ def likeness(residuals: FloatArray, levels: IntArray, units: IntArray) -> Likene
     """
     scale = np.sqrt(np.square(residuals).mean(axis=0).sum())
     if not scale > 0:
-        return Likeness(0.0, 0.0, 0.0)
+        return Likeness(0.0, 0.0, 0.0, 0)
     count = int(levels.max()) + 1
     pair = levels * (int(units.max()) + 1) + units
     of_unit = np.unique(pair, return_inverse=True)[1]
@@ -55,22 +58,30 @@ def likeness(residuals: FloatArray, levels: IntArray, units: IntArray) -> Likene
     pairs = float(np.square(sizes).sum() - np.square(unit_sizes).sum())
     neighbours = float((sizes[1:] * sizes[:-1]).sum())
     if pairs <= 0:
-        return Likeness(0.0, 0.0, 0.0)
+        return Likeness(0.0, 0.0, 0.0, count)
     within = float(np.square(sums).sum() - np.square(unit_sums).sum())
     beside = float((sums[1:] * sums[:-1]).sum()) / max(neighbours, 1.0)
-    return Likeness(within / pairs, beside, within / np.sqrt(2 * pairs))
+    return Likeness(within / pairs, beside, within / np.sqrt(2 * pairs), count)
 
 
 def _sums(residuals: FloatArray, groups: IntArray, count: int) -> FloatArray:
     return np.column_stack([np.bincount(groups, column, count) for column in residuals.T])
 
 
-def may_be_cluster(column: Column, units: IntArray) -> bool:
-    """Whether a column has many values, each in several units."""
+def may_be_cluster(column: Column, units: IntArray, *, known: bool) -> bool:
+    """Whether a column has many values, none of them in most units, each in several."""
     levels = column.levels
     units_of = len(np.unique(levels * (int(units.max(initial=0)) + 1) + units))
-    count = int(levels.max(initial=0)) + 1
-    return count >= LEVELS and 1.5 * count <= units_of <= LARGEST * count
+    count, largest = int(levels.max(initial=0)) + 1, int(np.bincount(levels).max())
+    if count < (FEWEST if known else LEVELS) or largest > len(levels) / 4 or units_of < 1.5 * count:
+        return False
+    return known or _is_fine(levels)
+
+
+def _is_fine(levels: IntArray) -> bool:
+    """Whether values are so many, and each so rare, that they are hardly categories."""
+    counts = np.bincount(levels)
+    return len(counts) >= LEVELS and len(levels) <= LARGEST * len(counts) and counts.max() <= COMMON * len(levels)
 
 
 def unnamed_clusters(
@@ -82,20 +93,20 @@ def unnamed_clusters(
     `residuals` [N, k] are what was done, less what was to be expected; `known`: by logged propensities.
     """
     units = logs.units[logs.episode_of_step]
-    candidates = [column for column in columns if may_be_cluster(column, units)]
+    candidates = [column for column in columns if may_be_cluster(column, units, known=known)]
     named_already: list[IntArray] = []
     for column in sorted(candidates, key=lambda one: -int(one.levels.max())):
         levels = column.levels
         if any(_follows(levels, finer) for finer in named_already):
             continue
         alike = likeness(residuals, levels, units)
-        constant = alike.exceeds(CONSTANT if known else 0.9)
+        constant = alike.exceeds(CONSTANT if known else FIXED)
         if constant or alike.exceeds(ALIKE if known else CONSTANT):
             what = "almost always the same action" if constant else "the same action more often than chance has it"
             sentence = f"rows with the same value of {named([column.name])} have {what}"
             named_already.append(levels)
-            yield Finding("cluster", (column.name,), sentence, ADVICE, voids_weights=constant), column
-        elif _outcomes(logs, columns, column).exceeds(OUTCOME_ALIKE):
+            yield Finding("cluster", (column.name,), sentence, ADVICE, voids_weights=constant or known), column
+        elif _is_fine(levels) and _outcomes(logs, columns, column).exceeds(OUTCOME_ALIKE):
             sentence = f"outcomes are alike where {named([column.name])} has the same value"
             named_already.append(levels)
             yield Finding("cluster", (column.name,), sentence, ADVICE), column
