@@ -119,8 +119,10 @@ def in_clusters(rng: Rng) -> Columns:
 def several_steps(rng: Rng, *, hidden: bool) -> Columns:
     """Episodes of several decisions with traits and a state that actions move."""
     episodes, steps = int(rng.integers(100, 600)), int(rng.integers(2, 8))
-    age, state = rng.integers(20, 80, episodes), rng.normal(size=episodes)
-    last, rows = np.zeros(episodes), []
+    age: NDArray[Any] = rng.integers(20, 80, episodes)
+    state: NDArray[Any] = rng.normal(size=episodes)
+    last: NDArray[Any] = np.zeros(episodes)
+    rows = []
     for step in range(steps):
         logit = 0.8 * state + 0.02 * (age - 50) + 1.5 * last * hidden
         chance = 0.1 + 0.8 / (1 + np.exp(-logit))
@@ -147,12 +149,13 @@ def doses(rng: Rng, *, hidden: bool) -> Columns:
 
 def rare(rng: Rng, signal: NDArray[Any]) -> NDArray[Any]:
     """Two deaths in a hundred, or so."""
-    return -1.0 * (rng.random(len(signal)) < 1 / (1 + np.exp(4 - signal)))
+    return np.where(rng.random(len(signal)) < 1 / (1 + np.exp(4 - signal)), -1.0, 0.0)
 
 
 def skewed(rng: Rng, signal: NDArray[Any]) -> NDArray[Any]:
     """Costs, many of them 0."""
-    return -np.exp(signal + rng.normal(size=len(signal))) * (rng.random(len(signal)) < 0.7)
+    costs = np.exp(signal + rng.normal(size=len(signal)))
+    return np.where(rng.random(len(signal)) < 0.7, -costs, 0.0)
 
 
 KINDS: dict[str, Callable[[Rng], Columns]] = {

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 from benchmarks.audit import KINDS, TRAPS, clean_logs, is_found, one_step, read
-from numpy.typing import NDArray
 
 from poela.cli import main
 from poela.core.errors import PoelaWarning
@@ -19,7 +18,7 @@ from poela.evaluation.evaluate import evaluate
 from poela.studies.audit import audit
 from poela.studies.audited_columns import Column
 from poela.studies.doubted_propensities import imbalance_of
-from poela.studies.findings_of_audit import Audit, context_in_words
+from poela.studies.findings_of_audit import SWITCHED_OFF, Audit, context_in_words
 from poela.studies.learning import learn
 from poela.studies.planning import plan
 from poela.studies.records import StudyRecord, fingerprint_of
@@ -75,7 +74,7 @@ def test_a_cluster_that_nobody_named_gives_a_false_claim_that_the_audit_takes_aw
     logs = treated_by_patient()
     unlooked = learn(logs, no_audit=True, **QUICK)
     assert unlooked.answer.change  # though no action changes anything
-    assert unlooked.record.audit == Audit(done=False)
+    assert unlooked.record.audit == Audit(skipped=SWITCHED_OFF)
     said = "rows with the same value of column 'patient' have almost always the same action"
     with pytest.warns(PoelaWarning, match=said):
         study = learn(logs, **QUICK)
@@ -119,9 +118,9 @@ def test_on_the_command_line_and_on_the_page(tmp_path: Path, capsys: pytest.Capt
     assert "Audit: column" in page
     capsys.readouterr()
     assert main(["evaluate", str(study), "--logs", str(file), "--json", "--no-audit"]) == 0
-    assert json.loads(capsys.readouterr().out)["audit"] == {"findings": [], "done": False}
+    assert json.loads(capsys.readouterr().out)["audit"] == {"findings": [], "skipped": SWITCHED_OFF}
     assert main(["plan", str(file), "--gain", "0.1", "--no-audit", "--backend", "inline", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["audit"] == {"findings": [], "done": False}
+    assert json.loads(capsys.readouterr().out)["audit"] == {"findings": [], "skipped": SWITCHED_OFF}
 
 
 def test_records_from_before_audits_keep_their_fingerprint(tmp_path: Path) -> None:
@@ -153,8 +152,7 @@ def test_likeness_counts_pairs_of_different_units() -> None:
     scale = np.square(residuals).mean(axis=0).sum()
 
     def mean_product(pairs: list[tuple[int, int]]) -> float:
-        products: list[NDArray[np.float64]] = [residuals[i] @ residuals[j] for i, j in pairs]
-        return float(np.mean(products)) / scale
+        return float(np.mean([residuals[i] @ residuals[j] for i, j in pairs]) / scale)
 
     every = list(combinations(range(40), 2))
     same = [(i, j) for i, j in every if levels[i] == levels[j] and units[i] != units[j]]

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,14 +13,17 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import PoelaWarning
 from poela.data.context_columns import selected
 from poela.data.continuous import ContinuousTrajectories, Logs
+from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
 from poela.data.tables import warn_of
+from poela.data.trajectories import Trajectories
 from poela.studies.audited_columns import Column, columns_of, row_of_each_unit, without
 from poela.studies.doubted_propensities import doubted_propensities, known_propensities
-from poela.studies.findings_of_audit import Audit, Finding, named
+from poela.studies.findings_of_audit import SWITCHED_OFF, Audit, Finding, named
 from poela.studies.telling_columns import Sample, filled_for_some, ids, told_actions, told_outcomes
 from poela.studies.unnamed_clusters import may_be_cluster, unnamed_clusters
 
+L = TypeVar("L", bound=LoggedEpisodes)
 MOST_STEPS = 20_000  # of random episodes: more would tell hardly more
 MOST_UNITS = 10_000
 FEWEST_UNITS = 50
@@ -42,25 +46,26 @@ def audit(logs: Logs, seed: int = 0) -> Audit:
     """
     rng = np.random.default_rng(seed)
     logs = _sampled(logs, rng)
-    if logs.n_units < FEWEST_UNITS:
-        return Audit()
     columns = columns_of(logs)
     findings = list(ids([column.take(logs.offsets[:-1]) for column in columns]))
+    if logs.n_units < FEWEST_UNITS:
+        return Audit(tuple(findings), skipped=f"{FEWEST_UNITS} episodes or clusters are the fewest that can tell")
     columns = without(columns, _names(findings))
     findings += _telling(logs, columns, logs.units, rng)
     columns = without(columns, _names(findings))
     clusters = list(_clusters(logs, columns, seed))
     findings += [finding for finding, _ in clusters]
     columns = without(columns, _names(findings))
-    if not isinstance(logs, ContinuousTrajectories) and columns:
-        grouped = replace(logs, clusters=clusters[0][1].take(logs.offsets[:-1]).levels) if clusters else logs
-        findings += doubted_propensities(_with(grouped, columns), columns, seed)
+    if isinstance(logs, Trajectories) and columns:
+        own = _with(logs, columns)
+        levels: Any = clusters[0][1].take(logs.offsets[:-1]).levels if clusters else logs.clusters
+        findings += doubted_propensities(replace(own, clusters=levels), columns, seed)
     return Audit(tuple(sorted(findings, key=lambda finding: not finding.voids_weights)))
 
 
 def audited(logs: Logs, no_audit: bool, seed: int = 0) -> Audit:
     """The audit of logs, unless somebody wants none; its findings are said as warnings."""
-    result = Audit(done=False) if no_audit else audit(logs, seed)
+    result = Audit(skipped=SWITCHED_OFF) if no_audit else audit(logs, seed)
     warn_of([str(finding) for finding in result.findings])
     return result
 
@@ -70,15 +75,15 @@ def _names(findings: Sequence[Finding]) -> set[str]:
 
 
 def _sampled(logs: Logs, rng: np.random.Generator) -> Logs:
-    """Random units with so many steps at most."""
+    """Random episodes with so many steps at most, where that leaves enough of them."""
     if logs.n_steps <= MOST_STEPS:
         return logs
-    order = rng.permutation(logs.n_units)
-    steps = np.cumsum(np.bincount(logs.units, logs.lengths)[order])
-    return logs.take(np.isin(logs.units, order[: max(int((steps <= MOST_STEPS).sum()), 1)]))
+    order = rng.permutation(logs.n_episodes)
+    enough = max(int((np.cumsum(logs.lengths[order]) <= MOST_STEPS).sum()), 4 * FEWEST_UNITS)
+    return logs.take(np.sort(order[:enough]))
 
 
-def _with(logs: Logs, columns: Sequence[Column]) -> Logs:
+def _with(logs: L, columns: Sequence[Column]) -> L:
     """The logs with the features of these columns alone."""
     names = {column.name for column in columns}
     schema = logs.schema
@@ -140,19 +145,14 @@ def _clusters(logs: Logs, columns: Sequence[Column], seed: int) -> Sequence[tupl
 def _beyond_context(logs: Logs, seed: int) -> FloatArray:
     """What was done, less what a linear model of the context expects that was fitted on other units."""
     half = fold_numbers(logs, 2, seed)
-    residuals = np.zeros(
-        (logs.n_steps, logs.actions.shape[1] if logs.actions.ndim == 2 else int(logs.actions.max()) + 1)
-    )
+    done = logs.actions if logs.actions.ndim == 2 else logs.actions[:, None] == np.arange(len(logs.action_names))
+    residuals = np.array(done, np.float64)
     for held in (0, 1):
         train, rows = logs.take(half != held), (half == held)[logs.episode_of_step]
-        if isinstance(logs, ContinuousTrajectories) and isinstance(train, ContinuousTrajectories):
-            model = least_squares(train)
-            residuals[rows] = logs.actions[rows] - model.moments(logs.contexts[rows])[0]
+        if isinstance(train, ContinuousTrajectories):
+            residuals[rows] -= least_squares(train).moments(logs.contexts[rows])[0]
         else:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PoelaWarning)
-                chances = LINEAR.fit_quietly(train, seed).probabilities(logs.contexts[rows])
-            residuals[rows] = (logs.actions[rows, None] == np.arange(residuals.shape[1])) - chances[
-                :, : residuals.shape[1]
-            ]
+                warnings.simplefilter("ignore", PoelaWarning)  # of a fit that has not converged
+                residuals[rows] -= LINEAR.fit_quietly(train, seed).probabilities(logs.contexts[rows])
     return residuals

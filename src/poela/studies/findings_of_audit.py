@@ -8,7 +8,7 @@ from poela.core.typed import one_of
 from poela.data.words import counted, quoted
 
 MOST_NAMES = 12
-MARKED_OFF = "no audit (--no-audit): nothing has looked for columns that tell the action or the outcome"
+SWITCHED_OFF = "it was switched off (--no-audit)"
 Kind = Annotated[str, one_of("propensities", "action", "outcome", "filled", "id", "cluster")]
 
 
@@ -32,10 +32,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit has found; `done` is False where somebody has switched it off."""
+    """What an audit has found; `skipped` says why none was made, if none was."""
 
     findings: tuple[Finding, ...] = ()
-    done: bool = True
+    skipped: str = ""
 
     @property
     def problem(self) -> str:
@@ -45,7 +45,8 @@ class Audit:
     @property
     def notes(self) -> tuple[str, ...]:
         """All that is to be said, in sentences."""
-        return tuple(map(str, self.findings)) if self.done else (MARKED_OFF,)
+        none = (f"none was made, for {self.skipped}",) if self.skipped else ()
+        return (*map(str, self.findings), *none)
 
 
 def context_in_words(columns: Sequence[str]) -> str:

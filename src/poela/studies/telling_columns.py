@@ -54,7 +54,7 @@ def told_actions(sample: Sample, rng: np.random.Generator) -> list[str]:
     return [c.name for c in sample.columns if _action_told(sample, c, rng)]
 
 
-def _amount_told(amounts: FloatArray, column: Column, rng: np.random.Generator) -> bool:
+def _amount_told(amounts: IntArray | FloatArray, column: Column, rng: np.random.Generator) -> bool:
     order = order_by(column, rng)
     return any(explained(ranks(one)[order]) > EXPLAINED for one in amounts.T)
 
