@@ -174,3 +174,32 @@ def test_right_propensities_are_hardly_ever_out_of_balance() -> None:
         found = imbalance_of(logs, known, columns)
         doubted += bool(found.columns) or found.overall
     assert doubted <= 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_logs_at_all_can_be_audited(seed: int) -> None:
+    """Few rows, one action, constants, huge and tiny numbers, unlikely propensities: no error, and no warning."""
+    rng = np.random.default_rng(seed)
+    episodes, steps, actions = int(rng.choice([1, 20, 60, 200])), int(rng.choice([1, 3])), int(rng.choice([1, 2, 40]))
+    n = episodes * steps
+    columns = [
+        rng.normal(size=n) * rng.choice([1e-30, 1.0, 1e30]),
+        np.zeros(n),
+        np.arange(n),
+        rng.integers(0, max(episodes // 3, 1), n),
+    ]
+    rewards = rng.normal(size=n) * rng.choice([0.0, 1.0, 1e200])
+    taken = rng.integers(0, actions, n)
+    chances = rng.dirichlet(np.ones(actions), size=n) * 0.99 + 0.01 / actions
+    known = (None, chances, chances[np.arange(n), taken])[seed % 3]
+    clusters = rng.integers(0, max(episodes // 2, 1), episodes) if rng.random() < 0.5 else None
+    logs = Trajectories(
+        np.column_stack(columns),
+        taken,
+        rewards,
+        np.arange(0, n + 1, steps),
+        propensities=known,
+        n_actions=actions,
+        clusters=clusters,
+    )
+    assert isinstance(audit(logs, seed), Audit)

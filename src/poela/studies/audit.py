@@ -107,7 +107,7 @@ def _telling(logs: Logs, columns: Sequence[Column], units: IntArray, rng: np.ran
     if told := [] if _narrow(logs) else told_actions(sample(False, left), rng):
         advice = (
             "if it was recorded after the decision, leave it out of the context; if its values are what rows belong "
-            "to, name it with cluster= (--cluster); if decisions go by it, these logs hold nothing to compare them with"
+            "to, name it as the cluster (--cluster); if decisions go by it, these logs hold nothing to compare with"
         )
         sentence = f"{named(told)} nearly tells which action was taken"
         findings.append(Finding("action", tuple(told), sentence, advice, voids_weights=True))

@@ -48,7 +48,7 @@ def doubted_propensities(logs: Trajectories, columns: Sequence[Column], seed: in
     better = _better_model(logs, seed)
     if known is not None and (imbalance.overall or better) and _fits_exchanged(logs, known):
         sentence = "the logged propensities would fit the logged actions better if their columns were exchanged"
-        advice = "say which column is for which action, with propensity= (--propensity)"
+        advice = "say which column is for which action (--propensity treat=p_2,wait=p_1)"
         return [Finding("propensities", (), sentence, advice, voids_weights=True)]
     if imbalance.columns:
         sentence = f"{named(imbalance.columns)} tells more about the logged action than its propensity does"

@@ -18,8 +18,8 @@ ALIKE, CONSTANT, FIXED = 0.1, 0.5, 0.9  # correlations of what was done within a
 OUTCOME_ALIKE = 0.1  # correlation of what came of it
 MOST = 30  # categories or actions that are told apart
 ADVICE = (
-    "if its values are what rows belong to (patients, sites, …), name it with cluster= (--cluster); if it was recorded "
-    "after the decision, leave it out"
+    "if its values are what rows belong to (patients, sites, …), name it as the cluster (--cluster); if it was "
+    "recorded after the decision, leave it out"
 )
 
 
