@@ -86,26 +86,19 @@ def memory_of(logs: Trajectories, seed: int = 0) -> Memory:
         return Memory(math.nan, math.nan, math.nan, math.nan, math.inf, steps=0)
     plain = sample[0]
     quarters = fold_numbers(plain, 4, seed)
-    fewer = _likelihoods(plain, quarters, quarters < 2, seed)
+    fewer = held_out_likelihoods(plain, quarters, quarters < 2, seed)
     every = np.ones(plain.n_episodes, np.bool_)
-    without, with_history = (_likelihoods(side, quarters, every, seed) for side in sample)
-    gain, error = _mean_and_error(with_history - without, plain)
+    without, with_history = (held_out_likelihoods(side, quarters, every, seed) for side in sample)
+    gain, error = mean_and_error(with_history - without, plain)
     to_learn = LEFT_TO_LEARN * float((without - fewer).mean())
-    needed = max(_standard_errors(plain.n_units) * error, LEAST_GAIN, to_learn)
+    needed = max(standard_errors(plain.n_units) * error, LEAST_GAIN, to_learn)
     return Memory(float(without.mean()), float(with_history.mean()), gain, error, needed, plain.n_steps)
 
 
 def _sample(logs: Trajectories, seed: int) -> tuple[Trajectories, Trajectories] | None:
     """Random units with no more steps than can be fitted quickly, as they are and with history; None: too few."""
-    most = min(MOST_STEPS, MOST_NUMBERS / (2 * logs.n_features + logs.n_actions + 2))
-    order = np.random.default_rng(seed).permutation(logs.n_units)
-    steps = np.bincount(logs.units, logs.lengths)[order]
-    units = order[np.cumsum(steps) <= most]
-    sample = logs.take(np.isin(logs.units, units)) if len(units) >= FEWEST_UNITS else None
+    sample = sample_to_fit(logs, 2 * logs.n_features + logs.n_actions + 2, seed)
     if sample is None or sample.lengths.max() == 1:
-        return None
-    taken = len(np.unique(sample.actions))
-    if taken == 1 or sample.n_steps < STEPS_PER_ACTION * taken:
         return None
     try:
         return sample, sample.with_history(LAGS)
@@ -113,7 +106,17 @@ def _sample(logs: Trajectories, seed: int) -> tuple[Trajectories, Trajectories] 
         return None
 
 
-def _likelihoods(logs: Trajectories, quarters: IntArray, seen: BoolArray, seed: int) -> FloatArray:
+def sample_to_fit(logs: Trajectories, width: float, seed: int) -> Trajectories | None:
+    """Random units with no more steps than models of so many features fit quickly; None: too few to tell anything."""
+    order = np.random.default_rng(seed).permutation(logs.n_units)
+    steps = np.bincount(logs.units, logs.lengths)[order]
+    units = order[np.cumsum(steps) <= min(MOST_STEPS, MOST_NUMBERS / width)]
+    sample = logs.take(np.isin(logs.units, units)) if len(units) >= FEWEST_UNITS else None
+    taken = 0 if sample is None else len(np.unique(sample.actions))
+    return sample if sample is not None and taken > 1 and sample.n_steps >= STEPS_PER_ACTION * taken else None
+
+
+def held_out_likelihoods(logs: Trajectories, quarters: IntArray, seen: BoolArray, seed: int) -> FloatArray:
     """Log likelihoods [N] of the logged actions, by the better model; each half from one fitted on the other half.
 
     Only episodes that are `seen` are fitted on.
@@ -132,7 +135,7 @@ def _likelihoods(logs: Trajectories, quarters: IntArray, seen: BoolArray, seed: 
     return np.asarray(likelihoods[likelihoods.mean(axis=1).argmax()])
 
 
-def _mean_and_error(differences: FloatArray, logs: Trajectories) -> tuple[float, float]:
+def mean_and_error(differences: FloatArray, logs: Trajectories) -> tuple[float, float]:
     """The mean of differences [N], and its standard error where steps of one unit may depend on each other."""
     mean = float(differences.mean())
     of_unit = np.bincount(logs.units[logs.episode_of_step], differences - mean)
@@ -140,8 +143,8 @@ def _mean_and_error(differences: FloatArray, logs: Trajectories) -> tuple[float,
     return mean, float(np.sqrt(variance)) / logs.n_steps
 
 
-def _standard_errors(units: int) -> float:
-    """How many standard errors are as rare, by Student's t, as STANDARD_ERRORS of a known one."""
+def standard_errors(units: int, known: float = STANDARD_ERRORS) -> float:
+    """How many standard errors that few units tell are as rare, by Student's t, as so many of a known one."""
     from scipy.stats import norm, t
 
-    return float(t.isf(norm.sf(STANDARD_ERRORS), units - 1))
+    return float(t.isf(norm.sf(known), units - 1))

@@ -56,7 +56,8 @@ Propensity = Annotated[
     typer.Option(
         rich_help_panel=PANEL,
         help="Column with the probability that the decision had when it was taken, if that was logged; or one such "
-        "column for each action, separated by commas. Estimated where there is none.",
+        "column for each action, separated by commas: p_wait,p_treat for wait and treat or, where names do not tell, "
+        "wait=first,treat=second. Estimated where there is none.",
     ),
 ]
 LogDensity = Annotated[
@@ -148,8 +149,7 @@ def layout_of(
     if context is not None:
         flags["context"] = names_in(context)
     if propensity is not None:
-        columns = names_in(propensity)
-        flags["propensity"] = columns[0] if len(columns) == 1 else columns
+        flags["propensity"] = propensity_in(propensity)
     if separator is not None:
         flags["separator"] = "\t" if separator in ("tab", "\\t") else separator
     if category is not None:
@@ -161,6 +161,24 @@ def layout_of(
             raise InputError(f"--layout and {', '.join(f'--{name}' for name in flags)} both describe the log: use one")
         return LogLayout.from_toml(layout)
     return LogLayout(**flags) if flags else None  # type: ignore[arg-type]
+
+
+def propensity_in(text: str) -> str | tuple[str, ...] | dict[str, str]:
+    """A column, several, or a column for each action that is named.
+
+    >>> propensity_in("chance"), propensity_in("p_wait,p_treat"), propensity_in("treat=p_2, wait=p_1")
+    ('chance', ('p_wait', 'p_treat'), {'treat': 'p_2', 'wait': 'p_1'})
+    """
+    columns = names_in(text)
+    if len(columns) == 1:
+        return columns[0]
+    if not any("=" in column for column in columns):
+        return columns
+    pairs = [tuple(part.strip() for part in column.rpartition("=")[::2]) for column in columns]
+    named = {action: column for action, column in pairs if action and column}
+    if len(named) < len(columns):
+        raise InputError("--propensity must name each action once, with its column: treat=p_2,wait=p_1")
+    return named
 
 
 def orders_in(texts: list[str]) -> dict[str, tuple[str, ...]]:

@@ -23,6 +23,9 @@ def evaluate(
     discount: Annotated[
         float | None, typer.Option(help="What a reward one step later is worth. Default: the study's.")
     ] = None,
+    no_audit: Annotated[
+        bool, typer.Option("--no-audit", help="Do not look for what speaks against these logs.")
+    ] = False,
     returns: Annotated[str | None, typer.Option(help="The lowest and highest possible return, e.g. 0,1.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     **settings: Any,
@@ -37,6 +40,7 @@ def evaluate(
     from poela.cli.study_output import print_estimate
     from poela.core.errors import InputError
     from poela.core.paths import is_there, place
+    from poela.core.typed import to_plain
     from poela.evaluation.options import bounds_in
 
     described = layout_in(settings)
@@ -45,35 +49,38 @@ def evaluate(
     changed = {name: value for name, value in options.items() if value is not None}
     if not is_there(study) or not study.is_dir():
         raise InputError(f"{place(study)} is no directory of a study or a policy: make one with poela learn")
-    name, estimate, caveat, advice = (_of_study if is_there(study / "study.json") else _of_policy)(
-        study, logs, described, changed
+    name, estimate, caveat, advice, audit = (_of_study if is_there(study / "study.json") else _of_policy)(
+        study, logs, described, changed, no_audit
     )
     if json:
-        print_json(
-            {"policy": name, "logs": str(logs), "estimate": estimate.to_dict() | {"next": advice}, "caveat": caveat}
-        )
+        judged = estimate.to_dict() | {"next": advice}
+        print_json({"policy": name, "logs": str(logs), "estimate": judged, "caveat": caveat, "audit": to_plain(audit)})
         return
     say(f"Policy: {name}")
     print_estimate(estimate, f"On {estimate.n_episodes} episodes of {logs}", caveat, advice)
 
 
-def _of_study(directory: Path, path: Path, layout: Any, settings: dict[str, Any]) -> tuple[str, Any, str, str]:
+Judged = tuple[str, Any, str, str, Any]  # the policy's name, its estimate, a caveat, advice, and the audit of the logs
+
+
+def _of_study(directory: Path, path: Path, layout: Any, settings: dict[str, Any], no_audit: bool) -> Judged:
     from poela.studies.evaluation import evaluate_study
     from poela.studies.study import Study
 
     study = Study.open(directory)
-    evaluation = evaluate_study(study, path, layout, **settings)
+    evaluation = evaluate_study(study, path, layout, no_audit=no_audit, **settings)
     unchanged = "what is done now (the study recommends no other)"
     name = unchanged if study.choice.chosen is None else study.chosen_name
-    return name, evaluation.estimate, evaluation.caveat, evaluation.advice
+    return name, evaluation.estimate, evaluation.caveat, evaluation.advice, evaluation.audit
 
 
-def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any]) -> tuple[str, Any, str, str]:
+def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any], no_audit: bool) -> Judged:
     from poela.data.layout import LogLayout
     from poela.data.tables import read_and_warn
     from poela.evaluation.evaluate import evaluate as estimate
     from poela.policies.gaussian import GaussianPolicy
     from poela.policies.storage import load_policy
+    from poela.studies.audit import audited
 
     policy = load_policy(directory)
     if isinstance(policy, GaussianPolicy):
@@ -81,5 +88,7 @@ def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any
     else:
         own = LogLayout().fixed_by(policy.table_schema, policy.action_names)
     described = own if layout is None else layout.over(own)
-    judged = estimate(policy, read_and_warn(path, described), **settings)
-    return str(directory), judged, "", judged.advice
+    read = read_and_warn(path, described)
+    looked_at = audited(read, no_audit)
+    judged = estimate(policy, read, wrong=looked_at.problem, **settings)
+    return str(directory), judged, "", judged.advice, looked_at

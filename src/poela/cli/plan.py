@@ -8,13 +8,13 @@ import typer
 from poela.cli.flags import column_flags, layout_in, some_flags
 from poela.core.options import read_from_text
 from poela.evaluation.options import ScoringOptions
-from poela.studies.options import Execution, StudyOptions
+from poela.studies.options import Execution, LearnOptions, StudyOptions
 
-SETTINGS = (ScoringOptions(), Execution(), StudyOptions())
+SETTINGS = (ScoringOptions(), Execution(), StudyOptions(), LearnOptions())
 
 
 @column_flags
-@some_flags(("discount", "returns", "jobs", "behavior"), *SETTINGS)
+@some_flags(("discount", "returns", "jobs", "behavior", "no_audit"), *SETTINGS)
 def plan(
     logs: Annotated[Path, typer.Argument(help="Table of logged decisions, one row each: .parquet, .csv or .arrow.")],
     *,

@@ -7,6 +7,7 @@ from poela.cli.output import print_json, print_table, say
 from poela.core.readable import between, effective, factor_in_words, readable
 from poela.core.typed import to_plain
 from poela.eligibility.words import rule_in_words, strictness_in_words
+from poela.studies.findings_of_audit import context_in_words
 from poela.studies.words import changed_in_words, sentence, thinned, where_on_path, without_rule
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False) -> 
         say(f"Recommended: {without_rule(study.chosen_name)}", bold=True)
     _print_worth(study)
     say(sentence(study.record.data.propensities))
+    say(context_in_words(study.record.data.layout.context or ()))
+    for note in () if study.record.audit is None else study.record.audit.notes:
+        say(f"Audit: {note}.")
     _print_places(study)
 
 
@@ -169,6 +173,8 @@ def study_document(study: "Study") -> dict[str, Any]:
         else study.name_of(study.points[result.promising]),
         "episodes_needed": None if result is None else result.needed,
         "propensities": study.record.data.propensities,
+        "context": list(study.record.data.layout.context or ()),
+        "audit": to_plain(study.record.audit),
         "logging_policy": to_plain(study.record.logging_policy),
         "estimate": to_plain(look.estimate if look is not None else None if result is None else result.estimate),
         "looks_at_test": 0 if look is None else look.number,

@@ -62,6 +62,10 @@ def _values_and_names(
     values = [_plain(value) for value in labels.values.to_pylist()]
     if layout.actions is not None:
         as_text = all(isinstance(name, str) for name in layout.actions)
+        declared_as: list[Any] = [_parsed(name) for name in layout.actions if isinstance(name, str)]
+        kinds = {_kind(value) for value in values}
+        if as_text and layout.schema is None and "text" not in kinds and {*map(_kind, declared_as)} == kinds:
+            return values, tuple(declared_as)  # flags and TOML name numbers as text
         return (values if as_text or not source.is_text else [_parsed(value) for value in values]), layout.actions
     declared = layout.labels_of_propensities()
     parsed: list[Any] = [_parsed(text) for text in declared or ()]
@@ -117,16 +121,3 @@ def _kind(value: "ActionName | float") -> str:
 def metadata_of(names: "Sequence[ActionName]") -> dict[bytes, bytes]:
     """What `to_table` writes beside the columns."""
     return {METADATA: json.dumps(list(names)).encode()}
-
-
-def naming_problems(layout: LogLayout, names: "Sequence[ActionName]") -> list[str]:
-    """Propensity columns that do not fit the actions found."""
-    if not names or not isinstance(layout.propensity, tuple):
-        return []
-    if len(names) != len(layout.propensity):
-        return [
-            f"{len(layout.propensity)} propensity columns stand for {len(names)} actions: "
-            "declare the actions, or give a column for each"
-        ]
-    odd = [column for column, name in zip(layout.propensity, names, strict=True) if type(name) is not type(names[0])]
-    return [f"{quoted(odd)} name no action: say with propensity= which columns to use"] if odd else []

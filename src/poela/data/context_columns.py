@@ -86,7 +86,10 @@ def _category(column: "pa.ChunkedArray", name: str, problems: RowProblems) -> Va
     problems.note(long, f"column {quoted(name)} holds free text", "name the context columns without it")
     if len(names) > MOST_CATEGORIES:
         what = f"column {quoted(name)} has {len(names)} different texts (at most {MOST_CATEGORIES} can be categories)"
-        problems.note(codes >= 0, what, "group them, or name the context columns without it")
+        remedy = (
+            "name it with cluster= if rows belong to its values, group them, or name the context columns without it"
+        )
+        problems.note(codes >= 0, what, remedy)
         return None
     if long.any():
         return None

@@ -21,6 +21,7 @@ from poela.data.layout_problems import (
     unrecognised,
 )
 from poela.data.layout_values import pairs_of, plain_tuple, toml_problem
+from poela.data.propensity_columns import refuse_contradiction, refuse_unpaired
 from poela.data.rewards import RewardFormula, reward_formula
 from poela.data.schema import TableSchema
 from poela.data.words import quoted
@@ -39,8 +40,9 @@ LATER = ("missing", "category", "ordinal", "origin", "schema", "log_density")
 class LogLayout:
     """The parts that columns play in a log; what is None is found by the default names.
 
-    `propensity` is one column (the probability of the logged action), or a column for each action, in the order of
-    `actions`, or a mapping from action to column. Columns called propensity_<action> declare their actions.
+    `propensity` is one column (the probability of the logged action), or a column for each action, found by its name
+    (p_<action>, or what else is the same for all), or a mapping from action to column, or columns whose names do not
+    tell and `actions` in the same order. Columns called propensity_<action> declare their actions.
     `cluster` is the column of what episodes belong to, such as a patient with several stays; None: no clusters.
     Several `action` columns, or one with a `log_density`, are real numbers, such as doses.
     `separator`, `decimal` and `encoding` say how a CSV file is written; other files know it themselves.
@@ -84,6 +86,7 @@ class LogLayout:
             if set(actions or ()) != set(propensity):
                 raise InputError("propensity and actions name different actions: give a column for each action")
             propensity = [propensity[name] for name in actions or ()]
+            refuse_contradiction(list(map(str, propensity)), actions or ())
         checked = {
             "context": plain_tuple(self.context),
             "propensity": propensity if isinstance(propensity, str) else plain_tuple(propensity),
@@ -252,6 +255,8 @@ class LogLayout:
         """
         usual = LogLayout()
         said = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.actions is None:  # those of the other were not said in the order of these columns
+            refuse_unpaired(self.propensity, own.actions)
         return replace(own, **{name: value for name, value in said.items() if value != getattr(usual, name)})
 
     def to_json(self) -> dict[str, Any]:

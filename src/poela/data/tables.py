@@ -10,7 +10,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray, freeze
 from poela.core.errors import InputError, PoelaWarning
-from poela.data.actions import name_actions, naming_problems
+from poela.data.actions import name_actions
 from poela.data.checks import NO_CONTEXT, learning_problems
 from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
@@ -20,6 +20,7 @@ from poela.data.layout import DENSITY, EPISODE, PREFIX, STEP, LogLayout
 from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers
 from poela.data.opening import open_source, readable
 from poela.data.order import Order, order_of, sortable_steps
+from poela.data.propensity_columns import paired
 from poela.data.real_actions import doses_in, read_actions, with_doses, with_noted_actions
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
@@ -97,8 +98,7 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Logs:
         merged = _merged_features(opened, logs)
     if for_learning:
         logs = without_constants(logs, but=merged) if layout.schema is None else logs
-        problems = learning_problems(logs, merged)
-        if problems:
+        if problems := learning_problems(logs, merged):
             gone = "; ".join(note for note in logs.notes if ": left out" in note)
             raise bad_log([f"{one} ({gone})" if one == NO_CONTEXT and gone else one for one in problems])
     note = f"column {quoted(merged)} has numbers {NOT_TOLD_APART}: subtract an offset, or scale them" if merged else ""
@@ -155,12 +155,13 @@ def _read(source: TableSource, layout: LogLayout) -> Logs:
     if layout.is_real:
         return _read_real(source, layout, doses, order, episodes, notes, problems, row_problems)
     codes, names = (None, ()) if taken is None else name_actions(taken, source, layout, row_problems)
+    layout, unpaired = paired(layout, names)
     variables = variables_of(source, layout, row_problems)
     plain = [variable.name for variable in variables if variable.kind == "number"]
     numbers = read_numbers(source, layout, plain, strict_columns(layout), codes, order, row_problems)
     contexts = None if order is None else contexts_of(source, layout, variables, numbers.contexts, order, row_problems)
     clusters, changing = _clusters(source, layout, episodes, row_problems)
-    problems += row_problems.sentences() + changing + naming_problems(layout, names)
+    problems += row_problems.sentences() + changing + unpaired
     if problems or episodes is None or order is None or codes is None or contexts is None:
         raise bad_log(problems)
     features = contexts.schema.feature_names
@@ -229,8 +230,7 @@ def ordered(
         note = "there is no column of episodes: every row is an episode of one decision"
         return Labels(rows, pa.array(rows)), Order(None, np.arange(source.n_rows + 1)), (note,)
     episodes = labels_in(source, layout.episode, problems)
-    steps = rows if layout.keeps_row_order else None
-    numbered = False
+    steps, numbered = rows if layout.keeps_row_order else None, False
     if layout.step in source.names and layout.step is not None:
         column = source.read(layout.step)
         numbered = not pa.types.is_temporal(column.type)

@@ -24,6 +24,7 @@ def evaluate(
     q: str | QValues | None = None,
     clusters: ArrayLike | None = None,
     behavior: FitsBehavior | None = None,
+    wrong: str = "",
     **settings: Any,
 ) -> Estimate:
     """The value of any policy on logs that carry propensities, or log densities where actions are real numbers.
@@ -36,7 +37,8 @@ def evaluate(
     `q` is the model behind the doubly robust family and fitted-Q evaluation: an object with `q(trajectories)`, or
     "ridge" or "boosted": fitted here, on other folds than the episodes they value.
     `clusters` names the independent unit of each episode, such as the patient of a stay, where the logs do not carry
-    it. `behavior` are the settings of a behavior model, for the interval "refit".
+    it. `behavior` are the settings of a behavior model, for the interval "refit". `wrong` says what is wrong with the
+    logs, such as `poela.audit(logs).problem`: the verdict is then "do not trust", and says why.
 
     >>> import numpy as np
     >>> from poela import Trajectories
@@ -59,7 +61,8 @@ def evaluate(
         refuse_plain_densities(logs)
     weighted = ESTIMATORS[scoring.estimator].weights != "none"
     support = logged_support(logs) if weighted and logs.knows_logging_policy else None
-    evaluator = Evaluator(logs, scoring, q=None if isinstance(q, str) else q, behavior=behavior, support=support)
+    given = None if isinstance(q, str) else q
+    evaluator = Evaluator(logs, scoring, q=given, behavior=behavior, wrong=wrong, support=support)
     [evidence] = evaluator.evidence([policy])
     return evaluator.estimate(evidence)
 

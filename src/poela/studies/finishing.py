@@ -45,7 +45,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
     points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
     estimated, logging = study.record.data.estimated, study.record.logging_policy
     choice = choose(points, settings.selection, episodes.logs.n_episodes, logging, estimated)
-    hopeful = promising(points) if settings.selection.by == "gain" else None
+    hopeful = promising(points) if settings.selection.by == "gain" and not problem else None
     if study.n_folds > 1:
         if choice.chosen is not None and (failure := _unfitted(study, choice.chosen, folds[ALL])):
             raise PoelaError(failure)
@@ -63,7 +63,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
     gains = GainsShown(study, episodes, settings)
     name = LOGGING_POLICY if choice.chosen is None else study.name_of(choice.chosen)
     policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
-    evaluation = _test_evaluation(study, policies["policy"], name, splits)
+    evaluation = _test_evaluation(study, policies["policy"], name, splits, problem)
     result = ChoiceRecord(
         study=study.record.fingerprint,
         policy=name,
@@ -126,11 +126,11 @@ def _logging_value(test: Logs | None, settings: StudySettings) -> LoggingValue |
     return None if test is None else logging_value([test], settings.scoring.discount)
 
 
-def _test_evaluation(study: Study, policy: Any, name: str, splits: Splits) -> EvaluationRecord | None:
+def _test_evaluation(study: Study, policy: Any, name: str, splits: Splits, problem: str) -> EvaluationRecord | None:
     """The one evaluation on the test logs, where there are any; without a policy, of the logging policy."""
     key = study.record.data.hashes["test"]
     if splits.test is None or key is None:
         return None
     scoring = study.settings.scoring
     scoring = replace(scoring, estimator="behavior") if policy is None else scoring
-    return recorded_evaluation(study.store, policy, name, splits.test, key, scoring)
+    return recorded_evaluation(study.store, policy, name, splits.test, key, scoring, problem)

@@ -17,6 +17,7 @@ from poela.data.continuous import Logs
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.scoring import Scoring
+from poela.studies.findings_of_audit import Audit
 from poela.studies.fold_data import data_hash
 from poela.studies.records import EvaluationRecord, EvaluationsRecord, LoggingValue
 from poela.studies.store import Store
@@ -121,18 +122,27 @@ def logging_value(parts: Sequence[Logs], discount: float) -> LoggingValue:
 
 
 def recorded_evaluation(
-    store: Store, policy: Any, name: str, logs: Logs, key: str, scoring: Scoring
+    store: Store,
+    policy: Any,
+    name: str,
+    logs: Logs,
+    key: str,
+    scoring: Scoring,
+    wrong: str = "",
+    audit: Audit | None = None,
 ) -> EvaluationRecord:
     """Evaluate a policy on logs that were kept apart; asking the same again gives the same answer, and no new record.
 
-    `key` is the hash of the logs as they were given.
+    `key` is the hash of the logs as they were given, `wrong` what is wrong with them, if that is known,
+    and `audit` what was found in them.
     """
     settings = to_plain(scoring)
     earlier = evaluations(store)
     for entry in earlier:
-        if (entry.policy, entry.data, entry.settings) == (name, key, settings):
+        known = not wrong or wrong in entry.estimate.reasons
+        if (entry.policy, entry.data, entry.settings) == (name, key, settings) and known:
             return entry
-    estimate = evaluate(policy, logs, scoring=scoring)
+    estimate = evaluate(policy, logs, scoring=scoring, wrong=wrong)
     evaluation = EvaluationRecord(
         policy=name,
         data=key,
@@ -141,6 +151,7 @@ def recorded_evaluation(
         seen=0 if policy is None else seen_before(store, logs),  # what was achieved is no choice's luck
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         estimate=estimate,
+        audit=audit,
     )
     store.write(EvaluationsRecord((*earlier, evaluation)))
     return evaluation

@@ -25,6 +25,8 @@ from poela.data.layout import LogLayout
 from poela.data.tables import read_and_warn, warn_of
 from poela.evaluation.densities import density_problem
 from poela.evaluation.scoring import Scoring
+from poela.studies.audit import audited
+from poela.studies.findings_of_audit import Audit
 from poela.studies.finishing import finish
 from poela.studies.fold_data import FoldData, remove_folds
 from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
@@ -83,9 +85,10 @@ def learn(
     problem = _look_at_densities(read)
     study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
+    looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
     with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
-        return _carry_out(store, study_settings, parts, layout or LogLayout(), execution, problem)
+        return _carry_out(store, study_settings, parts, layout or LogLayout(), execution, looked_at, problem)
 
 
 @contextmanager
@@ -111,6 +114,7 @@ def _carry_out(
     parts: Parts,
     layout: LogLayout,
     execution: Execution,
+    looked_at: Audit,
     problem: str,
 ) -> Study:
     hashes = hashes_of(parts)
@@ -122,7 +126,7 @@ def _carry_out(
     splits = splits_of(*parts, settings, store.directory)
     store_splits(store.directory, splits)
     write_episodes(store, *(part for part in splits.folds[0].parts[:2] if part is not None))
-    record = _record(settings, splits, hashes, layout, _sessions(earlier))
+    record = replace(_record(settings, splits, hashes, layout, _sessions(earlier)), audit=looked_at)
     if earlier is not None and earlier.record.fingerprint != record.fingerprint:
         store.withdraw_choice()  # before anything that it rests on changes
     store.write(record)
@@ -137,7 +141,7 @@ def _carry_out(
     def fit(tasks: Sequence[Task], data: Mapping[str, FoldData]) -> None:
         run(study, tasks, data, execution, deadline)
 
-    finish(study, splits, folds, problem, fit)
+    finish(study, splits, folds, problem or looked_at.problem, fit)
     remove_folds(scratch)
     return Study(store, parts)
 

@@ -106,6 +106,14 @@ class LearnOptions:
     no_rule: Annotated[
         bool, Option("Let values decide about actions that nobody took in a like case, too.", TRYING)
     ] = False
+    no_audit: Annotated[
+        bool,
+        Option(
+            "Do not look for columns that tell the action or the outcome, for wrong probabilities of decisions and for "
+            "clusters that were not named; the record says so.",
+            EPISODES,
+        ),
+    ] = False
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """How many episodes would show a gain of a given size: planned from logs that are at hand."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from poela.core.readable import about, readable
@@ -10,6 +10,7 @@ from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.evaluation.gain import Gain
 from poela.studies.defaults import default_candidates
 from poela.studies.final_gain import POWER, GainsShown, episodes_needed, error_of, widening
+from poela.studies.findings_of_audit import Audit
 from poela.studies.held_out import Episodes
 from poela.studies.learning import learn
 from poela.studies.selection import DEFAULT_SELECTION, Selection
@@ -57,9 +58,12 @@ class Plan:
     reached: bool  # whether that policy's estimated gain is at least the one asked for
     needs: tuple[Need, ...]  # for half the gain, the gain, and twice the gain
     estimated: bool  # whether propensities are
+    audit: Audit | None = None
 
     def __str__(self) -> str:
         gain = readable(self.asked.gain)
+        if self.audit is not None and self.audit.problem:
+            return f"How many episodes show a gain of {gain} cannot be told from these logs: {self.audit.problem}."
         if self.rung is None:
             return f"How many episodes show a gain of {gain} cannot be told: no policy has an estimate with an error."
         which = f"{self.rung.policy}: {readable(self.rung.gain, self.rung.error, signed=True)} as estimated now"
@@ -90,7 +94,9 @@ def plan(logs: Logs, gain: float, *, confidence: float = DEFAULT_SELECTION.confi
     study = learn(logs, **{**quick, "selection": Selection("gain", "best", goal.confidence), **settings})
     estimated = study.record.data.estimated
     wider = widening(study.points, estimated=estimated)
-    return planned(rungs_of(study, logs), goal, logs.n_episodes, estimated, wider)
+    found = study.record.audit
+    rungs = [] if found is not None and found.problem else rungs_of(study, logs)
+    return replace(planned(rungs, goal, logs.n_episodes, estimated, wider), audit=found)
 
 
 def rungs_of(study: Study, logs: Logs) -> list[Rung]:

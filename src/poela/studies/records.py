@@ -13,6 +13,7 @@ from poela.data.layout import LogLayout
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain
 from poela.studies.candidates import Candidate
+from poela.studies.findings_of_audit import Audit
 from poela.studies.selection import LoggingValue as LoggingValue
 from poela.studies.selection import Point as Point
 from poela.studies.settings import StudySettings
@@ -110,11 +111,15 @@ class StudyRecord:
     data: DataRecord
     logging_policy: LoggingValue  # on the episodes that judge
     sessions: tuple[Session, ...]
+    audit: Audit | None = None  # None: the study is older than audits
 
     @property
     def fingerprint(self) -> str:
         """A hash of all that a result can rest on: not of who made it when."""
-        return fingerprint_of(replace(self, sessions=()))
+        known = to_plain(replace(self, sessions=()))
+        if self.audit is None:
+            del known["audit"]  # as it was when there was none
+        return fingerprint_of(known)
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,7 @@ class EvaluationRecord:
     seen: Whole  # how many of these episodes took part in learning or choosing
     when: str
     estimate: Estimate
+    audit: Audit | None = None  # of these logs; None: the evaluation is older than audits
 
     @property
     def caveat(self) -> str:

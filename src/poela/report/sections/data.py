@@ -22,9 +22,10 @@ from poela.report.blocks import (
 )
 from poela.report.numbers.logged import histogram, propensity_calibration
 from poela.report.pictures.charts import Bar, Dot, Line, Plane, bars
-from poela.report.pictures.drawing import short
+from poela.report.pictures.drawing import clean, short
 from poela.report.study_logs import StudyLogs
 from poela.report.wording import readable
+from poela.studies.findings_of_audit import context_in_words
 from poela.studies.study import Study
 from poela.studies.words import gaps_in_words, sentence
 
@@ -48,7 +49,7 @@ def data_section(study: Study, logs: StudyLogs | None) -> Section:
         facts.insert(1, Fact("Decisions", f"{train.n_steps:,}", f"{train.lengths.mean():.1f} in an episode"))
         if train.clusters is not None:
             facts.insert(1, Fact("Clusters", f"{train.n_units:,}", "episodes of one are kept together"))
-    blocks: list[Block] = [Facts(facts), Text(sentence(data.propensities))]
+    blocks: list[Block] = [Facts(facts), Text(sentence(data.propensities)), *_audit(study)]
     if logs is None:
         what = "A picture of how episodes, actions and returns are distributed"
         if real:
@@ -67,6 +68,15 @@ def data_section(study: Study, logs: StudyLogs | None) -> Section:
         pictures.append(_calibration_picture(fit, estimated=logs.train.estimated))
     blocks += [Pictures(pictures), _names(features, actions, logs.train)]
     return Section("data", TITLE, blocks)
+
+
+def _audit(study: Study) -> list[Text]:
+    """What the context is, and what was found against the logs before anything was learned."""
+    found = study.record.audit
+    words = [context_in_words(study.record.data.layout.context or ()) + "."]
+    if found is not None:
+        words += [f"Audit: {note}." for note in found.notes or ("nothing was found against these columns",)]
+    return [Text(clean(one)) for one in words]
 
 
 def _split_in_words(study: Study) -> str:

@@ -1,0 +1,291 @@
+"""How often the audit finds something in clean random tables of many kinds, and whether it finds each of the traps.
+
+    python benchmarks/audit.py --tables 100 --first-seed 1000
+
+Tables are clean by construction: actions are drawn with the probabilities that are logged (or hidden), from what was
+known before, and outcomes come after. Each kind has random sizes, columns and effects. A trap is a clean table with one
+slip. Findings, and the seconds that audits took, are printed by kind.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from poela.data.continuous import Logs
+from poela.data.tables import read_logs
+from poela.simulators.registry import simulate
+from poela.studies.audit import audit
+from poela.studies.findings_of_audit import Audit
+
+Columns = dict[str, Any]
+Rng = np.random.Generator
+FIRST_SEED = 1000  # limits were chosen with seeds below
+
+
+def one_step(
+    rng: Rng,
+    rows: int | None = None,
+    actions: int = 2,
+    *,
+    smooth: float = 0.0,
+    prognosis: float = 0.5,
+    logged: str = "all",
+    outcome: Callable[[Rng, NDArray[Any]], NDArray[Any]] | None = None,
+) -> Columns:
+    """A table of one decision in each row; `smooth`: how much actions depend on the context."""
+    n = rows or int(rng.integers(200, 4000))
+    width = int(rng.integers(2, 12))
+    x = rng.normal(size=(n, width)) @ rng.normal(size=(width, width)) / np.sqrt(width)
+    scores = rng.normal(scale=0.5, size=actions) + smooth * x @ rng.normal(size=(width, actions)) / np.sqrt(width)
+    chances = 0.9 * softmax(scores * np.ones((n, 1)), axis=1) + 0.1 / actions
+    taken = (chances.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=actions - 1)
+    effects = rng.normal(scale=0.3, size=actions)[taken]
+    signal = prognosis * x[:, 0] + effects
+    rewards = signal + rng.normal(size=n) if outcome is None else outcome(rng, signal)
+    table: Columns = {f"x{place}": column for place, column in enumerate(x.T)}
+    names = np.array(["rest", "treat", "wait", "watch", "walk"][:actions])
+    table |= {"action": names[taken], "reward": rewards}
+    if logged == "all":
+        table |= {f"propensity_{name}": column for name, column in zip(names, chances.T, strict=True)}
+    elif logged == "taken":
+        table["propensity"] = chances[np.arange(n), taken]
+    return table
+
+
+def with_text(rng: Rng) -> Columns:
+    """Wards, diagnoses and ages, with gaps at random."""
+    table = one_step(rng, smooth=float(rng.choice([0.0, 1.0])))
+    n = len(table["reward"])
+    ward, diagnosis = rng.integers(0, 5, n), rng.integers(0, 60, n)
+    table["reward"] = table["reward"] + rng.normal(size=5)[ward] + 0.2 * rng.normal(size=60)[diagnosis]
+    table["ward"] = pa.array(np.array(["a", "b", "c", "d", "e"])[ward], mask=rng.random(n) < 0.1)
+    table["diagnosis"] = [f"d{code}" for code in diagnosis]
+    table["lactate"] = pa.array(rng.gamma(2, size=n).round(1), mask=rng.random(n) < rng.uniform(0.01, 0.5))
+    return table
+
+
+def with_whole_numbers(rng: Rng) -> Columns:
+    """Ages, scores, incomes and hours, by which people decide, and of which outcomes depend in bends; hidden."""
+    n = int(rng.integers(300, 4000))
+    age, score = rng.integers(18, 95, n), rng.poisson(6, n)
+    income, hour = rng.lognormal(10, 0.7, n).round(), rng.integers(0, 24, n)
+    logit = 0.04 * (age - 50) + 0.2 * (score - 6) + 0.5 * np.sin(hour / 4)
+    treat = rng.random(n) < 0.05 + 0.9 / (1 + np.exp(-logit))
+    rewards = 0.02 * np.abs(age - 60) - 0.2 * score + (age > 65) + 0.3 * treat + rng.normal(size=n)
+    return {
+        "age": age, "score": score, "income": income, "hour": hour, "action": treat.astype(int), "reward": rewards
+    }  # fmt: skip
+
+
+def with_telling_gaps(rng: Rng) -> Columns:
+    """A test that is done where cases are severe, as is the treatment."""
+    table = one_step(rng, smooth=1.5, logged=str(rng.choice(["all", "taken", "none"])), prognosis=1.0)
+    severe = table["x0"] + 0.3 * rng.normal(size=len(table["x0"]))
+    table["test"] = pa.array(rng.normal(size=len(severe)), mask=severe < 0.3)
+    return table
+
+
+def at_sites(rng: Rng, *, hidden: bool) -> Columns:
+    """Sites that differ in what they do and in whom they see, by a name or by a number."""
+    n, sites = int(rng.integers(300, 4000)), int(rng.integers(4, 40))
+    site, severity = rng.integers(0, sites, n), rng.normal(size=n)
+    chance = 0.1 + 0.8 / (1 + np.exp(-rng.normal(size=sites)[site] - 0.5 * severity))
+    treat = rng.random(n) < chance
+    rewards = rng.normal(scale=0.3, size=sites)[site] - severity + 0.3 * treat + rng.normal(size=n)
+    named = site if rng.random() < 0.5 else [f"site {number}" for number in site]
+    table = {"site": named, "severity": severity, "action": treat.astype(int), "reward": rewards}
+    return table if hidden else table | {"propensity_0": 1 - chance, "propensity_1": chance}
+
+
+def in_clusters(rng: Rng) -> Columns:
+    """Patients with several stays and one action for all of them; the patient is named."""
+    units = int(rng.integers(80, 300))
+    patient = np.repeat(np.arange(units), rng.integers(1, 12, units))
+    n, trait = len(patient), rng.normal(size=units)
+    treat = (rng.random(units) < 0.5)[patient]
+    rewards = trait[patient] + 0.2 * treat + rng.normal(size=n)
+    return {
+        "patient": patient, "age": trait[patient].round(2), "x": rng.normal(size=n), "action": treat.astype(int),
+        "reward": rewards, "propensity_0": np.full(n, 0.5), "propensity_1": np.full(n, 0.5),
+    }  # fmt: skip
+
+
+def several_steps(rng: Rng, *, hidden: bool) -> Columns:
+    """Episodes of several decisions with traits and a state that actions move."""
+    episodes, steps = int(rng.integers(100, 600)), int(rng.integers(2, 8))
+    age: NDArray[Any] = rng.integers(20, 80, episodes)
+    state: NDArray[Any] = rng.normal(size=episodes)
+    last: NDArray[Any] = np.zeros(episodes)
+    rows = []
+    for step in range(steps):
+        logit = 0.8 * state + 0.02 * (age - 50) + 1.5 * last * hidden
+        chance = 0.1 + 0.8 / (1 + np.exp(-logit))
+        treat = rng.random(episodes) < chance
+        rows.append((np.arange(episodes), np.full(episodes, step), age, state, last, treat, chance))
+        state = 0.8 * state - 0.3 * treat + 0.5 * rng.normal(size=episodes)
+        last = 1.0 * treat
+    stay, step_of, ages, states, lasts, taken, chances = (np.concatenate(part) for part in zip(*rows, strict=True))
+    rewards = np.where(step_of == steps - 1, -np.tile(state, steps), 0.0)
+    table = {"episode": stay, "step": step_of, "age": ages, "state": states, "last": lasts}
+    table |= {"action": taken.astype(int), "reward": rewards}
+    return table if hidden else table | {"propensity_0": 1 - chances, "propensity_1": chances}
+
+
+def doses(rng: Rng, *, hidden: bool) -> Columns:
+    """Amounts around what the context asks for."""
+    n, spread = int(rng.integers(300, 3000)), float(rng.uniform(0.3, 1.5))
+    x, y = rng.normal(size=(2, n))
+    dose = x + spread * rng.normal(size=n)
+    density = -0.5 * np.square((dose - x) / spread) - np.log(spread) - 0.5 * np.log(2 * np.pi)
+    table = {"x": x, "y": y, "dose": dose, "reward": y - np.square(dose - x - y) + rng.normal(size=n)}
+    return table if hidden else table | {"log_density": density}
+
+
+def rare(rng: Rng, signal: NDArray[Any]) -> NDArray[Any]:
+    """Two deaths in a hundred, or so."""
+    return np.where(rng.random(len(signal)) < 1 / (1 + np.exp(4 - signal)), -1.0, 0.0)
+
+
+def skewed(rng: Rng, signal: NDArray[Any]) -> NDArray[Any]:
+    """Costs, many of them 0."""
+    costs = np.exp(signal + rng.normal(size=len(signal)))
+    return np.where(rng.random(len(signal)) < 0.7, -costs, 0.0)
+
+
+KINDS: dict[str, Callable[[Rng], Columns]] = {
+    "two arms": one_step,
+    "five arms": lambda rng: one_step(rng, actions=5),
+    "few rows": lambda rng: one_step(rng, rows=150),
+    "text and gaps": with_text,
+    "gaps that go with severity": with_telling_gaps,
+    "whole numbers, hidden": with_whole_numbers,
+    "sites": lambda rng: at_sites(rng, hidden=False),
+    "sites, hidden": lambda rng: at_sites(rng, hidden=True),
+    "strong prognosis": lambda rng: one_step(rng, prognosis=4.0, smooth=0.5),
+    "skewed": lambda rng: one_step(rng, outcome=skewed, smooth=0.5),
+    "rare events": lambda rng: one_step(rng, outcome=rare, prognosis=1.5),
+    "smooth propensities": lambda rng: one_step(rng, smooth=2.0, actions=3),
+    "propensity of the action taken": lambda rng: one_step(rng, smooth=1.0, actions=4, logged="taken"),
+    "hidden propensities": lambda rng: one_step(rng, smooth=2.0, actions=3, logged="none"),
+    "clusters": in_clusters,
+    "several steps": lambda rng: several_steps(rng, hidden=False),
+    "several steps, hidden": lambda rng: several_steps(rng, hidden=True),
+    "doses": lambda rng: doses(rng, hidden=False),
+    "doses, hidden": lambda rng: doses(rng, hidden=True),
+}
+SIMULATED = ("tumor", "clinic", "sepsis", "dosing")
+
+
+def clean_logs(kind: str, seed: int) -> Logs:
+    """A clean table of a kind, read as `poela learn` reads it."""
+    if kind in SIMULATED:
+        return simulate(kind, episodes=300, seed=seed)
+    columns = KINDS[kind](np.random.default_rng(seed))
+    return read(columns, cluster="patient" if kind == "clusters" else None)
+
+
+def read(columns: Columns, **names: Any) -> Logs:
+    """A table as `poela learn` reads it."""
+    if "dose" in columns:
+        names |= {"action": ["dose"], "log_density": "log_density" if "log_density" in columns else None}
+    logs: Logs = read_logs(pa.table(columns), for_learning=True, **names)
+    return logs
+
+
+def amount_of_arm(rng: Rng) -> Logs:
+    """A trial with the amount behind the arm."""
+    table = one_step(rng, 1500, 3)
+    table["amount"] = np.select([table["action"] == "treat", table["action"] == "wait"], [100.0, 250.0], 0.0)
+    table["amount"] += np.where(table["amount"] > 0, rng.normal(scale=5, size=1500).round(1), 0)
+    return read(table)
+
+
+def payment_after_outcome(rng: Rng) -> Logs:
+    """A payment that is made for the outcome."""
+    table = one_step(rng, 1500, outcome=lambda rng, signal: 1.0 * (rng.random(len(signal)) < 0.3 + 0.1 * (signal > 0)))
+    return read(table | {"paid": table["reward"] * rng.uniform(80, 120, 1500)})
+
+
+def an_id(rng: Rng) -> Logs:
+    """A number for each row."""
+    return read(one_step(rng, 800) | {"subject": rng.permutation(800) + 1000})
+
+
+def exchanged_propensities(rng: Rng) -> Logs:
+    """The propensity columns of two arms, each called by the other's name."""
+    table = one_step(rng, 1500, smooth=1.0)
+    names = ("propensity_rest", "propensity_treat")
+    return read(table | {names[0]: table[names[1]], names[1]: table[names[0]]})
+
+
+def cluster_not_named(rng: Rng) -> Logs:
+    """An action for each patient, and nobody says so."""
+    return read(in_clusters(rng))
+
+
+def filled_after_decision(rng: Rng) -> Logs:
+    """A cell that is filled in for the treated alone."""
+    table = one_step(rng, 1500, smooth=1.0, logged="none")
+    return read(table | {"site": pa.array(rng.normal(size=1500), mask=table["action"] != "treat")})
+
+
+# How each is made, what it may be called, and which columns are to blame.
+TRAPS: dict[str, tuple[Callable[[Rng], Logs], tuple[str, ...], tuple[str, ...]]] = {
+    "amount behind the arm": (amount_of_arm, ("filled", "action"), ("amount",)),
+    "payment after the outcome": (payment_after_outcome, ("outcome",), ("paid",)),
+    "an id": (an_id, ("id",), ("subject",)),
+    "exchanged propensities": (exchanged_propensities, ("propensities",), ()),
+    "cluster not named": (cluster_not_named, ("cluster",), ("patient",)),
+    "filled in after the decision": (filled_after_decision, ("filled",), ("site",)),
+}
+
+
+def is_found(result: Audit, kinds: tuple[str, ...], columns: tuple[str, ...]) -> bool:
+    """Whether a finding of one of these kinds blames these columns."""
+    return any(finding.kind in kinds and finding.columns == columns for finding in result.findings)
+
+
+def audited(logs: Logs) -> tuple[Audit, float]:
+    """What an audit finds, and the seconds that it takes."""
+    start = time.perf_counter()
+    return audit(logs), time.perf_counter() - start
+
+
+def main() -> None:
+    """Print a row for each kind."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", type=int, default=100, help="clean tables in all, the kinds in turn")
+    parser.add_argument("--traps", type=int, default=10, help="tables of each trap")
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
+    options = parser.parse_args()
+    kinds = [*KINDS, *SIMULATED]
+    rows: dict[str, list[tuple[Audit, float]]] = {kind: [] for kind in kinds}
+    for place in range(options.tables):
+        kind = kinds[place % len(kinds)]
+        rows[kind].append(audited(clean_logs(kind, options.first_seed + place)))
+    found = 0
+    for kind, audits in rows.items():
+        odd = [finding for result, _ in audits for finding in result.findings]
+        with_findings = sum(bool(result.findings) for result, _ in audits)
+        found += with_findings
+        longest = max((seconds for _, seconds in audits), default=0.0)
+        print(f"{kind:32} {len(audits):3} tables, {with_findings} with findings, {longest:.1f} s")
+        for finding in odd:
+            print(f"    {finding}")
+    print(f"{options.tables} clean tables: {found} with findings ({found / max(options.tables, 1):.1%})")
+    for name, (make, known_as, columns) in TRAPS.items():
+        hits = 0
+        for place in range(options.traps):
+            result, _ = audited(make(np.random.default_rng(options.first_seed + place)))
+            hits += is_found(result, known_as, columns)
+        print(f"{name:32} found in {hits} of {options.traps}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""`audit`: what speaks against logs before anything is learned from them, or evaluated on them."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from poela.behavior.gaussian import least_squares
+from poela.behavior.memory import LINEAR
+from poela.core.arrays import FloatArray, IntArray
+from poela.core.errors import PoelaWarning
+from poela.data.context_columns import selected
+from poela.data.continuous import ContinuousTrajectories, Logs
+from poela.data.episodes import LoggedEpisodes
+from poela.data.folds import fold_numbers
+from poela.data.tables import warn_of
+from poela.data.trajectories import Trajectories
+from poela.studies.audited_columns import Column, columns_of, row_of_each_unit, without
+from poela.studies.doubted_propensities import doubted_propensities, known_propensities
+from poela.studies.findings_of_audit import SWITCHED_OFF, Audit, Finding, named
+from poela.studies.telling_columns import Sample, filled_for_some, ids, told_actions, told_outcomes
+from poela.studies.unnamed_clusters import may_be_cluster, unnamed_clusters
+
+L = TypeVar("L", bound=LoggedEpisodes)
+MOST_STEPS = 20_000  # of random episodes: more would tell hardly more
+MOST_UNITS = 10_000
+FEWEST_UNITS = 50
+NARROW = 1.5  # nats by which logged log densities may exceed those of the amounts by themselves
+
+
+def audit(logs: Logs, seed: int = 0) -> Audit:
+    """What speaks against logs: columns that tell the action or the outcome, ids, wrong propensities, lost clusters.
+
+    Findings that void weights say that no estimate by weights can be believed until they are seen to.
+
+    >>> rng = np.random.default_rng(0)
+    >>> from poela.data.trajectories import Trajectories
+    >>> age, arm = rng.normal(size=1000), rng.integers(0, 2, 1000)
+    >>> rows, half = np.arange(1001), np.full((1000, 2), 0.5)
+    >>> amount = np.where(arm == 1, rng.uniform(50, 90, 1000), 0)
+    >>> trial = Trajectories(np.column_stack([age, amount]), arm, age + rng.normal(size=1000), rows, propensities=half)
+    >>> [(finding.kind, finding.columns) for finding in audit(trial).findings]
+    [('filled', ('x1',))]
+    """
+    rng = np.random.default_rng(seed)
+    logs = _sampled(logs, rng)
+    columns = columns_of(logs)
+    findings = list(ids([column.take(logs.offsets[:-1]) for column in columns]))
+    if logs.n_units < FEWEST_UNITS:
+        return Audit(tuple(findings), skipped=f"{FEWEST_UNITS} episodes or clusters are the fewest that can tell")
+    columns = without(columns, _names(findings))
+    findings += _telling(logs, columns, logs.units, rng)
+    columns = without(columns, _names(findings))
+    clusters = list(_clusters(logs, columns, seed))
+    findings += [finding for finding, _ in clusters]
+    columns = without(columns, _names(findings))
+    if isinstance(logs, Trajectories) and columns:
+        own = _with(logs, columns)
+        levels: Any = clusters[0][1].take(logs.offsets[:-1]).levels if clusters else logs.clusters
+        findings += doubted_propensities(replace(own, clusters=levels), columns, seed)
+    return Audit(tuple(sorted(findings, key=lambda finding: not finding.voids_weights)))
+
+
+def audited(logs: Logs, no_audit: bool, seed: int = 0) -> Audit:
+    """The audit of logs, unless somebody wants none; its findings are said as warnings."""
+    result = Audit(skipped=SWITCHED_OFF) if no_audit else audit(logs, seed)
+    warn_of([str(finding) for finding in result.findings])
+    return result
+
+
+def _names(findings: Sequence[Finding]) -> set[str]:
+    return {name for finding in findings for name in finding.columns}
+
+
+def _sampled(logs: Logs, rng: np.random.Generator) -> Logs:
+    """Random episodes with so many steps at most, where that leaves enough of them."""
+    if logs.n_steps <= MOST_STEPS:
+        return logs
+    order = rng.permutation(logs.n_episodes)
+    enough = max(int((np.cumsum(logs.lengths[order]) <= MOST_STEPS).sum()), 4 * FEWEST_UNITS)
+    return logs.take(np.sort(order[:enough]))
+
+
+def _with(logs: L, columns: Sequence[Column]) -> L:
+    """The logs with the features of these columns alone."""
+    names = {column.name for column in columns}
+    schema = logs.schema
+    if schema is not None and schema.feature_names == logs.feature_names:
+        names = {feature for variable in schema.variables if variable.name in names for feature in variable.features}
+    return selected(logs, [place for place, name in enumerate(logs.feature_names) if name in names], None, ())
+
+
+def _telling(logs: Logs, columns: Sequence[Column], units: IntArray, rng: np.random.Generator) -> list[Finding]:
+    """Columns that tell actions or outcomes."""
+    known = None if isinstance(logs, ContinuousTrajectories) else known_propensities(logs)
+    returns = logs.returns()[logs.episode_of_step]
+
+    def sample(first: bool, some: Sequence[Column]) -> Sample:
+        rows = row_of_each_unit(logs, units, rng, first=first, most=MOST_UNITS)
+        chances = None if known is None else known[rows]
+        return Sample([column.take(rows) for column in some], logs.actions[rows], returns[rows], chances)
+
+    findings = list(filled_for_some(sample(False, columns)))
+    left = without(columns, _names(findings))
+    if told := [] if _narrow(logs) else told_actions(sample(False, left), rng):
+        advice = (
+            "if it was recorded after the decision, leave it out of the context; if its values are what rows belong "
+            "to, name it as the cluster (--cluster); if decisions go by it, these logs hold nothing to compare with"
+        )
+        sentence = f"{named(told)} nearly tells which action was taken"
+        findings.append(Finding("action", tuple(told), sentence, advice, voids_weights=True))
+        left = without(left, set(told))
+    if told := told_outcomes(sample(True, left), rng):
+        sentence = f"{named(told)} nearly tells the outcome"
+        advice = "if it was recorded after the outcome, or is part of it, leave it out of the context"
+        findings.append(Finding("outcome", tuple(told), sentence, advice, voids_weights=True))
+    return findings
+
+
+def _narrow(logs: Logs) -> bool:
+    """Whether logged chances themselves say that the context all but determines what is done."""
+    if not logs.knows_logging_policy or logs.estimated:
+        return False
+    if not isinstance(logs, ContinuousTrajectories):
+        return known_propensities(logs) is None and bool(np.median(logs.log_propensities) > np.log(0.9))
+    spread = np.linalg.slogdet(np.atleast_2d(np.cov(logs.actions.T)))[1]
+    alone = -0.5 * (logs.actions.shape[1] * np.log(2 * np.pi * np.e) + spread)
+    return bool(logs.log_propensities.mean() - alone > NARROW)
+
+
+def _clusters(logs: Logs, columns: Sequence[Column], seed: int) -> Sequence[tuple[Finding, Column]]:
+    units = logs.units[logs.episode_of_step]
+    known = None if isinstance(logs, ContinuousTrajectories) else known_propensities(logs)
+    if not any(may_be_cluster(column, units, known=known is not None) for column in columns):
+        return []
+    if known is not None:
+        residuals = (logs.actions[:, None] == np.arange(known.shape[1])) - known
+    else:
+        residuals = _beyond_context(logs, seed)
+    return list(unnamed_clusters(logs, columns, residuals, known=known is not None))
+
+
+def _beyond_context(logs: Logs, seed: int) -> FloatArray:
+    """What was done, less what a linear model of the context expects that was fitted on other units."""
+    half = fold_numbers(logs, 2, seed)
+    done = logs.actions if logs.actions.ndim == 2 else logs.actions[:, None] == np.arange(len(logs.action_names))
+    residuals = np.array(done, np.float64)
+    for held in (0, 1):
+        train, rows = logs.take(half != held), (half == held)[logs.episode_of_step]
+        if isinstance(train, ContinuousTrajectories):
+            residuals[rows] -= least_squares(train).moments(logs.contexts[rows])[0]
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PoelaWarning)  # of a fit that has not converged
+                residuals[rows] -= LINEAR.fit_quietly(train, seed).probabilities(logs.contexts[rows])
+    return residuals

@@ -1,0 +1,177 @@
+"""Columns that tell what nobody knew before the decision: the action itself, what came of it, or the number of the row.
+
+Rows are sorted by a column. Where it tells the action, rows beside each other have the same one; where it tells the
+outcome, the outcome of a row lies between those of its neighbours. One row of each unit is looked at, so that what
+episodes share with themselves does not count.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.studies.audited_columns import Column, ranks
+from poela.studies.findings_of_audit import Finding, named
+
+FEWEST = 20  # rows, changes or cells that chance would have, below which nothing is said
+CHANGES = 0.03  # of the changes between actions that chance would have: what is left where a column tells them
+EXPLAINED, WITHOUT_ACTION = 0.98, 0.95  # of the outcome's variance, given the action and without it
+NEVER, OFTEN = 0.005, 0.1  # shares of cells that are filled in
+RANGE = 3  # times the number of rows: numbers of rows lie within so few whole numbers
+ID_NAME = re.compile(r"(?:^|[\W_])(?:id|uuid|guid|mrn|key|nr|index|row)$|[a-z]I[dD]$", re.ASCII)
+LEVELS = 30  # of a column, from which on its values may be names of cases
+COMMON, SENTINEL = 0.05, 0.2  # shares of rows from which on a value is none, and may stand for an empty cell
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One row of each unit: columns, what was done, and how likely each action was, where that was logged."""
+
+    columns: Sequence[Column]
+    actions: IntArray | FloatArray  # [n], or [n, k] where they are real numbers
+    outcomes: FloatArray  # [n]
+    propensities: FloatArray | None = None  # [n, A]
+
+
+def order_by(column: Column, rng: np.random.Generator) -> IntArray:
+    """The rows sorted by a column, equal ones at random; one of each value that may be the name of a case."""
+    shuffled = rng.permutation(len(column.values))
+    levels = column.levels[shuffled]
+    counts = np.bincount(levels)
+    if len(counts) >= LEVELS:
+        kept = counts[levels] > COMMON * len(levels)
+        kept[np.unique(levels, return_index=True)[1]] = True
+        shuffled, levels = shuffled[kept], levels[kept]
+    return np.asarray(shuffled[np.argsort(levels, kind="stable")])
+
+
+def told_actions(sample: Sample, rng: np.random.Generator) -> list[str]:
+    """The columns that nearly tell an action."""
+    if sample.actions.ndim == 2:
+        return [c.name for c in sample.columns if _amount_told(sample.actions, c, rng)]
+    return [c.name for c in sample.columns if _action_told(sample, c, rng)]
+
+
+def _amount_told(amounts: IntArray | FloatArray, column: Column, rng: np.random.Generator) -> bool:
+    order = order_by(column, rng)
+    return any(explained(ranks(one)[order]) > EXPLAINED for one in amounts.T)
+
+
+def _action_told(sample: Sample, column: Column, rng: np.random.Generator) -> bool:
+    order = order_by(column, rng)
+    actions = sample.actions[order]
+    for action in np.unique(actions):
+        taken = actions == action
+        known = None if sample.propensities is None else sample.propensities[order, action]
+        # Under the logged propensities neighbours differ this often, at least; else under the shares of actions.
+        share = taken.mean() if known is None else known
+        expected = float(np.sum(2 * share * (1 - share) * np.ones(len(taken))))
+        changes = int((taken[1:] != taken[:-1]).sum())
+        if expected >= FEWEST and changes <= max(2.0, CHANGES * expected):
+            return True
+    return False
+
+
+def explained(values: FloatArray) -> float:
+    """The share of variance that neighbours explain: each value against the mean of the two beside it.
+
+    >>> explained(np.arange(100.0)), explained(np.random.default_rng(0).normal(size=10000)) < 0.05
+    (1.0, True)
+    """
+    if len(values) < FEWEST or not (variance := float(values.var())):
+        return 0.0
+    errors = values[1:-1] - (values[:-2] + values[2:]) / 2
+    return 1 - float(np.square(errors).mean()) / 1.5 / variance
+
+
+def told_outcomes(sample: Sample, rng: np.random.Generator) -> list[str]:
+    """The columns that nearly tell the outcome: given the action, and hardly less without it.
+
+    What is known beforehand may well tell what each action would lead to; it cannot tell what came without the action,
+    unless actions do not matter.
+    """
+    outcomes = ranks(sample.outcomes)
+    counts = np.unique(outcomes, return_counts=True)[1]
+    if len(outcomes) - counts.max(initial=0) < FEWEST:
+        return []
+    groups = [np.ones(len(outcomes), np.bool_)]
+    if sample.actions.ndim == 1:
+        groups = [sample.actions == action for action in np.unique(sample.actions)]
+    groups = [group for group in groups if group.sum() >= FEWEST and np.ptp(outcomes[group]) > 0]
+    told = []
+    for column in sample.columns:
+        common = _commonest(column)
+        parts = [np.ones(len(common), np.bool_)]
+        if COMMON * len(common) < common.sum() <= len(common) - FEWEST:
+            parts.append(~common)  # what was paid, say, where something was
+        if any(_outcome_told(column, outcomes, [group & part for group in groups], rng) for part in parts):
+            told.append(column.name)
+    return told
+
+
+def _outcome_told(column: Column, outcomes: FloatArray, groups: Sequence[BoolArray], rng: np.random.Generator) -> bool:
+    rows = np.any(groups, axis=0) if groups else np.zeros(len(outcomes), np.bool_)
+    if explained(outcomes[rows][order_by(column.take(rows), rng)]) < WITHOUT_ACTION:
+        return False
+    left = total = 0.0
+    for group in groups:
+        own = outcomes[group][order_by(column.take(group), rng)]
+        size = len(own) * float(own.var()) if len(own) >= FEWEST else 0.0
+        total, left = total + size, left + size * (1 - explained(own))
+    return total > 0 and 1 - left / total > EXPLAINED
+
+
+def filled_for_some(sample: Sample) -> Iterator[Finding]:
+    """Columns whose cells are filled in (or empty) only where certain actions were taken, or certain outcomes came."""
+    for column in sample.columns:
+        known = not column.empty.any() and sample.propensities is not None
+        marked = _commonest(column) if known else column.empty
+        if known and marked.mean() < SENTINEL:
+            continue
+        if sample.actions.ndim == 1 and _only_for_some(marked, sample.actions.astype(np.int64), sample.propensities):
+            what = "is filled in (or not) only where certain actions were taken"
+        elif not known and _only_for_some(marked, np.unique(sample.outcomes, return_inverse=True)[1], None):
+            what = "is filled in (or not) only where certain outcomes came"
+        else:
+            continue
+        advice = "it was recorded after the decision, so leave it out of the context"
+        yield Finding("filled", (column.name,), f"{named([column.name])} {what}", advice, voids_weights=True)
+
+
+def _commonest(column: Column) -> BoolArray:
+    """Where a column has its commonest value, which may stand for nothing: 0 for the amount of another arm."""
+    levels = column.levels
+    return np.asarray(levels == np.bincount(levels).argmax())
+
+
+def _only_for_some(marked: BoolArray, groups: IntArray, propensities: FloatArray | None) -> bool:
+    """Whether marks (or their absence) never occur in some groups that hold a part of all rows, and often in others."""
+    sizes = np.bincount(groups)
+    if not FEWEST <= marked.sum() <= len(marked) - FEWEST or len(sizes) > len(marked) / FEWEST:
+        return False
+    for mark in (marked, ~marked):
+        shares = np.bincount(groups, mark, len(sizes)) / np.maximum(sizes, 1)
+        never, often = (shares <= NEVER) & (sizes > 0), shares >= OFTEN
+        if not never.any() or not (never | often | (sizes == 0)).all() or not often.any():
+            continue
+        chance = sizes[never].sum() / len(marked) * mark.sum()
+        expected = chance if propensities is None else propensities[mark][:, never].sum()
+        if expected >= FEWEST and np.bincount(groups, mark, len(sizes))[never].sum() <= 0.05 * expected:
+            return True
+    return False
+
+
+def ids(columns: Sequence[Column]) -> Iterator[Finding]:
+    """Columns that number or name the rows, of one row for each episode."""
+    for column in columns:
+        known = column.values[~column.empty]
+        different = len(np.unique(known))
+        if len(known) < FEWEST or different < 0.95 * len(known) or not column.is_whole:
+            continue
+        counts = column.is_text or np.ptp(known) <= RANGE * len(known)
+        in_order = bool((np.diff(known) > 0).all())
+        if counts or in_order or ID_NAME.search(column.name):
+            sentence = f"{named([column.name])} has another value in almost every row, as ids and row numbers have"
+            yield Finding("id", (column.name,), sentence, "leave it out of the context, for new cases have new ones")
