@@ -1,4 +1,4 @@
-"""The gain is one paired quantity: its error by hand, what widens it, and a safe policy that old ways were wrong about."""
+"""The gain is one paired quantity: its error by hand, what widens it, and a step towards a surer action."""
 
 from dataclasses import replace
 
