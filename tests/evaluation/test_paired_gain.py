@@ -45,7 +45,7 @@ def value_error(weights: FloatArray, returns: FloatArray, clusters: IntArray | N
     terms = weights * (returns - weights @ returns / weights.sum())
     if clusters is not None:
         terms = np.bincount(clusters, terms)
-    return float(np.sqrt(terms @ terms)) / weights.sum()
+    return float(np.sqrt(terms @ terms) / weights.sum())
 
 
 @pytest.mark.parametrize("clustered", [False, True])
