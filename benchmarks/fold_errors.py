@@ -3,9 +3,9 @@
     python benchmarks/fold_errors.py --actions 2 5 --effects 0 0.25 0.5 --logs 1000
 
 Ridge values on three features, a path of ten temperatures, the paired self-normalised gain, one-sided 95% by max-t over
-the path, five folds: taken as independent; with leave-two-out covariances (`lto`), their positive products alone
-(`lto+`, which studies use), the largest of the path at every point of it; with twice the variance; and in place of
-folds sequential blocks: learn on the first 40%, judge the next tenth, learn on 50%, and so on. Printed are the share of logs
+the path. Five folds: taken as independent; with leave-two-out covariances (`lto`), their positive products alone
+(`lto+`, which studies use), the largest of the path at every point of it; with twice the variance. In place of folds,
+sequential blocks: learn on the first 40%, judge the next tenth, learn on 50%, and so on. Printed are the share of logs
 with a bound above zero (which is false where there is no effect) and the mean of what is shown.
 """
 
