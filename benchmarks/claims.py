@@ -5,10 +5,10 @@
     python benchmarks/claims.py --all --learners default --logs 200 --shard 0/8 --jobs 2 --out claims/new
     python benchmarks/claims.py --table claims/old claims/new
 
-Every log is learned from as anybody would, by `poela.learn`. In most kinds of logs nothing is to be gained, so that every
-claim is false; in the others a claim is false where it is above the true gain of the policy as it is handed back. Only
-public names are used: with PYTHONPATH at the sources of another commit the same script measures that one. Seeds begin at
-20,000, where no setting was chosen. Rows go to OUT/KIND.LEARNERS.SHARD.jsonl as they are made, those that are there are
+Every log is learned from as anybody would, by `poela.learn`. In most kinds of logs nothing is to be gained, so that all
+claims are false; in the others those above the true gain of the policy as it is handed back. Only public names are
+used: with PYTHONPATH at the sources of another commit the same script measures that one. Seeds begin at 20,000, where
+no setting was chosen. Rows go to OUT/KIND.LEARNERS.SHARD.jsonl as they are made, those that are there are
 not made again, and tables are made of them; cpu is the processor time of learning, in seconds.
 """
 
@@ -84,9 +84,7 @@ def effect(size: float, actions: int, prognosis: float = 0.0) -> Kind:
     def worth(x: Any, a: Any) -> Any:
         return size * (x * merit[:, a].T).sum(axis=1)
 
-    return one_step(
-        actions, lambda rng, x, a: worth(x, a) + prognosis * x[:, 0] + rng.normal(size=len(x)), worth=worth
-    )
+    return one_step(actions, lambda rng, x, a: worth(x, a) + prognosis * x[:, 0] + rng.normal(size=len(x)), worth=worth)
 
 
 def several_steps(steps: int, size: float = 0.0, episodes: int = 200) -> Kind:

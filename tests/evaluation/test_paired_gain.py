@@ -1,4 +1,4 @@
-"""The gain is one paired quantity: its error by hand, what widens it, and a safe policy that old ways were wrong about."""
+"""The gain is one paired quantity: its error by hand, what widens it, and a step towards a surer action."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def value_error(weights: FloatArray, returns: FloatArray, clusters: IntArray | N
     terms = weights * (returns - weights @ returns / weights.sum())
     if clusters is not None:
         terms = np.bincount(clusters, terms)
-    return float(np.sqrt(terms @ terms)) / weights.sum()
+    return float(np.sqrt(terms @ terms) / weights.sum())
 
 
 @pytest.mark.parametrize("clustered", [False, True])

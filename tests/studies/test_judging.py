@@ -12,7 +12,10 @@ def held_out(episodes: int) -> HeldOut:
 
 
 def test_the_metrics_of_folds_of_different_sizes_by_hand() -> None:
-    folds = [{"wdr": 1.0, "wdr_error": 0.3, "model": None}, {"wdr": 3.0, "wdr_error": 0.4, "model": 2.0}]
+    folds: list[dict[str, float | None]] = [
+        {"wdr": 1.0, "wdr_error": 0.3, "model": None},
+        {"wdr": 3.0, "wdr_error": 0.4, "model": 2.0},
+    ]
     found = _averaged(folds, [held_out(10), held_out(30)])
     assert found["wdr"] == pytest.approx(0.25 * 1.0 + 0.75 * 3.0)
     assert found["wdr_error"] == pytest.approx(np.sqrt((0.25 * 0.3) ** 2 + (0.75 * 0.4) ** 2))

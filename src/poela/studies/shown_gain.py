@@ -1,9 +1,9 @@
 """The gain over the logging policy that a log can show, for all policies of all paths together.
 
-A point takes part if its verdict is "trust". Its bound is the lower end of the gain's interval, one-sided, widened by how
-much the largest of all errors exceeds a single one (max-t, by a multiplier bootstrap over episodes or clusters, as in
-Chernozhukov, Lee, Rosen & Sun 2025; points of one path are nearly one policy, so this costs far less than Bonferroni's
-correction), and by what folds add to the error by teaching each other.
+A point takes part if its verdict is "trust". Its bound is the one-sided lower end of the gain's interval, widened by
+how much the largest of all errors exceeds a single one (max-t, by a multiplier bootstrap over episodes or clusters, as
+in Chernozhukov, Lee, Rosen & Sun 2025; points of one path are nearly one policy, so this costs far less than
+Bonferroni's correction), and by what folds add to the error by teaching each other.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,7 +2,8 @@
 
     .poela-study         marks the folder as a study's; locked by whoever works on it
     study.json           what the study is: settings, seed, hash of the data, features and actions
-    runs/ID.json         one finished run: settings, seed, versions, wall time, metrics of every checkpoint
+    runs/ID.json         one finished run: settings, seed, versions, wall time, metrics of every checkpoint; ID ends in
+                         the fold that was held out, or beyond the last fold in the number of a pair of folds
     runs/ID.safetensors  the policies of its checkpoints, and their weights on the episodes held out from them
     shared/HASH.safetensors  arrays that many policies share, such as the logged contexts of a radius rule
     episodes/            hashes of the episodes that learn and choose
