@@ -2,27 +2,25 @@
 
 from typing import Any
 
-import numpy as np
-
-from poela.core.arrays import FloatArray, readonly
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.propensities import nearest_propensities
 from poela.eligibility.rules import Eligibility
+from poela.eligibility.scales import FeatureRange, FeatureScale
 
 
 def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -> FittedEligibility:
     """The rule over these logs, with everything checked."""
-    from poela.eligibility.quantiles import with_numeric_radius
+    from poela.eligibility.quantiles import with_numeric_radius, with_numeric_reach
 
     settings.check(train.n_features)
-    settings = with_numeric_radius(settings, train)
-    factors = _factors(settings, train)
+    settings = with_numeric_reach(with_numeric_radius(settings, train), train)
+    scale = FeatureScale.of(settings, train.contexts)
     if settings.asks_behavior:
         if behavior is None and train.propensities is not None and train.propensities.ndim == 2:
-            behavior = nearest_propensities(train, factors)
+            behavior = nearest_propensities(train, scale)
         if not callable(getattr(behavior, "probabilities", None)):
             raise InputError(
                 "this rule asks how probable actions were: give a behavior model (behavior=...), "
@@ -34,20 +32,9 @@ def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -
         n_actions=train.n_actions,
         action_names=train.action_names,
         feature_names=train.feature_names,
-        logged=LoggedContexts.of(train, factors, settings),
+        logged=LoggedContexts.of(train, scale, settings),
         episode_ids=ids,
         behavior=behavior if settings.asks_behavior else None,
         schema=train.schema,
+        ranges=FeatureRange.of(train.contexts) if settings.measures else None,
     )
-
-
-def _factors(settings: Eligibility, train: Trajectories) -> FloatArray:
-    factors = np.ones(train.n_features)
-    if settings.scale == "standard":
-        spread = train.contexts.std(axis=0, dtype=np.float64)
-        factors /= np.where(spread > 0, spread, 1.0)  # a constant feature says nothing in the training data
-    elif settings.scale is not None:
-        factors /= np.array(settings.scale, np.float64)
-    if settings.weights is not None:
-        factors *= np.sqrt(np.array(settings.weights, np.float64))
-    return readonly(factors, np.float64)

@@ -17,7 +17,16 @@ from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Share, Whole, one_of
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.rules import Eligibility, Fallback, Metric, Neighbourhood, RadiusSetting, Search, quantile_of
+from poela.eligibility.rules import (
+    Eligibility,
+    Fallback,
+    Metric,
+    Neighbourhood,
+    RadiusSetting,
+    ReachSetting,
+    Search,
+    quantile_of,
+)
 from poela.learners.active import ActiveEpisodes
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
@@ -192,12 +201,13 @@ class POELA(PolicyGradient):
 
     radius: RadiusSetting = "q95"  # δ
     metric: Metric = "mean_squared"
-    scale: Annotated[str, one_of("auto", "standard")] | tuple[Positive, ...] | None = "auto"
+    scale: Annotated[str, one_of("auto", "standard", "robust")] | tuple[Positive, ...] | None = "auto"
     feature_weights: tuple[NonNegative, ...] | None = None
     neighbours: Neighbourhood = "pooled"
     minimum_probability: Share | None = None
     fallback: Fallback = "nearest"
     search: Search = "exact"  # or "approximate", for logs of millions of steps
+    reach: ReachSetting | None = None
 
     @property
     def rule(self) -> Eligibility:
@@ -212,6 +222,7 @@ class POELA(PolicyGradient):
             minimum_probability=self.minimum_probability,
             fallback=self.fallback,
             search=self.search,
+            reach=self.reach,
         )
 
 
