@@ -10,8 +10,8 @@ from poela.core.neighbours import Neighbours
 from poela.core.policy import along_once
 from poela.data.trajectories import Trajectories
 from poela.eligibility.propensities import NearestPropensities, nearest_propensities
-from poela.eligibility.scales import FeatureScale
 from poela.eligibility.rules import Eligibility
+from poela.eligibility.scales import FeatureScale
 from poela.learners.logging_policy import logging_policy
 
 

@@ -50,6 +50,11 @@ class LoggedContexts:
         """Contexts as the distance sees them, in float64."""
         return self.scale(contexts)
 
+    @cached_property
+    def spread(self) -> FloatArray:
+        """The variance [d] of each feature as the distance sees it."""
+        return np.asarray(self.features(self.contexts).var(axis=0))
+
     def squared_distances(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """To the nearest logged context with each action [N, A]; infinite where there is none."""
         if not self.approximate:

@@ -61,7 +61,8 @@ class Eligibility:
     that share of its most probable action's probability (BCQ). `scale` divides the features (`"standard"`: by their
     standard deviations in the training data; `"robust"`: see below), `weights` multiply their squared differences.
     `reach` asks for a logged context with any action at most that far away; `"auto"` is 1.5 times the largest Euclidean
-    distance from a training context to the nearest one in another episode. Where no action passes, `fallback` decides: the nearest action (without a radius: the most probable), the logging policy, or all actions.
+    distance from a training context to the nearest one in another episode. Where no action passes, `fallback` decides:
+    the nearest action (of a rule without distances: the most probable), the logging policy, or all actions.
     `search="approximate"` is for millions of logged steps: it may miss the nearest context, so that distances can only
     be too large and fewer actions have a precedent, never more; where it finds none at all, `fallback` decides.
 

@@ -1,4 +1,4 @@
-"""What distances see of features: each one multiplied, or first turned into robust scores, fitted on training contexts."""
+"""What distances see of features: each one multiplied, or first turned into robust scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

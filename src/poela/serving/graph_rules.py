@@ -54,8 +54,10 @@ def _eligible(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleI
     if settings.fallback == "behavior" and probabilities is not None:
         acts = graph.op("And", stranded, graph.op("Greater", probabilities, graph.constant(0.0)))
         return EligibleInGraph(graph.op("Or", mask, acts), stranded, probabilities, distances)
-    nearness = _nearness(graph, rule, contexts, distances, probabilities, probable)
-    if settings.fallback == "all" or nearness is None:
+    nearness = None
+    if settings.fallback == "nearest":
+        nearness = _nearness(graph, rule, contexts, distances, probabilities, probable)
+    if nearness is None:
         return EligibleInGraph(graph.op("Or", mask, stranded), stranded, None, distances)
     return EligibleInGraph(graph.either(stranded, _smallest(graph, nearness), mask), stranded, None, distances)
 
