@@ -120,6 +120,17 @@ def test_five_gaps_move_nothing_by_a_tenth() -> None:
     assert usual[1] > 10 * usual[0]  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(("column", "value"), [("age", 530.0), ("income", 1e9), ("visits", 99)])
+def test_one_odd_value_in_the_log_moves_nothing_by_a_tenth(column: str, value: float) -> None:
+    table = trial(0)
+    values = table[column].to_numpy().copy()
+    values[17] = value
+    odd = table.set_column(table.column_names.index(column), column, pa.array(values))
+    before, after = (ROBUST.fit(logs_of(one)) for one in (table, odd))
+    assert after.radius == pytest.approx(before.radius, rel=0.1)
+    assert after.reach == pytest.approx(before.reach, rel=0.1)
+
+
 RULES = {
     "radius and reach": lambda train: under(Eligibility(radius="q90", scale="robust", reach="auto"), train),
     "reach alone": lambda train: under(Eligibility(scale="robust", reach="auto"), train),

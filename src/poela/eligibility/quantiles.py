@@ -17,6 +17,7 @@ from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility, quantile_of
+from poela.eligibility.scales import FeatureScale
 
 L = TypeVar("L", bound=LoggedEpisodes)
 FOLDS = 5
@@ -79,8 +80,14 @@ def _to_others(train: Trajectories, rule: Eligibility) -> FloatArray:
         radius=0.0, metric=rule.metric, scale=rule.scale, weights=rule.weights, neighbours=rule.neighbours
     )
 
+    # Robust scales are those of the whole log: to the others, its one odd value would lie far beyond the ends.
+    whole = FeatureScale.of(measure, train.contexts) if rule.scale == "robust" else None
+
     def asked(others: Trajectories, held_out: Trajectories, rows: IntArray) -> FloatArray:
-        return measure.fit(others).distances(held_out.contexts[rows], held_out.step_numbers[rows])
+        fitted = (measure if whole is None else replace(measure, scale=None)).fit(others)
+        if whole is not None and fitted.logged is not None:
+            fitted = replace(fitted, logged=replace(fitted.logged, scale=whole))
+        return fitted.distances(held_out.contexts[rows], held_out.step_numbers[rows])
 
     return cached(train, ("distances to others", measure), None, lambda: distances_to_others(train, asked))
 
