@@ -29,6 +29,7 @@ KIND = "eligibility"
 WHOLE_NUMBERS = ("actions", "steps", "rows", "episodes")
 RULE = tuple(field.name for field in fields(Eligibility))
 NEWER = ("schema", "search", "reach")  # which older files do not have
+SAID_IF_SET = ("reach",)  # so that older policies stay the same, and their fingerprints
 ABOUT_THE_LOG = ("action_names", "feature_names", "holds_logged_contexts", "episode_ids")
 MOST_ROWS = 2**40
 
@@ -37,9 +38,8 @@ def stored_eligibility(fitted: FittedEligibility) -> Stored:
     """The settings, the logged contexts where the rule measures distances to them, and the behavior model."""
     rule = fitted.settings
     settings: dict[str, Any] = {
-        **{name: value for name, value in asdict(rule).items() if name != "reach"},
+        **{name: value for name, value in asdict(rule).items() if name not in SAID_IF_SET or value is not None},
         "radius": None if rule.radius is None else repr(float(rule.radius)),  # JSON has no infinity
-        **({} if rule.reach is None else {"reach": float(rule.reach)}),
         "action_names": list(fitted.action_names),
         "feature_names": list(fitted.feature_names),
         "holds_logged_contexts": fitted.holds_logged_contexts,

@@ -41,7 +41,7 @@ def likenesses(rule: "FittedEligibility", context: Float32Array, cases: IntArray
     names, column_of = _columns(rule)
     features, logged = rule.logged.features(context[None]), rule.logged.features(rule.logged.contexts[cases])
     parts = np.stack([np.bincount(column_of, row, len(names)) for row in np.square(logged - features)])
-    usual = np.bincount(column_of, 2 * rule.logged.spread, len(names))
+    usual = np.asarray(np.bincount(column_of, 2 * rule.logged.spread, len(names)), np.float64)
     return [Likeness() if len(names) == 1 or not row.any() else _likeness(names, row, usual) for row in parts]
 
 
