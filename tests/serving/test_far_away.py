@@ -7,6 +7,7 @@ import numpy as np
 import onnxruntime
 import pyarrow as pa
 import pytest
+from scipy.spatial.distance import cdist
 from tests.serving.episodes import graph_inputs, logs, random_episodes
 from tests.serving.policies import KNN, POLICIES, last, under
 from tests.serving.test_serve import asked, served
@@ -129,6 +130,52 @@ def test_one_odd_value_in_the_log_moves_nothing_by_a_tenth(column: str, value: f
     before, after = (ROBUST.fit(logs_of(one)) for one in (table, odd))
     assert after.radius == pytest.approx(before.radius, rel=0.1)
     assert after.reach == pytest.approx(before.reach, rel=0.1)
+
+
+def test_similar_cases_are_those_within_reach_where_there_is_no_radius() -> None:
+    train = logs()
+    policy = under(Eligibility(scale="robust", reach=0.05), train)
+    rows = random_episodes(train, 300)
+    table = {name: rows.contexts[:, place] for place, name in enumerate(train.feature_names)}
+    decided = policy.decide(pa.table(table), outcomes=train.rewards)
+    scale = policy.eligibility.logged.scale
+    within = cdist(scale(rows.contexts), scale(train.contexts), "sqeuclidean") / 3 <= 0.05
+    names = np.array(train.action_names)
+    defer = ~within.any(axis=1)
+    assert decided["defer"].to_pylist() == defer.tolist()
+    assert 10 < defer.sum() < 290
+    assert {"distance", "in_range", "similar", "outcome"} < set(decided.column_names)
+    for row, one in enumerate(decided.select(["action", "similar"]).to_pylist()):
+        alike = within[row] & (names[train.actions] == one["action"])
+        assert one["similar"] == (None if defer[row] else alike.sum())
+
+
+def test_gaps_new_categories_and_edges_are_the_same_in_tables_and_graphs(tmp_path: Path) -> None:
+    train, rng = logs_of(trial(GAPS)), np.random.default_rng(3)
+    policy, n = last(Consensus(rule=ROBUST), train), 400
+    old = {name: trial(GAPS)[name].to_numpy(zero_copy_only=False) for name in new_people()}
+    picked = {name: values[rng.permutation(PEOPLE)[:n]] for name, values in old.items()}
+    away = rng.choice([0.0, 1.0, 8.0, 60.0], n)
+    table = pa.table(
+        {
+            "age": np.where(rng.random(n) < 0.2, old["age"].max(), picked["age"] + 12 * away),
+            "income": pa.array(picked["income"], mask=rng.random(n) < 0.3),
+            "distance_km": np.where(rng.random(n) < 0.2, old["distance_km"].min(), picked["distance_km"]),
+            "visits": picked["visits"] * rng.choice([1, 10], n),
+            "sex": rng.choice(["f", "m", "never logged"], n),
+        }
+    )
+    decided = policy.decide(table)
+    given = {"contexts": policy.checked(table), "steps": np.zeros(n, np.int64)}
+    found = outputs(policy, given, tmp_path / "policy.onnx")
+    assert found["defer"].tolist() == decided["defer"].to_pylist()
+    assert found["in_range"].tolist() == decided["in_range"].to_pylist()
+    np.testing.assert_allclose(found["distance"], decided["distance"].to_numpy(), rtol=1e-5)
+    assert 20 < found["defer"].sum() < n - 20
+    assert 20 < found["in_range"].sum() < n - 20
+    acts = ~found["defer"]
+    probability = decided["probability"].to_numpy(zero_copy_only=False)
+    np.testing.assert_allclose(found["probabilities"].max(axis=1)[acts], probability[acts], atol=1e-5)
 
 
 RULES = {

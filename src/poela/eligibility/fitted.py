@@ -136,10 +136,9 @@ class FittedEligibility:
 
     def distances_along(self, logs: LoggedSteps) -> FloatArray:
         """Distances [N, A] along logged episodes, worked out once for each log, whatever the radius."""
-        kind = replace(self.settings, radius=None, reach=None, minimum_probability=None, relative_probability=None)
         source = None if self.logged is None else self.logged.contexts
         checked = self._checked(logs.contexts, step_numbers(logs.offsets))
-        return cached(logs, kind, source, lambda: self._distances(*checked))
+        return cached(logs, self.settings.measure, source, lambda: self._distances(*checked))
 
     def in_range(self, contexts: ArrayLike) -> BoolArray | None:
         """Whether every feature lies within its range in the training log [N]; None without logged contexts."""

@@ -114,6 +114,17 @@ class Eligibility:
         """Whether distances to logged contexts are needed."""
         return self.radius is not None or self.reach is not None
 
+    @property
+    def measure(self) -> "Eligibility":
+        """All that distances depend on, and no rule."""
+        return Eligibility(
+            metric=self.metric,
+            scale=self.scale,
+            weights=self.weights,
+            neighbours=self.neighbours,
+            search=self.search,
+        )
+
     def probable(self, probabilities: FloatArray) -> BoolArray:
         """Which actions [N, A] pass the rules on the logging policy's probabilities [N, A].
 
