@@ -3,12 +3,16 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.typing import ArrayLike
 
+from poela import read_logs
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
+from poela.data.decision_rows import loose_contexts
 from poela.data.trajectories import Trajectories
+from poela.eligibility.likeness import Likeness
 from poela.eligibility.rules import AnyAction, Eligibility, MinimumProbability, Radius
 
 
@@ -104,8 +108,46 @@ def test_it_prints_as_a_table_and_goes_to_json(logs: Trajectories) -> None:
     assert lines[1].endswith("row 0 (episode anna, step 0) at 0")
     assert len({line.index(word) for line, word in zip(lines[:2], ("why", "logged"), strict=True)}) == 1
     document = json.loads(json.dumps(explanation.to_dict(), allow_nan=False))
-    assert document["actions"][0]["cases"][0] == {"row": 0, "episode": "anna", "step": 0, "distance": 0.0}
+    case = document["actions"][0]["cases"][0]
+    assert case.pop("likeness") == {"alike": [], "differs": None}
+    assert case == {"row": 0, "episode": "anna", "step": 0, "distance": 0.0}
     assert document["actions"][2]["distance"] is None
+
+
+def test_how_a_case_is_alike_and_how_it_differs() -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "age": [*rng.normal(60, 10, 98).tolist(), 61.0, 90.0],
+            "lactate": [*rng.normal(2, 0.1, 98).tolist(), 4.0, 4.0],
+            "ward": [*["ICU"] * 98, "surgery", "surgery"],
+            "hospital": ["A"] * 100,
+            "action": ["treat", "wait"] * 50,
+            "reward": [0.0] * 100,
+        }
+    )
+    rule = Eligibility(reach="auto", scale="robust").fit(read_logs(table))
+    assert rule.schema is not None
+    asked = pa.table({"age": [60.0], "lactate": [4.0], "ward": ["surgery"], "hospital": ["A"]})
+    treat, wait = rule.explain(loose_contexts(asked, rule.schema)[0], k=50).actions
+    assert (treat.cases[0].row, str(treat.cases[0].likeness)) == (98, "alike in age, lactate and ward")
+    other = next(case for case in wait.cases if case.row == 99)
+    assert other.likeness == Likeness(("lactate", "ward"), "age")
+    assert str(other).endswith("(alike in lactate and ward; differs most in age)")
+
+
+def test_reasons_of_the_reach(logs: Trajectories) -> None:
+    rule = Eligibility(reach=1.0).fit(logs)
+    within, beyond = rule.explain([0.5]), rule.explain([9.0])
+    assert not within.stranded
+    assert {action.why for action in within.actions} == {"a case was logged within the reach 1"}
+    assert beyond.stranded
+    assert [action.why for action in beyond.actions[:2]] == [
+        "no case was logged within the reach 1",
+        "fallback: nearest",
+    ]
+    both = Eligibility(reach=1.0, radius=0.5).fit(logs).explain([9.0])
+    assert both.actions[0].why == "logged beyond the radius 0.5; no case was logged within the reach 1"
 
 
 def test_bad_questions_are_refused(logs: Trajectories) -> None:

@@ -11,6 +11,7 @@ from poela.core.policy import along_once
 from poela.data.trajectories import Trajectories
 from poela.eligibility.propensities import NearestPropensities, nearest_propensities
 from poela.eligibility.rules import Eligibility
+from poela.eligibility.scales import FeatureScale
 from poela.learners.logging_policy import logging_policy
 
 
@@ -44,7 +45,7 @@ def test_candidates_of_one_log_ask_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_other_scales_and_other_logs_have_their_own_models() -> None:
-    train, wide = logs_of(0), np.array([1.0, 100.0])
+    train, wide = logs_of(0), FeatureScale(np.array([1.0, 100.0]))
     models = [nearest_propensities(train), nearest_propensities(train, wide), nearest_propensities(logs_of(1))]
     assert len({id(model) for model in models}) == 3
     contexts = logs_of(2).contexts

@@ -46,7 +46,8 @@ def rules(draw: st.DrawFn) -> Eligibility:
         minimum_probability=draw(st.one_of(st.none(), st.floats(0, 1))),
         relative_probability=draw(st.one_of(st.none(), st.floats(0, 1))),
         metric=draw(st.sampled_from(METRICS)),
-        scale=draw(st.sampled_from([None, "standard"])),
+        scale=draw(st.sampled_from([None, "standard", "robust"])),
+        reach=draw(st.one_of(st.none(), st.floats(0, 50))),
         neighbours=draw(st.sampled_from(["pooled", "same_step"])),
         fallback=draw(st.sampled_from(["nearest", "behavior", "all"])),
     )
@@ -106,7 +107,7 @@ def test_something_is_always_eligible_and_the_fallback_is_counted(
     contexts, steps = questions(train, seed)
     eligible = rule.fit(train).resolve(contexts, steps)
     assert eligible.mask.any(axis=1).all()
-    if rule.radius is None and rule.minimum_probability is None and rule.relative_probability is None:
+    if not rule.measures and rule.minimum_probability is None and rule.relative_probability is None:
         assert eligible.mask.all()
         assert eligible.n_stranded == 0
     if eligible.behavior is not None:
@@ -114,6 +115,20 @@ def test_something_is_always_eligible_and_the_fallback_is_counted(
         assert not eligible.behavior[~eligible.mask].any()
         assert not eligible.behavior[~eligible.stranded].any()
     np.testing.assert_array_equal(eligible.mask, rule.fit(train).mask(contexts, steps))
+
+
+@patient
+@given(train=logs(), rule=rules(), reach=st.floats(0, 50), seed=st.integers(0, 99))
+def test_beyond_the_reach_of_all_logged_contexts_nothing_passes(
+    train: Trajectories, rule: Eligibility, reach: float, seed: int
+) -> None:
+    contexts, steps = questions(train, seed)
+    fitted = replace(rule, reach=reach).fit(train)
+    beyond = fitted.distances(contexts, steps).min(axis=1) > reach
+    without = replace(rule, reach=None).fit(train).resolve(contexts, steps)
+    eligible = fitted.resolve(contexts, steps)
+    np.testing.assert_array_equal(eligible.stranded, without.stranded | beyond)
+    np.testing.assert_array_equal(eligible.mask[~beyond], without.mask[~beyond])
 
 
 def before_fallback(rule: Eligibility, train: Trajectories, contexts: ArrayLike, steps: IntArray) -> BoolArray:

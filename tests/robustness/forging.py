@@ -153,6 +153,7 @@ def _policies() -> dict[str, Any]:
 
     return {
         "radius": POELA(radius=0.3, **WARM).fit(train),
+        "robust": POELA(radius=0.3, scale="robust", reach="auto", **WARM).fit(train),
         "likely": POMu(minimum_probability=0.1, **WARM).fit(train),
         "any": POCRM(**WARM).fit(train),
         "by a policy": POMu(minimum_probability=0.1, **WARM).fit(train, behavior=POCRM(**WARM).fit(train)),

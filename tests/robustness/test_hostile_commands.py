@@ -179,7 +179,7 @@ LEARNER_SETTINGS = {
     "pql": {"percentile": ["101.0"], "density": ['"kernel"'], "density_steps": ["0"]},
     "cql": {"conservatism": ["-1.0"]},
     "fittedq": {"temperature": ["-1.0"], "history": ["-1"], "backup": ['"hard"'], "regressor": ['"spline"']},
-    "spibb": {"least_count": ["[[1, 2]]", "[[]]", "[[-1]]", "5"], "reach": ['"q101"', "-1.0"], "scale": ['"robust"']},
+    "spibb": {"least_count": ["[[1, 2]]", "[[]]", "[[-1]]", "5"], "reach": ['"q101"', "-1.0"], "scale": ['"ranks"']},
     "softspibb": {"epsilon": ["[[2.0, 1.0]]", "[[-0.5]]"], "delta": ["0.0", "2.0"]},
     "dprl": {"least_count": ["[[0]]", '"many"']},
     "clone": {"held_out": ["1.0"], "patience": ["0"], "network": ['"lstm"']},

@@ -66,6 +66,10 @@ def lose_array(name: str, at: str = "") -> Edit:
     return lambda forged: forged[at].arrays.pop(name)
 
 
+def give_array(name: str, values: NDArray[Any], at: str = "") -> Edit:
+    return lambda forged: forged[at].arrays.update({name: values})
+
+
 def part(name: str, of: str, path: str = "", at: str = "") -> Edit:
     """A part taken from another policy."""
 
@@ -168,7 +172,21 @@ CASES: dict[str, tuple[str, Edit, str]] = {
     "a share in words": ("greedy", put("relative_probability", "0.2", RULE), "relative_probability"),
     "too few weights": ("towards knn", put("weights", [1.0], RULE), "1 numbers for 2 features"),
     "a weight below zero": ("towards knn", put("weights", [-1.0, 1.0], RULE), "weights"),
-    "an unknown scale": ("towards knn", put("scale", "robust", RULE), "scale"),
+    "an unknown scale": ("towards knn", put("scale", "ranks", RULE), "scale"),
+    "a reach below zero": ("robust", put("reach", -1.0, RULE), "reach"),
+    "a reach in words": ("robust", put("reach", "auto", RULE), "reach"),
+    "a reach of NaN": ("robust", put("reach", "nan", RULE), "reach"),
+    "a reach without contexts": ("any", put("reach", 1.0, RULE), "'contexts' is missing"),
+    "knots that fall": ("robust", array("knots", lambda a: a[:, ::-1].copy(), RULE), "must rise together"),
+    "knots too near": ("robust", array("knots", lambda a: a * 1e-58, RULE), "too near each other"),
+    "one knot": ("robust", array("knots", lambda a: a[:, :1], RULE), "shape of scores"),
+    "knots lost": ("robust", lose_array("knots", RULE), "'knots' is missing"),
+    "knots for nothing": ("radius", give_array("knots", np.zeros((2, 2)), RULE), "unknown"),
+    "a score is NaN": ("robust", array("scores", first(NAN), RULE), "scores holds"),
+    "huge scores": ("robust", array("scores", lambda a: a * 1e9, RULE), "scores holds"),
+    "huge factors of scores": ("robust", array("factors", lambda a: a * 1e30, RULE), "factors"),
+    "a range turned": ("robust", array("low", lambda a: a + 1e6, RULE), "low must not be above high"),
+    "half a range": ("robust", lose_array("high", RULE), "'high' is missing"),
     "scales of zero": ("towards knn", put("scale", [0, 1], RULE), "scale"),
     "a note in words": ("radius", put("holds_logged_contexts", "no", RULE), "holds_logged_contexts"),
     "too few ids": ("radius", put("episode_ids", ["secret"], RULE), "episodes holds"),

@@ -24,18 +24,19 @@ TRAINED_ON = 64  # contexts for each centre
 ROUNDS = 4
 ROWS_AT_ONCE = 1 << 9  # so that scores stay in the cache
 FARTHEST = 1e15  # sizes of the logged contexts: beyond it, squares overflow
+Scale = Callable[[Float32Array], FloatArray]
 
 
 class ApproximateNeighbours:
-    """Logged contexts [M, d] of some groups [M], ready to be searched; features are multiplied by `factors` [d].
+    """Logged contexts [M, d] of some groups [M], ready to be searched; `scale` gives the features that distances see.
 
     >>> contexts, groups = np.array([[0.0], [2.0], [8.0]], np.float32), np.array([0, 0, 1])
-    >>> ApproximateNeighbours(contexts, groups, 2, np.ones(1)).squared_distances(np.array([[0.5]], np.float32))
+    >>> ApproximateNeighbours(contexts, groups, 2, np.float64).squared_distances(np.array([[0.5]], np.float32))
     array([[ 0.25, 56.25]])
     """
 
-    def __init__(self, contexts: Float32Array, groups: IntArray, n_groups: int, factors: FloatArray) -> None:
-        self._contexts, self._factors, self._n_groups = contexts, factors, n_groups
+    def __init__(self, contexts: Float32Array, groups: IntArray, n_groups: int, scale: Scale) -> None:
+        self._contexts, self._features, self._n_groups = contexts, scale, n_groups
         n_cells = min(max(1, 2 * isqrt(len(contexts))), len(contexts), MOST_CELLS)
         sample = self._features(contexts[_spread(len(contexts), TRAINED_ON * n_cells)])
         self._middle = sample.mean(axis=0)
@@ -92,9 +93,6 @@ class ApproximateNeighbours:
 
         for_each(answer, range(0, len(contexts), ROWS_AT_ONCE))
         return cells
-
-    def _features(self, contexts: Float32Array) -> FloatArray:
-        return contexts.astype(np.float64) * self._factors
 
     def _shrunk(self, features: FloatArray, middle: FloatArray) -> Float32Array:
         return np.clip((features - middle) / self._size, -FARTHEST, FARTHEST).astype(np.float32)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from poela.core.errors import InputError
 from poela.core.readable import plain, readable
 from poela.data.trajectories import ActionName
+from poela.eligibility.likeness import Likeness, likenesses
 from poela.eligibility.rules import Eligibility
 
 if TYPE_CHECKING:
@@ -25,9 +26,12 @@ class LoggedCase:
     episode: ActionName  # its id, or its position where ids were left out
     step: int
     distance: float
+    likeness: Likeness
 
     def __str__(self) -> str:
-        return f"row {self.row} (episode {self.episode}, step {self.step}) at {readable(self.distance)}"
+        likeness = str(self.likeness)
+        where = f"row {self.row} (episode {self.episode}, step {self.step}) at {readable(self.distance)}"
+        return f"{where} ({likeness})" if likeness else where
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,7 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
     distances = None if fitted.logged is None else fitted.distances(row[None], steps)[0]
     probabilities = None if fitted.behavior is None else fitted.behavior_probabilities(row[None])[0]
     stranded = bool(eligible.stranded[0])
+    reached = distances is None or fitted.reach is None or float(distances.min()) <= fitted.reach
     actions = []
     for action in range(fitted.n_actions):
         distance = None if distances is None else float(distances[action])
@@ -98,6 +103,8 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
         allowed = bool(eligible.mask[0, action])
         highest = 0.0 if probabilities is None else float(probabilities.max())
         barred = _why_barred(fitted.settings, distance, probability, highest)
+        if not reached and fitted.reach is not None:
+            barred.append(f"no case was logged within the reach {plain(fitted.reach)}")
         actions.append(
             ActionExplanation(
                 action=fitted.action_names[action],
@@ -131,13 +138,15 @@ def _why_barred(rule: Eligibility, distance: float | None, probability: float | 
 
 def _why_allowed(rule: Eligibility, stranded: bool) -> str:
     if stranded:
-        nearest = "most probable" if rule.radius is None else "nearest"
+        nearest = "nearest" if rule.measures else "most probable"
         return "fallback: " + {"nearest": nearest, "behavior": "as the logging policy", "all": "all"}[rule.fallback]
     passed = []
     if rule.radius is not None:
         passed.append(f"logged within the radius {plain(float(rule.radius))}")
     if rule.minimum_probability is not None or rule.relative_probability is not None:
         passed.append("probable enough")
+    if rule.reach is not None and not passed:
+        passed.append(f"a case was logged within the reach {plain(float(rule.reach))}")
     return " and ".join(passed) or "no rule"
 
 
@@ -148,12 +157,14 @@ def _cases(fitted: "FittedEligibility", row: Any, action: int, k: int, step: int
     members, squared = logged.cases(row, action, k, step)
     distances = fitted.on_metric_scale(squared)
     ids = fitted.episode_ids
+    alike = likenesses(fitted, row, members) if len(members) else []
     return tuple(
         LoggedCase(
             row=int(logged.rows[member]),
             episode=int(logged.episodes[member]) if ids is None else ids[logged.episodes[member]],
             step=int(logged.steps[member]),
             distance=float(distance),
+            likeness=likeness,
         )
-        for member, distance in zip(members, distances, strict=True)
+        for member, distance, likeness in zip(members, distances, alike, strict=True)
     )

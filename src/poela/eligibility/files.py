@@ -21,14 +21,16 @@ from poela.core.validation import (
 )
 from poela.data.schema import TableSchema
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.logged import LoggedContexts, expect_factors
+from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.rules import Eligibility
-from poela.eligibility.support import SupportModel
+from poela.eligibility.scales import FeatureRange, FeatureScale, names_of_scale
+from poela.eligibility.support_model import SupportModel
 
 KIND = "eligibility"
 WHOLE_NUMBERS = ("actions", "steps", "rows", "episodes")
 RULE = tuple(field.name for field in fields(Eligibility))
-NEWER = ("schema", "search", "support", "price")  # which older files do not have
+NEWER = ("schema", "search", "reach", "support", "price")  # which older files do not have
+SAID_IF_SET = ("reach", "support", "price")  # so that older policies stay the same, and their fingerprints
 ABOUT_THE_LOG = ("action_names", "feature_names", "holds_logged_contexts", "episode_ids")
 MOST_ROWS = 2**40
 
@@ -37,7 +39,7 @@ def stored_eligibility(fitted: FittedEligibility) -> Stored:
     """The settings, the logged contexts where the rule measures distances to them, and the behavior model."""
     rule = fitted.settings
     settings: dict[str, Any] = {
-        **asdict(rule),
+        **{name: value for name, value in asdict(rule).items() if name not in SAID_IF_SET or value is not None},
         "radius": None if rule.radius is None else repr(float(rule.radius)),  # JSON has no infinity
         "action_names": list(fitted.action_names),
         "feature_names": list(fitted.feature_names),
@@ -45,9 +47,11 @@ def stored_eligibility(fitted: FittedEligibility) -> Stored:
         "episode_ids": None,  # names of episodes are never written, be it as a policy or within a study
         **({} if fitted.schema is None else {"schema": fitted.schema.to_json()}),
     }
-    arrays = {}
-    if rule.radius is not None and fitted.logged is not None:
-        arrays = {name: getattr(fitted.logged, name) for name in ("contexts", "factors", *WHOLE_NUMBERS)}
+    arrays: dict[str, Any] = {}
+    if rule.measures and fitted.logged is not None:
+        arrays |= {} if fitted.ranges is None else fitted.ranges.arrays
+        arrays |= {name: getattr(fitted.logged, name) for name in ("contexts", *WHOLE_NUMBERS)}
+        arrays |= fitted.logged.scale.arrays
     parts = {}
     if fitted.behavior is not None:
         if not callable(getattr(fitted.behavior, "stored", None)):
@@ -66,10 +70,11 @@ def eligibility_from_stored(stored: Stored, load_part: Callable[[Stored], Any]) 
     rule = _rule(stored)
     supported = ("support",) if rule.support is not None and "support" in stored.parts else ()
     parts = (*(("behavior",) if rule.asks_behavior else ()), *supported)
-    arrays = () if rule.radius is None else ("contexts", "factors", *WHOLE_NUMBERS)
+    own = ("contexts", *names_of_scale(rule), *WHOLE_NUMBERS) if rule.measures else ()
+    ranges = ("low", "high") if own and "low" in stored.arrays else ()  # which older files do not have
     known = (*(name for name in RULE if name not in NEWER), *ABOUT_THE_LOG)
     newer = tuple(name for name in NEWER if name in stored.settings)
-    expect_contents(stored, settings=(*known, *newer), arrays=arrays, parts=parts)
+    expect_contents(stored, settings=(*known, *newer), arrays=(*own, *ranges), parts=parts)
     feature_names, action_names = expect_names(stored)
     schema = TableSchema.from_json(stored.settings["schema"]) if "schema" in newer else None
     if schema is not None and schema.feature_names != feature_names:
@@ -91,11 +96,12 @@ def eligibility_from_stored(stored: Stored, load_part: Callable[[Stored], Any]) 
         n_actions=len(action_names),
         action_names=action_names,
         feature_names=feature_names,
-        logged=_logged(stored, rule, len(feature_names), len(action_names), ids) if arrays else None,
+        logged=_logged(stored, rule, len(feature_names), len(action_names), ids) if own else None,
         episode_ids=None if ids is None else tuple(ids),
         behavior=behavior,
         schema=schema,
         support=support,
+        ranges=FeatureRange.from_stored(stored, len(feature_names)) if ranges else None,
     )
 
 
@@ -107,6 +113,8 @@ def _rule(stored: Stored) -> Eligibility:
             plain["radius"] = float(radius)
         except ValueError:
             refuse("radius", radius, "a number")
+    if plain.get("reach") == "auto":
+        refuse("reach", "auto", "a number")
     return from_plain(Eligibility, plain, "the rule")
 
 
@@ -115,7 +123,7 @@ def _logged(
 ) -> LoggedContexts:
     contexts = expect_array(stored, "contexts", np.float32, (None, n_features))
     if not len(contexts):
-        raise InputError("a radius needs logged contexts, but there are none")
+        raise InputError("a distance needs logged contexts, but there are none")
     limits = {"actions": n_actions - 1, "episodes": MOST_ROWS if ids is None else len(ids) - 1}
     whole = {
         name: expect_array(stored, name, np.int64, (len(contexts),), low=0, high=limits.get(name, MOST_ROWS))
@@ -123,7 +131,7 @@ def _logged(
     }
     return LoggedContexts(
         contexts=contexts,
-        factors=expect_factors(stored, n_features),
+        scale=FeatureScale.from_stored(stored, n_features),
         **whole,
         n_actions=n_actions,
         same_step=rule.neighbours == "same_step",

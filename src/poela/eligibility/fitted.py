@@ -7,20 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, first_bad
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.log_cache import cached
 from poela.core.policy import LoggedSteps, along_once
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
-from poela.data.decision_rows import has_columns, loose_contexts
 from poela.data.schema import TableSchema
 from poela.data.trajectories import ActionName
+from poela.eligibility.checking import checked_contexts
 from poela.eligibility.eligible import Eligible as Eligible
 from poela.eligibility.explanation import Explanation, explain
 from poela.eligibility.logged import LoggedContexts
+from poela.eligibility.metric import largest_squared, on_metric_scale, squared_from
 from poela.eligibility.rules import Eligibility
-from poela.eligibility.support import SupportModel
+from poela.eligibility.scales import FeatureRange
+from poela.eligibility.support_model import SupportModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +47,22 @@ class FittedEligibility:
     behavior: Any = None  # has probabilities(contexts); None where the rule does not ask for it
     schema: TableSchema | None = None  # how columns of a table become the features; None: the log came as arrays
     support: SupportModel | None = None  # None: the rule does not ask, or the log takes every action everywhere
+    ranges: FeatureRange | None = None  # None: no distances are measured, or by an older file, which has no ranges
 
     @property
     def radius(self) -> float | None:
         """The radius as a number, on the metric's scale."""
         return None if self.settings.radius is None else float(self.settings.radius)
+
+    @property
+    def reach(self) -> float | None:
+        """The distance beyond which a context is unlike anything logged, as a number on the metric's scale."""
+        return None if self.settings.reach is None else float(self.settings.reach)
+
+    @property
+    def nearby(self) -> float | None:
+        """The distance within which logged cases are similar: the radius or, without one, the reach."""
+        return self.reach if self.radius is None else self.radius
 
     @property
     def n_features(self) -> int:
@@ -61,7 +74,7 @@ class FittedEligibility:
         return self._distances(*self._checked(contexts, steps))
 
     def counts(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
-        """How many contexts with each action were logged within the radius [N, A]; a rule with a radius knows.
+        """How many contexts with each action were logged within the radius, or the reach of a rule without one [N, A].
 
         >>> from poela.data.trajectories import Trajectories
         >>> logs = Trajectories(contexts=[[0.0], [1.0], [1.2]], actions=[0, 1, 1], rewards=[0, 0, 0], offsets=[0, 3])
@@ -80,7 +93,7 @@ class FittedEligibility:
     def counts_of(self, logs: LoggedSteps, actions: IntArray) -> IntArray:
         """How many contexts with the given action [N] were logged within the radius of each step of episodes."""
         checked, numbers = self._checked(logs.contexts, step_numbers(logs.offsets))
-        if self.logged is None or self.radius is None:
+        if self.logged is None or self.nearby is None:
             raise InputError("neighbours cannot be counted: this rule has no radius")
         return self.logged.counts_of(checked, numbers, actions, self.squared_radius)
 
@@ -90,7 +103,7 @@ class FittedEligibility:
         `outcomes` holds one number for each row of the training log.
         """
         checked, numbers = self._checked(logs.contexts, step_numbers(logs.offsets))
-        if self.logged is None or self.radius is None:
+        if self.logged is None or self.nearby is None:
             raise InputError("neighbours cannot be found: this rule has no radius")
         return self.logged.outcomes_of(checked, numbers, actions, self.squared_radius, outcomes, k)
 
@@ -117,14 +130,14 @@ class FittedEligibility:
             probabilities = self.behavior_probabilities(checked)
         if support is None and self.support is not None:
             support = self.support.probabilities(checked)
-        distances = None if rule.radius is None else self._distances(checked, numbers)
+        distances = self._distances(checked, numbers) if rule.measures else None
         return self._resolved(checked, distances, probabilities, support)
 
     def along(self, logs: LoggedSteps) -> Eligible:
         """The same along logged episodes; what takes long is done once for each log, whatever the radius."""
         rule, checked = self.settings, self._checked(logs.contexts, step_numbers(logs.offsets))
         probabilities = None
-        distances = None if rule.radius is None else self.distances_along(logs)
+        distances = self.distances_along(logs) if rule.measures else None
         if rule.asks_behavior:
             probabilities = along_once(self.behavior, logs)
             probabilities = self.checked_behavior(probabilities, len(checked[0]))
@@ -133,11 +146,20 @@ class FittedEligibility:
 
     def distances_along(self, logs: LoggedSteps) -> FloatArray:
         """Distances [N, A] along logged episodes, worked out once for each log, whatever the radius."""
-        rules = dict.fromkeys(("radius", "minimum_probability", "relative_probability", "support", "price"))
-        kind = replace(self.settings, **rules)
         source = None if self.logged is None else self.logged.contexts
         checked = self._checked(logs.contexts, step_numbers(logs.offsets))
-        return cached(logs, kind, source, lambda: self._distances(*checked))
+        return cached(logs, self.settings.measure, source, lambda: self._distances(*checked))
+
+    def in_range(self, contexts: ArrayLike) -> BoolArray | None:
+        """Whether every feature lies within its range in the training log [N]; None without logged contexts."""
+        return None if self.known_ranges is None else self.known_ranges(np.asarray(contexts, np.float32))
+
+    @property
+    def known_ranges(self) -> FeatureRange | None:
+        """The ranges of the training log or, in the place of unknown ones, of the logged contexts at hand."""
+        if self.ranges is not None or self.logged is None or not self.settings.measures:
+            return self.ranges
+        return FeatureRange.of(self.logged.contexts)
 
     def recall(self, contexts: int = 200) -> float | None:
         """The share of pairs of logged context and action within the radius that the search finds; None without one."""
@@ -161,6 +183,8 @@ class FittedEligibility:
         mask: BoolArray = probable.copy()
         if self.radius is not None and distances is not None:
             mask &= (distances <= self.radius) & np.isfinite(distances)
+        if self.reach is not None and distances is not None:
+            mask &= (distances <= self.reach).any(axis=1, keepdims=True)
         stranded: BoolArray = np.asarray(~mask.any(axis=1))
         followed = None
         if rule.fallback == "behavior" and probabilities is not None:
@@ -200,19 +224,19 @@ class FittedEligibility:
         may choose otherwise. With many features few contexts lie that near another: a larger gap leaves out more of
         them, at the price of fewer eligible actions. The ids of episodes are left out; a behavior model is kept whole.
         """
-        if self.logged is None or self.radius is None:
+        if self.logged is None or self.nearby is None:
             return replace(self, episode_ids=None)
         if gap is None:
-            gap = self.radius / (4 if self.settings.metric == "mean_squared" else 2)
+            gap = self.nearby / (4 if self.settings.metric == "mean_squared" else 2)
         if not gap >= 0:
             raise InputError(f"gap is {gap}: it must be 0 or more")
-        squared = gap * max(len(self.feature_names), 1) if self.settings.metric == "mean_squared" else gap**2
+        squared = squared_from(gap, self.settings.metric, self.n_features)
         return replace(self, logged=self.logged.cover(squared), episode_ids=None)
 
     @property
     def holds_logged_contexts(self) -> bool:
         """Whether a file of this rule holds contexts of the training log."""
-        return self.settings.radius is not None or bool(getattr(self.behavior, "holds_logged_contexts", False))
+        return self.settings.measures or bool(getattr(self.behavior, "holds_logged_contexts", False))
 
     def stored(self) -> Stored:
         """For a file: the settings, and the logged contexts where the rule measures distances to them."""
@@ -229,31 +253,18 @@ class FittedEligibility:
 
     def on_metric_scale(self, squared: FloatArray) -> FloatArray:
         """Squared Euclidean distances as the metric expresses them."""
-        if self.settings.metric == "euclidean":
-            return np.sqrt(squared)
-        return squared / max(len(self.feature_names), 1)
+        return on_metric_scale(squared, self.settings.metric, self.n_features)
 
     def _counts(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
-        if self.logged is None or self.radius is None:
+        if self.logged is None or self.nearby is None:
             raise InputError("neighbours cannot be counted: this rule has no radius")
         return self.logged.counts(contexts, steps, self.squared_radius)
 
     @property
     def squared_radius(self) -> float:
-        """The largest squared Euclidean distance that is within the radius on the metric's scale, to the last bit."""
-        radius = np.inf if self.radius is None else self.radius
-        squared = (
-            radius * max(len(self.feature_names), 1) if self.settings.metric == "mean_squared" else radius * radius
-        )
-
-        def within(one: float) -> bool:
-            return bool(self.on_metric_scale(np.array(one)) <= radius)
-
-        while np.isfinite(squared) and not within(squared):
-            squared = float(np.nextafter(squared, 0.0))
-        while np.isfinite(squared) and within(float(np.nextafter(squared, np.inf))):
-            squared = float(np.nextafter(squared, np.inf))
-        return squared
+        """The largest squared Euclidean distance at which logged cases are similar, to the last bit."""
+        distance = np.inf if self.nearby is None else self.nearby
+        return largest_squared(distance, self.settings.metric, self.n_features)
 
     def _distances(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         if self.logged is None:
@@ -298,24 +309,4 @@ class FittedEligibility:
         return rows_of_behavior
 
     def _checked(self, contexts: ArrayLike, steps: ArrayLike | None) -> tuple[Float32Array, IntArray | None]:
-        if has_columns(contexts):
-            contexts = loose_contexts(contexts, self.schema or TableSchema.plain(self.feature_names))
-        checked = np.asarray(contexts, np.float32)
-        if checked.ndim != 2 or checked.shape[1] != len(self.feature_names):
-            names = ", ".join(self.feature_names[:5]) + (", …" if len(self.feature_names) > 5 else "")
-            raise InputError(
-                f"contexts must have shape (rows, {len(self.feature_names)}) with the features {names}, "
-                f"not {checked.shape}"
-            )
-        bad = ~np.isfinite(checked)
-        if bad.any():
-            count, first = first_bad(bad)
-            raise InputError(f"{count} contexts hold NaN or infinity, first at row {first}: fill them in")
-        if self.settings.neighbours == "pooled":
-            return checked, None
-        if steps is None:
-            raise InputError("this rule compares contexts of the same step: give the step numbers (steps=...)")
-        numbers = np.asarray(steps)
-        if numbers.shape != (len(checked),) or not np.issubdtype(numbers.dtype, np.integer):
-            raise InputError(f"steps must be {len(checked)} whole numbers, one for each context")
-        return checked, numbers.astype(np.int64)
+        return checked_contexts(self, contexts, steps)

@@ -3,28 +3,26 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from poela.core.arrays import FloatArray, readonly
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.propensities import nearest_propensities
 from poela.eligibility.rules import Eligibility
+from poela.eligibility.scales import FeatureRange, FeatureScale
 from poela.eligibility.support import fit_support, has_holes
 
 
 def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -> FittedEligibility:
     """The rule over these logs, with everything checked."""
-    from poela.eligibility.quantiles import with_numeric_radius
+    from poela.eligibility.quantiles import with_numeric_radius, with_numeric_reach
 
     settings.check(train.n_features)
-    settings = with_numeric_radius(settings, train)
-    factors = _factors(settings, train)
+    settings = with_numeric_reach(with_numeric_radius(settings, train), train)
+    scale = FeatureScale.of(settings, train.contexts)
     if settings.asks_behavior:
         if behavior is None and train.propensities is not None and train.propensities.ndim == 2:
-            behavior = nearest_propensities(train, factors)
+            behavior = nearest_propensities(train, scale)
         if not callable(getattr(behavior, "probabilities", None)):
             raise InputError(
                 "this rule asks how probable actions were: give a behavior model (behavior=...), "
@@ -33,28 +31,17 @@ def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -
     support = None if settings.support is None else fit_support(train, settings.support, behavior)
     if support is not None and behavior is None and has_holes(train) and settings.minimum_probability is None:
         # Zero is zero: where the nearest logged case says that an action is never taken, no model says otherwise.
-        settings, behavior = replace(settings, minimum_probability=0.0), nearest_propensities(train, factors)
+        settings, behavior = replace(settings, minimum_probability=0.0), nearest_propensities(train, scale)
     ids = None if train.episode_ids is None else tuple(train.episode_ids.tolist())
     return FittedEligibility(
         settings=settings,
         n_actions=train.n_actions,
         action_names=train.action_names,
         feature_names=train.feature_names,
-        logged=LoggedContexts.of(train, factors, settings),
+        logged=LoggedContexts.of(train, scale, settings),
         episode_ids=ids,
         behavior=behavior if settings.asks_behavior else None,
         schema=train.schema,
         support=support,
+        ranges=FeatureRange.of(train.contexts) if settings.measures else None,
     )
-
-
-def _factors(settings: Eligibility, train: Trajectories) -> FloatArray:
-    factors = np.ones(train.n_features)
-    if settings.scale == "standard":
-        spread = train.contexts.std(axis=0, dtype=np.float64)
-        factors /= np.where(spread > 0, spread, 1.0)  # a constant feature says nothing in the training data
-    elif settings.scale is not None:
-        factors /= np.array(settings.scale, np.float64)
-    if settings.weights is not None:
-        factors *= np.sqrt(np.array(settings.weights, np.float64))
-    return readonly(factors, np.float64)

@@ -9,10 +9,9 @@ import numpy as np
 from poela.core.approximate import ApproximateNeighbours
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.neighbours import Neighbours
-from poela.core.storage import Stored
-from poela.core.validation import LARGEST, expect_array, refuse
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
+from poela.eligibility.scales import FeatureScale
 
 COVER_BLOCK = 512
 ROWS_AT_ONCE = 1 << 18  # logged contexts that are made ready for an exact search at once
@@ -27,13 +26,13 @@ class LoggedContexts:
     steps: IntArray  # [M]
     rows: IntArray  # [M]
     episodes: IntArray  # [M], by position
-    factors: FloatArray  # [d], what features are multiplied by before distances are taken
+    scale: FeatureScale  # what distances see of features
     n_actions: int
     same_step: bool
     approximate: bool = False  # distances are to a near context, which may not be the nearest
 
     @classmethod
-    def of(cls, train: Trajectories, factors: FloatArray, rule: Eligibility) -> "LoggedContexts":
+    def of(cls, train: Trajectories, scale: FeatureScale, rule: Eligibility) -> "LoggedContexts":
         """All contexts of the training log."""
         return cls(
             contexts=train.contexts,
@@ -41,7 +40,7 @@ class LoggedContexts:
             steps=train.step_numbers,
             rows=np.arange(train.n_steps),
             episodes=train.episode_of_step,
-            factors=factors,
+            scale=scale,
             n_actions=train.n_actions,
             same_step=rule.neighbours == "same_step",
             approximate=rule.search == "approximate",
@@ -49,7 +48,12 @@ class LoggedContexts:
 
     def features(self, contexts: Float32Array) -> FloatArray:
         """Contexts as the distance sees them, in float64."""
-        return contexts.astype(np.float64) * self.factors
+        return self.scale(contexts)
+
+    @cached_property
+    def spread(self) -> FloatArray:
+        """The variance [d] of each feature as the distance sees it."""
+        return np.asarray(self.features(self.contexts).var(axis=0))
 
     def squared_distances(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """To the nearest logged context with each action [N, A]; infinite where there is none."""
@@ -185,7 +189,7 @@ class LoggedContexts:
         if step not in self._indexes:
             members = slice(None) if step < 0 else self.steps == step
             contexts, actions = self.contexts[members], self.actions[members]
-            known = ApproximateNeighbours(contexts, actions, self.n_actions, self.factors) if len(actions) else None
+            known = ApproximateNeighbours(contexts, actions, self.n_actions, self.scale) if len(actions) else None
             self._indexes[step] = known
         return self._indexes[step]
 
@@ -196,17 +200,6 @@ class LoggedContexts:
     @cached_property
     def _searches(self) -> dict[tuple[int, int], tuple[IntArray, Neighbours] | None]:
         return {}
-
-
-def expect_factors(stored: Stored, n_features: int) -> FloatArray:
-    """Factors from a file: 0 or more, and not so small or so unlike that distances vanish or overflow."""
-    factors = expect_array(stored, "factors", np.float64, (n_features,), low=0)
-    least = float(factors[factors > 0].min(initial=LARGEST))
-    if least < max(1.0, factors.max(initial=0.0)) / LARGEST:
-        refuse(
-            "the smallest positive of factors", least, f"{1 / LARGEST:g}, and {1 / LARGEST:g} of the largest, or more"
-        )
-    return factors
 
 
 def _cover(features: FloatArray, squared_gap: float) -> IntArray:

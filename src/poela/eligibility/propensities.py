@@ -15,7 +15,7 @@ from poela.core.storage import Stored
 from poela.core.validation import expect_array, expect_contents, expect_setting
 from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.trajectories import Trajectories
-from poela.eligibility.logged import expect_factors
+from poela.eligibility.scales import FeatureScale
 
 
 class NearestPropensities(Memoryless):
@@ -30,10 +30,10 @@ class NearestPropensities(Memoryless):
     kind = "nearest_propensities"
     holds_logged_contexts = True
 
-    def __init__(self, contexts: ArrayLike, propensities: ArrayLike, factors: ArrayLike = 1.0) -> None:
+    def __init__(self, contexts: ArrayLike, propensities: ArrayLike, scale: FeatureScale | None = None) -> None:
         self.contexts: Float32Array = readonly(contexts, np.float32)
         self.propensities: FloatArray = readonly(propensities, np.float64)
-        self.factors: FloatArray = readonly(np.broadcast_to(factors, self.contexts.shape[1:]), np.float64)
+        self.scale = scale or FeatureScale(np.ones(self.n_features))
 
     @property
     def n_features(self) -> int:
@@ -47,30 +47,31 @@ class NearestPropensities(Memoryless):
 
     @cached_property
     def _neighbours(self) -> Neighbours:
-        return Neighbours(self.contexts * self.factors)
+        return Neighbours(self.scale(self.contexts))
 
     def probabilities(self, contexts: ArrayLike) -> FloatArray:
         """[N, A]."""
-        rows, _ = self._neighbours.nearest(np.asarray(contexts, np.float32) * self.factors)
+        rows, _ = self._neighbours.nearest(self.scale(contexts))
         return np.asarray(self.propensities[rows])
 
     def stored(self) -> Stored:
         """For a file: the logged contexts and their propensities."""
         arrays: dict[str, NDArray[Any]] = {"contexts": self.contexts, "propensities": self.propensities}
-        return Stored(self.kind, arrays={**arrays, "factors": self.factors})
+        return Stored(self.kind, arrays={**arrays, **self.scale.arrays})
 
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Any = None) -> "NearestPropensities":
         """From a file."""
-        expect_contents(stored, arrays=("contexts", "propensities", "factors"))
+        robust = ("knots", "scores") if "knots" in stored.arrays else ()
+        expect_contents(stored, arrays=("contexts", "propensities", "factors", *robust))
         contexts = expect_array(stored, "contexts", np.float32, (None, None))
         propensities = expect_array(stored, "propensities", np.float64, (len(contexts), None), low=0, high=1 + 1e-12)
         if not len(contexts) or (np.abs(propensities.sum(axis=1) - 1) > ROW_SUM_TOLERANCE).any():
             raise InputError("propensities must hold at least one row, and its rows must sum to 1")
-        return cls(contexts, propensities, expect_factors(stored, contexts.shape[1]))
+        return cls(contexts, propensities, FeatureScale.from_stored(stored, contexts.shape[1]))
 
 
-def nearest_propensities(train: Trajectories, factors: FloatArray | None = None) -> NearestPropensities:
+def nearest_propensities(train: Trajectories, scale: FeatureScale | None = None) -> NearestPropensities:
     """Those of a log that has them for every action.
 
     For one log it is one and the same model, so that what it says along another is worked out once for all candidates.
@@ -79,13 +80,13 @@ def nearest_propensities(train: Trajectories, factors: FloatArray | None = None)
     >>> nearest_propensities(logs) is nearest_propensities(logs)
     True
     """
-    own = np.ones(train.n_features) if factors is None else np.asarray(factors, np.float64)
+    own = scale or FeatureScale(np.ones(train.n_features))
 
     def build() -> NearestPropensities:
         assert train.propensities is not None
         return NearestPropensities(train.contexts, train.propensities, own)
 
-    return cached(train, ("nearest propensities", own.tobytes()), None, build)
+    return cached(train, ("nearest propensities", own.key), None, build)
 
 
 class LoggedPropensities(Memoryless):

@@ -1,4 +1,4 @@
-"""Radii as quantiles, so that nobody need know the scale of the data: `radius="q50"`.
+"""Radii and reaches that the logs teach, so that nobody need know the scale of the data: `radius="q50"`.
 
 The distances are those from training contexts to the nearest context with each action in *other* episodes, and other
 clusters of them. At the radius q50, half of all pairs of context and action have a precedent, within the radius, there.
@@ -17,9 +17,11 @@ from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility, quantile_of
+from poela.eligibility.scales import FeatureScale
 
 L = TypeVar("L", bound=LoggedEpisodes)
 FOLDS = 5
+ROOM = 1.5  # new cases may be so much farther from their nearest than logged ones are, as Euclidean distances
 MOST_CONTEXTS = 5000  # asked in each fold; quantiles of more are no different
 
 
@@ -35,11 +37,23 @@ def with_numeric_radius(rule: Eligibility, train: Trajectories) -> Eligibility:
         return rule
     if train.n_units < 2:  # nothing can be said about distances to others: only equal contexts count
         return replace(rule, radius=0.0)
-    # All that distances depend on.
-    others = dict.fromkeys(("minimum_probability", "relative_probability", "support", "price"))
-    measure = replace(rule, radius=0.0, fallback="nearest", search="exact", **others)
-    distances = cached(train, ("action distances", measure), None, lambda: action_distances(train, measure))
-    return replace(rule, radius=float(np.quantile(distances, share)))
+    return replace(rule, radius=float(np.quantile(action_distances(train, rule), share)))
+
+
+def with_numeric_reach(rule: Eligibility, train: Trajectories) -> Eligibility:
+    """The rule with the reach "auto" replaced by the distance that it is on these training logs.
+
+    >>> logs = Trajectories([[0.0], [2.0], [3.0]], [0, 1, 0], [0, 0, 0], [0, 1, 2, 3])
+    >>> with_numeric_reach(Eligibility(reach="auto", metric="euclidean"), logs).reach
+    3.0
+    """
+    if rule.reach != "auto":
+        return rule
+    if train.n_units < 2:
+        return replace(rule, reach=0.0)
+    nearest = _to_others(train, rule).min(axis=1)
+    farthest = _finite(nearest, "so a reach cannot be 'auto'").max()
+    return replace(rule, reach=float(farthest * (ROOM if rule.metric == "euclidean" else ROOM**2)))
 
 
 def distances_to_others(train: L, ask: Callable[[L, L, IntArray], FloatArray]) -> FloatArray:
@@ -56,12 +70,28 @@ def distances_to_others(train: L, ask: Callable[[L, L, IntArray], FloatArray]) -
 
 def action_distances(train: Trajectories, rule: Eligibility) -> FloatArray:
     """Distances from training contexts to the nearest context with each logged action in other episodes, sorted."""
+    return np.sort(_finite(_to_others(train, rule).ravel(), "so a radius cannot be a quantile"))
+
+
+def _to_others(train: Trajectories, rule: Eligibility) -> FloatArray:
+    """The distances [N, A] themselves, for some training contexts; worked out once for each log."""
+    measure = replace(rule.measure, search="exact")
+
+    # Robust scales are those of the whole log: to the others, its one odd value would lie far beyond the ends.
+    whole = FeatureScale.of(measure, train.contexts) if rule.scale == "robust" else None
 
     def asked(others: Trajectories, held_out: Trajectories, rows: IntArray) -> FloatArray:
-        return rule.fit(others).distances(held_out.contexts[rows], held_out.step_numbers[rows]).ravel()
+        fitted = (measure if whole is None else replace(measure, scale=None)).fit(others)
+        if whole is not None and fitted.logged is not None:
+            fitted = replace(fitted, logged=replace(fitted.logged, scale=whole))
+        return fitted.distances(held_out.contexts[rows], held_out.step_numbers[rows])
 
-    distances = distances_to_others(train, asked)
-    finite = distances[np.isfinite(distances)]  # an action may never occur in the other folds
+    return cached(train, ("distances to others", measure), None, lambda: distances_to_others(train, asked))
+
+
+def _finite(distances: FloatArray, so: str) -> FloatArray:
+    """Those to what there is: an action may never occur in the other folds."""
+    finite = distances[np.isfinite(distances)]
     if not len(finite):
-        raise InputError("no action occurs in two episodes, so a radius cannot be a quantile: give it as a number")
-    return np.sort(finite)
+        raise InputError(f"no action occurs in two episodes, {so}: give it as a number")
+    return finite

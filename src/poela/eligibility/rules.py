@@ -19,7 +19,7 @@ Neighbourhood = Annotated[str, one_of("pooled", "same_step")]
 Fallback = Annotated[str, one_of("nearest", "behavior", "all")]
 Search = Annotated[str, one_of("exact", "approximate")]
 USUAL_SUPPORT = 0.02  # of logged decisions that a rule may bar for want of support
-Scale = Annotated[str, one_of("standard")] | tuple[Positive, ...] | None
+Scale = Annotated[str, one_of("standard", "robust")] | tuple[Positive, ...] | None
 
 
 def quantile_of(radius: float | str) -> float | None:
@@ -41,7 +41,14 @@ def _radius_problem(radius: Any) -> str | None:
     return "it must be a number, at least 0, or a quantile from 'q0' to 'q100'"
 
 
+def _reach_problem(reach: Any) -> str | None:
+    if reach == "auto" or (quantile_of(reach) is None and _radius_problem(reach) is None and reach < np.inf):
+        return None
+    return "it must be a number, at least 0, or 'auto'"
+
+
 RadiusSetting = Annotated[float | str, Check(_radius_problem)]
+ReachSetting = Annotated[float | str, Check(_reach_problem)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +60,19 @@ class Eligibility:
     quarters of all pairs of context and action have a precedent in another training episode. `minimum_probability` asks
     the logging policy to take the action at least that often (0: at all); `relative_probability` asks for more than
     that share of its most probable action's probability (BCQ). `scale` divides the features (`"standard"`: by their
-    standard deviations in the training data), `weights` multiply their squared differences.
-    `support` asks a cross-fitted model of what was done for support in like cases, as strictly as barring that share of
-    logged decisions allows (`poela.eligibility.support`); with a `price` such actions are not barred, but cost that
-    much for each nat they fall short, up to the hard rule as the price grows. Where no action passes,
-    `fallback` decides: the nearest action (without a radius: the most probable), the logging policy, or all actions.
+    standard deviations in the training data; `"robust"`: see below), `weights` multiply their squared differences.
+    `reach` asks for a logged context with any action at most that far away; `"auto"` is 1.5 times the largest Euclidean
+    distance from a training context to the nearest one in another episode. `support` asks a cross-fitted model of what
+    was done for support in like cases, as strictly as barring that share of logged decisions allows (see
+    `poela.eligibility.support`); with a `price` such actions are not barred, but cost that much for each nat they fall
+    short, up to the hard rule as the price grows. Where no action passes, `fallback` decides: the nearest action (of a
+    rule without distances: the most probable), the logging policy, or all actions.
     `search="approximate"` is for millions of logged steps: it may miss the nearest context, so that distances can only
     be too large and fewer actions have a precedent, never more; where it finds none at all, `fallback` decides.
+
+    `scale="robust"` takes normal scores of ranks in the place of features, so that no unit, tail or rare gap outvotes
+    the others; a feature with two values, such as the indicator of a category or a gap, counts ½ at most in squared
+    distances. The mean of squared differences is then taken over what varies: two random cases are 2 apart.
 
     >>> logs = Trajectories(contexts=[[0.0], [1.0], [1.2]], actions=[0, 1, 1], rewards=[0, 0, 0], offsets=[0, 1, 3])
     >>> Eligibility(radius=0.5).fit(logs).mask([[0.1], [0.6], [9.0]])
@@ -72,11 +85,12 @@ class Eligibility:
     minimum_probability: Share | None = None
     relative_probability: Share | None = None
     metric: Metric = "mean_squared"
-    scale: Scale = None  # "standard", or one number for each feature
+    scale: Scale = None  # "standard", "robust", or one number for each feature
     weights: tuple[NonNegative, ...] | None = None
     neighbours: Neighbourhood = "pooled"
     fallback: Fallback = "nearest"
     search: Search = "exact"
+    reach: ReachSetting | None = None
     support: Share | None = None  # of logged decisions, that may be barred for want of support
     price: NonNegative | None = None  # of a nat of missing support; None: it is barred
 
@@ -102,6 +116,22 @@ class Eligibility:
         """Whether the logging policy's probabilities are needed."""
         uses_probability = self.minimum_probability is not None or self.relative_probability is not None
         return uses_probability or self.fallback == "behavior"
+
+    @property
+    def measures(self) -> bool:
+        """Whether distances to logged contexts are needed."""
+        return self.radius is not None or self.reach is not None
+
+    @property
+    def measure(self) -> "Eligibility":
+        """All that distances depend on, and no rule."""
+        return Eligibility(
+            metric=self.metric,
+            scale=self.scale,
+            weights=self.weights,
+            neighbours=self.neighbours,
+            search=self.search,
+        )
 
     def probable(self, probabilities: FloatArray) -> BoolArray:
         """Which actions [N, A] pass the rules on the logging policy's probabilities [N, A].

@@ -11,7 +11,7 @@ from poela.core.errors import InputError
 from poela.core.policy import Actor, LoggedSteps, MemorylessActor, Policy, along_once, as_policy
 from poela.core.storage import Stored
 from poela.core.validation import expect_contents, expect_part, expect_sizes
-from poela.eligibility.support import SupportModel
+from poela.eligibility.support_model import SupportModel
 
 
 class SupportedBehavior:

@@ -10,6 +10,10 @@ FALLBACKS = {
     "behavior": "what the logging policy does",
     "all": "any action",
 }
+SCALES = {
+    "standard": ", on features divided by their standard deviations",
+    "robust": ", on normal scores of the features' ranks",
+}
 MOST_CONTEXTS = 500
 
 
@@ -22,8 +26,9 @@ def rule_in_words(rule: FittedEligibility | FittedContinuousEligibility) -> str:
             "is near, the nearest one stands for it."
         )
     settings, parts = rule.settings, []
+    reach = _reach_in_words(rule)
     if rule.radius is not None:
-        scaled = ", on features divided by their standard deviations" if settings.scale == "standard" else ""
+        scaled = SCALES.get(settings.scale, "") if isinstance(settings.scale, str) else ""
         metric = "Euclidean distance" if settings.metric == "euclidean" else "mean squared difference of features"
         step = " at the same step" if settings.neighbours == "same_step" else ""
         step += f" (found by a search that {_recall_in_words(rule)})" if settings.search == "approximate" else ""
@@ -35,11 +40,18 @@ def rule_in_words(rule: FittedEligibility | FittedContinuousEligibility) -> str:
         share = f"{settings.relative_probability:g}"
         parts.append(f"its probability under the logging policy is above {share} of the most probable action's")
     if not parts:
-        return "Every action is eligible."
+        return f"Every action is eligible.{reach}"
     eligible = f"An action is eligible where {' and '.join(parts)}."
     if rule.radius is None and settings.minimum_probability is None:
-        return eligible  # the likeliest action always is
-    return f"{eligible} Where none is, the policy falls back to {FALLBACKS[settings.fallback]}."
+        return f"{eligible}{reach}"  # the likeliest action always is
+    return f"{eligible} Where none is, the policy falls back to {FALLBACKS[settings.fallback]}.{reach}"
+
+
+def _reach_in_words(rule: FittedEligibility) -> str:
+    """What the rule says of cases unlike any logged one; empty without a reach."""
+    if rule.reach is None:
+        return ""
+    return f" A case farther than {rule.reach:.4g} from every logged one is unlike anything logged: it is deferred."
 
 
 def _recall_in_words(rule: FittedEligibility) -> str:

@@ -89,7 +89,9 @@ def support_along(logs: Trajectories, support: Support | None) -> LoggedSupport 
     return LoggedSupport(outside, doubtful, exact=False)
 
 
-def in_doubt(predicted: FloatArray, limit: FloatArray, logs: Trajectories, others: BoolArray, own: BoolArray) -> BoolArray:
+def in_doubt(
+    predicted: FloatArray, limit: FloatArray, logs: Trajectories, others: BoolArray, own: BoolArray
+) -> BoolArray:
     """Where [m, A] a hole may hide: actions are predicted more rarely than usual, and than their propensities say.
 
     What is said of the `own` steps of the logs rests on `others` alone, so that weights can tell without bias.

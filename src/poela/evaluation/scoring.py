@@ -22,8 +22,8 @@ from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
 from poela.evaluation.gain import gain_over_logging
 from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS, intervals_of
 from poela.evaluation.notes import computing_notes, smoothing_notes
-from poela.evaluation.outside import LoggedSupport, logged_support, outside_support
 from poela.evaluation.options import RETURNS, ScoringOptions
+from poela.evaluation.outside import LoggedSupport, logged_support, outside_support
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
 from poela.evaluation.value_model import ValueModel, joined

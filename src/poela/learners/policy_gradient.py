@@ -24,6 +24,7 @@ from poela.eligibility.rules import (
     Metric,
     Neighbourhood,
     RadiusSetting,
+    ReachSetting,
     Search,
     quantile_of,
 )
@@ -203,12 +204,13 @@ class POELA(PolicyGradient):
     support: Annotated[str, one_of("auto")] | Share | None = "auto"  # 0.02, unless there is a radius
     price: NonNegative | None = None  # of a nat of missing support, in units of returns; None: it is barred
     metric: Metric = "mean_squared"
-    scale: Annotated[str, one_of("auto", "standard")] | tuple[Positive, ...] | None = "auto"
+    scale: Annotated[str, one_of("auto", "standard", "robust")] | tuple[Positive, ...] | None = "auto"
     feature_weights: tuple[NonNegative, ...] | None = None
     neighbours: Neighbourhood = "pooled"
     minimum_probability: Share | None = None
     fallback: Fallback = "nearest"
     search: Search = "exact"  # or "approximate", for logs of millions of steps
+    reach: ReachSetting | None = None
 
     @property
     def rule(self) -> Eligibility:
@@ -226,6 +228,7 @@ class POELA(PolicyGradient):
             minimum_probability=self.minimum_probability,
             fallback=self.fallback,
             search=self.search,
+            reach=self.reach,
         )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from poela.policies.ruled import RuledPolicy
 
-RESULTS = ("action", "probability", "defer", "eligible", "similar", "outcome", "note")
+RESULTS = ("action", "probability", "defer", "distance", "in_range", "eligible", "similar", "outcome", "note")
 INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at them"
 
 
@@ -91,6 +91,7 @@ class _Block:
     stranded: BoolArray
     mask: BoolArray
     distances: FloatArray | None
+    in_range: BoolArray | None
     similar: IntArray | None
     outcome: FloatArray | None
 
@@ -113,14 +114,20 @@ def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int) -> "p
         return None if parts[0] is None else order.in_file(np.concatenate(parts))
 
     stranded, similar, outcome = whole("stranded"), whole("similar"), whole("outcome")
+    distances, in_range = whole("distances"), whole("in_range")
     names = pa.array(policy.action_names)
     columns: dict[str, Any] = {} if rows.is_named else {"row": np.arange(start + 1, start + len(stranded) + 1)}
     columns |= {name: rows.copied[name] for name in rows.copied.column_names}
     columns["action"] = names.take(pa.array(whole("chosen"), mask=stranded))
     columns["probability"] = pa.array(whole("probability"), mask=stranded)
     columns["defer"] = stranded
+    if distances is not None:
+        nearest = distances.min(axis=1)
+        columns["distance"] = pa.array(nearest, mask=np.isinf(nearest))
+    if in_range is not None:
+        columns["in_range"] = in_range
     written = _eligible_lists if how.lists else _eligible
-    columns["eligible"] = written(policy.action_names, whole("mask") & ~stranded[:, None], whole("distances"))
+    columns["eligible"] = written(policy.action_names, whole("mask") & ~stranded[:, None], distances)
     if similar is not None:
         columns["similar"] = pa.array(similar, mask=stranded)
     if outcome is not None:
@@ -142,7 +149,7 @@ def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray | No
     probabilities, rule = policy.along(steps), policy.eligibility
     eligible = rule.along(steps)
     chosen: IntArray = probabilities.argmax(axis=1) if uniform is None else _drawn(probabilities, uniform)
-    measured = rule.radius is not None
+    measured = rule.settings.measures
     similar = rule.counts_of(steps, chosen) if measured and how.similar else None
     outcome = None
     if measured and how.similar and how.outcomes is not None:
@@ -155,6 +162,7 @@ def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray | No
         stranded=eligible.stranded,
         mask=probabilities > 0 if policy.acts_beyond_rule else eligible.mask,
         distances=rule.distances_along(steps) if measured else None,
+        in_range=rule.in_range(steps.contexts),
         similar=similar,
         outcome=outcome,
     )

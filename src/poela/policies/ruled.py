@@ -104,9 +104,10 @@ class RuledPolicy(ABC):
         Columns are found by name and become features as those of the log did. Where the policy looks at earlier
         decisions, rows of an episode are followed by its id, with what was done before in the action column. The result
         has the episode and step (or `row`), columns to `keep`, the `action` (the likeliest one or, with a seed, a drawn
-        one) and its `probability`; `defer` where nothing like it was logged, so that there is no action; the `eligible`
-        actions with the distance to their nearest logged case; how many `similar` cases with that action were logged
-        within the radius; and a `note` on gaps and new categories.
+        one) and its `probability`; `defer` where nothing like it was logged, so that there is no action; the `distance`
+        to the nearest logged case, and whether each feature is `in_range` of the log; the `eligible` actions with the
+        distance to their nearest logged case; how many `similar` cases with that action were logged within the radius
+        (or reach); and a `note` on gaps and new categories.
 
         >>> from poela import POELA, read_logs
         >>> import pyarrow as pa

@@ -39,7 +39,7 @@ KINDS = {
     "eligibility": "poela.eligibility.fitted:FittedEligibility",
     "nearest_propensities": "poela.eligibility.propensities:NearestPropensities",
     "supported_behavior": "poela.eligibility.supported_behavior:SupportedBehavior",
-    "support_model": "poela.eligibility.support:SupportModel",
+    "support_model": "poela.eligibility.support_model:SupportModel",
     "logged_propensities": "poela.eligibility.propensities:LoggedPropensities",
     "with_history": "poela.data.history:WithHistory",
     **STORED_KINDS,

@@ -14,13 +14,12 @@ from poela.data.decision_rows import Wanted, parts_to_decide
 from poela.data.history import StepsToFollow
 from poela.data.layout import LogLayout
 from poela.eligibility.words import rule_in_words
-from poela.policies.deciding import Deciding, decisions
+from poela.policies.deciding import RESULTS, Deciding, decisions
 from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
 from poela.serving.asking import Case, DecisionRequest, Form
 from poela.serving.source import PolicySource
 
-ANSWERED = ("action", "probability", "defer", "eligible", "similar", "outcome", "note")
 MOST_TOGETHER = 512  # steps that are decided in one go
 MOST_WAITING = 512  # requests
 
@@ -67,8 +66,8 @@ class Answering:
         how = Deciding(seed, outcomes=self.source.outcomes, lists=True)
         table = decisions(self.policy, self.form.table(cases), how)
         last = np.cumsum([len(case.steps) for case in cases]) - 1
-        rows = table.select([name for name in ANSWERED if name in table.column_names]).take(last).to_pylist()
-        return [{name: row.get(name) for name in ANSWERED} for row in rows]
+        rows = table.select([name for name in RESULTS if name in table.column_names]).take(last).to_pylist()
+        return [{name: row.get(name) for name in RESULTS} for row in rows]
 
     def explained(self, request: DecisionRequest) -> dict[str, Any]:
         """For the one case of a request and every action: whether it is eligible, why, and who was given it."""
@@ -81,12 +80,14 @@ class Answering:
         contexts = rows.contexts.rows.contexts
         steps = StepsToFollow(contexts, np.maximum(rows.actions, 0), np.array([0, len(contexts)]), policy.feature_names)
         probabilities, eligible = policy.along(steps)[-1], rule.along(steps)
-        measured = rule.radius is not None
+        measured = rule.settings.measures
         distances = rule.distances_along(steps)[-1] if measured else np.full(rule.n_actions, np.nan)
         counts = rule.counts_along(steps)[-1] if measured else np.full(rule.n_actions, np.nan)
-        stranded = bool(eligible.stranded[-1])
+        stranded, in_range = bool(eligible.stranded[-1]), rule.in_range(contexts[-1:])
         return {
             "defer": stranded,
+            "distance": _number(distances.min()),
+            "in_range": None if in_range is None else bool(in_range[0]),
             "rule": rule_in_words(rule),
             "actions": [
                 {
@@ -102,7 +103,7 @@ class Answering:
 
     def warm_up(self) -> None:
         """Make what is made at the first question: trees of contexts, above all."""
-        if self.policy.eligibility.radius is not None:
+        if self.policy.eligibility.settings.measures:
             contexts = self.policy.eligibility.logged.contexts[:1]
             self.policy.eligibility.distances(contexts, [0])
 

@@ -29,6 +29,9 @@ MEANING = {
     "previous_actions": "actions of those steps, by their place in action_names",
     "first_contexts": "the context of the episode's first step",
     "probabilities": "of each action, in the order of action_names",
+    "defer": "nothing like it was logged, or it is no number: decide as before",
+    "distance": "to the nearest logged case; NaN where the policy measures none",
+    "in_range": "each feature lies within its logged range; false where the policy knows none",
 }
 
 
@@ -43,7 +46,8 @@ def export_onnx(
     """Write a policy as one ONNX graph, and return its metadata.
 
     Its input `contexts` is float32 [batch, features]; `steps` and those of the history are there where the policy asks
-    for them (`inputs` in the metadata says what they mean); its output `probabilities` is float32 [batch, actions].
+    for them (`inputs` in the metadata says what they mean); its first output, `probabilities`, is float32 [batch,
+    actions]. The others have one value for each case: `defer`, `distance` and `in_range`, as `decide` gives them.
     `include_contexts="cover"` keeps a thinned set of logged contexts, which makes a distance rule quicker and can
     only shrink what it makes eligible. What cannot be exported is refused in one sentence.
     """
@@ -69,25 +73,29 @@ def onnx_model(policy: Any, include_contexts: str, findings: Mapping[str, str]) 
     import onnx
 
     from poela.serving.graph import Graph
+    from poela.serving.graph_nearness import nearness_in
     from poela.serving.graph_policies import policy_in
 
     filed = as_filed(policy, include_contexts) if isinstance(policy, RuledPolicy) else policy
     features, actions = _names(filed)
     graph = Graph(len(features))
-    probabilities = graph.cast(policy_in(graph, filed, graph.input("contexts")), np.float32)
+    contexts = graph.must_be_finite(graph.input("contexts"))
+    probabilities = graph.cast(policy_in(graph, filed, contexts), np.float32)
+    outputs = {"probabilities": ("float32", len(actions), probabilities), **nearness_in(graph, filed, contexts)}
     metadata = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "feature_names": json.dumps(features),
         "action_names": json.dumps(actions),
         "inputs": json.dumps({name: MEANING[name] for name in graph.inputs}),
+        "outputs": json.dumps({name: MEANING[name] for name in outputs}),
         "policy": type(filed).__name__,
         "policy_sha256": fingerprint_of_stored(filed.stored()),
         "contains_logged_contexts": json.dumps(holds_logged_contexts(filed)),
         "findings": json.dumps(dict(findings)),
         **_schema(filed),
     }
-    model = graph.model({"probabilities": ("float32", len(actions), probabilities)}, metadata)
+    model = graph.model(outputs, metadata)
     onnx.checker.check_model(model)
     return model, metadata
 

@@ -34,6 +34,7 @@ class Graph:
         self._constants: dict[tuple[str, tuple[int, ...], bytes], tuple[str, NDArray[Any]]] = {}
         self._inputs: set[str] = set()
         self._made: dict[Hashable, tuple[Any, Any]] = {}
+        self.numbers: list[str] = []  # what was given, as far as it is looked at
 
     def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """One operation with one output, whose name is returned."""
@@ -58,6 +59,11 @@ class Graph:
         """One of the inputs that there may be, which the graph has from now on."""
         self._inputs.add(name)
         return name
+
+    def must_be_finite(self, numbers: str) -> str:
+        """Numbers [N, d] that were given: cases with others among them are deferred."""
+        self.numbers.append(numbers)
+        return numbers
 
     def look_back(self, lags: int) -> None:
         """Ask for this many earlier steps, or more."""
@@ -102,12 +108,20 @@ class Graph:
         """Whether any is true in each row, [N, 1]."""
         return self.cast(self.along("ReduceMax", self.cast(mask, np.int32)), np.bool_)
 
+    def all_of(self, mask: str) -> str:
+        """Whether all are true in each row, [N, 1]."""
+        return self.op("Not", self.any_of(self.op("Not", mask)))
+
+    def flat(self, column: str) -> str:
+        """A column [N, 1] as [N]."""
+        return self.op("Squeeze", column, self.constant([1], np.int64))
+
     def either(self, condition: str, one: str, other: str) -> str:
         """One bool tensor where the condition holds, else the other; runtimes have no such choice for them."""
         return self.op("Or", self.op("And", condition, one), self.op("And", self.op("Not", condition), other))
 
-    def model(self, outputs: dict[str, tuple[str, int, str]], metadata: dict[str, str]) -> Any:
-        """The finished model; `outputs`: type, width and tensor by name."""
+    def model(self, outputs: dict[str, tuple[str, int | None, str]], metadata: dict[str, str]) -> Any:
+        """The finished model; `outputs`: type, width (None: one for each context, without an axis), tensor by name."""
         from onnx import helper, numpy_helper
 
         last = [helper.make_node("Identity", [tensor], [name]) for name, (_, _, tensor) in outputs.items()]
@@ -116,7 +130,10 @@ class Graph:
             [*self._nodes, *last],
             "policy",
             [_value(name, kind, [self._sizes.get(size, size) for size in shape]) for name, kind, shape in self._used()],
-            [_value(name, kind, ["batch", width]) for name, (kind, width, _) in outputs.items()],
+            [
+                _value(name, kind, ["batch"] if width is None else ["batch", width])
+                for name, (kind, width, _) in outputs.items()
+            ],
             [numpy_helper.from_array(array, name) for name, array in self._constants.values() if name in used],
         )
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(TREES, TREES_OPSET)]

@@ -22,6 +22,7 @@ from poela.serving.graph_neighbours import (
     coarse_tells_apart,
     in_order_of_ties,
     nearest,
+    scaled_in,
 )
 
 
@@ -76,10 +77,10 @@ def _knn(graph: Graph, model: KNNModel, contexts: str) -> str:
 
 
 def _nearest_propensities(graph: Graph, model: NearestPropensities, contexts: str) -> str:
-    features = model.contexts * model.factors
+    features = model.scale(model.contexts)
     order = in_order_of_ties(features)
     distinct = order[np.concatenate([[True], (np.diff(features[order], axis=0) != 0).any(axis=1)])]
-    scaled = graph.op("Mul", graph.cast(contexts, np.float64), graph.constant(model.factors))
+    scaled = scaled_in(graph, model.scale, contexts)
     neighbours = _in_order(graph, scaled, features[distinct], 1)
     rows = graph.op("Gather", graph.constant(model.propensities[distinct]), neighbours.places, axis=0)
     return _summed(graph, rows)

@@ -154,6 +154,11 @@ def history_in(graph: Graph, layout: HistoryFeatures, contexts: str) -> str:
     """The features of a history, in the order of `HistoryFeatures`, from the inputs that tell it."""
     if contexts != "contexts":
         raise refuse_export("this policy", "it looks back at features that look back already")
+    features: str = graph.once(layout, contexts, lambda: _history(graph, layout, contexts))
+    return features
+
+
+def _history(graph: Graph, layout: HistoryFeatures, contexts: str) -> str:
     graph.look_back(layout.steps)
     steps = graph.widened(graph.input("steps"), 1)
     columns = [contexts]
@@ -170,4 +175,4 @@ def history_in(graph: Graph, layout: HistoryFeatures, contexts: str) -> str:
     if layout.initial:
         begun = graph.op("Greater", steps, graph.constant([[0]], np.int64))
         columns.append(graph.op("Where", begun, graph.input("first_contexts"), contexts))
-    return graph.op("Concat", *columns, axis=1)
+    return graph.must_be_finite(graph.op("Concat", *columns, axis=1))

@@ -6,6 +6,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.neighbours import Neighbours
+from poela.eligibility.scales import FeatureScale
 from poela.serving.graph import Graph
 
 PROPOSED = 8  # beyond those wanted: so many may be so near each other that a product cannot tell them apart
@@ -22,6 +23,18 @@ class NearestPoints:
 
     places: str  # [N, k] among the points
     squared: str  # [N, k], nearest first
+
+
+def scaled_in(graph: Graph, scale: FeatureScale, contexts: str) -> str:
+    """Contexts as distances see them, in float64: to the last bit as `FeatureScale` has them."""
+    values, factors = graph.cast(contexts, np.float64), graph.constant(scale.factors)
+    if scale.knots is None:
+        return graph.op("Mul", values, factors)
+    passed = graph.op("GreaterOrEqual", graph.widened(values, 2), graph.constant(scale.knots))
+    line = graph.op("ReduceSum", graph.cast(passed, np.int64), graph.constant([2], np.int64), keepdims=0)
+    start, score, slope = (graph.op("GatherElements", graph.constant(part), line, axis=0) for part in scale.lines)
+    way = graph.op("Mul", graph.op("Sub", values, start), slope)
+    return graph.op("Mul", graph.op("Add", score, way), factors)
 
 
 def nearest(

@@ -8,9 +8,10 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
+from poela.eligibility.metric import squared_from
 from poela.serving.graph import Graph, refuse_export
 from poela.serving.graph_behavior import behavior_in
-from poela.serving.graph_neighbours import PROPOSED, coarse_is_enough, counted_within, nearest
+from poela.serving.graph_neighbours import PROPOSED, coarse_is_enough, counted_within, nearest, scaled_in
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class EligibleInGraph:
     mask: str  # bool [N, A]
     stranded: str  # bool [N, 1]
     behavior: str | None  # [N, A], to be followed where stranded
+    distances: str | None  # [N, A], to the nearest logged context with each action; None: the rule measures none
 
 
 def eligible_in(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleInGraph:
@@ -30,30 +32,34 @@ def eligible_in(graph: Graph, rule: FittedEligibility, contexts: str) -> Eligibl
 
 def _eligible(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleInGraph:
     settings = rule.settings
-    if rule.radius is not None and settings.search == "approximate":
+    if settings.measures and settings.search == "approximate":
         raise refuse_export(
             "a rule with an approximate search", "a graph searches all logged contexts; learn with search='exact'"
         )
     probabilities = behavior_in(graph, rule.behavior, contexts) if settings.asks_behavior else None
     probable = _probable(graph, rule, probabilities)
-    distances = None if rule.radius is None else _distances(graph, rule, contexts, settings.neighbours == "same_step")
+    by_step = settings.neighbours == "same_step"
+    distances = _distances(graph, rule, contexts, by_step) if settings.measures else None
     masks = [] if probable is None else [probable]
     if distances is not None and rule.radius is not None:
         masks.append(_near(graph, distances, rule.radius))
+    if distances is not None and rule.reach is not None:
+        masks.append(graph.any_of(_near(graph, distances, rule.reach)))
     if not masks:
         everything = graph.repeated(np.ones(rule.n_actions), contexts, np.bool_)
-        return EligibleInGraph(everything, graph.repeated([False], contexts, np.bool_), None)
-    mask = reduce(lambda one, other: graph.op("And", one, other), masks)
+        return EligibleInGraph(everything, graph.repeated([False], contexts, np.bool_), None, None)
+    everything = graph.repeated(np.ones(rule.n_actions), contexts, np.bool_)
+    mask = reduce(lambda one, other: graph.op("And", one, other), masks, everything)
     stranded = graph.op("Not", graph.any_of(mask))
     if settings.fallback == "behavior" and probabilities is not None:
         acts = graph.op("And", stranded, graph.op("Greater", probabilities, graph.constant(0.0)))
-        return EligibleInGraph(graph.op("Or", mask, acts), stranded, probabilities)
-    if settings.fallback == "all":
-        return EligibleInGraph(graph.op("Or", mask, stranded), stranded, None)
-    nearness = _nearness(graph, rule, contexts, distances, probabilities, probable)
+        return EligibleInGraph(graph.op("Or", mask, acts), stranded, probabilities, distances)
+    nearness = None
+    if settings.fallback == "nearest":
+        nearness = _nearness(graph, rule, contexts, distances, probabilities, probable)
     if nearness is None:
-        return EligibleInGraph(graph.op("Or", mask, stranded), stranded, None)
-    return EligibleInGraph(graph.either(stranded, _smallest(graph, nearness), mask), stranded, None)
+        return EligibleInGraph(graph.op("Or", mask, stranded), stranded, None, distances)
+    return EligibleInGraph(graph.either(stranded, _smallest(graph, nearness), mask), stranded, None, distances)
 
 
 def _probable(graph: Graph, rule: FittedEligibility, probabilities: str | None) -> str | None:
@@ -113,8 +119,10 @@ def _any_finite(graph: Graph, numbers: str) -> str:
 
 def _distances(graph: Graph, rule: FittedEligibility, contexts: str, same_step: bool) -> str:
     """To the nearest logged context with each action [N, A], on the metric's scale."""
-    logged, squared_radius = _logged(rule), rule.squared_radius
-    features = _features(graph, logged, contexts)
+    logged = _logged(rule)
+    limits = [limit for limit in (rule.radius, rule.reach) if limit is not None]
+    finest = squared_from(min(limits), rule.settings.metric, rule.n_features)
+    features = scaled_in(graph, logged.scale, contexts)
     columns = []
     for action in range(rule.n_actions):
         points, steps = _points(logged, action, same_step)
@@ -122,7 +130,7 @@ def _distances(graph: Graph, rule: FittedEligibility, contexts: str, same_step: 
             columns.append(graph.repeated([np.inf], contexts))
             continue
         barred = _of_other_steps(graph, steps) if same_step else ""
-        coarse = coarse_is_enough(points, squared_radius)
+        coarse = coarse_is_enough(points, finest)
         columns.append(nearest(graph, features, points, 1, proposed=PROPOSED, coarse=coarse, barred=barred).squared)
     squared = graph.op("Concat", *columns, axis=1)
     if rule.settings.metric == "euclidean":
@@ -133,7 +141,7 @@ def _distances(graph: Graph, rule: FittedEligibility, contexts: str, same_step: 
 def counts_in(graph: Graph, rule: FittedEligibility, contexts: str) -> str:
     """How many contexts with each action were logged within the radius [N, A]."""
     logged = _logged(rule)
-    features, same_step = _features(graph, logged, contexts), rule.settings.neighbours == "same_step"
+    features, same_step = scaled_in(graph, logged.scale, contexts), rule.settings.neighbours == "same_step"
     columns = []
     for action in range(rule.n_actions):
         members = np.flatnonzero(logged.actions == action)
@@ -158,10 +166,6 @@ def _points(logged: LoggedContexts, action: int, same_step: bool) -> tuple[Float
 def _of_other_steps(graph: Graph, steps: IntArray) -> str:
     same = graph.op("Equal", graph.widened(graph.input("steps"), 1), graph.constant([steps], np.int64))
     return graph.op("Not", same)
-
-
-def _features(graph: Graph, logged: LoggedContexts, contexts: str) -> str:
-    return graph.op("Mul", graph.cast(contexts, np.float64), graph.constant(logged.factors))
 
 
 def _logged(rule: FittedEligibility) -> LoggedContexts:

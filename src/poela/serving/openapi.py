@@ -3,6 +3,7 @@
 from typing import Any
 
 from poela.data.schema import Variable
+from poela.policies.deciding import RESULTS
 from poela.serving.asking import (
     LARGEST_NUMBER,
     LONGEST_TEXT,
@@ -55,11 +56,12 @@ def description(form: Form, *, version: str, with_token: bool) -> dict[str, Any]
 def _decision(form: Form) -> dict[str, Any]:
     return {
         "type": "object",
-        "required": ["action", "probability", "defer", "eligible", "similar", "outcome", "note"],
+        "required": list(RESULTS),
         "properties": {
             "action": _nullable(_action(form)) | {"description": "what to do; null where the policy defers"},
             "probability": _nullable({"type": "number"}) | {"description": "of that action under the policy"},
             "defer": {"type": "boolean", "description": "nothing like it was logged: decide as before"},
+            **_nearness(),
             "eligible": {
                 "type": "array",
                 "items": _object({"action": _action(form), "distance": _nullable({"type": "number"})}),
@@ -76,6 +78,7 @@ def _explained(form: Form) -> dict[str, Any]:
     return _object(
         {
             "defer": {"type": "boolean"},
+            **_nearness(),
             "rule": {"type": "string"},
             "actions": {
                 "type": "array",
@@ -91,6 +94,14 @@ def _explained(form: Form) -> dict[str, Any]:
             },
         }
     )
+
+
+def _nearness() -> dict[str, Any]:
+    """How near a case is to the log; null where the policy does not measure it."""
+    return {
+        "distance": _nullable({"type": "number"}) | {"description": "to the nearest logged case"},
+        "in_range": _nullable({"type": "boolean"}) | {"description": "whether each feature is within its logged range"},
+    }
 
 
 def _request(form: Form, most: int) -> dict[str, Any]:

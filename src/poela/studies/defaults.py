@@ -14,7 +14,8 @@ from poela.studies.candidates import Candidate, grid
 DEFAULT_LEARNERS = ("fittedq", "consensus", "poela", "bcq")
 DEFAULT_CONTINUOUS = ("continuouspoela", "iql")  # where actions are real numbers
 # What cases like this received, by a model of what was done: nothing is barred where every action is taken everywhere.
-SUPPORTED = {"support": USUAL_SUPPORT}
+# And where nobody like this was logged, the decision is left to those who decide.
+SUPPORTED = {"support": USUAL_SUPPORT, "scale": "robust", "reach": "auto"}
 # Where each case brings its propensities, they say themselves what is done in like cases.
 LIKELY = {"relative_probability": 0.01}
 LOGGED = "logged"  # the behavior that stands for these propensities
@@ -38,9 +39,10 @@ def default_candidates(
 
 def _grid(learner: str, rule: dict[str, Any]) -> list[Candidate]:
     penalties, verifiable = [0.1, 1.0], [100.0]
+    own: dict[str, Any] = {name: [value] for name, value in SUPPORTED.items()} if rule else {"support": [None]}
     near: dict[str, Any] = {"radius": ["q100"]} if rule else {}
     grids: dict[str, list[Candidate]] = {
-        "poela": grid("poela", variance_penalty=[0.1], least_ess=verifiable, **({} if rule else {"support": [None]})),
+        "poela": grid("poela", **own, variance_penalty=[0.1], least_ess=verifiable),
         "pomu": grid("pomu", minimum_probability=[0.01, 0.05], variance_penalty=[0.1], least_ess=verifiable),
         "pocrm": grid("pocrm", variance_penalty=penalties, least_ess=verifiable),
         "bcq": grid("bcq", threshold=[0.3], **rule),

@@ -24,7 +24,8 @@ from poela.data.continuous import ContinuousTrajectories, Logs, finite_actions
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import USUAL_SUPPORT
-from poela.eligibility.support import SupportModel, tell_support
+from poela.eligibility.support import tell_support
+from poela.eligibility.support_model import SupportModel
 from poela.evaluation.outside import LoggedSupport
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.studies.records import Task
@@ -111,7 +112,11 @@ def remove_fold(directory: Path) -> None:
     for folder in (directory, directory / "behavior", directory / RULE):
         if folder.is_symlink():
             raise InputError(f"{place(folder)} is a symbolic link, where a folder of ours should be: move it away")
-    for name in ("material.json", *(f"{name}.npy" for name in SUPPORT), *(f"{part}_{name}.npy" for part in PARTS for name in ARRAYS)):
+    for name in (
+        "material.json",
+        *(f"{name}.npy" for name in SUPPORT),
+        *(f"{part}_{name}.npy" for part in PARTS for name in ARRAYS),
+    ):
         remove_file(directory / name)
     for name in ("behavior", RULE):
         remove_stored(directory / name, BEHAVIOR_FORMAT)

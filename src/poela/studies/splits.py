@@ -12,7 +12,8 @@ from poela.data.continuous import Logs, finite_actions
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import USUAL_SUPPORT
-from poela.eligibility.support import SupportModel, cross_fitted_support, has_holes, looks_back, support_of_folds
+from poela.eligibility.support import cross_fitted_support, has_holes, looks_back, support_of_folds
+from poela.eligibility.support_model import SupportModel
 from poela.evaluation.outside import LoggedSupport, in_doubt, logged_support, support_along
 from poela.studies.fold_data import ALL, FoldData, Judging
 from poela.studies.held_out import ENOUGH
