@@ -207,7 +207,8 @@ def _groups(predicted: FloatArray, done: FloatArray) -> _Groups:
     rates = (totals + PRIOR) / (usual * counts + PRIOR) if usual > 0 else np.zeros(len(first))
     # What lies between two groups belongs to the lower one: near the edge of a hole, the careful side.
     edges = np.nextafter(np.append(values[first[1:]], 1.0), 0.0)
-    return _Groups(edges, np.maximum.accumulate(rates), np.cumsum(totals))
+    # A group of few cases is no better supported than those above it.
+    return _Groups(edges, np.minimum.accumulate(rates[::-1])[::-1], np.cumsum(totals))
 
 
 def _largest_rate(groups: list[_Groups], most: float) -> float:

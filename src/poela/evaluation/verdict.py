@@ -157,7 +157,7 @@ def _of_support(d: Diagnostics, t: TrustThresholds, bounded: bool) -> Iterator[F
     if grade == 2 or (grade and not bounded):
         yield (
             grade,
-            f"{d.outside_share:.1%} of its decisions were never made in cases like these: nothing tells what comes of them",
+            f"{d.outside_share:.1%} of its decisions were never made in cases like these: nothing tells what they lead to",
             NEVER_DONE,
         )
 

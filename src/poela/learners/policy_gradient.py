@@ -190,8 +190,8 @@ class POELA(PolicyGradient):
     By default a model of what was done says so, as strictly as barring 2% of logged decisions allows (`support`, see
     `Eligibility`). With a `radius` (δ) it is the paper's rule instead: actions logged within that distance of a
     context, between features as they stand (`POELA(radius=0.6)`), or a quantile of the training log's own distances
-    between standardised features (`POELA(radius="q95")`), so that units do not matter. `scale` says it differently: `"standard"` (a number then counts standard
-    deviations), one number for each feature, or None (as they stand, for a quantile too).
+    between standardised features (`POELA(radius="q95")`), so that units do not matter. `scale` says it differently:
+    `"standard"` (a number then counts standard deviations), one number for each feature, or None (as they stand, for a quantile too).
 
     >>> from poela.data.trajectories import Trajectories
     >>> logs = Trajectories([[0.0], [0.0], [9.0]], [0, 1, 1], [0, 1, 0], [0, 1, 2, 3], propensities=[0.5, 0.5, 1.0])
