@@ -197,8 +197,9 @@ class POELA(PolicyGradient):
     By default a model of what was done says so, as strictly as barring 2% of logged decisions allows (`support`, see
     `Eligibility`). With a `radius` (δ) it is the paper's rule instead: actions logged within that distance of a
     context, between features as they stand (`POELA(radius=0.6)`), or a quantile of the training log's own distances
-    between standardised features (`POELA(radius="q95")`), so that units do not matter. `scale` says it differently: `"standard"` (a number then counts standard
-    deviations), one number for each feature, or None (as they stand, for a quantile too).
+    between standardised features (`POELA(radius="q95")`), so that units do not matter. `scale` says it differently:
+    `"standard"` (a number then counts standard deviations), one number for each feature, or None (as they stand, for a
+    quantile too).
 
     With a `price` κ nothing is barred for want of support. Logits lose κ for each nat that an action falls short of
     it, in training as in acting, and the objective loses κ·Σ_a π(a|x)·shortfall(x, a), on average over all training

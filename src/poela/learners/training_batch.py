@@ -104,7 +104,7 @@ class TrainingBatch:
         policies start at the logging policy with less of what has a price.
         """
         self._train, self._eligible, self._device = train, eligible, stack.device
-        self._penalties = [None] * len(eligible) if not penalties else penalties
+        self._penalties = penalties or [None] * len(eligible)
         self._inputs, self._remembers = stack.inputs, isinstance(stack, RecurrentStack)
         self.returns = torch.tensor(train.returns(discount), device=stack.device)  # [n], float64
 
