@@ -22,8 +22,8 @@ def test_masks_equal_those_of_the_rule_alone(other: dict[str, object]) -> None:
     data = logs()
     for radius in (0.05, 0.3, 1.0):
         rule = Eligibility(radius=radius, **other)  # type: ignore[arg-type]
-        fitted, mask = eligible_in_training(rule, data, None)
-        np.testing.assert_array_equal(mask, rule.fit(data).mask(data.contexts, data.step_numbers))
+        fitted, eligible = eligible_in_training(rule, data, None)
+        np.testing.assert_array_equal(eligible.mask, rule.fit(data).mask(data.contexts, data.step_numbers))
         assert fitted.settings == rule
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from poela.core.arrays import BoolArray, FloatArray
 
 
@@ -13,6 +15,20 @@ class Eligible:
     stranded: BoolArray  # [N], nothing passed the rule: the fallback acted
     penalty: FloatArray | None = None  # [N, A], what scores lose where support is missing and has a price
     behavior: FloatArray | None = None  # [N, A], to be followed on stranded rows (fallback "behavior"); 0 on others
+
+    @property
+    def free(self) -> BoolArray:
+        """What costs nothing [N, A]: for those who take the best action alone, and weigh nothing against a price.
+
+        >>> everything, none = np.ones((2, 2), bool), np.zeros(2, bool)
+        >>> Eligible(everything, none, np.array([[0.0, 1.5], [2.0, 1.0]])).free
+        array([[ True, False],
+               [ True,  True]])
+        """
+        if self.penalty is None:
+            return self.mask
+        unpriced = self.mask & (self.penalty == 0)
+        return np.asarray(np.where(unpriced.any(axis=1, keepdims=True), unpriced, self.mask))
 
     @property
     def n_stranded(self) -> int:

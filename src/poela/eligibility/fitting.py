@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from poela.behavior.history import HistoryModel
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
@@ -29,7 +30,8 @@ def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -
                 "or training logs with the propensities of every action"
             )
     support = None if settings.support is None else fit_support(train, settings.support, behavior)
-    if support is not None and behavior is None and has_holes(train) and settings.minimum_probability is None:
+    by_model = behavior is not None and (settings.asks_behavior or isinstance(behavior, HistoryModel))
+    if support is not None and not by_model and has_holes(train) and settings.minimum_probability is None:
         # Zero is zero: where the nearest logged case says that an action is never taken, no model says otherwise.
         settings, behavior = replace(settings, minimum_probability=0.0), nearest_propensities(train, scale)
     ids = None if train.episode_ids is None else tuple(train.episode_ids.tolist())

@@ -25,8 +25,8 @@ from poela.eligibility.support_model import SupportModel
 BAGS, FEWER_BAGS = 8, 4  # models; fewer where propensities are known, or rows are many
 MANY_ROWS = 5_000
 ROUNDS, LEARNING_RATE, LEAVES = 80, 0.07, 6  # many small steps: what large trees say of few cases is noise
-LARGEST_RATE = 0.8  # of its usual rate: an action taken less often than that may be barred
-DOUBTFUL_RATE = 0.9  # up to here a hole may hide between cases that did get the action
+LARGEST_RATE = 0.9  # of its usual rate: an action taken less often than that may be barred
+DOUBTFUL_RATE = 1.0  # up to here a hole may hide between cases that did get the action
 PRIOR = 2.0  # expected decisions, at the usual rate, that stand against what chance does to small groups
 MOST_ROWS = 10_000  # that teach the model; more would change limits little
 
@@ -175,8 +175,8 @@ def limits(predicted: FloatArray, done: FloatArray, share: float) -> tuple[Float
     >>> predicted = np.where(hole, 0.05, 0.4) + 0.01 * rng.random(1000)
     >>> taken = ~hole & (rng.random(1000) < 0.4)
     >>> least, _, barred = limits(np.stack([1 - predicted, predicted], 1), np.stack([~taken, taken], 1) * 1.0, 0.02)
-    >>> bool(0.06 < least[1] < 0.41), barred
-    (True, 0.0)
+    >>> bool(0.06 < least[1] < 0.41), barred <= 0.02
+    (True, True)
     """
     groups = [_groups(predicted[:, action], done[:, action]) for action in range(predicted.shape[1])]
     rate = _largest_rate(groups, share * done.sum())
@@ -208,7 +208,8 @@ def _groups(predicted: FloatArray, done: FloatArray) -> _Groups:
     rates = (totals + PRIOR) / (usual * counts + PRIOR) if usual > 0 else np.zeros(len(first))
     # What lies between two groups belongs to the lower one: near the edge of a hole, the careful side.
     edges = np.nextafter(np.append(values[first[1:]], 1.0), 0.0)
-    return _Groups(edges, np.maximum.accumulate(rates), np.cumsum(totals))
+    # A group of few cases is no better supported than those above it.
+    return _Groups(edges, np.minimum.accumulate(rates[::-1])[::-1], np.cumsum(totals))
 
 
 def _largest_rate(groups: list[_Groups], most: float) -> float:

@@ -72,9 +72,9 @@ def verdict_on(
     """The verdict on an estimate from its diagnostics.
 
     `leans_on_model` is for estimates whose model is not wholly corrected by weights, `estimated` for propensities that
-    a model made: neither is ever above caution. `wrong` says what is wrong with the logs themselves, if
-    anything is; `real` is for real-valued actions, which have log densities; `bounded` for returns whose range is
-    known, so that the worst that lies outside support can be counted.
+    a model made: neither is ever above caution. `wrong` says what is wrong with the logs themselves, if anything is;
+    `real` is for real-valued actions, which have log densities; `bounded` for returns whose range is known, so that
+    the worst that lies outside support can be counted.
 
     >>> import numpy as np
     >>> from poela.evaluation.diagnostics import diagnose
@@ -157,8 +157,8 @@ def _of_support(d: Diagnostics, t: TrustThresholds, bounded: bool) -> Iterator[F
     if grade == 2 or (grade and not bounded):
         yield (
             grade,
-            f"{d.outside_share:.1%} of its decisions were never made in cases like these: "
-            "nothing tells what comes of them",
+            f"{d.outside_share:.1%} of its decisions were never made in cases like these: nothing tells what comes "
+            "of them",
             NEVER_DONE,
         )
 

@@ -20,7 +20,7 @@ from poela.learners.learner import Checkpoint
 from poela.learners.logging_policy import logging_policy, logging_probabilities
 from poela.learners.value_learner import ValueLearner
 from poela.policies.tilted import TiltedPolicy
-from poela.policies.valued import supported
+from poela.policies.valued import priced, supported
 
 # The default path in multiples of the mild temperature: from twice to a sixteenth of it, then greedy.
 PATH = tuple(2.0 ** (1 - k / 3) for k in range(16))
@@ -35,7 +35,9 @@ class FittedQ(ValueLearner):
     (`backup="max"`: of acting best from the next step on) or with each temperature's own (`backup="soft"`: of acting
     best at a price of τ for each nat of departure from μ, which gives the most value for what must be verified).
     By default the path starts where the log weights of an episode have a standard deviation of about one half, and the
-    temperature halves every three checkpoints. Without `behavior`, μ at new contexts is that of the nearest logged one.
+    temperature halves every three checkpoints. A rule with a price κ takes κ for each nat of missing support from
+    log μ + Q/τ, and from the μ of soft backups; where the best action alone counts (`backup="max"`, τ = 0), what costs
+    anything is barred. Without `behavior`, μ at new contexts is that of the nearest logged one.
 
     >>> from poela.data.trajectories import Trajectories
     >>> actions = np.arange(400) % 2
@@ -59,8 +61,7 @@ class FittedQ(ValueLearner):
         logging = logging_policy(train, behavior)
         chances = logging_probabilities(train, behavior)
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
-        mask = supported(chances > 0, eligible)
-        near = np.where(mask, chances, 0.0)
+        mask, near = supported(chances > 0, eligible.free), priced(chances, eligible)
         induction = self.induction(train, seed)
         ((values, q),) = induction.values(best(mask))
         self.refuse_divergence(train, q[mask])

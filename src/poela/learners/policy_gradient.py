@@ -10,13 +10,13 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from poela.core.arrays import BoolArray
+from poela.core.arrays import BoolArray, FloatArray
 from poela.core.errors import PoelaError, PoelaWarning, TrainingError
 from poela.core.policy import Policy
 from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Share, Whole, one_of
 from poela.data.trajectories import Trajectories
-from poela.eligibility.fitted import FittedEligibility
+from poela.eligibility.fitted import Eligible, FittedEligibility
 from poela.eligibility.rules import (
     USUAL_SUPPORT,
     Eligibility,
@@ -94,12 +94,12 @@ class PolicyGradient(StackedLearner):
 
     def train_stack(self, members: Sequence[Member], train: Trajectories, behavior: Policy | None) -> Events:
         """Train each member under its rule, if that leaves anything to learn."""
-        rules: dict[Member, tuple[FittedEligibility, BoolArray]] = {}
+        rules: dict[Member, tuple[FittedEligibility, Eligible]] = {}
 
         @cache
-        def ruled(rule: Eligibility) -> tuple[FittedEligibility, BoolArray]:
+        def ruled(rule: Eligibility) -> tuple[FittedEligibility, Eligible]:
             fitted, eligible = eligible_in_training(rule, train, behavior)
-            refuse_no_weight(train, eligible)
+            refuse_no_weight(train, eligible.mask)
             return fitted, eligible
 
         def policy(member: Member, network: Network) -> NetworkPolicy:
@@ -113,7 +113,7 @@ class PolicyGradient(StackedLearner):
             except PoelaError as error:
                 yield member, error
                 continue
-            if leaves_a_choice(rules[member][1]).any():
+            if leaves_a_choice(rules[member][1].mask).any():
                 by_rule.setdefault(member.learner.rule, []).append(member)
             else:
                 yield member, PoelaWarning(NOTHING_TO_CHOOSE.format(member.name))
@@ -127,10 +127,11 @@ class PolicyGradient(StackedLearner):
         self,
         company: Company,
         train: Trajectories,
-        eligible: Sequence[BoolArray],
+        eligible: Sequence[Eligible],
         policy: Callable[[Member, Network], Policy],
     ) -> Events:
-        stack, batch = company.stack, self.batch_of(train, eligible, company.stack)
+        masks, prices = [own.mask for own in eligible], [own.penalty for own in eligible]
+        stack, batch = company.stack, self.batch_of(train, masks, company.stack, prices)
         episodes: ActiveEpisodes | Minibatches = ActiveEpisodes(batch, self.truncation)
         if self.batch_episodes is not None:
             episodes = Minibatches(batch, self.truncation, self.batch_episodes, company.members[0].seed)
@@ -144,10 +145,12 @@ class PolicyGradient(StackedLearner):
         def loss(step: int) -> Tensor:
             log_weights = episodes.log_weights(stack, step)
             objective = crm_objective(log_weights, batch.returns, self.truncation, penalty)
+            if any(price is not None for price in prices):
+                objective = objective - batch.costs(stack)
             return -objective + (shortfall(log_weights, self.truncation, least_ess) if least_ess.any() else 0.0)
 
         with progress(company.title, self.warm_start_steps + self.steps) as advance:
-            for _ in warm_start(self, company, train, eligible):
+            for _ in warm_start(self, company, train, masks):
                 advance()
                 yield from company.news()
             for done in company.train(self, self.steps, loss):
@@ -169,10 +172,14 @@ class PolicyGradient(StackedLearner):
         return Company(members, self.new_stack(self._shape(train), members, train))
 
     def batch_of(
-        self, train: Trajectories, eligible: Sequence[BoolArray], stack: Stack | RecurrentStack
+        self,
+        train: Trajectories,
+        eligible: Sequence[BoolArray],
+        stack: Stack | RecurrentStack,
+        penalties: Sequence[FloatArray | None] = (),
     ) -> TrainingBatch:
         """The log under the rules of some members."""
-        return TrainingBatch(train, eligible, stack, discount=self.discount)
+        return TrainingBatch(train, eligible, stack, discount=self.discount, penalties=penalties)
 
     def clone(self, company: Company, train: Trajectories, batch: TrainingBatch) -> Iterator[int]:
         """Clone the logging policy; yields after each step."""
@@ -194,6 +201,10 @@ class POELA(PolicyGradient):
     `"standard"` (a number then counts standard deviations), one number for each feature, or None (as they stand, for a
     quantile too).
 
+    With a `price` κ nothing is barred for want of support. Logits lose κ for each nat that an action falls short of
+    it, in training as in acting, and the objective loses κ·Σ_a π(a|x)·shortfall(x, a), on average over all training
+    steps, in units of returns: 0 is free, and the policy goes to the hard rule's as κ grows.
+
     >>> from poela.data.trajectories import Trajectories
     >>> logs = Trajectories([[0.0], [0.0], [9.0]], [0, 1, 1], [0, 1, 0], [0, 1, 2, 3], propensities=[0.5, 0.5, 1.0])
     >>> policy = POELA(radius=0.1, steps=50, warm_start_steps=10).fit(logs, seed=0)
@@ -203,7 +214,7 @@ class POELA(PolicyGradient):
 
     radius: RadiusSetting | None = None  # δ
     support: Annotated[str, one_of("auto")] | Share | None = "auto"  # 0.02, unless there is a radius
-    price: NonNegative | None = None  # of a nat of missing support, in units of returns; None: it is barred
+    price: NonNegative | None = None  # κ, of a nat of missing support; None: it is barred
     metric: Metric = "mean_squared"
     scale: Annotated[str, one_of("auto", "standard", "robust")] | tuple[Positive, ...] | None = "auto"
     feature_weights: tuple[NonNegative, ...] | None = None

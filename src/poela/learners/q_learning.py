@@ -151,7 +151,7 @@ class _Preparation:
             seeds = list(dict.fromkeys(one.seed for one in self._members if one.learner.pessimism_key == key))
             masks, floor = member.learner.pessimistic_steps(self._train, seeds)
             self._pessimism[key] = {seed: (mask, floor) for seed, mask in zip(seeds, masks, strict=True)}
-        limits = Limits(eligible, *self._pessimism[key][member.seed])
+        limits = Limits(eligible.free, *self._pessimism[key][member.seed])
         return eligibility, self._limits.setdefault((rule, key, key and member.seed), limits)
 
 

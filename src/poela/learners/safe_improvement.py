@@ -43,7 +43,7 @@ class SafeImprovement(ValueLearner):
         """Yield the policy at each limit, the most cautious first."""
         logging = logging_policy(train, behavior)
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
-        current = within_rule(logging_probabilities(train, behavior), eligible)
+        current = within_rule(logging_probabilities(train, behavior), eligible.free)
         nearby = self._nearby(train)
         counts = nearby.counts_along(train)
         path = self.departures(train)

@@ -18,6 +18,8 @@ from poela.networks.logged import Episodes, OpenSteps, together
 from poela.networks.packing import Packing
 from poela.networks.stack import RecurrentStack, Stack
 
+MOST_PRICED = 20_000  # steps that are asked what missing support costs; of more, every second, third, …
+
 
 @dataclass(frozen=True, eq=False)
 class StepTensors:
@@ -28,10 +30,13 @@ class StepTensors:
     barred: Tensor  # [m, A] or [K, m, A], the ineligible actions
     packing: Packing | None  # for networks that remember
     policies: slice  # of the stack, which see these steps
+    penalty: Tensor | None = None  # [m, A], what logits lose
 
     def log_policy(self, stack: Stack | RecurrentStack) -> Tensor:
         """log π [K, m, A] over the eligible actions; −inf elsewhere."""
         logits = stack.logits(self.inputs, self.actions, self.packing, self.policies)
+        if self.penalty is not None:
+            logits = logits - self.penalty
         return torch.log_softmax(logits.masked_fill(self.barred, -math.inf), dim=2)
 
     def of_logged(self, log_policy: Tensor) -> Tensor:
@@ -64,8 +69,7 @@ class Ruled:
         before = (self.counts.cumsum(0) - self.counts)[episodes] - (counts.cumsum(0) - counts)
         rows = torch.repeat_interleave(before, counts)
         rows += torch.arange(len(rows), device=rows.device)
-        steps = OpenSteps(self.steps.inputs[rows], self.steps.actions[rows], self.steps.barred[:, rows])
-        return Ruled(steps, counts, self.settled[episodes], self.policies)
+        return Ruled(self.steps.at(rows), counts, self.settled[episodes], self.policies)
 
     @cached_property
     def _episodes(self) -> Episodes:
@@ -77,7 +81,8 @@ class Ruled:
 
     def _remembered(self, stack: RecurrentStack) -> Tensor:
         steps = self.steps
-        seen = StepTensors(steps.inputs, steps.actions, steps.barred.T, self._packing, self.policies)
+        penalty = None if steps.penalty is None else steps.penalty.T
+        seen = StepTensors(steps.inputs, steps.actions, steps.barred.T, self._packing, self.policies, penalty)
         return seen.of_logged(seen.log_policy(stack))
 
 
@@ -91,16 +96,31 @@ class TrainingBatch:
         stack: Stack | RecurrentStack,
         *,
         discount: float,
+        penalties: Sequence[FloatArray | None] = (),
     ) -> None:
-        """For stacks like this one; `eligible` [N, A] of each policy: neighbours with the same rule share an array."""
+        """For stacks like this one; `eligible` [N, A] of each policy: neighbours with the same rule share an array.
+
+        `penalties` [N, A] of each policy are what its logits lose; the warm start does not look at them, so that
+        policies start at the logging policy with less of what has a price.
+        """
         self._train, self._eligible, self._device = train, eligible, stack.device
+        self._penalties = penalties or [None] * len(eligible)
         self._inputs, self._remembers = stack.inputs, isinstance(stack, RecurrentStack)
         self.returns = torch.tensor(train.returns(discount), device=stack.device)  # [n], float64
 
     @cached_property
     def ruled(self) -> "list[Ruled]":
         """Rule by rule, so that a policy's own sums do not depend on the rules of others."""
-        return [self._under(self._eligible[own.start], own) for own in _runs(self._eligible)]
+        return [
+            self._under(self._eligible[own.start], self._penalties[own.start], own) for own in _runs(self._eligible)
+        ]
+
+    @cached_property
+    def _priced(self) -> "list[_Priced]":
+        return [
+            self._priced_under(self._eligible[own.start], self._penalties[own.start], own)
+            for own in _runs(self._eligible)
+        ]
 
     @cached_property
     def _to_clone(self) -> "_ToClone":
@@ -136,7 +156,28 @@ class TrainingBatch:
             losses = -(log.targets[log.rule, rows] * log_policy.masked_fill(steps.barred, 0.0)).sum(dim=2)
         return (losses * shares).sum(dim=1)
 
-    def _under(self, eligible: BoolArray, policies: slice) -> Ruled:
+    def costs(self, stack: Stack | RecurrentStack) -> Tensor:
+        """What each policy [K] pays for missing support, Σ_a π·penalty, on average over all steps."""
+        return together([priced.costs(stack) for priced in self._priced])
+
+    def _priced_under(self, eligible: BoolArray, penalty: FloatArray | None, policies: slice) -> "_Priced":
+        costly = np.zeros(0, np.int64)
+        if penalty is not None:
+            costly = np.flatnonzero((eligible & (penalty > 0)).any(axis=1) & leaves_a_choice(eligible))
+        if penalty is None or not len(costly):
+            return _Priced(None, 0.0, policies)
+        rows = costly[:: -(-len(costly) // MOST_PRICED)]
+        each, packing = len(costly) / len(rows) / self._train.n_steps, None
+        if self._remembers:  # it sees whole episodes
+            rows, each = np.arange(self._train.n_steps), 1 / self._train.n_steps
+            packing = Packing.of(self._train.offsets, self._device)
+        contexts, actions, barred, costs = (
+            torch.tensor(array[rows], device=self._device)
+            for array in (self._train.contexts, self._train.actions, ~eligible, penalty.astype(np.float32))
+        )
+        return _Priced(StepTensors(self._inputs(contexts), actions, barred, packing, policies, costs), each, policies)
+
+    def _under(self, eligible: BoolArray, penalty: FloatArray | None, policies: slice) -> Ruled:
         train = self._train
         ratios = np.where(logged_eligible(train, eligible), 0.0, -np.inf) - np.log(train.logged_propensities)
         settled = np.add.reduceat(ratios, train.offsets[:-1])
@@ -153,6 +194,7 @@ class TrainingBatch:
                 self._inputs(on_device(train.contexts[rows])),
                 on_device(train.actions[rows]),
                 on_device(~eligible[rows].T),
+                None if penalty is None else on_device(penalty[rows].T.astype(np.float32)),
             ),
             counts=on_device(np.add.reduceat(is_open.astype(np.int64), train.offsets[:-1])),
             settled=on_device(settled),
@@ -166,6 +208,22 @@ class TrainingBatch:
         if not last_steps:
             weights[offsets[1:] - 1] = 0.0
         return rows, weights / max(weights.sum(), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Priced:
+    """The steps at which some eligible action has a price (None: there are none), and how much each counts."""
+
+    steps: StepTensors | None
+    each: float
+    policies: slice
+
+    def costs(self, stack: Stack | RecurrentStack) -> Tensor:
+        """Of each policy of the rule."""
+        if self.steps is None or self.steps.penalty is None:
+            return torch.zeros(self.policies.stop - self.policies.start, dtype=torch.float64, device=stack.device)
+        paid = self.steps.log_policy(stack).exp() * self.steps.penalty
+        return self.each * paid.sum(dim=(1, 2)).double()
 
 
 @dataclass(frozen=True, eq=False)

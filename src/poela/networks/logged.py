@@ -28,10 +28,16 @@ class OpenSteps:
     inputs: Tensor  # [m, d], contexts as the networks take them
     actions: Tensor  # [m]
     barred: Tensor  # [A, m], the ineligible actions
+    penalty: Tensor | None = None  # [A, m], what logits lose
 
     def between(self, start: int, end: int) -> "OpenSteps":
         """Some of the steps."""
-        return OpenSteps(self.inputs[start:end], self.actions[start:end], self.barred[:, start:end])
+        return self.at(slice(start, end))
+
+    def at(self, rows: slice | Tensor) -> "OpenSteps":
+        """Those of these numbers."""
+        penalty = None if self.penalty is None else self.penalty[:, rows]
+        return OpenSteps(self.inputs[rows], self.actions[rows], self.barred[:, rows], penalty)
 
 
 class Episodes:
@@ -135,6 +141,8 @@ class _Asked:
         weight, bias = self.parameters[-2:]
         logits = torch.baddbmm(bias.mT, weight.mT, inputs[-1].mT)
         positive = logits.relu_() > 0 if self._relu_outputs else None
+        if steps.penalty is not None:
+            logits = logits.sub_(steps.penalty)
         return _Pass(inputs, torch.log_softmax(logits.masked_fill_(steps.barred, -math.inf), dim=1), positive)
 
     def add_gradients(self, passed: _Pass, steps: OpenSteps, slope: Tensor) -> None:

@@ -28,7 +28,7 @@ class CountedPolicy(ValuedPolicy):
     def decided(self, q: FloatArray, behavior: FloatArray, eligible: Eligible, counts: FloatArray | None) -> FloatArray:
         """Probabilities [N, A] from Q, μ and the counts."""
         assert counts is not None
-        return followed(self.departure.act(q, within_rule(behavior, eligible.mask), counts), eligible)
+        return followed(self.departure.act(q, within_rule(behavior, eligible.free), counts), eligible)
 
     def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
         """What it would do if enough had been seen of everything."""
@@ -45,7 +45,7 @@ class CountedPolicy(ValuedPolicy):
     def deferred(self, trajectories: LoggedSteps) -> BoolArray:
         """Which steps [N] are left to current practice: nothing is done otherwise than now."""
         eligible = self.eligibility.along(trajectories)
-        current = followed(within_rule(self.behavior_along(trajectories), eligible.mask), eligible)
+        current = followed(within_rule(self.behavior_along(trajectories), eligible.free), eligible)
         return np.asarray((self.along(trajectories) == current).all(axis=1))
 
     @property

@@ -168,13 +168,10 @@ class RuledPolicy(ABC):
 
     def ruled(self, scores: FloatArray, eligible: Eligible) -> FloatArray:
         """Probabilities under the rule; where the fallback is to follow the logging policy, they are its own."""
-        mask, penalty = eligible.mask, eligible.penalty
-        if penalty is not None and self.is_greedy:  # values are in units of their own: what costs anything is barred
-            free = mask & (penalty == 0)
-            mask = np.where(free.any(axis=1, keepdims=True), free, mask)
-        elif penalty is not None:
-            scores = scores - penalty
-        return followed(self.choose(scores, mask), eligible)
+        if self.is_greedy:  # values are in units of their own: what costs anything is barred
+            return followed(self.choose(scores, eligible.free), eligible)
+        priced = scores if eligible.penalty is None else scores - eligible.penalty
+        return followed(self.choose(priced, eligible.mask), eligible)
 
     def checked(self, contexts: ArrayLike) -> Float32Array:
         """The contexts as a float32 matrix of the right width, or one clear sentence.

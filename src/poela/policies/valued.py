@@ -17,7 +17,7 @@ from poela.core.validation import expect_part, expect_sizes
 from poela.data.history import HistoryFeatures, HistoryRecord, history_of
 from poela.eligibility.fitted import Eligible
 from poela.policies.network import common_fields
-from poela.policies.ruled import ActingRule, RuledPolicy, most_needed, needs_of
+from poela.policies.ruled import ActingRule, RuledPolicy, most_needed, needs_of, softmax
 from poela.policies.step_values import StepQ
 
 
@@ -181,3 +181,17 @@ def within_rule(behavior: FloatArray, eligible: BoolArray) -> FloatArray:
     shares = np.where(eligible, behavior, 0.0)
     shares = np.where((shares > 0).any(axis=1, keepdims=True), shares, eligible)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def priced(behavior: FloatArray, eligible: Eligible) -> FloatArray:
+    """The logging policy [N, A] within a rule, less of it where support is missing and has a price.
+
+    >>> even, costs = np.full((1, 2), 0.5), np.log([[1.0, 3.0]])
+    >>> priced(even, Eligible(even > 0, np.zeros(1, bool), costs)).round(3)
+    array([[0.75, 0.25]])
+    """
+    shares = within_rule(behavior, eligible.mask)
+    if eligible.penalty is None:
+        return shares
+    logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    return softmax(logs - eligible.penalty, shares > 0)
