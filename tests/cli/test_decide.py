@@ -60,9 +60,10 @@ def test_a_table_is_decided_as_the_policy_does(study: Path, tmp_path: Path, caps
     ]
     assert main(["decide", str(study), *flags]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["rows"], document["deferred"]) == (300, 0)
     first, second = pyarrow.csv.read_csv(tmp_path / "out.csv"), pq.read_table(tmp_path / "out.parquet")
-    assert first["action"].to_pylist() == second["action"].to_pylist()
+    assert (document["rows"], document["deferred"]) == (300, sum(second["defer"].to_pylist()))
+    assert document["deferred"] < 6  # others like those of the log
+    assert first["action"].to_pylist() == [one or "" for one in second["action"].to_pylist()]  # empty where deferred
     hot = np.array(second["ward"].to_pylist()) == "hot"
     assert (np.array(second["action"].to_pylist()) == np.where(hot, "treat", "wait")).mean() > 0.95
     opened = Study.open(study)

@@ -85,20 +85,22 @@ def test_the_largest_changes_come_first_and_from_different_episodes(
 
 
 def test_near_cases_are_counted_as_the_rule_measures(logs: Trajectories, tmp_path: object) -> None:
-    """Under a radius: by brute force over all logged contexts."""
+    """By brute force over all logged contexts."""
     import poela
 
     ruled = poela.learn(logs, learners=["consensus"], backend="inline")
     beside = study_logs(ruled, None)
     assert beside is not None
     assert beside.shown is not None
-    rule = beside.shown.policy.eligibility
+    rule, nearness = beside.shown.policy.eligibility, beside.nearness
+    assert nearness is not None
+    assert nearness.radius is not None
     scaled = logs.contexts.astype(np.float64) / logs.contexts.std(axis=0, dtype=np.float64)
     for change in largest_changes(beside, most=3):
         squared = np.square(scaled - scaled[change.row]).mean(axis=1)
         more = logs.actions == logs.action_names.index(change.more)
-        assert change.near == (squared <= rule.radius).sum()
-        assert change.near_more == (more & (squared <= rule.radius)).sum()
+        assert change.near == (squared <= nearness.radius).sum()
+        assert change.near_more == (more & (squared <= nearness.radius)).sum()
         assert change.distance == pytest.approx(squared[more].min(), rel=1e-5, abs=1e-9)
     sets = eligible_sets(beside)
     assert sets is not None

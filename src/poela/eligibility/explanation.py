@@ -107,10 +107,11 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
         allowed = bool(eligible.mask[0, action])
         highest = 0.0 if probabilities is None else float(probabilities.max())
         received = support[action]
-        barred = [] if received is None or received.supported else [str(received)]
+        # Without a past case within reach none is similar, and there is nothing to count.
+        barred = [] if received is None or received.supported or not reached else [str(received)]
         barred += _why_barred(fitted.settings, distance, probability, highest)
-        if not reached and fitted.reach is not None:  # then no past case is similar, and there is nothing to count
-            barred = [f"no case was logged within the reach {plain(fitted.reach)}"]
+        if not reached and fitted.reach is not None:
+            barred.append(f"no case was logged within the reach {plain(fitted.reach)}")
         actions.append(
             ActionExplanation(
                 action=fitted.action_names[action],

@@ -11,6 +11,8 @@ from poela.core.typed import Count, Unknowable, Whole
 from poela.data.episodes import LoggedEpisodes
 from poela.evaluation.bounded import two_valued
 from poela.evaluation.bounds import Bounds
+from poela.evaluation.estimators import Estimator
+from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.pareto import pareto_k
 from poela.evaluation.recombination import Pool, effective_share
@@ -123,6 +125,27 @@ def _of_returns(used: FloatArray, returns: FloatArray | None, bounds: Bounds | N
     centred = returns - returns.mean()
     spread = float(np.sqrt(np.square(centred).mean()))
     return {"return_skew": float(abs(((centred / spread) ** 3).mean()) if spread > 0 else 0.0) / float(np.sqrt(ess))}
+
+
+def diagnosed(
+    evidence: Evidence, chosen: Estimator, pool: Pool | None, returns: FloatArray, bounds: Bounds | None
+) -> Diagnostics:
+    """What the weights of a policy say about an estimator's number; nothing where neither has any."""
+    logs = evidence.logs
+    if not logs.knows_logging_policy and chosen.model != "none":
+        return undiagnosed(logs)
+    return diagnose(
+        evidence.weights,
+        used=chosen.used(evidence),
+        truncation=chosen.truncation(evidence),
+        stranded_steps=evidence.stranded_steps,
+        outside=evidence.outside,
+        calibration_error=calibration_error(logs),
+        clusters=logs.clusters,
+        pool=pool,
+        returns=returns,
+        bounds=bounds,
+    )
 
 
 def undiagnosed(logs: LoggedEpisodes) -> Diagnostics:

@@ -15,7 +15,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.densities import density_problem
-from poela.evaluation.diagnostics import Diagnostics, calibration_error, diagnose, undiagnosed
+from poela.evaluation.diagnostics import diagnosed
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS, Estimator
 from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
@@ -205,7 +205,7 @@ class Evaluator:
         contributions = chosen.function(evidence)
         units = in_clusters(contributions, logs.clusters)
         pool = pool or self.pool(evidence, chosen)
-        diagnostics = self._diagnostics(evidence, chosen, pool)
+        diagnostics = diagnosed(evidence, chosen, pool, self.returns, self.bounds)
         interval, interval_notes = self._interval(units, evidence, chosen, pool, diagnostics.ess)
         estimated = logs.estimated and chosen.weights != "none"
         wrong = (self._wrong or density_problem(logs)) if chosen.weights != "none" else ""
@@ -286,21 +286,4 @@ class Evaluator:
             clusters=self.logs.clusters,
             bounds=self.bounds,
             log_weights=chosen.used(evidence) if chosen.normalised else None,
-        )
-
-    def _diagnostics(self, evidence: Evidence, chosen: Estimator, pool: Pool | None) -> Diagnostics:
-        logs = self.logs
-        if not logs.knows_logging_policy and chosen.model != "none":
-            return undiagnosed(logs)
-        return diagnose(
-            evidence.weights,
-            used=chosen.used(evidence),
-            truncation=chosen.truncation(evidence),
-            stranded_steps=evidence.stranded_steps,
-            outside=evidence.outside,
-            calibration_error=calibration_error(logs),
-            clusters=logs.clusters,
-            pool=pool,
-            returns=self.returns,
-            bounds=self.bounds,
         )
