@@ -26,7 +26,8 @@ from poela.policies.ruled import softmax
 from poela.serving.pyfunc import save_mlflow
 from poela.studies.defaults import SUPPORTED
 
-RULE = Eligibility(**SUPPORTED)  # type: ignore[arg-type]
+DEFAULT: dict[str, Any] = dict(SUPPORTED)
+RULE = Eligibility(**DEFAULT)
 ACTIONS = ("wait", "low", "high")
 
 
@@ -50,7 +51,7 @@ LEARNED: dict[str, Callable[[Trajectories, Eligibility, Any], Any]] = {
     "fittedq, greedy": lambda train, rule, behavior: last(FittedQ(rule=rule, history=0), train, behavior),
     "consensus": lambda train, rule, behavior: last(Consensus(rule=rule), train, behavior),
     "poela": lambda train, rule, behavior: _network(train, rule, behavior),
-    "poela, blended": lambda train, rule, behavior: blend(POELA(**SUPPORTED, **GRADIENT), train, behavior),
+    "poela, blended": lambda train, rule, behavior: blend(POELA(**DEFAULT, **GRADIENT), train, behavior),
     "bcq": lambda train, rule, behavior: last(BCQ(threshold=0.05, rule=rule, **VALUES), train, behavior),
     "bcq, mixed": lambda train, rule, behavior: blend(BCQ(threshold=0.05, rule=rule, **VALUES), train, behavior),
     "spibb": lambda train, rule, behavior: last(SPIBB(rule=rule), train, behavior),
@@ -58,7 +59,7 @@ LEARNED: dict[str, Callable[[Trajectories, Eligibility, Any], Any]] = {
 
 
 def _network(train: Trajectories, rule: Eligibility, behavior: Any) -> Any:
-    learned = last(POELA(**SUPPORTED, **GRADIENT), train, behavior)
+    learned = last(POELA(**DEFAULT, **GRADIENT), train, behavior)
     return replace(learned, eligibility=rule.fit(train, None if behavior is None else behavior.fit(train, seed=0)))
 
 

@@ -132,8 +132,14 @@ def _calibrated(
     assert done is not None
     least, doubtful, barred = limits(held_out, done, share)
     absent = ((held_out <= least) | (known & (done == 0))).mean(axis=0)
-    *arrays, absent = (readonly(array, np.float64) for array in (least, doubtful, done.mean(axis=0), absent))
-    return SupportModel(tuple(models), *arrays, barred, absent)
+    return SupportModel(
+        tuple(models),
+        least=readonly(least, np.float64),
+        doubtful=readonly(doubtful, np.float64),
+        rates=readonly(done.mean(axis=0), np.float64),
+        barred=barred,
+        absent=readonly(absent, np.float64),
+    )
 
 
 def _some(train: Trajectories, episodes: IntArray, seed: int) -> IntArray:

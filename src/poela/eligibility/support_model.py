@@ -94,10 +94,18 @@ class SupportModel:
             expect_sizes(name, model, models[0].n_features, size)
         if len({isinstance(model, HistoryModel) for model in models}) > 1:
             raise InputError("some models of support look at earlier steps and others do not: the file was changed")
-        limits = (expect_array(stored, name, np.float64, (size,), low=0, high=1) for name in ("least", "doubtful"))
-        rates = expect_array(stored, "rates", np.float64, (size,), low=0, high=1)
-        absent = expect_array(stored, "absent", np.float64, (size,), low=0, high=1) if told else None
-        return cls(models, *limits, rates, expect_setting(stored, "barred", float, low=0, high=1), absent)
+        shares = {
+            name: expect_array(stored, name, np.float64, (size,), low=0, high=1)
+            for name in ("least", "doubtful", "rates", *told)
+        }
+        return cls(
+            models,
+            least=shares["least"],
+            doubtful=shares["doubtful"],
+            rates=shares["rates"],
+            barred=expect_setting(stored, "barred", float, low=0, high=1),
+            absent=shares.get("absent"),
+        )
 
 
 class _SupportActor:
