@@ -1,5 +1,6 @@
 """Learned support: limits by hand, its budget, what it is made without, zeros, odd logs, and files."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -123,7 +124,7 @@ def test_the_budget_holds_for_episodes_that_a_model_has_not_seen(share: float) -
 def test_a_stricter_budget_supports_no_less() -> None:
     logs = logs_with_a_hole()
     models = [fit_support(logs, share) for share in (0.005, 0.02, 0.1)]
-    for mild, strict in zip(models, models[1:], strict=False):
+    for mild, strict in itertools.pairwise(models):
         assert mild is not None
         assert strict is not None
         assert (mild.least <= strict.least).all()

@@ -161,3 +161,35 @@ def test_soft_backups_look_at_practice_under_the_price() -> None:
     dear = Eligible(eligible.mask, eligible.stranded, np.array([[0.0, 0.0, 1e9]]))
     barred = Eligible(np.array([[True, True, False]]), eligible.stranded)
     np.testing.assert_array_equal(priced(behavior, dear), priced(behavior, barred))
+
+
+def test_values_of_the_first_step_are_those_of_acting_so_in_the_second() -> None:
+    """Where the first action leads decides whether the second step lies in the hole."""
+    rng = np.random.default_rng(0)
+    n, tau = 1500, 0.5
+    first = rng.integers(2, size=n)
+    second = np.where(first == 1, 0, rng.integers(2, size=n))  # after the second action, never again
+    actions, contexts = np.column_stack([first, second]), np.column_stack([np.zeros(n), 1 + first])
+    rewards = np.column_stack([np.zeros(n), 1.0 + second])
+    chances = np.full((2 * n, 2), 0.5)
+
+    class Fair:
+        n_features, n_actions = 1, 2
+
+        def probabilities(self, contexts: FloatArray) -> FloatArray:
+            return np.full((len(contexts), 2), 0.5)
+
+    offsets = np.arange(0, 2 * n + 1, 2)
+    logs = Trajectories(contexts.reshape(-1, 1), actions.ravel(), rewards.ravel(), offsets, chances[:, 0])
+    rule = Eligibility(support=0.02, price=0.7)
+    tilt = FittedQ(temperature=tau, temperatures=(), backup="soft", history=0, penalty=1e-4, rule=rule)
+    policy = tilt.fit(logs, behavior=Fair())
+    places = np.array([[1.0], [2.0]], np.float32)
+    penalty = policy.eligibility.resolve(places).penalty
+    assert penalty is not None
+    assert penalty[1, 1] > 0.5
+    near = 0.5 * np.exp(-penalty)
+    near /= near.sum(axis=1, keepdims=True)
+    after = policy.values.q_at(places, np.array([1, 1]))
+    expected = tau * np.log((near * np.exp(after / tau)).sum(axis=1))
+    np.testing.assert_allclose(policy.values.q_at(np.zeros((1, 1), np.float32), np.array([0]))[0], expected, atol=0.03)
