@@ -120,9 +120,9 @@ def test_logged_zeros_are_outside_exactly_and_nothing_else_is() -> None:
     assert logged_support(logs.with_propensities(np.full((n, 2), 0.5))) is None
 
 
-def hand_made(logs: Trajectories, parts: FloatArray, held_out: FloatArray) -> Support:
+def hand_made(parts: np.ndarray, held_out: FloatArray) -> Support:
     model = SupportModel((), np.array([0.0, 0.2]), np.array([0.0, 0.4]), np.array([0.5, 0.5]), 0.0)
-    return Support(model, held_out, parts)  # type: ignore[arg-type]
+    return Support(model, held_out, parts)
 
 
 def test_doubt_about_a_part_rests_on_the_others_alone() -> None:
@@ -138,7 +138,7 @@ def test_doubt_about_a_part_rests_on_the_others_alone() -> None:
 
     def doubtful(taken: np.ndarray, chances: np.ndarray) -> np.ndarray:
         logs = Trajectories(contexts, taken, np.zeros(n), np.arange(n + 1), chances, 2)
-        found = support_along(logs, hand_made(logs, parts, held_out))
+        found = support_along(logs, hand_made(parts, held_out))
         assert found is not None
         return found.doubtful
 

@@ -131,8 +131,8 @@ def _calibrated(
     done = train.propensities if known else np.eye(train.n_actions)[train.actions]
     assert done is not None
     least, doubtful, barred = limits(held_out, done, share)
-    arrays = (readonly(array, np.float64) for array in (least, doubtful, done.mean(axis=0)))
-    return SupportModel(tuple(models), *arrays, barred)
+    least, doubtful, rates = (readonly(array, np.float64) for array in (least, doubtful, done.mean(axis=0)))
+    return SupportModel(tuple(models), least, doubtful, rates, barred)
 
 
 def _some(train: Trajectories, episodes: IntArray, seed: int) -> IntArray:

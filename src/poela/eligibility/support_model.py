@@ -91,9 +91,10 @@ class SupportModel:
             expect_sizes(name, model, models[0].n_features, size)
         if len({isinstance(model, HistoryModel) for model in models}) > 1:
             raise InputError("some models of support look at earlier steps and others do not: the file was changed")
-        limits = (expect_array(stored, name, np.float64, (size,), low=0, high=1) for name in ("least", "doubtful"))
-        rates = expect_array(stored, "rates", np.float64, (size,), low=0, high=1)
-        return cls(models, *limits, rates, expect_setting(stored, "barred", float, low=0, high=1))
+        least, doubtful, rates = (
+            expect_array(stored, name, np.float64, (size,), low=0, high=1) for name in ("least", "doubtful", "rates")
+        )
+        return cls(models, least, doubtful, rates, expect_setting(stored, "barred", float, low=0, high=1))
 
 
 class _SupportActor:
