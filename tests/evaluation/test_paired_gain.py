@@ -72,6 +72,28 @@ def test_a_narrow_interval_still_reaches_as_far_as_students() -> None:
     assert high - gain.value == pytest.approx(gain.value - low)
 
 
+def test_so_does_one_that_ends_where_nothing_more_is_possible() -> None:
+    """The value's interval is cut off, the gain's is not: it is far from what is possible."""
+    returns, weights = (np.arange(200) % 4 == 0).astype(float), np.tile([1.0, 1.2, 0.8, 1.0, 0.9, 1.1], 34)[:200]
+    contributions = Contributions.ratio(weights * returns, weights)
+    interval = Interval(contributions.value, contributions.value, "cut off")
+    low, high = ends(gain := gain_over_logging(contributions, returns, interval, 0.95, bounds=Bounds(0.0, 1.0)))
+    error = paired_error(weights, returns)
+    assert norm.ppf(0.975) * error < gain.value - low < t.ppf(0.975, 30) * error
+    assert high - gain.value == pytest.approx(gain.value - low)
+
+
+def test_a_policy_that_avoids_what_varies_takes_the_farther_reach_on_both_sides() -> None:
+    logs = risky_against_sure(0)
+    weights = np.where(logs.actions == 1, 0.65 / 0.6, 0.35 / 0.4)
+    contributions = Contributions.ratio(weights * logs.rewards, weights)
+    own, error = value_error(weights, logs.rewards), paired_error(weights, logs.rewards)
+    for below, above in ((3.0, 5.0), (5.0, 3.0)):
+        interval = Interval(contributions.value - below * own, contributions.value + above * own, "any")
+        low, high = ends(gain := gain_over_logging(contributions, logs.rewards, interval, 0.95))
+        assert (gain.value - low, high - gain.value) == pytest.approx((5 * error, 5 * error), rel=1e-9)
+
+
 def test_few_departures_reach_farther() -> None:
     """Where four of two hundred episodes decide, the quantile is that of about four observations."""
     rng = np.random.default_rng(1)

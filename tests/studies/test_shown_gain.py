@@ -160,7 +160,7 @@ def test_where_nothing_can_be_gained_hardly_anything_is_claimed() -> None:
         found = [one.shown for one in shown(coins(200, effect=0.0, seed=seed), chances)]
         assert sum(bound is not None for bound in found) >= 4  # most of them take part
         claims += any(bound is not None and bound > 0 for bound in found)
-    assert claims <= 5
+    assert claims <= 10  # of 100 at 5%: more have a chance of 1 in 90
 
 
 def test_clusters_count_once() -> None:

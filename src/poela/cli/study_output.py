@@ -8,7 +8,16 @@ from poela.core.readable import between, effective, factor_in_words, readable
 from poela.core.typed import to_plain
 from poela.eligibility.words import rule_in_words, strictness_in_words
 from poela.studies.findings_of_audit import context_in_words
-from poela.studies.words import changed_in_words, sentence, thinned, where_on_path, without_rule
+from poela.studies.words import (
+    LEAST_OUTSIDE,
+    changed_in_words,
+    kept_by_support,
+    outside_in_words,
+    sentence,
+    thinned,
+    where_on_path,
+    without_rule,
+)
 
 if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate
@@ -35,12 +44,15 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False) -> 
     say(f"Next: {answer.next}")
     say("")
     _print_policies(study, every_point)
+    if kept := kept_by_support(study.points):
+        say(kept)
     _print_failed(study, every_point)
     if study.left_out:
         say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
     if study.choice.chosen is not None:
         say(f"Recommended: {without_rule(study.chosen_name)}", bold=True)
     _print_worth(study)
+    _print_outside(study)
     say(sentence(study.record.data.propensities))
     say(context_in_words(study.record.data.layout.context or ()))
     for note in () if study.record.audit is None else study.record.audit.notes:
@@ -112,6 +124,20 @@ def _print_worth(study: "Study") -> None:
         say(f"What is done now achieved {readable(logging.value, error)} ± {readable(error, error)} there.")
 
 
+def _print_outside(study: "Study") -> None:
+    """What of the policy lies outside support: always where no rule keeps it in, else where there is anything."""
+    result = study.result
+    assert result is not None
+    place = result.promising if result.chosen is None else result.chosen
+    if place is None:
+        return
+    point = study.points[place]
+    settings = getattr(getattr(study.policy_of(point), "eligibility", None), "settings", None)
+    least = 0.0 if getattr(settings, "support", None) is None else LEAST_OUTSIDE
+    if words := outside_in_words(point.metrics.get("outside"), point.metrics.get("leaving"), least):
+        say(f"{'The most promising policy: ' if result.chosen is None else 'Support: '}{words}.")
+
+
 def _print_places(study: "Study") -> None:
     result = study.result
     assert result is not None
@@ -147,6 +173,8 @@ def print_estimate(estimate: "Estimate", where: str, caveat: str, advice: str) -
             else ""
         )
         say(f"New − current: {readable(gain.value, error, signed=True)}{ends}{gone * (gain.value > 0)}")
+    if words := outside_in_words(estimate.diagnostics.outside_share, estimate.diagnostics.leaving_share):
+        say(f"Support: {words}.")
     if estimate.verdict and estimate.estimator != "behavior":
         say(f"Verdict: {estimate.verdict}", bold=True)
         for sentence in dict.fromkeys((*estimate.reasons, *estimate.warnings)):

@@ -55,6 +55,19 @@ def plain(number: float) -> str:
     return f"{rounded:,.0f}" if abs(rounded) > 1 else f"{rounded:.20f}".rstrip("0")
 
 
+def share_in_words(share: float) -> str:
+    """A share in percent, with a decimal where it is small.
+
+    >>> [share_in_words(share) for share in (0.163, 0.0041, 0.0002, 0.0, 0.9996)]
+    ['16%', '0.4%', 'less than 0.1%', '0%', 'almost 100%']
+    """
+    if 0 < share < 0.0005:
+        return "less than 0.1%"
+    if 0.995 <= share < 1:
+        return "almost 100%"
+    return f"{share:.{1 if 0 < share < 0.0095 else 0}%}"
+
+
 def about(count: float) -> str:
     """Two digits of a large count.
 

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.errors import InputError
-from poela.core.readable import plain, readable
+from poela.core.readable import plain, readable, share_in_words
 from poela.data.trajectories import ActionName
 from poela.eligibility.likeness import Likeness, likenesses
 from poela.eligibility.rules import Eligibility
+from poela.eligibility.support_model import SupportModel
 
 if TYPE_CHECKING:
     from poela.eligibility.fitted import FittedEligibility
@@ -43,6 +44,8 @@ class ActionExplanation:
     why: str
     distance: float | None  # None: never logged, or the logged contexts are not at hand
     probability: float | None  # under the logging policy, where the rule asks for it
+    received: float | None  # the share of similar past cases that received it, where the rule asks for support
+    usually: float | None  # the share of all past cases
     cases: tuple[LoggedCase, ...]
 
 
@@ -94,6 +97,7 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
     eligible = fitted.resolve(row[None], steps)
     distances = None if fitted.logged is None else fitted.distances(row[None], steps)[0]
     probabilities = None if fitted.behavior is None else fitted.behavior_probabilities(row[None])[0]
+    support = [None] * fitted.n_actions if fitted.support is None else _received(fitted.support, row)
     stranded = bool(eligible.stranded[0])
     reached = distances is None or fitted.reach is None or float(distances.min()) <= fitted.reach
     actions = []
@@ -102,20 +106,42 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
         probability = None if probabilities is None else float(probabilities[action])
         allowed = bool(eligible.mask[0, action])
         highest = 0.0 if probabilities is None else float(probabilities.max())
-        barred = _why_barred(fitted.settings, distance, probability, highest)
-        if not reached and fitted.reach is not None:
-            barred.append(f"no case was logged within the reach {plain(fitted.reach)}")
+        received = support[action]
+        barred = [] if received is None or received.supported else [str(received)]
+        barred += _why_barred(fitted.settings, distance, probability, highest)
+        if not reached and fitted.reach is not None:  # then no past case is similar, and there is nothing to count
+            barred = [f"no case was logged within the reach {plain(fitted.reach)}"]
         actions.append(
             ActionExplanation(
                 action=fitted.action_names[action],
                 eligible=allowed,
-                why=_why_allowed(fitted.settings, stranded) if allowed else "; ".join(barred),
+                why=_why_allowed(fitted.settings, stranded, received) if allowed else "; ".join(barred),
                 distance=None if distance is None or np.isinf(distance) else distance,
                 probability=probability,
+                received=None if received is None else received.share,
+                usually=None if received is None else received.usual,
                 cases=_cases(fitted, row, action, k, step),
             )
         )
     return Explanation(stranded, tuple(actions))
+
+
+@dataclass(frozen=True)
+class _Received:
+    """How many cases like this one received an action."""
+
+    share: float
+    usual: float
+    supported: bool
+
+    def __str__(self) -> str:
+        return f"received by {share_in_words(self.share)} of similar past cases, usually {share_in_words(self.usual)}"
+
+
+def _received(support: SupportModel, row: Any) -> list[_Received | None]:
+    shares = support.probabilities(row[None])
+    columns = shares[0].tolist(), support.rates.tolist(), support.supported(shares)[0].tolist()
+    return [_Received(*one) for one in zip(*columns, strict=True)]
 
 
 def _why_barred(rule: Eligibility, distance: float | None, probability: float | None, highest: float) -> list[str]:
@@ -136,15 +162,20 @@ def _why_barred(rule: Eligibility, distance: float | None, probability: float | 
     return reasons
 
 
-def _why_allowed(rule: Eligibility, stranded: bool) -> str:
+def _why_allowed(rule: Eligibility, stranded: bool, received: _Received | None) -> str:
     if stranded:
         nearest = "nearest" if rule.measures else "most probable"
         return "fallback: " + {"nearest": nearest, "behavior": "as the logging policy", "all": "all"}[rule.fallback]
     passed = []
+    if received is not None:
+        passed.append(str(received) + (": not barred, but at a price" if not received.supported else ""))
     if rule.radius is not None:
         passed.append(f"logged within the radius {plain(float(rule.radius))}")
-    if rule.minimum_probability is not None or rule.relative_probability is not None:
+    asked = rule.minimum_probability if rule.support is not None else rule.minimum_probability is not None
+    if asked or rule.relative_probability is not None:
         passed.append("probable enough")
+    if rule.support is not None and not passed:
+        passed.append("every action was taken in all kinds of cases")
     if rule.reach is not None and not passed:
         passed.append(f"a case was logged within the reach {plain(float(rule.reach))}")
     return " and ".join(passed) or "no rule"

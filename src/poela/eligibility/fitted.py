@@ -18,6 +18,7 @@ from poela.data.trajectories import ActionName
 from poela.eligibility.checking import checked_contexts
 from poela.eligibility.eligible import Eligible as Eligible
 from poela.eligibility.explanation import Explanation, explain
+from poela.eligibility.fallback import nearness_where_stranded
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.metric import largest_squared, on_metric_scale, squared_from
 from poela.eligibility.rules import Eligibility
@@ -195,7 +196,7 @@ class FittedEligibility:
         elif stranded.any():
             here = np.flatnonzero(stranded)
             usual = probabilities if support is None else support
-            nearness = self._nearness(checked, distances, usual, probable, here)
+            nearness = nearness_where_stranded(self, checked, distances, usual, probable, here)
             mask[here] = nearness == nearness.min(axis=1, keepdims=True)
         return Eligible(mask, stranded, self._penalty(support), followed)
 
@@ -273,26 +274,6 @@ class FittedEligibility:
                 "fit it again on the training logs"
             )
         return self.on_metric_scale(self.logged.squared_distances(contexts, steps))
-
-    def _nearness(
-        self,
-        contexts: Float32Array,
-        distances: FloatArray | None,
-        probabilities: FloatArray | None,
-        probable: BoolArray,
-        here: IntArray,
-    ) -> FloatArray:
-        """What the fallback "nearest" makes smallest: the distance (of probable actions, where such were logged)."""
-        if distances is None or self.logged is None:
-            return np.zeros((len(here), self.n_actions)) if probabilities is None else -probabilities[here]
-        nearness = np.where(probable[here], distances[here], np.inf)
-        nearness = np.where(np.isfinite(nearness).any(axis=1, keepdims=True), nearness, distances[here])
-        unknown = np.isinf(nearness).all(axis=1)
-        if unknown.any():
-            # A step number that was never logged: the nearest over all steps.
-            pooled = self.logged.pooled().squared_distances(contexts[here[unknown]], None)
-            nearness[unknown] = self.on_metric_scale(pooled)
-        return nearness
 
     def behavior_probabilities(self, contexts: Float32Array) -> FloatArray:
         """The logging policy's probabilities [N, A] at loose contexts, by the behavior model of this rule."""

@@ -25,8 +25,8 @@ from poela.eligibility.support_model import SupportModel
 BAGS, FEWER_BAGS = 8, 4  # models; fewer where propensities are known, or rows are many
 MANY_ROWS = 5_000
 ROUNDS, LEARNING_RATE, LEAVES = 80, 0.07, 6  # many small steps: what large trees say of few cases is noise
-LARGEST_RATE = 0.8  # of its usual rate: an action taken less often than that may be barred
-DOUBTFUL_RATE = 0.9  # up to here a hole may hide between cases that did get the action
+LARGEST_RATE = 0.9  # of its usual rate: an action taken less often than that may be barred
+DOUBTFUL_RATE = 1.0  # up to here a hole may hide between cases that did get the action
 PRIOR = 2.0  # expected decisions, at the usual rate, that stand against what chance does to small groups
 MOST_ROWS = 10_000  # that teach the model; more would change limits little
 
@@ -131,8 +131,11 @@ def _calibrated(
     done = train.propensities if known else np.eye(train.n_actions)[train.actions]
     assert done is not None
     least, doubtful, barred = limits(held_out, done, share)
-    least, doubtful, rates = (readonly(array, np.float64) for array in (least, doubtful, done.mean(axis=0)))
-    return SupportModel(tuple(models), least, doubtful, rates, barred)
+    absent = ((held_out <= least) | (known & (done == 0))).mean(axis=0)
+    least, doubtful, rates, absent = (
+        readonly(array, np.float64) for array in (least, doubtful, done.mean(axis=0), absent)
+    )
+    return SupportModel(tuple(models), least, doubtful, rates, barred, absent)
 
 
 def _some(train: Trajectories, episodes: IntArray, seed: int) -> IntArray:
@@ -207,7 +210,8 @@ def _groups(predicted: FloatArray, done: FloatArray) -> _Groups:
     rates = (totals + PRIOR) / (usual * counts + PRIOR) if usual > 0 else np.zeros(len(first))
     # What lies between two groups belongs to the lower one: near the edge of a hole, the careful side.
     edges = np.nextafter(np.append(values[first[1:]], 1.0), 0.0)
-    return _Groups(edges, np.maximum.accumulate(rates), np.cumsum(totals))
+    # A group of few cases is no better supported than those above it.
+    return _Groups(edges, np.minimum.accumulate(rates[::-1])[::-1], np.cumsum(totals))
 
 
 def _largest_rate(groups: list[_Groups], most: float) -> float:

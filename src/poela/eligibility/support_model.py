@@ -27,6 +27,7 @@ class SupportModel:
     doubtful: FloatArray  # [A], up to this it is doubtful
     rates: FloatArray  # [A], how often each action was taken
     barred: float  # the share of held-out logged decisions that have no support
+    absent: FloatArray | None = None  # [A], the share of logged contexts where each action has none, if that is known
 
     kind = "support_model"
 
@@ -77,6 +78,7 @@ class SupportModel:
     def stored(self) -> Stored:
         """For a file."""
         arrays = {"least": self.least, "doubtful": self.doubtful, "rates": self.rates}
+        arrays |= {} if self.absent is None else {"absent": self.absent}
         parts = {f"model_{number}": model.stored() for number, model in enumerate(self.models)}
         return Stored(self.kind, {"barred": self.barred}, arrays, parts)
 
@@ -84,7 +86,8 @@ class SupportModel:
     def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "SupportModel":
         """From a file."""
         names = [f"model_{number}" for number in range(max(len(stored.parts), 1))]
-        expect_contents(stored, settings=("barred",), arrays=("least", "doubtful", "rates"), parts=names)
+        told = ("absent",) if "absent" in stored.arrays else ()
+        expect_contents(stored, settings=("barred",), arrays=("least", "doubtful", "rates", *told), parts=names)
         models = tuple(expect_part(stored, name, load_part, BehaviorModel, "a behavior model") for name in names)
         size = models[0].n_actions
         for name, model in zip(names, models, strict=True):
@@ -94,7 +97,9 @@ class SupportModel:
         least, doubtful, rates = (
             expect_array(stored, name, np.float64, (size,), low=0, high=1) for name in ("least", "doubtful", "rates")
         )
-        return cls(models, least, doubtful, rates, expect_setting(stored, "barred", float, low=0, high=1))
+        absent = expect_array(stored, "absent", np.float64, (size,), low=0, high=1) if told else None
+        barred = expect_setting(stored, "barred", float, low=0, high=1)
+        return cls(models, least, doubtful, rates, barred, absent)
 
 
 class _SupportActor:

@@ -12,10 +12,12 @@ from poela.data.episodes import LoggedEpisodes
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import Support, cross_fitted_support, has_holes, limits, looks_back
+from poela.evaluation.bounds import Bounds
 from poela.evaluation.weights import LogWeights
 
 # A judge's model and a rule's draw the edge of a hole a little differently: beyond half of the limit is surely outside.
 SURELY = 0.5
+BEYOND_WORST = 1.5  # times as far below the mean as the worst return seen: what was never done may be worse than that
 LACKING = 0.8  # of what propensities say: an action that is rarer than that may be missing for some
 MOST_STEPS, ROUNDS = 20_000, 60  # of the regression of logged propensities
 
@@ -137,6 +139,18 @@ def outside_support(
     lacking = episode_sums(before * (in_doubt - np.where(taken, ratios, 0.0)), logs.offsets)
     error = float(lacking.std(ddof=1) / np.sqrt(len(lacking))) if len(lacking) > 1 else 0.0
     return OutsideSupport(float(there.mean()), float(1.0 - staying.mean()), float(lacking.mean()), error)
+
+
+def lowest_return(returns: FloatArray, bounds: Bounds | None) -> float:
+    """What an episode outside support is taken to return: the least that is possible, or worse than anything seen.
+
+    >>> lowest_return(np.array([0.0, 1.0, 5.0]), None)
+    -1.0
+    """
+    if bounds is not None:
+        return float(bounds.lowest_return)
+    mean = float(returns.mean())
+    return mean - BEYOND_WORST * (mean - float(returns.min()))
 
 
 def lost_outside(outside: OutsideSupport | None, value: float, lowest: float, known: bool) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from poela.core.storage import WRITTEN, fingerprint_of_stored
-from poela.eligibility.words import rule_in_words, strictness_in_words
+from poela.eligibility.words import action_in_words, rule_in_words, strictness_in_words
 
 CARD = "MODEL_CARD.md"
 LONGEST_NAME = 80
@@ -67,7 +67,8 @@ def _rule(policy: Any) -> str:
     rule = getattr(policy, "eligibility", None)
     if rule is None:
         return "Any action."
-    return f"{rule_in_words(policy.eligibility)} {strictness_in_words(policy.eligibility)}".rstrip()
+    words = rule_in_words(rule, lambda name: plain(action_in_words(name)))
+    return f"{words} {strictness_in_words(rule)}".rstrip()
 
 
 def plain(name: Any) -> str:

@@ -19,8 +19,8 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import Eligible, FittedEligibility
 from poela.eligibility.rules import Eligibility
 from poela.evaluation.evidence import Evidence
+from poela.evaluation.outside import LoggedSupport, logged_support
 from poela.evaluation.weights import probabilities_along
-from poela.studies.defaults import NEAR
 from poela.studies.fold_data import data_hash, read_behavior
 from poela.studies.held_out import Episodes
 from poela.studies.judging import evidence_of
@@ -30,6 +30,7 @@ from poela.studies.splits import parts_of, splits_of
 from poela.studies.study import Study
 
 MOST_STEPS = 30_000  # that a policy is followed along: more change no picture, and take minutes
+USUAL_NEARNESS = Eligibility(radius="q100", scale="standard")  # where the policy's rule has no radius
 Given = Logs | str | PathLike[str]
 Parts = tuple[Logs, Logs | None, Logs | None]
 
@@ -95,6 +96,11 @@ class StudyLogs:
         return None if rule is None else rule.along(self.followed)
 
     @cached_property
+    def support(self) -> LoggedSupport | None:
+        """Which actions have support along `followed`; None where every action is taken everywhere."""
+        return logged_support(self.followed, read_behavior(self.study.directory / "behavior"))
+
+    @cached_property
     def nearness(self) -> FittedEligibility | None:
         """What tells which logged cases are alike: the policy's rule or, where that has no radius, the usual one."""
         rule = None if self.shown is None else getattr(self.shown.policy, "eligibility", None)
@@ -102,7 +108,7 @@ class StudyLogs:
             own: FittedEligibility = rule
             return own
         with suppress(InputError):  # no action occurs in two episodes
-            return Eligibility(radius=NEAR["radius"], scale="standard").fit(self.train)
+            return USUAL_NEARNESS.fit(self.train)
         return None
 
     @cached_property

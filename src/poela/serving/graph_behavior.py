@@ -1,6 +1,7 @@
 """Models of the logging policy in a graph: contexts in, probabilities of all actions out."""
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from poela.behavior.schema import Schema
 from poela.behavior.tempered import TemperedModel
 from poela.core.arrays import FloatArray
 from poela.eligibility.propensities import NearestPropensities
-from poela.serving.graph import Graph, refuse_export, softmax
+from poela.eligibility.support_model import LEAST_CHANCE, SupportModel
+from poela.eligibility.supported_behavior import SupportedBehavior
+from poela.serving.graph import Graph, positive, refuse_export, softmax
 from poela.serving.graph_models import forest_in, history_in, mlp_in
 from poela.serving.graph_neighbours import (
     PROPOSED_IN_ORDER,
@@ -114,6 +117,39 @@ def _recurrent(graph: Graph, model: RecurrentCloneModel, contexts: str) -> str:
     )
 
 
+def _supported(graph: Graph, model: SupportedBehavior, contexts: str) -> str:
+    behavior = behavior_in(graph, model.behavior, contexts)
+    has_support = supported_in(graph, model.support, support_in(graph, model.support, contexts))
+    shares = graph.op("Where", has_support, behavior, graph.constant(0.0))
+    shares = graph.op("Where", graph.any_of(positive(graph, shares)), shares, behavior)
+    return graph.op("Div", shares, graph.along("ReduceSum", shares))
+
+
+def support_in(graph: Graph, model: SupportModel, contexts: str) -> str:
+    """How probable each action was in cases like these [N, A]: the mean of what its models say."""
+
+    def mean() -> str:
+        rows = [behavior_in(graph, one, contexts) for one in model.models]
+        total = reduce(lambda one, other: graph.op("Add", one, other), rows)
+        return graph.op("Div", total, graph.constant(float(len(rows))))
+
+    name: str = graph.once(model, contexts, mean)
+    return name
+
+
+def supported_in(graph: Graph, model: SupportModel, probabilities: str) -> str:
+    """Which actions [N, A] have support."""
+    return graph.op("Greater", probabilities, graph.constant([model.least]))
+
+
+def shortfall_in(graph: Graph, model: SupportModel, probabilities: str) -> str:
+    """How many nats each action [N, A] falls short of support."""
+    least, nothing = graph.constant([np.log(np.maximum(model.least, LEAST_CHANCE))]), graph.constant(0.0)
+    chance = graph.op("Max", probabilities, graph.constant(LEAST_CHANCE))
+    missing = graph.op("Max", graph.op("Sub", least, graph.op("Log", chance)), nothing)
+    return graph.op("Where", supported_in(graph, model, probabilities), nothing, missing)
+
+
 def _only(graph: Graph, schema: Schema, contexts: str) -> str:
     """The one action that was ever seen."""
     return graph.repeated(np.eye(schema.n_actions)[schema.seen[0]], contexts)
@@ -135,4 +171,5 @@ BEHAVIORS: dict[type, Callable[[Graph, Any, str], str]] = {
     TemperedModel: _tempered,
     HistoryModel: _history,
     NearestPropensities: _nearest_propensities,
+    SupportedBehavior: _supported,
 }

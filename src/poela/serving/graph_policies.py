@@ -31,12 +31,13 @@ def policy_in(graph: Graph, policy: Any, contexts: str) -> str:
 
 def _network(graph: Graph, policy: NetworkPolicy, contexts: str) -> str:
     rule = eligible_in(graph, policy.eligibility, contexts)
-    return _followed(graph, softmax(graph, mlp_in(graph, policy.network, contexts), rule.mask), rule)
+    scores = _priced(graph, mlp_in(graph, policy.network, contexts), rule)
+    return _followed(graph, softmax(graph, scores, rule.mask), rule)
 
 
 def _greedy_q(graph: Graph, policy: GreedyQPolicy, contexts: str) -> str:
     rule = eligible_in(graph, policy.eligibility, contexts)
-    chosen = greedy(graph, mlp_in(graph, policy.network, contexts), rule.mask, policy.n_actions)
+    chosen = greedy(graph, mlp_in(graph, policy.network, contexts), _free(graph, rule), policy.n_actions)
     return _followed(graph, chosen, rule)
 
 
@@ -59,22 +60,24 @@ def _blended(graph: Graph, policy: BlendedPolicy, contexts: str) -> str:
 def _sharpened(graph: Graph, policy: SharpenedPolicy, contexts: str) -> str:
     behavior = behavior_in(graph, policy.behavior, contexts)
     rule = eligible_in(graph, policy.eligibility, contexts)
-    scores = graph.op("Mul", logs_or_zero(graph, behavior), graph.constant(policy.sharpness))
-    return _followed(graph, softmax(graph, scores, supported(graph, positive(graph, behavior), rule.mask)), rule)
+    acts = positive(graph, behavior)
+    sharpened = graph.op("Mul", logs_or_zero(graph, behavior), graph.constant(policy.sharpness))
+    scores = graph.op("Where", acts, _priced(graph, sharpened, rule), graph.constant(0.0))
+    return _followed(graph, softmax(graph, scores, supported(graph, acts, rule.mask)), rule)
 
 
 def _tilted(graph: Graph, policy: TiltedPolicy, contexts: str) -> str:
     q, behavior = _values(graph, policy, contexts), behavior_in(graph, policy.behavior, contexts)
     rule = eligible_in(graph, policy.eligibility, contexts)
     acts = positive(graph, behavior)
-    taken = supported(graph, acts, rule.mask)
     # Where the logging policy never acts so, the score is 0: what is taken without its support counts alike.
     if policy.temperature == 0:
         scores = graph.op("Where", acts, q, graph.constant(0.0))
+        taken = supported(graph, acts, _free(graph, rule))
         return _followed(graph, greedy(graph, scores, taken, policy.n_actions), rule)
     tilted = graph.op("Add", graph.op("Log", behavior), graph.op("Div", q, graph.constant(policy.temperature)))
-    scores = graph.op("Where", acts, tilted, graph.constant(0.0))
-    return _followed(graph, softmax(graph, scores, taken), rule)
+    scores = graph.op("Where", acts, _priced(graph, tilted, rule), graph.constant(0.0))
+    return _followed(graph, softmax(graph, scores, supported(graph, acts, rule.mask)), rule)
 
 
 def _counted(graph: Graph, policy: CountedPolicy, contexts: str) -> str:
@@ -113,6 +116,18 @@ def _within_rule(graph: Graph, behavior: str, mask: str) -> str:
 def _values(graph: Graph, policy: ValuedPolicy, contexts: str) -> str:
     features = contexts if policy.history is None else history_in(graph, policy.history, contexts)
     return step_q_in(graph, policy.values, features)
+
+
+def _priced(graph: Graph, scores: str, rule: EligibleInGraph) -> str:
+    """Scores less the price of missing support."""
+    return scores if rule.penalty is None else graph.op("Sub", scores, rule.penalty)
+
+
+def _free(graph: Graph, rule: EligibleInGraph) -> str:
+    """What a policy that takes the best action alone may take: what costs nothing, where there is such an action."""
+    if rule.penalty is None:
+        return rule.mask
+    return supported(graph, graph.op("Equal", rule.penalty, graph.constant(0.0)), rule.mask)
 
 
 def _followed(graph: Graph, probabilities: str, rule: EligibleInGraph) -> str:

@@ -10,7 +10,7 @@ from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.metric import squared_from
 from poela.serving.graph import Graph, refuse_export
-from poela.serving.graph_behavior import behavior_in
+from poela.serving.graph_behavior import behavior_in, shortfall_in, support_in, supported_in
 from poela.serving.graph_neighbours import PROPOSED, coarse_is_enough, counted_within, nearest, scaled_in
 
 
@@ -21,6 +21,7 @@ class EligibleInGraph:
     mask: str  # bool [N, A]
     stranded: str  # bool [N, 1]
     behavior: str | None  # [N, A], to be followed where stranded
+    penalty: str | None  # [N, A], what scores lose where support is missing and has a price
     distances: str | None  # [N, A], to the nearest logged context with each action; None: the rule measures none
 
 
@@ -37,7 +38,8 @@ def _eligible(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleI
             "a rule with an approximate search", "a graph searches all logged contexts; learn with search='exact'"
         )
     probabilities = behavior_in(graph, rule.behavior, contexts) if settings.asks_behavior else None
-    probable = _probable(graph, rule, probabilities)
+    support = None if rule.support is None else support_in(graph, rule.support, contexts)
+    probable = _probable(graph, rule, probabilities, support)
     by_step = settings.neighbours == "same_step"
     distances = _distances(graph, rule, contexts, by_step) if settings.measures else None
     masks = [] if probable is None else [probable]
@@ -45,37 +47,50 @@ def _eligible(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleI
         masks.append(_near(graph, distances, rule.radius))
     if distances is not None and rule.reach is not None:
         masks.append(graph.any_of(_near(graph, distances, rule.reach)))
-    if not masks:
-        everything = graph.repeated(np.ones(rule.n_actions), contexts, np.bool_)
-        return EligibleInGraph(everything, graph.repeated([False], contexts, np.bool_), None, None)
+    penalty = _penalty(graph, rule, support)
     everything = graph.repeated(np.ones(rule.n_actions), contexts, np.bool_)
-    mask = reduce(lambda one, other: graph.op("And", one, other), masks, everything)
+    if not masks:
+        return EligibleInGraph(everything, graph.repeated([False], contexts, np.bool_), None, penalty, None)
+    mask = _all_of(graph, [everything, *masks])
     stranded = graph.op("Not", graph.any_of(mask))
     if settings.fallback == "behavior" and probabilities is not None:
         acts = graph.op("And", stranded, graph.op("Greater", probabilities, graph.constant(0.0)))
-        return EligibleInGraph(graph.op("Or", mask, acts), stranded, probabilities, distances)
+        return EligibleInGraph(graph.op("Or", mask, acts), stranded, probabilities, penalty, distances)
     nearness = None
     if settings.fallback == "nearest":
-        nearness = _nearness(graph, rule, contexts, distances, probabilities, probable)
+        usual = probabilities if support is None else support
+        nearness = _nearness(graph, rule, contexts, distances, usual, probable)
     if nearness is None:
-        return EligibleInGraph(graph.op("Or", mask, stranded), stranded, None, distances)
-    return EligibleInGraph(graph.either(stranded, _smallest(graph, nearness), mask), stranded, None, distances)
+        return EligibleInGraph(graph.op("Or", mask, stranded), stranded, None, penalty, distances)
+    left = graph.either(stranded, _smallest(graph, nearness), mask)
+    return EligibleInGraph(left, stranded, None, penalty, distances)
 
 
-def _probable(graph: Graph, rule: FittedEligibility, probabilities: str | None) -> str | None:
-    """As `Eligibility.probable`; None where any probability will do."""
-    settings = rule.settings
-    if probabilities is None:
+def _all_of(graph: Graph, masks: list[str]) -> str:
+    return reduce(lambda one, other: graph.op("And", one, other), masks)
+
+
+def _penalty(graph: Graph, rule: FittedEligibility, support: str | None) -> str | None:
+    """As `Eligible.penalty`."""
+    price = rule.settings.price
+    if rule.support is None or support is None or not price:
         return None
-    passed = []
-    if settings.minimum_probability is not None:
+    return graph.op("Mul", shortfall_in(graph, rule.support, support), graph.constant(float(price)))
+
+
+def _probable(graph: Graph, rule: FittedEligibility, probabilities: str | None, support: str | None) -> str | None:
+    """As `Eligibility.probable`, and with support where that has no price; None where any probability will do."""
+    settings, passed = rule.settings, []
+    if rule.support is not None and support is not None and settings.price is None:
+        passed.append(supported_in(graph, rule.support, support))
+    if settings.minimum_probability is not None and probabilities is not None:
         least = graph.constant(settings.minimum_probability)
         passed.append(graph.op("GreaterOrEqual", probabilities, least))
         passed.append(graph.op("Greater", probabilities, graph.constant(0.0)))
-    if settings.relative_probability is not None:
+    if settings.relative_probability is not None and probabilities is not None:
         share = graph.op("Mul", graph.along("ReduceMax", probabilities), graph.constant(settings.relative_probability))
         passed.append(graph.op("Greater", probabilities, share))
-    return reduce(lambda one, other: graph.op("And", one, other), passed) if passed else None
+    return _all_of(graph, passed) if passed else None
 
 
 def _near(graph: Graph, distances: str, radius: float) -> str:

@@ -20,7 +20,7 @@ from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.gain import least_value
-from poela.evaluation.outside import lost_outside
+from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
 from poela.studies.held_out import Episodes
 
@@ -81,7 +81,7 @@ def judged(
     if not able_ones:
         return [Judged(estimate, None) for estimate in estimates]
     returns = episodes.logs.rewards
-    lowest = float(returns.min()) if whole.bounds is None else whole.bounds.lowest_return
+    lowest = lowest_return(returns, whole.bounds)
     influences = [_influence(points[number][0], returns) for number in able_ones]
     widened = critical_value(np.stack(influences), confidence, scoring.seed) / float(ndtri(confidence))
     result = [Judged(estimate, None) for estimate in estimates]

@@ -1,14 +1,17 @@
 """What a study says of its policies, in words that the command line and the page share."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from poela.core.readable import plain, readable
+from poela.core.readable import plain, readable, share_in_words
 from poela.data.schema import TableSchema
 from poela.data.words import counted
+from poela.evaluation.verdict import TrustThresholds
+from poela.studies.selection import Point
 
 MOST_RUNGS, MOST_BEYOND = 8, 3
+LEAST_OUTSIDE = 0.0005  # of decisions: less is not worth a word
 NO_CHANGE = 1e-6  # in deviations of what was logged
 Row = dict[str, Any]  # of a study's table
 
@@ -44,6 +47,37 @@ def changed_in_words(metrics: Mapping[str, Any]) -> str:
 def _amount(change: float, deviations: float) -> str:
     """An amount; none where it is but the rounding of one."""
     return readable(0.0 if deviations < NO_CHANGE else change)
+
+
+def outside_in_words(outside: float | None, leaving: float | None, least: float = LEAST_OUTSIDE) -> str:
+    """How much of what a policy does was never done in like cases; empty where that is not known, or below `least`.
+
+    >>> outside_in_words(0.032, 0.05)
+    '3% of its decisions were never made in like cases; 5% of its episodes have such a decision'
+    >>> outside_in_words(0.032, 0.032), outside_in_words(0.0, 0.0), outside_in_words(0.0, 0.0, least=0.0)
+    ('3% of its decisions were never made in like cases', '', '0% of its decisions were never made in like cases')
+    """
+    if outside is None or leaving is None or not outside >= least:
+        return ""
+    words = f"{share_in_words(outside)} of its decisions were never made in like cases"
+    if share_in_words(leaving) == share_in_words(outside):  # episodes of one decision
+        return words
+    return f"{words}; {share_in_words(leaving)} of its episodes have such a decision"
+
+
+def kept_by_support(points: Iterable[Point]) -> str:
+    """How many policies have no claim since they do what was never done; empty where there is none.
+
+    >>> kept_by_support([Point("a", 0, True, {"outside": 0.2, "shown": None}), Point("a", 1, True, {"outside": 0.0})])
+    '1 bolder policy is not judged: more than 1% of its decisions were never made in like cases.'
+    """
+    limit = TrustThresholds().outside_share[0]
+    kept = sum((point.metrics.get("outside") or 0.0) > limit and point.metrics.get("shown") is None for point in points)
+    if not kept:
+        return ""
+    policies, whose = ("policy is", "its") if kept == 1 else ("policies are", "their")
+    never = f"more than {share_in_words(limit)} of {whose} decisions were never made in like cases"
+    return f"{kept:,} bolder {policies} not judged: {never}."
 
 
 def without_rule(candidate: str) -> str:

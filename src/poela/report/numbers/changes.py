@@ -48,7 +48,7 @@ def action_shares(logs: StudyLogs, by: Sequence[str] = ()) -> ActionShares:
     change = departures(logs)
     strata = [("everybody", np.ones(len(taken), bool))]
     for column in by:
-        strata += _categories(followed, column) or strata_of(column, _column(followed, column))
+        strata += _strata(followed, column)
     of_strata = tuple(
         Stratum(
             name,
@@ -105,6 +105,18 @@ def strata_of(column: str, values: FloatArray) -> list[tuple[str, BoolArray]]:
     ]
     strata = [(f"{column} {name}", np.asarray(place == number)) for number, name in enumerate(names)]
     return [(name, inside) for name, inside in strata if inside.any()]
+
+
+def strata_of_columns(logs: Trajectories) -> list[tuple[str, BoolArray]]:
+    """The strata of every column of the context, and of the step number where there are several."""
+    columns = logs.feature_names if logs.schema is None else logs.schema.columns
+    several = [STEP] if logs.n_steps > logs.n_episodes else []
+    known = [name for name in columns if logs.schema is None or name in logs.feature_names or _categories(logs, name)]
+    return [one for column in dict.fromkeys([*known, *several]) for one in _strata(logs, column)]
+
+
+def _strata(logs: Trajectories, column: str) -> list[tuple[str, BoolArray]]:
+    return _categories(logs, column) or strata_of(column, _column(logs, column))
 
 
 def _categories(logs: Trajectories, column: str) -> list[tuple[str, BoolArray]]:

@@ -1,13 +1,16 @@
 """What is eligible: how many actions, how often the fallback acts, and which ones along one episode."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.report.numbers.changes import strata_of_columns
 from poela.report.study_logs import StudyLogs
 
+LEAST_SHARE, MOST_ACTIONS = 0.005, 5  # of contexts at which an action is missing; how many are told
 LEAST_PROBABILITY = 0.01  # of the rule that the paper's figure 1 sets beside the radius
 
 
@@ -38,6 +41,49 @@ def eligible_sets(logs: StudyLogs) -> EligibleSets | None:
     sizes = np.where(eligible.stranded, 0, eligible.mask.sum(axis=1))
     counts = np.bincount(sizes, minlength=eligible.mask.shape[1] + 1)
     return EligibleSets(counts, eligible.n_stranded, str(shown.policy.eligibility.settings.fallback))
+
+
+@dataclass(frozen=True)
+class Missing:
+    """An action that some kinds of cases never received."""
+
+    action: str
+    contexts: float  # the share of logged contexts at which it has no support
+    policy: float  # the share of the policy's decisions that take it there
+    group: str  # the cases where it is missing most, by one column; empty: no column tells
+    of_group: float  # the share of that group that lacks it
+    in_group: float  # the share of all such contexts that are of that group
+
+
+def missing_actions(logs: StudyLogs) -> tuple[Missing, ...]:
+    """The actions without support somewhere, by a model that judges the policy, and for whom; the largest first."""
+    support, acting = logs.support, logs.acting
+    if support is None or acting is None:
+        return ()
+    outside, followed = support.outside, logs.followed
+    order = np.argsort(-outside.mean(axis=0), kind="stable")
+    places = [place for place in order if outside[:, place].mean() >= LEAST_SHARE][:MOST_ACTIONS]
+    strata = strata_of_columns(followed) if places else []
+    taken = np.where(outside, acting, 0.0).mean(axis=0)
+    return tuple(
+        Missing(
+            str(followed.action_names[place]),
+            float(outside[:, place].mean()),
+            float(taken[place]),
+            *_telling_group(outside[:, place], strata),
+        )
+        for place in places
+    )
+
+
+def _telling_group(lacking: BoolArray, strata: Sequence[tuple[str, BoolArray]]) -> tuple[str, float, float]:
+    """The group that tells best who lacks an action: its share of those who do, less its share of those who do not."""
+    best, told = 0.1, ("", 0.0, 0.0)
+    for name, inside in strata:
+        share, others = inside[lacking].mean(), inside[~lacking].mean() if not lacking.all() else 1.0
+        if share - others > best:
+            best, told = share - others, (name, float(lacking[inside].mean()), float(share))
+    return told
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,8 @@ class JudgedPolicy:
     changed: str  # the same in words
     verdict: str
     chosen: bool
+    outside: float | None = None  # share of decisions that were never made in like cases
+    leaving: float | None = None  # share of its episodes with any such decision
     best: bool = False  # no other beats it in both value and effective sample size
 
 
@@ -39,6 +41,8 @@ def _judged(row: Row, best: bool = False) -> JudgedPolicy:
         changed_in_words(row),
         row["verdict"],
         row["chosen"],
+        row["outside"],
+        row["leaving"],
         best,
     )
 

@@ -1,11 +1,36 @@
 """What is eligible: how many actions, how often the fallback acts, and which along one episode."""
 
-from poela.eligibility.words import rule_in_words
-from poela.report.blocks import Block, Fact, Facts, Picture, Pictures, Section, Text, needs_logs
-from poela.report.numbers.eligible import LEAST_PROBABILITY, EligibleAlong, EligibleSets, eligible_along, eligible_sets
+from markupsafe import Markup
+
+from poela.core.readable import share_in_words
+from poela.eligibility.words import rule_in_words, strictness_in_words
+from poela.report.blocks import (
+    Block,
+    Column,
+    Entry,
+    Fact,
+    Facts,
+    Picture,
+    Pictures,
+    Section,
+    Table,
+    Text,
+    named,
+    needs_logs,
+)
+from poela.report.numbers.eligible import (
+    LEAST_PROBABILITY,
+    EligibleAlong,
+    EligibleSets,
+    Missing,
+    eligible_along,
+    eligible_sets,
+    missing_actions,
+)
 from poela.report.pictures.charts import Bar, Key, bars
 from poela.report.pictures.grids import GridPanel, action_grid
 from poela.report.study_logs import Shown, StudyLogs
+from poela.studies.words import outside_in_words
 
 TITLE = "What is eligible"
 FALLBACKS = {
@@ -22,14 +47,54 @@ def eligible_section(shown: Shown | None, logs: StudyLogs | None, episode: int |
     rule = None if shown is None else getattr(shown.policy, "eligibility", None)
     if rule is None:
         return Section("eligible", TITLE, (Text("There is no policy, and hence no rule to look at.", "note"),))
-    blocks: list[Block] = [Text(rule_in_words(rule))]
+    blocks: list[Block] = [Text(f"{rule_in_words(rule)} {strictness_in_words(rule)}".rstrip())]
+    metrics = {} if shown is None else shown.point.metrics
+    if words := outside_in_words(metrics.get("outside"), metrics.get("leaving"), least=0.0):
+        blocks.append(Text(f"On the episodes that judged it, {words}."))
     sets = None if logs is None else eligible_sets(logs)
     if logs is None or sets is None:
         return Section("eligible", TITLE, (*blocks, needs_logs("How many actions are eligible in logged cases")))
     blocks.append(Facts(_facts(sets)))
+    blocks += _missing(logs)
     along = eligible_along(logs, episode)
     blocks.append(Pictures((_sizes_picture(sets), _along_picture(along, rule.settings.radius is not None))))
     return Section("eligible", TITLE, blocks)
+
+
+def _missing(logs: StudyLogs) -> list[Block]:
+    """Which actions some cases never received, and which cases these are."""
+    missing = missing_actions(logs)
+    if not missing:
+        return []
+    columns = (
+        Column("action"),
+        Column("missing for", True),
+        Column("the policy takes it there", True),
+        Column("above all where"),
+    )
+    entries = [
+        (
+            Entry(named(one.action), one.action),
+            Entry(share_in_words(one.contexts), one.contexts),
+            Entry(share_in_words(one.policy), one.policy),
+            Entry(_group(one), one.group),
+        )
+        for one in missing
+    ]
+    note = (
+        "Missing for: the share of logged cases whose like (almost) never received it, by logged propensities where "
+        "those of all actions are known, else by a model of what was done. The policy takes it there: in this share "
+        "of its decisions."
+    )
+    return [Table("What was never done, and for whom", columns, entries, note=note)]
+
+
+def _group(missing: Missing) -> Markup:
+    if not missing.group:
+        return Markup("no single column tells")
+    lack, all_who = share_in_words(missing.of_group), share_in_words(missing.in_group)
+    told = f" ({lack} of these lack it; they are {all_who} of all who do)"
+    return named(missing.group) + told
 
 
 def _facts(sets: EligibleSets) -> list[Fact]:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from poela.core.readable import effective
+from poela.core.readable import effective, share_in_words
 from poela.report.blocks import Block, Column, Entry, Picture, Pictures, Section, Table, Text, named
 from poela.report.numbers.judged import Frontier, JudgedPolicy, all_judged, frontier_of, ladder_of
 from poela.report.pictures.charts import Dot, Key, LadderRow, Level, Line, Plane
 from poela.report.pictures.charts import ladder as draw_ladder
 from poela.report.wording import readable
 from poela.studies.study import Study
+from poela.studies.words import kept_by_support
 
 # Where policies are chosen by an estimate, only the last look has a verdict.
 KEYS = {
@@ -35,6 +36,8 @@ def ladder_section(study: Study) -> Section:
     if not frontier.points:
         return Section("ladder", "From cautious to bold", (*blocks, Text("None of them has an estimate.", "note")))
     blocks.append(Pictures((_ladder_picture(rungs, error, study), frontier_picture(frontier))))
+    if kept := kept_by_support(study.points):
+        blocks.append(Text(kept))
     judged = all_judged(study)
     blocks.append(judged_table("The ladder in numbers", rungs, error))
     blocks.append(judged_table(f"All {len(judged)} policies", judged[:MOST_ROWS], error, folded=True))
@@ -112,6 +115,7 @@ def _tip(point: JudgedPolicy, error: float) -> str:
 
 def judged_table(title: str, rows: Sequence[JudgedPolicy], error: float, *, folded: bool = False) -> Table:
     """Policies as rows."""
+    supported = any(row.outside is not None for row in rows)
     columns = (
         Column("policy"),
         Column("gain", True),
@@ -119,6 +123,7 @@ def judged_table(title: str, rows: Sequence[JudgedPolicy], error: float, *, fold
         Column("value", True),
         Column("effective cases", True),
         Column("decisions changed", True),
+        *([Column("never done", True)] if supported else []),
         Column("verdict"),
     )
     entries = [
@@ -129,6 +134,7 @@ def judged_table(title: str, rows: Sequence[JudgedPolicy], error: float, *, fold
             Entry(readable(row.value, error), row.value),
             Entry(effective(row.ess), row.ess),
             Entry(row.changed or "–", row.departure),
+            *([_outside(row)] if supported else []),
             Entry(row.verdict or "–", row.verdict),
         )
         for row in rows
@@ -136,7 +142,13 @@ def judged_table(title: str, rows: Sequence[JudgedPolicy], error: float, *, fold
     marked = frozenset(place for place, row in enumerate(rows) if row.chosen)
     known = any(row.shown is not None or row.gain is not None for row in rows)
     note = "At least: what is shown, for all policies together; –: these cases cannot tell." if known else ""
+    if supported:
+        note = f"{note} Never done: the share of its decisions that were never made in like cases.".lstrip()
     return Table(title, columns, entries, marked, folded, note)
+
+
+def _outside(row: JudgedPolicy) -> Entry:
+    return Entry("–" if row.outside is None else share_in_words(row.outside), row.outside)
 
 
 def _named_row(row: JudgedPolicy, whole: bool) -> Markup:
