@@ -27,6 +27,7 @@ from poela.serving.pyfunc import save_mlflow
 from poela.studies.defaults import SUPPORTED
 
 RULE = Eligibility(**SUPPORTED)  # type: ignore[arg-type]
+SETTINGS: dict[str, Any] = {**SUPPORTED, **GRADIENT}
 ACTIONS = ("wait", "low", "high")
 
 
@@ -50,7 +51,7 @@ LEARNED: dict[str, Callable[[Trajectories, Eligibility, Any], Any]] = {
     "fittedq, greedy": lambda train, rule, behavior: last(FittedQ(rule=rule, history=0), train, behavior),
     "consensus": lambda train, rule, behavior: last(Consensus(rule=rule), train, behavior),
     "poela": lambda train, rule, behavior: _network(train, rule, behavior),
-    "poela, blended": lambda train, rule, behavior: blend(POELA(**SUPPORTED, **GRADIENT), train, behavior),
+    "poela, blended": lambda train, rule, behavior: blend(POELA(**SETTINGS), train, behavior),
     "bcq": lambda train, rule, behavior: last(BCQ(threshold=0.05, rule=rule, **VALUES), train, behavior),
     "bcq, mixed": lambda train, rule, behavior: blend(BCQ(threshold=0.05, rule=rule, **VALUES), train, behavior),
     "spibb": lambda train, rule, behavior: last(SPIBB(rule=rule), train, behavior),
@@ -58,7 +59,7 @@ LEARNED: dict[str, Callable[[Trajectories, Eligibility, Any], Any]] = {
 
 
 def _network(train: Trajectories, rule: Eligibility, behavior: Any) -> Any:
-    learned = last(POELA(**SUPPORTED, **GRADIENT), train, behavior)
+    learned = last(POELA(**SETTINGS), train, behavior)
     return replace(learned, eligibility=rule.fit(train, None if behavior is None else behavior.fit(train, seed=0)))
 
 
