@@ -87,7 +87,7 @@ def _counted(graph: Graph, policy: CountedPolicy, contexts: str) -> str:
             "soft SPIBB", "it moves probability from action to action until a budget is spent; use spibb or dprl"
         )
     q, rule = _values(graph, policy, contexts), eligible_in(graph, policy.eligibility, contexts)
-    behavior = _within_rule(graph, behavior_in(graph, policy.behavior, contexts), rule.mask)
+    behavior = _within_rule(graph, behavior_in(graph, policy.behavior, contexts), _free(graph, rule))
     counts = counts_in(graph, policy.nearby, contexts)
     seen = graph.op("Where", positive(graph, behavior), counts, graph.constant(0.0))
     enough = ("Greater", limit) if manner == "spibb" else ("GreaterOrEqual", max(limit, 1.0))
