@@ -130,9 +130,9 @@ def test_doubt_about_a_part_rests_on_the_others_alone() -> None:
     rng = np.random.default_rng(0)
     n = 400
     contexts, parts = rng.normal(size=(n, 1)), np.arange(n) % 2
-    hole = contexts[:, 0] > 1
-    actions = (~hole & (rng.random(n) < 0.5)).astype(np.int64)
-    predicted = np.where(hole, 0.1, 0.5) + 0.02 * rng.random(n)
+    hole, mistaken = contexts[:, 0] > 1, contexts[:, 0] < -1  # where it is taken more often than predicted
+    actions = (~hole & (rng.random(n) < np.where(mistaken, 0.8, 0.5))).astype(np.int64)
+    predicted = np.where(hole, 0.1, np.where(mistaken, 0.3, 0.5)) + 0.02 * rng.random(n)
     held_out = np.stack([1 - predicted, predicted], axis=1)
     own = np.where(hole & (actions == 0), 0.9, 0.5)
 
@@ -146,10 +146,11 @@ def test_doubt_about_a_part_rests_on_the_others_alone() -> None:
     assert before[hole, 1].mean() > 0.5
     assert before[~hole, 1].mean() < 0.1
     mine = parts == 0
-    shuffled, drawn = actions.copy(), own.copy()
-    shuffled[mine], drawn[mine] = rng.permutation(actions[mine]), rng.uniform(0.1, 0.9, mine.sum())
-    shuffled[mine & hole] = 1
-    after = doubtful(shuffled, drawn)
+    # In this part it is now never taken where it was mistaken, and always elsewhere: a limit from all would be higher.
+    after = doubtful(
+        np.where(mine, ~mistaken & ~hole, actions).astype(np.int64),
+        np.where(mine, rng.uniform(0.1, 0.9, n), own),
+    )
     np.testing.assert_array_equal(before[mine], after[mine])
     assert (before[~mine] != after[~mine]).any()
 
