@@ -82,7 +82,7 @@ class TestLimits:
         least, doubtful, found = self.found(share)
         assert least == [0.0 if first is None else self.below(first), self.below(second)]
         assert found == pytest.approx(barred, abs=1e-12)
-        assert doubtful == [self.below(1 - 0.3), self.below(0.6)]  # rates up to 0.9
+        assert doubtful == [self.below(1 - 0.3), self.below(0.6)]  # rates up to 1
 
     def test_predictions_in_the_wrong_order_are_one_group(self) -> None:
         predicted, taken = np.repeat([0.1, 0.2, 0.6], [20, 20, 60]), np.zeros(100)

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from numpy.typing import ArrayLike
 
 from poela.core.arrays import FloatArray
+from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
 from poela.eligibility.eligible import Eligible
 from poela.eligibility.rules import Eligibility
@@ -24,13 +26,13 @@ from poela.policies.valued import priced
 PRICES = (0.0, 0.3, 1.0, 3.0, 100.0, 1e6)
 
 
-class Everywhere:
+class Everywhere(Memoryless):
     """A model of the logging policy that overlooks the hole."""
 
     n_features, n_actions = 2, 3
 
-    def probabilities(self, contexts: FloatArray) -> FloatArray:
-        return np.tile([0.4, 0.4, 0.2], (len(contexts), 1))
+    def probabilities(self, contexts: ArrayLike) -> FloatArray:
+        return np.tile([0.4, 0.4, 0.2], (len(np.asarray(contexts)), 1))
 
 
 def logs_with_a_hole(n: int = 600, seed: int = 0) -> Trajectories:
@@ -47,11 +49,13 @@ def logs_with_a_hole(n: int = 600, seed: int = 0) -> Trajectories:
 def policies_of(learner: str, price: float | None, logs: Trajectories) -> FloatArray:
     rule = Eligibility(support=0.02, price=price)
     if learner == "poela":
-        return POELA(price=price, steps=120, warm_start_steps=60, learning_rate=3e-3).fit(logs, seed=0).along(logs)
-    if learner == "consensus":
-        return Consensus(sharpness=(1.5,), rule=rule).fit(logs, behavior=Everywhere()).along(logs)
-    tilt = FittedQ(temperature=0.5, temperatures=(), backup="soft", history=0, rule=rule)
-    return tilt.fit(logs, behavior=Everywhere()).along(logs)
+        policy = POELA(price=price, steps=120, warm_start_steps=60, learning_rate=3e-3).fit(logs, seed=0)
+    elif learner == "consensus":
+        policy = Consensus(sharpness=(1.5,), rule=rule).fit(logs, behavior=Everywhere())
+    else:
+        tilt = FittedQ(temperature=0.5, temperatures=(), backup="soft", history=0, rule=rule)
+        policy = tilt.fit(logs, behavior=Everywhere())
+    return np.asarray(policy.along(logs))
 
 
 @pytest.mark.parametrize("learner", ["poela", "fittedq", "consensus"])
@@ -140,11 +144,11 @@ def test_the_written_out_gradient_with_a_penalty_is_that_of_autograd() -> None:
     steps = OpenSteps(normal(9, 2), actions, torch.zeros(3, 9, dtype=torch.bool), normal(3, 9).abs())
     weight, bias = normal(1, 2, 3).requires_grad_(), normal(1, 1, 3).requires_grad_()
     episodes = Episodes(torch.tensor([4, 5]))
-    log_logged([(weight, bias)], steps, episodes).square().sum().backward()
+    log_logged([(weight, bias)], steps, episodes).square().sum().backward()  # type: ignore[no-untyped-call]
     ours = weight.grad
     assert steps.penalty is not None
     log_policy = torch.log_softmax(steps.inputs @ weight[0] + bias[0] - steps.penalty.T, dim=1)
-    sums = log_policy[torch.arange(9), actions].split([4, 5])
+    sums = log_policy[torch.arange(9), actions].tensor_split([4])
     plain = torch.autograd.grad(sums[0].sum() ** 2 + sums[1].sum() ** 2, weight)[0]
     assert ours is not None
     torch.testing.assert_close(ours, plain)
@@ -161,3 +165,35 @@ def test_soft_backups_look_at_practice_under_the_price() -> None:
     dear = Eligible(eligible.mask, eligible.stranded, np.array([[0.0, 0.0, 1e9]]))
     barred = Eligible(np.array([[True, True, False]]), eligible.stranded)
     np.testing.assert_array_equal(priced(behavior, dear), priced(behavior, barred))
+
+
+def test_values_of_the_first_step_are_those_of_acting_so_in_the_second() -> None:
+    """Where the first action leads decides whether the second step lies in the hole."""
+    rng = np.random.default_rng(0)
+    n, tau = 1500, 0.5
+    first = rng.integers(2, size=n)
+    second = np.where(first == 1, 0, rng.integers(2, size=n))  # after the second action, never again
+    actions, contexts = np.column_stack([first, second]), np.column_stack([np.zeros(n), 1 + first])
+    rewards = np.column_stack([np.zeros(n), 1.0 + second])
+    chances = np.full((2 * n, 2), 0.5)
+
+    class Fair(Memoryless):
+        n_features, n_actions = 1, 2
+
+        def probabilities(self, contexts: ArrayLike) -> FloatArray:
+            return np.full((len(np.asarray(contexts)), 2), 0.5)
+
+    offsets = np.arange(0, 2 * n + 1, 2)
+    logs = Trajectories(contexts.reshape(-1, 1), actions.ravel(), rewards.ravel(), offsets, chances[:, 0])
+    rule = Eligibility(support=0.02, price=0.7)
+    tilt = FittedQ(temperature=tau, temperatures=(), backup="soft", history=0, penalty=1e-4, rule=rule)
+    policy = tilt.fit(logs, behavior=Fair())
+    places = np.array([[1.0], [2.0]], np.float32)
+    penalty = policy.eligibility.resolve(places).penalty
+    assert penalty is not None
+    assert penalty[1, 1] > 0.5
+    near = 0.5 * np.exp(-penalty)
+    near /= near.sum(axis=1, keepdims=True)
+    after = policy.values.q_at(places, np.array([1, 1]))
+    expected = tau * np.log((near * np.exp(after / tau)).sum(axis=1))
+    np.testing.assert_allclose(policy.values.q_at(np.zeros((1, 1), np.float32), np.array([0]))[0], expected, atol=0.03)

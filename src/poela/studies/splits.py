@@ -40,8 +40,10 @@ def study_support(learning: Logs, fold_of: IntArray, behavior: Any) -> StudySupp
     if whole is None:
         return StudySupport()
     folds, pairs = support_of_folds(learning, fold_of, USUAL_SUPPORT, remembers)
-    single = {(fold,): model for fold, model in enumerate(folds)}
-    return StudySupport(support_along(learning, whole), {(): whole.model, **single, **pairs})
+    without: dict[tuple[int, ...], SupportModel | None] = {(): whole.model}
+    without |= {(fold,): model for fold, model in enumerate(folds)}
+    without |= dict(pairs.items())
+    return StudySupport(support_along(learning, whole), without)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +104,7 @@ class Splits:
         if along.exact or rule is None or held_out.estimated:
             return along.take(own)
         logs = finite_actions(self.train, "a model of support")
-        doubtful = in_doubt(rule.along(held_out), rule.doubtful, logs, ~own, own)
+        doubtful = in_doubt(rule.along(finite_actions(held_out, "a model of support")), rule.doubtful, logs, ~own, own)
         return replace(along.take(own), doubtful=doubtful)
 
     def pair_data(self, first: int, second: int, settings: StudySettings) -> FoldData:
