@@ -95,7 +95,8 @@ def test_published_form_differs_from_ours_in_the_ways_that_are_listed() -> None:
     assert policy.network.weights()["scale"].tolist() == [1.0]
 
 
-def test_units_do_not_matter_to_the_defaults() -> None:
+@pytest.mark.parametrize("rule", [{}, {"radius": "q95"}])
+def test_units_do_not_matter_to_the_defaults(rule: dict[str, str]) -> None:
     """Milligrams or grams: powers of two are exact, so that nothing but the units differs."""
     logs, rng = bandit(), np.random.default_rng(1)
     contexts = np.hstack([logs.contexts, rng.normal(size=(logs.n_steps, 1))])
@@ -103,21 +104,21 @@ def test_units_do_not_matter_to_the_defaults() -> None:
     def in_units(units: list[float]) -> Trajectories:
         return Trajectories(contexts * units, logs.actions, logs.rewards, logs.offsets, logs.propensities)
 
-    policies = [POELA(**QUICK).fit(in_units(units), seed=0) for units in ([1.0, 1.0], [1024.0, 2.0**-9])]
+    policies = [POELA(**rule, **QUICK).fit(in_units(units), seed=0) for units in ([1.0, 1.0], [1024.0, 2.0**-9])]
     one, other = (
         policy.probabilities(contexts * units)
         for policy, units in zip(policies, ([1.0, 1.0], [1024.0, 2.0**-9]), strict=True)
     )
     np.testing.assert_allclose(one, other, atol=1e-4)
-    assert (one == 0).any()  # some of it is barred
+    assert (one == 0).any() == bool(rule)  # the radius bars some of it; the log has no hole
     assert one[contexts[:, 0] < 5, 1].mean() > 0.9
 
 
 def test_a_radius_in_numbers_is_a_distance_between_features_as_they_stand() -> None:
     near = POELA(radius=0.6)
     assert (near.rule.radius, near.rule.scale, near.rule.metric) == (0.6, None, "mean_squared")
-    assert POELA().rule.scale == POELA(radius="q50").rule.scale == POELA(radius=1.0, scale="standard").rule.scale
-    assert POELA().rule.scale == "standard"
+    assert POELA(radius="q50").rule.scale == POELA(radius=1.0, scale="standard").rule.scale == "standard"
+    assert (near.rule.support, POELA().rule.support, POELA().rule.radius) == (None, 0.02, None)
     assert POELA(radius="q50", scale=None).rule.scale is None
     assert as_published(POELA()).rule.scale is None
     with pytest.raises(InputError, match="scale"):

@@ -20,6 +20,8 @@ from poela.studies.fold_data import BEHAVIOR_FORMAT, read_behavior
 
 Edit = Callable[[Forged], Any]
 OTHERS = {
+    "support_model",
+    "supported_behavior",
     "logged_propensities",
     "gaussian_behavior",
     "continuous_eligibility",

@@ -158,7 +158,7 @@ def test_where_nothing_can_be_gained_hardly_anything_is_claimed() -> None:
     chances, claims = (0.05, 0.2, 0.35, 0.65, 0.8, 0.95), 0
     for seed in range(100):
         found = [one.shown for one in shown(coins(200, effect=0.0, seed=seed), chances)]
-        assert sum(bound is not None for bound in found) >= 4  # most of them take part
+        assert sum(bound is not None for bound in found) >= 3  # at least half of them take part
         claims += any(bound is not None and bound > 0 for bound in found)
     assert claims <= 10  # of 100 at 5%: more have a chance of 1 in 90
 

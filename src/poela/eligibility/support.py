@@ -26,7 +26,7 @@ BAGS, FEWER_BAGS = 8, 4  # models; fewer where propensities are known, or rows a
 MANY_ROWS = 5_000
 ROUNDS, LEARNING_RATE, LEAVES = 80, 0.07, 6  # many small steps: what large trees say of few cases is noise
 LARGEST_RATE = 0.9  # of its usual rate: an action taken less often than that may be barred
-DOUBTFUL_RATE = 1.0  # up to here a hole may hide between cases that did get the action
+DOUBTFUL_RATE = 0.9  # up to here a hole may hide between cases that did get the action
 PRIOR = 2.0  # expected decisions, at the usual rate, that stand against what chance does to small groups
 MOST_ROWS = 10_000  # that teach the model; more would change limits little
 

@@ -157,7 +157,8 @@ def lost_outside(outside: OutsideSupport | None, value: float, lowest: float, kn
     """By how much a value may be too high for what lies outside support, and the standard error of that.
 
     What was never done is taken to be worth the `lowest` return: what weights miss of doubtful decisions where
-    propensities are `known`, and every episode with a decision that is surely outside.
+    propensities are `known`, if that is more than its standard error, and every episode with a decision that is surely
+    outside.
 
     >>> lost_outside(OutsideSupport(0.01, 0.02, 0.05, 0.01), value=3.0, lowest=-1.0, known=True)
     (0.2, 0.04)
@@ -165,5 +166,7 @@ def lost_outside(outside: OutsideSupport | None, value: float, lowest: float, kn
     if outside is None:
         return 0.0, 0.0
     worst = max(value - lowest, 0.0)
-    missing, error = (max(outside.missing, 0.0), outside.missing_error) if known else (0.0, 0.0)
+    missing, error = outside.missing, outside.missing_error
+    if not known or missing <= error:  # no more than chance makes of a log without a hole
+        missing, error = 0.0, 0.0
     return worst * max(outside.episodes, missing), worst * error

@@ -125,6 +125,8 @@ def _frozen(value: Any) -> Any:
         value = _changed(value)
     if isinstance(value, Mapping):
         return MappingProxyType({name: _frozen(item) for name, item in value.items()})
+    if isinstance(value, float) and value != value:  # which plain files would turn into nothing, and so into a default
+        raise InputError("a setting of a candidate is nan: give a number")
     return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
