@@ -96,7 +96,7 @@ def test_published_form_differs_from_ours_in_the_ways_that_are_listed() -> None:
 
 
 @pytest.mark.parametrize("rule", [{}, {"radius": "q95"}])
-def test_units_do_not_matter_to_the_defaults(rule: dict[str, str]) -> None:
+def test_units_do_not_matter_to_the_defaults(rule: dict[str, Any]) -> None:
     """Milligrams or grams: powers of two are exact, so that nothing but the units differs."""
     logs, rng = bandit(), np.random.default_rng(1)
     contexts = np.hstack([logs.contexts, rng.normal(size=(logs.n_steps, 1))])
