@@ -38,7 +38,7 @@ class Candidate:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", MappingProxyType({k: _frozen(v) for k, v in self.settings.items()}))
+        object.__setattr__(self, "settings", MappingProxyType(_frozen_all(self.settings)))
 
     @classmethod
     def of(cls, learner: "Candidate | Learner") -> "Candidate":
@@ -120,13 +120,19 @@ def shown(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def _frozen_all(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Every setting, read-only; nan is refused, since plain files would turn it into nothing, and so into a default."""
+    for name, value in settings.items():
+        if isinstance(value, float) and value != value:
+            raise InputError(f"{name} is nan: give a number")
+    return {name: _frozen(value) for name, value in settings.items()}
+
+
 def _frozen(value: Any) -> Any:
     if isinstance(value, Eligibility):
         value = _changed(value)
     if isinstance(value, Mapping):
-        return MappingProxyType({name: _frozen(item) for name, item in value.items()})
-    if isinstance(value, float) and value != value:  # which plain files would turn into nothing, and so into a default
-        raise InputError("a setting of a candidate is nan: give a number")
+        return MappingProxyType(_frozen_all(value))
     return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
