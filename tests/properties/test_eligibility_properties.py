@@ -128,7 +128,8 @@ def test_beyond_the_reach_of_all_logged_contexts_nothing_passes(
     without = replace(rule, reach=None).fit(train).resolve(contexts, steps)
     eligible = fitted.resolve(contexts, steps)
     np.testing.assert_array_equal(eligible.stranded, without.stranded | beyond)
-    np.testing.assert_array_equal(eligible.mask[~beyond], without.mask[~beyond])
+    passed = ~eligible.stranded  # elsewhere the fallback acts: by distances, where they are measured
+    np.testing.assert_array_equal(eligible.mask[passed], without.mask[passed])
 
 
 def before_fallback(rule: Eligibility, train: Trajectories, contexts: ArrayLike, steps: IntArray) -> BoolArray:
