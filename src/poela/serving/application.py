@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 
 import poela
 from poela.core.errors import InputError
-from poela.core.storage import fingerprint_of_stored
 from poela.eligibility.words import rule_in_words
 from poela.serving.answering import Answering, Together, TooBusy
 from poela.serving.asking import Form, is_optional
@@ -123,7 +122,7 @@ def _policy(source: PolicySource, form: Form) -> dict[str, Any]:
     """What the page shows before anything is asked."""
     return {
         "name": source.name,
-        "sha256": fingerprint_of_stored(source.policy.stored()),
+        "sha256": source.policy.content_hash,
         "findings": dict(source.findings),
         "rule": rule_in_words(source.policy.eligibility),
         "needs": "history" if form.wants_history else "step" if form.wants_step else "context",
