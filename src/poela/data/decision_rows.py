@@ -50,6 +50,11 @@ class Rows:
     case: str | None = None  # the copied column whose values name cases, if any
 
     @property
+    def n(self) -> int:
+        """How many there are."""
+        return int(self.order.offsets[-1])
+
+    @property
     def incomplete(self) -> BoolArray:
         """By row of the file: whether steps of its episode before it are missing, which the log always had."""
         return self.order.in_file(self.order.off(self.contexts.schema.pace))
@@ -60,7 +65,7 @@ class Rows:
         Without names of cases a row is known by its number; `start` rows came before, and `seen` counts their cases.
         """
         if self.case is None:
-            yield from ((str(row), "0") for row in range(start + 1, start + int(self.order.offsets[-1]) + 1))
+            yield from ((str(row), "0") for row in range(start + 1, start + self.n + 1))
             return
         step, cases = self.contexts.schema.step, map(text_of, self.copied[self.case].to_pylist())
         if step in self.copied.column_names and step is not None:

@@ -1,4 +1,4 @@
-"""Decisions for the rows of a table: what is drawn, with which probabilities, what else may be done, who was like it."""
+"""Decisions for the rows of a table: what is drawn, by which probabilities, what else may be done, who was like it."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -77,7 +77,7 @@ def decided_parts(
         if isinstance(policy, GaussianPolicy):
             table = decided_amounts(policy, rows, how, start, _uniform_by_column(seed, keys, len(policy.action_names)))
         else:
-            drawn = uniforms(seed, keys) if how.uniform is None else how.uniform
+            drawn = uniforms(seed, keys) if how.uniform is None else how.uniform[start : start + rows.n]
             table = _decided(policy, rows, how, start, drawn)
         start += table.num_rows
         yield table
@@ -85,11 +85,11 @@ def decided_parts(
 
 def _wanted(policy: "RuledPolicy | GaussianPolicy", how: Deciding) -> Wanted:
     """The rows that the policy needs; refuses columns to keep that are called as those of the decisions."""
-    schema = policy.table_schema
+    schema, names, given = policy.table_schema, policy.action_names, False
     if isinstance(policy, GaussianPolicy):
-        results, names, given = columns_of_amounts(policy), (), False
+        results, names = columns_of_amounts(policy), ()
     else:
-        results, names, given = columns_of(policy), policy.action_names, policy.builds_on_propensities
+        results, given = columns_of(policy), policy.builds_on_propensities
     clashes = [name for name in (schema.episode, schema.step, how.case, *how.keep) if name in results]
     if clashes:
         raise InputError(f"column {quoted(clashes)} is called as a column of the decisions: rename it")

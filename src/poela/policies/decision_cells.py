@@ -20,8 +20,7 @@ INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at 
 
 def columns_before(rows: Rows, start: int) -> dict[str, Any]:
     """The number of each row, unless it has a name, and what is kept of the case."""
-    n = int(rows.order.offsets[-1])
-    numbered = {} if rows.is_named else {ROW: np.arange(start + 1, start + n + 1)}
+    numbered = {} if rows.is_named else {ROW: np.arange(start + 1, start + rows.n + 1)}
     return {**numbered, **{name: rows.copied[name] for name in rows.copied.column_names}}
 
 

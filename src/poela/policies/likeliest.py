@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, FloatArray
-from poela.core.policy import LoggedSteps
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.policy import Actor, LoggedSteps
 
 
 def likeliest_alone(probabilities: FloatArray) -> FloatArray:
@@ -23,9 +23,13 @@ def likeliest_alone(probabilities: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class LikeliestActions:
-    """A learned policy's likeliest actions, along logged episodes; where nothing was near, it falls back as before."""
+    """A learned policy's likeliest actions; along logged episodes it falls back as before where nothing was near."""
 
     policy: Any
+
+    def probabilities(self, contexts: Any) -> FloatArray:
+        """[N, A] of loose contexts."""
+        return likeliest_alone(self.policy.probabilities(contexts))
 
     def along(self, trajectories: LoggedSteps) -> FloatArray:
         """[N, A] along logged episodes."""
@@ -37,3 +41,18 @@ class LikeliestActions:
         """Which steps [N] had nothing eligible nearby."""
         found: BoolArray = self.policy.stranded(trajectories)
         return found
+
+    def actor(self, n: int) -> Actor:
+        """Acts in n episodes at once."""
+        return _LikeliestActor(self.policy.actor(n))
+
+
+class _LikeliestActor:
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        return likeliest_alone(self._actor.probabilities(contexts))
+
+    def record(self, actions: IntArray) -> None:
+        self._actor.record(actions)
