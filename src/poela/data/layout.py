@@ -166,8 +166,7 @@ class LogLayout:
 
     def resolve(self, columns: Sequence[str]) -> "LogLayout":
         """The layout with its context and propensity columns named, found in a table with these columns."""
-        layout = self.for_table(columns)
-        if layout is not self:
+        if (layout := self.for_table(columns)) is not self:
             return layout.resolve(columns)
         propensity = self.propensity
         if propensity is None:

@@ -146,14 +146,14 @@ def _read(source: TableSource, layout: LogLayout) -> Logs:
     if source.n_rows == 0 or len(set(source.names)) < len(source.names) or not layout.recognises(source.names):
         raise bad_log(problems)
     own = () if layout.context else notes_of_decisions(source.names, layout.action_columns)
-    layout = layout.resolve(source.names)
+    given, layout = layout, layout.resolve(source.names)
     row_problems = RowProblems()
     episodes, order, notes = ordered(source, layout, row_problems)
     notes = (*notes, *own)
     taken = None if layout.is_real else labels_in(source, layout.action_columns[0], row_problems, is_action=True)
     doses = doses_in(layout, source, taken)
     if doses is not None:
-        layout, said = with_doses(layout)
+        layout, said = with_doses(given)  # whose log density is then found by its name
         notes = (*notes, said)
     if layout.is_real:
         return _read_real(source, layout, doses, order, episodes, notes, problems, row_problems)
