@@ -57,7 +57,7 @@ class OneStep:
     @staticmethod
     def source() -> Source:
         """Logs by practice."""
-        return Source(OneStep(), Practice(), Practice())  # type: ignore[arg-type]
+        return Source(OneStep(), Practice(), Practice())
 
 
 class Practice(Memoryless):
@@ -172,7 +172,7 @@ def measured(name: str, episodes: int, seed: int, acted: int) -> tuple[float, fl
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "study"
         study = poela.learn(source.collect(episodes, seed), learners=LEARNERS.get(name, ["fittedq"]), out=path)
-        if study.keeps_logging_policy:
+        if study.keeps_logging_policy or study.gain is None or study.gain.low is None:
             return None
         handed = HandedOut(by_command(path), source.simulator, source.behavior)
         policies = {"policy": study.policy, "handed out": handed, "practice": source.behavior}
