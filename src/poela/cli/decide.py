@@ -11,24 +11,27 @@ if TYPE_CHECKING:
     from poela.serving.decide import Decided
 
 
+Case = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that names each case, by which its action is drawn. "
+        "Default: the episode's, or one called case; else the row number."
+    ),
+]
+Likeliest = Annotated[
+    bool, typer.Option("--likeliest", help="Hand out the likeliest action: another policy, with a gain of its own.")
+]
+
+
 def decide(
     study: Annotated[Path, typer.Argument(help="Directory of a study, or of a saved policy.")],
     rows: Annotated[Path, typer.Option(help="Table with one row for each decision: .parquet, .csv or .arrow.")],
     out: Annotated[str, typer.Option(help="File to write: .csv or .parquet.")],
-    case: Annotated[
-        str | None,
-        typer.Option(
-            help="Column that names each case, by which its action is drawn. "
-            "Default: the episode's, or one called case; else the row number."
-        ),
-    ] = None,
+    case: Case = None,
     seed: Annotated[
         int | None, typer.Option(help="Draw with this seed. Default: the policy's own, so that draws can be repeated.")
     ] = None,
-    likeliest: Annotated[
-        bool,
-        typer.Option("--likeliest", help="Hand out the likeliest action: another policy, with a gain of its own."),
-    ] = False,
+    likeliest: Likeliest = False,
     unproven: Annotated[
         bool, typer.Option("--unproven", help="With --likeliest: do so even if nothing is shown for it.")
     ] = False,

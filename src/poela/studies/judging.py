@@ -179,7 +179,7 @@ def judged_alone(
     known = _averaged(metrics, held_out)
     evidence = _evidence(held_out, 0, known.get("stranded"), _outside(known), episodes, settings)
     (one,) = _judged([evidence], episodes, settings, confidence)
-    one = one if one.shown is None or len(held_out) == 1 else one.knowing(None)
+    one = one if len(held_out) == 1 else one.knowing([None] * len(one.proofs))
     return one, _verdict(one.estimate, episodes)
 
 

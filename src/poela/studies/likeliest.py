@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from poela.policies.gaussian import GaussianPolicy
 from poela.policies.likeliest import LikeliestActions
 from poela.studies.fold_data import FoldData
-from poela.studies.held_out import Episodes, HeldOut, finite, measured
+from poela.studies.held_out import Episodes, finite
 from poela.studies.judging import judged_alone
 from poela.studies.records import LikeliestRecord
+from poela.studies.runs import held_out_of
 from poela.studies.selection import Point
 from poela.studies.study import Study
 
@@ -31,10 +30,9 @@ def judged_likeliest(
         policy, fold = study.fold_policy(point, number), folds[str(number)]
         if isinstance(policy, GaussianPolicy):
             return None  # an amount that is not drawn has no density to weigh logged ones by
-        n_episodes = fold.judging.n_episodes or fold.held_out.n_episodes
-        ((metrics, weights, recombined),) = measured(fold.evaluator, [LikeliestActions(policy)], (), n_episodes)
-        found.append(metrics)
-        held_out.append(HeldOut(weights[None], recombined[None].astype(np.float32)))
+        metrics, weights = held_out_of([LikeliestActions(policy)], fold, ())  # by weights alone
+        found += metrics
+        held_out.append(weights)
     confidence = max(study.settings.selection.confidence, CONFIDENCE)
     one, verdict = judged_alone(found, held_out, episodes, study.settings, confidence)
     gain = one.estimate.gain
