@@ -48,8 +48,8 @@ def evaluate(
 
     described = layout_in(settings)
     bounds = None if returns is None else bounds_in(returns)
-    options = {"estimator": estimator, "interval": interval, "level": level, "discount": discount, "bounds": bounds}
-    options["cap"] = None if cap is None else cap_in(cap)
+    options: dict[str, Any] = {"cap": None if cap is None else cap_in(cap)}
+    options |= {"estimator": estimator, "interval": interval, "level": level, "discount": discount, "bounds": bounds}
     changed = {name: value for name, value in options.items() if value is not None}
     if not is_there(study) or not study.is_dir():
         raise InputError(f"{place(study)} is no directory of a study or a policy: make one with poela learn")

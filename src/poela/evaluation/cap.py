@@ -132,7 +132,9 @@ def capped(logs: L, cap: Cap | None, discount: float) -> L:
     same = (counted == sums) & (counted_before == before)
     rewards = np.array(logs.rewards)
     np.divide(counted - counted_before, factors, out=rewards, where=~same & (factors > 0))
-    return logs if same.all() else replace(logs, rewards=rewards)
+    known: Any = logs  # every kind of log is a dataclass
+    result: L = logs if same.all() else replace(known, rewards=rewards)
+    return result
 
 
 @dataclass(frozen=True)
@@ -153,13 +155,13 @@ class Beyond:
         """In two sentences; `least` is the gain in capped returns that is shown with this confidence, if any is.
 
         >>> print(Beyond(Cap(-50.0, 0.0), (0.01, 0.0), (0.004, 0.0), 0.5).in_words(least=2.0))
-        1% of logged episodes and 0.4% of the policy's weight lie below the cap, 0% and 0% above it. Within the ...
+        1% of logged episodes and 0.4% of the policy's weight lie below the cap, none above it. Within the ...
         """
         (low, high), (own_low, own_high) = (map(share_in_words, shares) for shares in (self.logged, self.policy))
-        shares = (
-            f"{low} of logged episodes and {own_low} of the policy's weight lie below the cap, {high} and {own_high} "
-            "above it."
-        )
+        above = f"{high} and {own_high} above it" if self.logged[1] else "none above it"
+        shares = f"{low} of logged episodes and {own_low} of the policy's weight lie below the cap, {above}."
+        if not any(self.logged) and self.lost is None:
+            return "No logged episode lies beyond the cap."
         if self.lost is None:
             return f"{shares} How much lies beyond is not bounded."
         what = f"{shares} Within the declared range of returns that hides at most {readable(self.lost)}"
@@ -189,7 +191,8 @@ def beyond_cap(
     >>> found.logged, found.policy
     ((0.25, 0.25), (0.1666..., 0.5000...))
     """
-    assert cap.lowest is not None and cap.highest is not None
+    assert cap.lowest is not None
+    assert cap.highest is not None
     sides = returns < cap.lowest, returns > cap.highest
     weights = np.exp(log_weights - safe_shift(log_weights))
     low, high = (side.astype(np.float64) for side in sides)

@@ -42,7 +42,8 @@ class Estimate:
         if self.low is not None and self.high is not None and self.level is not None:
             interval = f" {between(self.low, self.high, error)} ({100 * self.level:g}% {self.interval})"
         lines = [
-            f"{readable(self.value, error)}{interval}, {self.estimator}, ESS {effective(self.ess)} of {self.units}{self.about}",
+            f"{readable(self.value, error)}{interval}{self.about}, {self.estimator}, ESS {effective(self.ess)} of "
+            + self.units,
             *([f"new - current = {self.gain}"] if self.gain is not None else []),
             *([f"verdict: {self.verdict}"] if self.verdict else []),
             *(f"- {sentence}" for sentence in dict.fromkeys((*self.reasons, *self.warnings))),
