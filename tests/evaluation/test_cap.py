@@ -13,7 +13,10 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.cap import UNSURE, Beyond, Cap, beyond_cap, capped
 from poela.evaluation.evaluate import evaluate
+from poela.evaluation.evidence import Evidence
+from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.scoring import Scoring
+from poela.evaluation.weights import LogWeights
 
 
 class Treat:
@@ -116,16 +119,20 @@ def test_what_lies_beyond_is_bounded_by_the_declared_range() -> None:
     from scipy.stats import beta
 
     returns = np.append(np.full(5, -90.0), np.linspace(-1, 1, 195))
-    found = beyond_cap(Cap(-2.0, 2.0), returns, np.zeros(200), bounds=Bounds(-100.0, 2.0))
+    evidence = Evidence(LogWeights(np.zeros(200), np.arange(201)), one_step(returns))
+    found = beyond_cap(Cap(-2.0, 2.0), returns, evidence, Bounds(-100.0, 2.0))
     assert found.logged == found.policy == (0.025, 0.0)
     exact = float(beta.ppf(1 - UNSURE, 6, 195))
     assert found.lost is not None
     assert 0.85 * exact * 98 < found.lost < 1.1 * exact * 98
-    wider = beyond_cap(Cap(-2.0, 2.0), returns, np.zeros(200), bounds=Bounds(-100.0, 12.0), missing=0.1)
+    leaving = replace(evidence, outside=OutsideSupport(0.1, 0.1))
+    wider = beyond_cap(Cap(-2.0, 2.0), returns, leaving, Bounds(-100.0, 12.0))
     # A tenth more of the policy's episodes at the lowest, and the rule of three (at 99%: 4.6) for those above.
     assert wider.lost is not None
     assert wider.lost == pytest.approx(found.lost + 0.1 * 98 + 10 * 4.6 / 200, rel=0.03)
-    assert beyond_cap(Cap(-2.0, 2.0), returns, np.zeros(200)).lost is None
+    assert beyond_cap(Cap(-2.0, 2.0), returns, evidence).lost is None
+    estimated = replace(evidence, logs=replace(one_step(returns), estimated=True))
+    assert beyond_cap(Cap(-2.0, 2.0), returns, estimated, Bounds(-100.0, 2.0)).lost is None
 
 
 def test_words_say_what_is_left_without_the_cap() -> None:

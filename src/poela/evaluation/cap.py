@@ -4,8 +4,8 @@ What is claimed is then the gain in capped returns. A return below the cap's low
 highest as that; how many episodes lie beyond is said, and how much that may hide where the range of returns is known.
 """
 
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 
@@ -14,11 +14,13 @@ from poela.core.errors import InputError
 from poela.core.kinds import is_number
 from poela.core.ragged import running_sums, step_numbers
 from poela.core.readable import readable, share_in_words
-from poela.core.typed import NonNegative, Range, Share, refuse_problems, shown
+from poela.core.typed import NonNegative, Range, Share, refuse_problems, shown, to_plain
 from poela.data.episodes import LoggedEpisodes
 from poela.evaluation.bounded import bounded_ends
 from poela.evaluation.bounds import Bounds, in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.evidence import Evidence
+from poela.evaluation.options import ScoringOptions
 from poela.evaluation.weights import safe_shift
 
 L = TypeVar("L", bound=LoggedEpisodes)
@@ -138,6 +140,28 @@ def capped(logs: L, cap: Cap | None, discount: float) -> L:
 
 
 @dataclass(frozen=True)
+class CapSettings(ScoringOptions):
+    """The part of `Scoring` that caps."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cap", Cap.of(self.cap))
+        refuse_problems(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as a JSON object; without a cap as they were when there was none."""
+        names = [field.name for field in fields(self) if field.name != "cap" or self.cap is not None]
+        return {name: to_plain(getattr(self, name)) for name in names}
+
+    def knowing(self, logs: LoggedEpisodes) -> Self:
+        """The same with the ends of its cap, as these logs have them where they were not known."""
+        return self if self.cap is None else replace(self, cap=self.cap.known(logs.returns(self.discount)))
+
+    def capped(self, logs: L) -> L:
+        """The logs with capped returns, where they are to be capped."""
+        return capped(logs, self.cap, self.discount)
+
+
+@dataclass(frozen=True)
 class Beyond:
     """What lies beyond a cap, below it and above it: shares of logged episodes, and of the policy's weight.
 
@@ -173,32 +197,27 @@ class Beyond:
         return f"{what} of a gain: without the cap none is shown."
 
 
-def beyond_cap(
-    cap: Cap,
-    returns: FloatArray,
-    log_weights: FloatArray,
-    *,
-    bounds: Bounds | None = None,
-    clusters: IntArray | None = None,
-    missing: float = 0.0,
-) -> Beyond:
-    """What lies beyond a cap of returns [n], for a policy with these log weights [n].
+def beyond_cap(cap: Cap, returns: FloatArray, evidence: Evidence, bounds: Bounds | None = None) -> Beyond:
+    """What lies beyond a cap of returns [n], for a policy with this evidence; `bounds` is what is known of returns.
 
-    `bounds` is the range of returns without the cap, where what it hides can be counted; `missing` is the share of the
-    policy's episodes that no weight stands for.
-
-    >>> found = beyond_cap(Cap(0.0, 1.0), np.array([-9.0, 0.5, 0.5, 3.0]), np.log([1.0, 1.0, 1.0, 3.0]))
+    >>> from poela.data.trajectories import Trajectories
+    >>> from poela.evaluation.weights import LogWeights
+    >>> logs = Trajectories([[0.0]] * 4, [0] * 4, [-9.0, 0.5, 0.5, 3.0], np.arange(5))
+    >>> evidence = Evidence(LogWeights(np.log([1.0, 1.0, 1.0, 3.0]), logs.offsets), logs)
+    >>> found = beyond_cap(Cap(0.0, 1.0), logs.returns(), evidence)
     >>> found.logged, found.policy
     ((0.25, 0.25), (0.1666..., 0.5000...))
     """
     assert cap.lowest is not None
     assert cap.highest is not None
-    sides = returns < cap.lowest, returns > cap.highest
-    weights = np.exp(log_weights - safe_shift(log_weights))
-    low, high = (side.astype(np.float64) for side in sides)
+    low, high = (side.astype(np.float64) for side in (returns < cap.lowest, returns > cap.highest))
+    weights = np.exp(evidence.used - safe_shift(evidence.used))
     total = float(weights.sum()) or 1.0
     lost = None
-    if bounds is not None:
+    if bounds is not None and not evidence.logs.estimated:  # those weights may be wrong by more than chance
+        clusters, outside = evidence.logs.clusters, evidence.outside
+        # No weight stands for what was never done.
+        missing = 0.0 if outside is None else max(outside.episodes, outside.missing + 2 * outside.missing_error)
         below = max(cap.lowest - bounds.lowest_return, 0.0) * min(_most(low, weights, clusters) + missing, 1.0)
         lost = below + max(bounds.highest_return - cap.highest, 0.0) * _most(high, np.ones(len(high)), clusters)
     own = (float(weights @ low) / total, float(weights @ high) / total)

@@ -1,20 +1,19 @@
 """`Scoring`: how policies are evaluated, in `evaluate` and in studies alike, and `Evaluator`, which does it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in, refuse_problems, to_plain
+from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in
 from poela.data.continuous import ContinuousTrajectories, Logs, finite_actions
-from poela.data.episodes import LoggedEpisodes
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
-from poela.evaluation.cap import Beyond, Cap, beyond_cap, capped
+from poela.evaluation.cap import Cap, CapSettings, beyond_cap
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.densities import density_problem
 from poela.evaluation.diagnostics import diagnosed
@@ -24,7 +23,7 @@ from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
 from poela.evaluation.gain import gain_over_logging
 from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS, intervals_of
 from poela.evaluation.notes import cap_notes, computing_notes, smoothing_notes
-from poela.evaluation.options import CAP, RETURNS, ScoringOptions
+from poela.evaluation.options import CAP, RETURNS
 from poela.evaluation.outside import LoggedSupport, logged_support, outside_support
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
@@ -34,13 +33,12 @@ from poela.evaluation.verdict import NOT_SHOWN, TrustThresholds, verdict_on
 from poela.evaluation.weights import LogWeights, is_greedy, log_weights, probabilities_along, smoothed, weights_of
 from poela.learners.step_regression import Regressor
 
-L = TypeVar("L", bound=LoggedEpisodes)
 MODEL = "an estimator that rests on a model of values"
 MOST_NUMBERS = 1e7  # probabilities that are looked at together: 80 MB
 
 
 @dataclass(frozen=True)
-class Scoring(ScoringOptions):
+class Scoring(CapSettings):
     """How policies are evaluated: everything that a number depends on, beside the policy and the logs.
 
     `estimator` and `interval` are names from `ESTIMATORS` and `INTERVALS`. `smoothing` mixes that share of the logging
@@ -67,23 +65,6 @@ class Scoring(ScoringOptions):
     thresholds: TrustThresholds = field(default_factory=TrustThresholds)
     resamples: Count = DEFAULT_RESAMPLES
     seed: Seed = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cap", Cap.of(self.cap))
-        refuse_problems(self)
-
-    def to_json(self) -> dict[str, Any]:
-        """The settings as a JSON object; without a cap as they were when there was none."""
-        names = [field.name for field in fields(self) if field.name != "cap" or self.cap is not None]
-        return {name: to_plain(getattr(self, name)) for name in names}
-
-    def knowing(self, logs: LoggedEpisodes) -> "Scoring":
-        """The same with the ends of its cap, as these logs have them where they were not known."""
-        return self if self.cap is None else replace(self, cap=self.cap.known(logs.returns(self.discount)))
-
-    def capped(self, logs: L) -> L:
-        """The logs with capped returns, where they are to be capped."""
-        return capped(logs, self.cap, self.discount)
 
     def estimates(self, policies: Sequence[Any], logs: Logs) -> list[Estimate]:
         """The estimate of each policy on the same logs; what does not depend on the policy is computed once.
@@ -239,7 +220,7 @@ class Evaluator:
         doubts |= {"bounded": self.bounds is not None}
         verdict = verdict_on(diagnostics, scoring.thresholds, **doubts)
         level = None if interval is None else scoring.level
-        beyond = self._beyond(evidence)
+        beyond = None if scoring.cap is None else beyond_cap(scoring.cap, self._uncapped, evidence, scoring.bounds)
         gain = self._gain(contributions, evidence, chosen, interval)
         without = verdict.word == "trust" and gain is not None and gain.low is not None and gain.low <= 0
         return Estimate(
@@ -264,17 +245,6 @@ class Evaluator:
             + interval_notes
             + verdict.reasons * (verdict.word != "trust"),
         )
-
-    def _beyond(self, evidence: Evidence) -> Beyond | None:
-        """What the cap hides, where there is one."""
-        if (cap := self.scoring.cap) is None:
-            return None
-        outside = evidence.outside
-        missing = 0.0 if outside is None else max(outside.episodes, outside.missing + 2 * outside.missing_error)
-        # Weights of estimated propensities may be wrong by more than chance.
-        bounds = None if self.logs.estimated else self.scoring.bounds
-        clusters = self.logs.clusters
-        return beyond_cap(cap, self._uncapped, evidence.used, bounds=bounds, clusters=clusters, missing=missing)
 
     def pool(self, evidence: Evidence, chosen: Estimator) -> Pool | None:
         """Recombined episodes; spliced ones say nothing about how clusters vary."""
