@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from poela.core.readable import plain
 from poela.core.typed import NonNegative, one_of, shown
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.backward_induction import best, soft
+from poela.learners.backward_induction import Kind, best, soft
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.logging_policy import logging_policy, logging_probabilities
@@ -47,6 +47,7 @@ class FittedQ(ValueLearner):
     """
 
     walks: ClassVar[bool] = True
+    regressor: Kind | Literal["auto"] = "auto"
     temperature: NonNegative = 0.0  # τ
     temperatures: tuple[NonNegative, ...] | None = None  # the path towards it, in falling order
     backup: Annotated[str, one_of("max", "soft")] = "max"
@@ -62,7 +63,7 @@ class FittedQ(ValueLearner):
         chances = logging_probabilities(train, behavior)
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
         mask, near = supported(chances > 0, eligible.free), priced(chances, eligible)
-        induction = self.induction(train, seed)
+        induction = self.induction(train, seed, chances)
         ((values, q),) = induction.values(best(mask))
         self.refuse_divergence(train, q[mask])
         path = self._path(train, q, near)
