@@ -159,8 +159,11 @@ def _policies() -> dict[str, Any]:
         "by a policy": POMu(minimum_probability=0.1, **WARM).fit(train, behavior=POCRM(**WARM).fit(train)),
         "gru": POELA(radius=0.3, network="gru", **{**WARM, "hidden": (4,)}).fit(train),
         "greedy": BCQ(threshold=0.2, **QUICK).fit(train),
-        "ridge": FittedQ(temperature=0.5).fit(train),
-        "wide": FittedQ(temperature=0.5, rule=Radius(0.5, fallback="behavior")).fit(logs(n_features=8)),
+        "ridge": FittedQ(temperature=0.5, regressor="ridge").fit(train),
+        "coded": FittedQ(temperature=0.5, regressor="coded", history=1).fit(train),
+        "wide": FittedQ(temperature=0.5, regressor="ridge", rule=Radius(0.5, fallback="behavior")).fit(
+            logs(n_features=8)
+        ),
         "counted": DPRL(reach=0.5, least_count=(3,)).fit(train),
         **{f"towards {name}": towards(name, 0.5) for name in models},
         "greedy knn": towards("knn", 0.0),

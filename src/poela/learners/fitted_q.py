@@ -37,7 +37,8 @@ class FittedQ(ValueLearner):
     By default the path starts where the log weights of an episode have a standard deviation of about one half, and the
     temperature halves every three checkpoints. A rule with a price κ takes κ for each nat of missing support from
     log μ + Q/τ, and from the μ of soft backups; where the best action alone counts (`backup="max"`, τ = 0), what costs
-    anything is barred. Without `behavior`, μ at new contexts is that of the nearest logged one.
+    anything is barred. With `regressor="auto"` the training episodes choose the kind of regression (see
+    `value_kinds.chosen_kind`). Without `behavior`, μ at new contexts is that of the nearest logged one.
 
     >>> from poela.data.trajectories import Trajectories
     >>> actions = np.arange(400) % 2

@@ -47,7 +47,7 @@ def kinds_for(train: Trajectories) -> list[Kind]:
 
 
 def chosen_kind(
-    train: Trajectories, chances: FloatArray, inductions: Inductions, discount: float = 1.0, seed: int = 0
+    train: Trajectories, chances: FloatArray, inductions: Inductions, kinds: Sequence[Kind], discount: float = 1.0
 ) -> Kind:
     """The kind whose effects of actions foretell best what half of the episodes show, when fitted on the other half.
 
@@ -56,10 +56,9 @@ def chosen_kind(
     2021). How well a kind foretells returns themselves says little: policies are tilted by effects. The simplest kind
     stays unless another is better by more than one standard error of their difference.
     """
-    kinds = kinds_for(train)
     if len(kinds) == 1 or train.n_units < FEWEST_UNITS:
         return kinds[0]
-    fold_of = fold_numbers(train, FOLDS, seed)
+    fold_of = fold_numbers(train, FOLDS, seed=0)
     returns = returns_to_go(train.rewards, train.offsets, discount)
     pairs = [_held_out(train, chances, fold_of, inductions, kind) for kind in kinds]
     level = min((mean for _, mean in pairs), key=lambda mean: float(np.square(returns - mean).sum()))

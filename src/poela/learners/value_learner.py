@@ -17,7 +17,7 @@ from poela.eligibility.rules import Eligibility
 from poela.learners.backward_induction import BackwardInduction, Kind
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.learner import Learner
-from poela.learners.value_kinds import chosen_kind
+from poela.learners.value_kinds import chosen_kind, kinds_for
 
 MOST_SHARED = 2e7  # numbers of decompositions kept for the next learner: 160 MB
 PENALTY_MULTIPLES: Sequence[float] = (1.0, 10.0, 100.0, 1e3, 1e4)
@@ -41,7 +41,7 @@ class ValueLearner(Learner, ABC):
         each log the latest are kept. `chances` [N, A] are what is done now: the kind of regression is chosen by what
         actions add to it.
         """
-        kind = self._kind(train, chances)
+        kind = self.kind(train, chances)
         drawn = seed if kind == "boosted" else 0
         settings = (kind, self.penalty, self.history, self.discount, drawn)
         latest: dict[Any, BackwardInduction] = cached(train, "backward induction", None, dict)
@@ -52,18 +52,21 @@ class ValueLearner(Learner, ABC):
             latest[settings] = induction
         return induction
 
-    def _kind(self, train: Trajectories, chances: FloatArray) -> Kind:
+    def kind(self, train: Trajectories, chances: FloatArray) -> Kind:
+        """As set, or chosen on current contexts alone: kinds differ in how they use rows and codes, whatever past is
+        seen beside them, and wide contexts would make the choice cost more than the regressions.
+        """
         if self.regressor != "auto":
             return self.regressor
         known: dict[Any, Kind] = cached(train, "kind of values", None, dict)
-        settings = (self.penalty, self.history, self.discount, blake2b(chances.tobytes()).digest())
+        kinds = [kind for kind in kinds_for(train) if not self.history or kind in kinds_for(self._seen(train))]
+        settings = (self.penalty, self.discount, *kinds, blake2b(chances.tobytes()).digest())
         if settings not in known:
-            seen = self._seen(train)
 
             def regressions(kind: Kind, episodes: IntArray) -> BackwardInduction:
-                return self._regressions(seen, kind, 0, episodes)
+                return self._regressions(train, kind, 0, episodes)
 
-            known[settings] = chosen_kind(seen, chances, regressions, self.discount)
+            known[settings] = chosen_kind(train, chances, regressions, kinds, self.discount)
         return known[settings]
 
     def _seen(self, train: Trajectories) -> Trajectories:
