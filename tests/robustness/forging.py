@@ -35,7 +35,7 @@ from poela.learners.logging_policy import logging_policy
 from poela.learners.policy_gradient import POCRM, POELA, POMu
 from poela.learners.q_learning import BCQ
 from poela.learners.safe_improvement import DPRL
-from poela.learners.step_regression import fit_boosted
+from poela.learners.step_boosted import fit_boosted
 from poela.policies.blended import BlendedPolicy
 from poela.policies.step_values import StepQ
 from poela.policies.storage import UNFORESEEN, load_policy

@@ -18,11 +18,11 @@ from poela.core.interruption import safe_point
 from poela.core.ragged import returns_to_go, rows_of_episodes
 from poela.data.trajectories import Trajectories
 from poela.learners.ridge import PENALTIES, Features
+from poela.learners.step_boosted import StepBoosted
 from poela.learners.step_regression import (
     Chosen,
     Columns,
     RidgeColumns,
-    StepBoosted,
     StepRegression,
     StepRidge,
 )
