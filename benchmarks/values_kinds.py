@@ -171,6 +171,7 @@ def measured(process: str, regressor: Any, seed: int) -> tuple[FloatArray, str]:
 
 
 def _errors(q: FloatArray, test: Trajectories) -> tuple[float, float]:
+    assert test.propensities is not None
     returns = returns_to_go(test.rewards, test.offsets)
     taken = q[np.arange(len(q)), test.actions]
     mean = (q * test.propensities).sum(axis=1)
