@@ -39,7 +39,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
     import pyarrow.parquet as pq
 
     settings = study.settings
-    episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem)
+    episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
     points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
@@ -123,7 +123,7 @@ def _unfitted(study: Study, point: Point, fold: FoldData) -> str | None:
 
 
 def _logging_value(test: Logs | None, settings: StudySettings) -> LoggingValue | None:
-    return None if test is None else logging_value([test], settings.scoring.discount)
+    return None if test is None else logging_value([test], settings.scoring)
 
 
 def _test_evaluation(study: Study, policy: Any, name: str, splits: Splits, problem: str) -> EvaluationRecord | None:
