@@ -63,7 +63,8 @@ class ValueLearner(Learner, ABC):
         if self.regressor != "auto":
             return self.regressor
         known: dict[Any, Kind] = cached(train, "kind of values", None, dict)
-        kinds = [kind for kind in kinds_for(train) if not self.looks_back(train) or kind in kinds_for(self._seen(train))]
+        can_see = kinds_for(self._seen(train)) if self.looks_back(train) else kinds_for(train)
+        kinds = [kind for kind in kinds_for(train) if kind in can_see]
         settings = (self.penalty, self.discount, *kinds, blake2b(chances.tobytes()).digest())
         if settings not in known:
 
