@@ -37,8 +37,8 @@ def is_missing(
     >>> rng = np.random.default_rng(0)
     >>> smooth = np.repeat([0.1, 0.3], [400, 600])
     >>> rarer, never = rng.random(1000) < smooth, (rng.random(1000) < 0.3) & (smooth > 0.2)
-    >>> is_missing(smooth, rarer * 1.0, smooth, np.array([0.2])), is_missing(smooth, never * 1.0, smooth, np.array([0.2]))
-    (False, True)
+    >>> [is_missing(smooth, taken * 1.0, smooth, np.array([0.2])) for taken in (rarer, never)]
+    [False, True]
     """
     if taken.sum() < evidence.enough or not taken.any():
         return True
