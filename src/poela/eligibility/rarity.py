@@ -18,8 +18,8 @@ NEARLY_NONE = 0.15  # of the usual rate: fewer are missing, even if a trend expl
 class Evidence:
     """What it takes to call an action missing somewhere, or not missing."""
 
-    enough: float = 150.0  # decisions with it: with fewer, a hole cannot be told from chance, and is taken to be there
-    level: float = 0.05  # of the test, one-sided
+    enough: float = 160.0  # decisions with it: with fewer, a hole cannot be told from chance, and is taken to be there
+    level: float = 0.03  # of the test, one-sided
 
 
 USUAL = Evidence()
@@ -43,10 +43,11 @@ def is_missing(
     if taken.sum() < evidence.enough or not taken.any():
         return True
     order, usual = np.argsort(predicted, kind="stable"), float(taken.mean())
-    cases = np.searchsorted(predicted[order], edges, side="right")
-    cases = cases[cases > 0]
-    got = np.cumsum(taken[order])[cases - 1]
-    trend = np.cumsum(np.minimum(expected, usual)[order])[cases - 1] / cases
+    last = np.searchsorted(predicted[order], edges, side="right") - 1
+    last = last[last >= 0]
+    cases = np.asarray(last + 1, np.float64)
+    got = np.cumsum(taken[order])[last]
+    trend = np.cumsum(np.minimum(expected, usual)[order])[last] / cases
     chances = [_at_most(got, cases, share) for share in (TREND * trend, np.full(len(cases), NEARLY_NONE * usual))]
     return bool((np.stack(chances) < evidence.level).any())
 

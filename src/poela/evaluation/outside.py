@@ -41,7 +41,7 @@ class LoggedSupport:
         """What a policy does [N, A] along the logs: its probabilities, or those of ranges of amounts (0: not asked)."""
         if self.ranges is None:
             return probabilities
-        return self.ranges.shares(policy, logs.contexts, self.outside.any(axis=0))
+        return self.ranges.shares(policy, logs.contexts, np.asarray(self.outside.any(axis=0)))
 
 
 @dataclass(frozen=True)
