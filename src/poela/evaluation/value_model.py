@@ -9,6 +9,7 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.clusters import joined_clusters
+from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
 from poela.data.history import with_history
 from poela.data.trajectories import Trajectories
@@ -74,7 +75,8 @@ class ValueModel:
         self._by_step = np.argsort(seen.step_numbers, kind="stable")
         self._place = np.empty_like(self._by_step)
         self._place[self._by_step] = np.arange(seen.n_steps)
-        typical = expected(_columns_last(_logging_probabilities(self._logs)[None], self._by_step))
+        self._logging = _columns_last(_logging_probabilities(self._logs)[None], self._by_step)
+        typical = expected(self._logging)
         how: Any = {"regressor": regressor, "discount": discount, "seed": seed, "keep": MOST_PREPARED / folds}
         self._folds = []
         for fold in range(folds):
@@ -92,7 +94,7 @@ class ValueModel:
         They know how well they were fitted (see `squared_weights`) where the regressions are ridges.
         """
         columns = _columns_last(probabilities, self._by_step)
-        taken, mean = np.empty((2, self._logs.n_steps, len(probabilities)))
+        taken, mean, logged = np.empty((3, self._logs.n_steps, len(probabilities)))
         following = expected(columns)
         for fold in self._folds:
             passed = fold.induction.backward(lambda rows, q: following(self._place[rows], q), len(probabilities))
@@ -103,11 +105,17 @@ class ValueModel:
                     places = self._place[rows]
                     taken[places] = q[self._logs.actions[rows], np.arange(len(rows))]
                     mean[places] = following(places, q)
+                    logged[places] = np.einsum("am,amp->mp", self._logging[:, places, 0], q)
         # Of steps that only the episodes beside have, no surprises are at hand to weigh.
         squares = self._squared_weights(columns)[:, : self._horizon] if self._regressor == "ridge" else None
         places = self._place[self._own_rows]
         return [
-            ModelValues(taken[places, column], mean[places, column], None if squares is None else squares[column])
+            ModelValues(
+                taken[places, column],
+                mean[places, column],
+                None if squares is None else squares[column],
+                logged[places, column],
+            )
             for column in range(len(probabilities))
         ]
 
@@ -140,6 +148,24 @@ class ValueModel:
             fitted, going_on = induction.going_on(step)
             rows, weights = fitted[going_on] + 1, weights[going_on]
         return squares.T
+
+
+def state_values(logs: LoggedEpisodes, beside: LoggedEpisodes, discount: float = 1.0, seed: int = 0) -> ModelValues:
+    """What is to come of each context of logs under the logging policy, whatever the action: for real-valued ones.
+
+    >>> kind = np.arange(200) % 2 * 1.0
+    >>> logs = Trajectories(kind[:, None], np.zeros(200), kind, np.arange(201))
+    >>> state_values(logs, logs).expected[:2].round(1)
+    array([0., 1.])
+    """
+
+    def idle(own: LoggedEpisodes) -> Trajectories:
+        nothing = np.zeros(own.n_steps, np.int64)
+        return Trajectories(own.contexts, nothing, own.rewards, own.offsets, n_actions=1, clusters=own.clusters)
+
+    model = ValueModel(idle(logs), beside=idle(beside), discount=discount, seed=seed)
+    (values,) = model.values([np.ones((logs.n_steps + beside.n_steps, 1))])
+    return values
 
 
 def joined(first: Trajectories, second: Trajectories) -> Trajectories:
