@@ -2,6 +2,7 @@
 
     python benchmarks/holes.py half:own pocket:none --logs 8 --out holes/
     python benchmarks/holes.py --must --size 1500 --logs 60 --jobs 2 --out holes/
+    python benchmarks/holes.py --compare --size 1500 --logs 10 --jobs 16 --minutes 25 --out docs/results/holes/compare
     python benchmarks/holes.py --table holes/
     python benchmarks/holes.py --page docs/results/holes.md
     python benchmarks/holes.py --list
@@ -15,9 +16,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from holes_in_support import compare
+from holes_in_support.compare import comparison
 from holes_in_support.rows import carry_out, read_rows
 from holes_in_support.scenarios import KINDS, MUST, PROPENSITIES, scenario
-from holes_in_support.studies import tasks_of
+from holes_in_support.studies import Task, tasks_of
 from holes_in_support.tables import fill_page, table
 from holes_in_support.variants import VARIANTS, settings_of
 
@@ -32,6 +35,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="such as half:own or corner:all:d20")
     parser.add_argument("--must", action="store_true", help="the twelve scenarios that claims rest on")
+    parser.add_argument("--compare", action="store_true", help="each learner alone, under each rule that it takes")
     parser.add_argument("--list", action="store_true", help="print the kinds of scenarios, and the twelve")
     parser.add_argument("--size", type=int, default=1500, help="cases (episodes) in each log")
     parser.add_argument("--logs", type=int, default=60, help="of each scenario")
@@ -56,26 +60,34 @@ def main(arguments: list[str]) -> None:
         print(f"kinds: {' '.join(KINDS)}\npropensities: {' '.join(PROPENSITIES)}\nthe twelve: {' '.join(MUST)}")
         return
     if options.table:
-        print(table(read_rows(options.table)))
+        print((comparison if options.compare else table)(read_rows(options.table)))
         return
     if options.page:
         fill_page(options.page)
         return
     names = [*dict.fromkeys([*(MUST if options.must else ()), *options.scenarios])]
+    if options.compare and not names:
+        names = [*compare.SCENARIOS]
     if not names or options.out is None:
         raise InputError("say which scenarios (or --must), and --out; --list names them")
     for name in names:
         scenario(name)
-    learners = tuple(filter(None, (options.learners or "").split(",")))
-    settings_of(options.variant, learners or None)  # which refuses what cannot be, before anything is begun
     seeds = [*range(options.first_seed, options.first_seed + options.logs)]
     if options.shard:  # of all scenarios alike, so that shards take as long
         seeds = [*options.shard.share({str(seed): seed for seed in seeds}).values()]
-    tasks = tasks_of(names, options.size, options.variant, learners, seeds)
+    tasks = compare.tasks(names, options.size, seeds) if options.compare else _tasks(options, names, seeds)
     for row in carry_out(tasks, options.out, options.jobs, options.minutes):
         outcome = row.get("error") or f"shown {row['shown']}, true {row.get('true')}"
-        print(f"{row['scenario']} {row['seed']}: {outcome} ({row['seconds']} s)", flush=True)
-    print(table(read_rows(options.out)))
+        kind = f"{row['scenario']} {row['variant']} {row['learners']}"
+        print(f"{kind} {row['seed']}: {outcome} ({row['seconds']} s)", flush=True)
+    print((comparison if options.compare else table)(read_rows(options.out)))
+
+
+def _tasks(options: argparse.Namespace, names: list[str], seeds: list[int]) -> list[Task]:
+    """Those of one variant."""
+    learners = tuple(filter(None, (options.learners or "").split(",")))
+    settings_of(options.variant, learners or None)  # which refuses what cannot be, before anything is begun
+    return tasks_of(names, options.size, options.variant, learners, seeds)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from poela.core.errors import InputError
 from poela.core.files import atomic_file
 from poela_experiments.frame.results import markdown_rows
 
+from .compare import comparison
 from .rows import kind_of, read_rows
 from .studies import Row
 
@@ -22,6 +23,7 @@ COLUMNS = (
 )
 COST_COLUMNS = ("scenario", "cases", "learners", "variant", "logs", "shown per log", "without a rule", "difference")
 WITHOUT = "norule"
+COMPARE = "compare"  # the part of a page that compares learners and rules
 
 
 def table(rows: Iterable[Row]) -> str:
@@ -149,7 +151,8 @@ def filled(page: str, folder: Path) -> str:
         rows = read_rows(folder / mark[1])
         if not rows:
             raise InputError(f"there are no rows for the part {mark[1]!r} of the page")
-        return f"<!-- rows: {mark[1]} -->\n\n{table(rows)}\n\n<!-- end of rows -->"
+        made = comparison(rows) if mark[1] == COMPARE else table(rows)
+        return f"<!-- rows: {mark[1]} -->\n\n{made}\n\n<!-- end of rows -->"
 
     return PART.sub(part, page)
 

@@ -25,8 +25,8 @@ def settings_of(variant: str, learners: Sequence[str] | None = None) -> dict[str
     >>> settings_of("norule", ["fittedq"])
     {'learners': ['fittedq'], 'no_rule': True}
     >>> print(*settings_of("radius", ["poela", "bcq"])["candidates"], sep=chr(10))
-    poela radius=q95 scale=standard variance_penalty=0.1 least_ess=100
-    poela radius=q99 scale=standard variance_penalty=0.1 least_ess=100
+    poela radius=q95 scale=standard support=None variance_penalty=0.1 least_ess=100
+    poela radius=q99 scale=standard support=None variance_penalty=0.1 least_ess=100
     bcq threshold=0.3 rule=(radius=q95 scale=standard)
     """
     if variant not in VARIANTS:
@@ -49,7 +49,7 @@ def settings_of(variant: str, learners: Sequence[str] | None = None) -> dict[str
 
 def _under(candidate: Candidate, rule: Mapping[str, Any]) -> list[Candidate]:
     """A usual candidate under another rule; none where its learner takes none (PO-CRM, which then is POELA)."""
-    own = {name: value for name, value in candidate.settings.items() if name not in ("rule", "radius", "scale")}
+    own = {name: value for name, value in candidate.settings.items() if name not in ("rule", "radius", "scale", *rule)}
     known = {field.name for field in fields(LEARNERS[candidate.learner])}  # type: ignore[arg-type]
     if "rule" in known:
         return [Candidate(candidate.learner, own | {"rule": rule})]

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.holes_in_support.compare import SCENARIOS as COMPARED_SCENARIOS
+from benchmarks.holes_in_support.compare import comparison, tasks
 from benchmarks.holes_in_support.processes import THIRD, OneStep, Steps
 from benchmarks.holes_in_support.rows import append_row, left, read_rows
 from benchmarks.holes_in_support.scenarios import KINDS, MUST, Scenario, scenario, smooth_practice
@@ -167,6 +169,32 @@ def test_variants_are_settings_of_learn() -> None:
         settings_of("radius", ["pocrm"])
     with pytest.raises(InputError, match="there is no variant"):
         settings_of("other")
+
+
+def test_learners_are_compared_under_the_rules_that_they_are_said_to_have() -> None:
+    asked = tasks(["half:own"], 300, [1])
+    assert len(asked) == len({task.kind for task in asked}) == 12
+    for task in asked:
+        if task.variant == "norule":
+            continue
+        for one in settings_of(task.variant, task.learners)["candidates"]:
+            learner: Any = one.build()
+            rule = learner.eligibility_rule() if hasattr(learner, "eligibility_rule") else learner.rule
+            assert (rule.support is None, rule.radius is None) == (task.variant == "radius", task.variant != "radius")
+            assert rule.price == (1.0 if task.variant == "soft" else None)
+    for name in COMPARED_SCENARIOS:
+        scenario(name)
+
+
+def test_a_comparison_is_of_what_is_recommended_or_promising() -> None:
+    def row(seed: int, **other: Any) -> dict[str, Any]:
+        return made_up(seed) | {"learners": "poela", "variant": "support", "estimate": 0.5} | other
+
+    claimed = row(1, claimed=True, shown=0.2, true=0.4, in_hole=0.1)
+    open_ = row(2, claimed=False, shown=None, true=None, in_hole=None, promising_true=-0.2, promising_in_hole=0.3)
+    *_, line = comparison([claimed, open_, {"error": "x", **row(3)}]).splitlines()
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells[2:] == ["poela", "support", "2", "0.100", "20.0%", "+0.400 ± 0.300", "0.100", "0", "1"]
 
 
 def test_a_rule_without_a_radius_takes_the_place_of_the_radius(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,7 @@ def test_it_prints_as_a_table_and_goes_to_json(logs: Trajectories) -> None:
     document = json.loads(json.dumps(explanation.to_dict(), allow_nan=False))
     case = document["actions"][0]["cases"][0]
     assert case.pop("likeness") == {"alike": [], "differs": None}
-    assert case == {"row": 0, "episode": "anna", "step": 0, "distance": 0.0}
+    assert case == {"row": 0, "episode": "anna", "step": 0, "distance": 0.0, "shared": None}
     assert document["actions"][2]["distance"] is None
 
 

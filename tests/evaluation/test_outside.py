@@ -236,3 +236,20 @@ class TestVerdict:
         bounded = evaluate(Always(1 - share, share), logs, bounds=Bounds(0.0, 1.0))
         assert bounded.diagnostics.outside_share == estimate.diagnostics.outside_share
         assert "never made" not in " ".join(bounded.reasons)
+
+    def test_evaluate_tells_where_only_the_taken_actions_propensities_are_known(self) -> None:
+        """An object with `probabilities` alone: 0.84 of its weight is there, and a model finds where the rest is."""
+        rng = np.random.default_rng(0)
+        n = 1500
+        contexts = rng.normal(size=(n, 2)).astype(np.float32)
+        chances = np.where(contexts[:, :1] > 1, [1.0, 0.0], [0.7, 0.3])
+        actions = (rng.random(n) < chances[:, 1]).astype(np.int64)
+        logs = Trajectories(contexts, actions, rng.random(n), np.arange(n + 1), chances[np.arange(n), actions], 2)
+        always = evaluate(Always(0.0, 1.0), logs)
+        assert always.diagnostics.mean_weight == pytest.approx(0.84, abs=0.06)
+        assert always.diagnostics.outside_share == pytest.approx((contexts[:, 0] > 1).mean(), abs=0.03)
+        assert "the mean weight is" in " ".join(always.reasons)
+        assert "were never made in cases like these" in " ".join(always.reasons)
+        assert always.verdict == "do not trust"
+        never = evaluate(Always(1.0, 0.0), logs)
+        assert (never.verdict, never.diagnostics.outside_share) == ("trust", 0.0)

@@ -11,7 +11,7 @@ import pytest
 from tests.serving.episodes import FEATURES, graph_inputs, random_episodes
 from tests.serving.policies import GRADIENT, LOOKING_BACK, MULTINOMIAL, VALUES, blend, last
 from tests.serving.test_far_away import outputs
-from tests.serving.test_serve import asked, served
+from tests.serving.test_serve import asked, named, served
 
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
@@ -146,3 +146,19 @@ def test_an_mlflow_model_decides_as_the_policy(tmp_path: Path) -> None:
     table["case"] = [f"case {row}" for row in range(len(table))]
     found = mlflow.pyfunc.load_model(str(tmp_path / "model")).predict(table)
     pd.testing.assert_frame_equal(found, policy.decide(table).to_pandas())
+
+
+def test_an_explanation_says_what_similar_cases_received() -> None:
+    train = holed("hidden")
+    policy = LEARNED["fittedq"](train, RULE, MULTINOMIAL)
+    context = train.contexts[3]
+    case = {"features": named(context), "step": 0}
+    answer = asked(served(policy), "POST", "/v1/explain", json={"cases": [case]}).json()
+    told = policy.eligibility.explain(context, k=0)
+    for one, expected in zip(answer["actions"], told.actions, strict=True):
+        assert (one["action"], one["eligible"]) == (expected.action, expected.eligible)
+        assert one["received"] == pytest.approx(expected.received, abs=1e-12)
+        assert one["usually"] == pytest.approx(float((train.actions == ACTIONS.index(one["action"])).mean()))
+    plain = last(FittedQ(rule=Eligibility(radius="q95"), history=0), train, MULTINOMIAL, place=3)
+    answer = asked(served(plain), "POST", "/v1/explain", json={"cases": [case]}).json()
+    assert all(one["received"] is one["usually"] is None for one in answer["actions"])

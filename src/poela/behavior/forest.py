@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.core.arrays import Float32Array, FloatArray, readonly
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, readonly
 from poela.core.errors import InputError
 from poela.core.storage import Stored
 from poela.core.validation import expect_array
@@ -94,14 +94,20 @@ class Forest:
             scores[:, tree % len(self.baseline)] += self.leaf_values[self.leaf_offsets[tree] + leaf]
         return scores
 
-    def _scores_at_once(self, contexts: Float32Array) -> FloatArray:
-        passed = contexts[:, self.features] <= self.thresholds  # [N, nodes]
+    def passed(self, contexts: Float32Array) -> BoolArray:
+        """Which tests contexts pass [N, nodes]."""
+        return np.asarray(contexts[:, self.features] <= self.thresholds)
+
+    def leaves(self, passed: BoolArray) -> NDArray[np.int32]:
+        """The number of the leaf of each tree [N, trees] that passed tests [N, nodes] lead to."""
         grown = np.flatnonzero(np.diff(self.node_offsets))  # trees with any test; `reduceat` has no empty sums
-        leaves = np.full((len(contexts), len(self.node_offsets) - 1), ALL)
+        leaves = np.full((len(passed), len(self.node_offsets) - 1), ALL)
         left = np.where(passed, ALL, self.keeps)
         leaves[:, grown] = np.bitwise_and.reduceat(left, self.node_offsets[grown], axis=1)
-        leaf = np.frexp((leaves & (~leaves + np.uint32(1))).astype(np.float32))[1] - 1
-        values = self.leaf_values[self.leaf_offsets[:-1] + leaf]  # [N, trees]
+        return np.asarray(np.frexp((leaves & (~leaves + np.uint32(1))).astype(np.float32))[1] - 1)
+
+    def _scores_at_once(self, contexts: Float32Array) -> FloatArray:
+        values = self.leaf_values[self.leaf_offsets[:-1] + self.leaves(self.passed(contexts))]  # [N, trees]
         return np.asarray(self.baseline + values.reshape(len(contexts), -1, len(self.baseline)).sum(axis=1))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from poela.core.errors import InputError
 from poela.core.readable import plain, readable, share_in_words
 from poela.data.trajectories import ActionName
+from poela.eligibility.leaves import MOST_CANDIDATES, most_alike
 from poela.eligibility.likeness import Likeness, likenesses
 from poela.eligibility.rules import Eligibility
 from poela.eligibility.support_model import SupportModel
@@ -28,10 +29,12 @@ class LoggedCase:
     step: int
     distance: float
     likeness: Likeness
+    shared: float | None = None  # the share of the support model's trees that put both into one leaf, where it has any
 
     def __str__(self) -> str:
         likeness = str(self.likeness)
         where = f"row {self.row} (episode {self.episode}, step {self.step}) at {readable(self.distance)}"
+        where += "" if self.shared is None else f", alike for {share_in_words(self.shared)} of trees"
         return f"{where} ({likeness})" if likeness else where
 
 
@@ -186,10 +189,14 @@ def _cases(fitted: "FittedEligibility", row: Any, action: int, k: int, step: int
     logged = fitted.logged
     if logged is None or k == 0:
         return ()
-    members, squared = logged.cases(row, action, k, step)
-    distances = fitted.on_metric_scale(squared)
+    learned = fitted.support is not None
+    members, squared = logged.cases(row, action, max(k, MOST_CANDIDATES) if learned else k, step)
+    found = most_alike(fitted, row, members, k) if learned and len(members) else None
+    order, shared = (np.arange(len(members))[:k], None) if found is None else found
+    members, distances = members[order], fitted.on_metric_scale(squared[order])
     ids = fitted.episode_ids
-    alike = likenesses(fitted, row, members) if len(members) else []
+    alike = likenesses(fitted, row, members, shared) if len(members) else []
+    shares = [None] * len(members) if shared is None else shared.shares.tolist()
     return tuple(
         LoggedCase(
             row=int(logged.rows[member]),
@@ -197,6 +204,7 @@ def _cases(fitted: "FittedEligibility", row: Any, action: int, k: int, step: int
             step=int(logged.steps[member]),
             distance=float(distance),
             likeness=likeness,
+            shared=share,
         )
-        for member, distance, likeness in zip(members, distances, alike, strict=True)
+        for member, distance, likeness, share in zip(members, distances, alike, shares, strict=True)
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.eligibility.leaves import SharedLeaves
 
 if TYPE_CHECKING:
     from poela.eligibility.fitted import FittedEligibility
@@ -32,16 +33,23 @@ class Likeness:
         return "; ".join(filter(None, told))
 
 
-def likenesses(rule: "FittedEligibility", context: Float32Array, cases: IntArray) -> list[Likeness]:
+def likenesses(
+    rule: "FittedEligibility", context: Float32Array, cases: IntArray, shared: SharedLeaves | None = None
+) -> list[Likeness]:
     """For one context [d] and the positions of logged ones; without words where there is one column, or no difference.
 
-    Features of one column, such as the indicators of a category, count together.
+    Features of one column, such as the indicators of a category, count together. With `shared` leaves, columns are told
+    by the tests of trees that the cases pass alike, instead of by parts of distances.
     """
     assert rule.logged is not None
     names, column_of = _columns(rule)
-    features, logged = rule.logged.features(context[None]), rule.logged.features(rule.logged.contexts[cases])
-    parts = np.stack([np.bincount(column_of, row, len(names)) for row in np.square(logged - features)])
-    usual = np.asarray(np.bincount(column_of, 2 * rule.logged.spread, len(names)), np.float64)
+    if shared is None:
+        features, logged = rule.logged.features(context[None]), rule.logged.features(rule.logged.contexts[cases])
+        differing, spread = np.square(logged - features), 2 * rule.logged.spread
+    else:
+        differing, spread = shared.differing, shared.tests
+    parts = np.stack([np.bincount(column_of, row, len(names)) for row in differing])
+    usual = np.asarray(np.bincount(column_of, spread, len(names)), np.float64)
     return [Likeness() if len(names) == 1 or not row.any() else _likeness(names, row, usual) for row in parts]
 
 

@@ -2,9 +2,11 @@
 
 Bagged boosted trees say how probable each action is at a context. What they say of episodes that they have not seen is
 compared with what was done there: where an action was taken at less than `LARGEST_RATE` of its usual rate, it has no
-support, and the limits are as strict as a share of barred logged decisions allows.
+support, and the limits are as strict as a share of barred logged decisions allows. An action that is nowhere rarer than
+chance and a smooth trend explain (`rarity`) has support everywhere.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -17,9 +19,12 @@ from poela.behavior.boosted import BoostedBehavior
 from poela.behavior.history import HistoryBehavior, HistoryModel
 from poela.behavior.memory import memory_of
 from poela.behavior.model import BehaviorModel
+from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.arrays import BoolArray, FloatArray, IntArray, readonly
+from poela.core.errors import PoelaWarning
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
+from poela.eligibility.rarity import USUAL, Evidence, is_missing
 from poela.eligibility.support_model import SupportModel
 
 BAGS, FEWER_BAGS = 8, 4  # models; fewer where propensities are known, or rows are many
@@ -29,6 +34,7 @@ LARGEST_RATE = 0.9  # of its usual rate: an action taken less often than that ma
 DOUBTFUL_RATE = 0.9  # up to here a hole may hide between cases that did get the action
 PRIOR = 2.0  # expected decisions, at the usual rate, that stand against what chance does to small groups
 MOST_ROWS = 10_000  # that teach the model; more would change limits little
+ITERATIONS = 100  # of the smooth trend
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +86,13 @@ def looks_back(train: Trajectories, behavior: Any) -> bool:
     return isinstance(behavior, HistoryModel)
 
 
-def cross_fitted_support(train: Trajectories, share: float, remembers: bool) -> Support | None:
-    """The model of some bags, each without the episodes that it is asked about; None where nothing is barred."""
+def cross_fitted_support(
+    train: Trajectories, share: float, remembers: bool, evidence: Evidence = USUAL
+) -> Support | None:
+    """The model of some bags, each without the episodes that it is asked about; None where nothing is barred.
+
+    `evidence` is what it takes to call an action missing somewhere.
+    """
     known = has_holes(train)
     if train.n_units < 2 or known is False:
         return None
@@ -89,8 +100,12 @@ def cross_fitted_support(train: Trajectories, share: float, remembers: bool) -> 
     bags = min(FEWER_BAGS if few else BAGS, train.n_units)
     bag_of = fold_numbers(train, bags, 0)
     models = [_one_model(train, bag_of != bag, remembers, bag) for bag in range(bags)]
-    held_out = _rows(train, [(model, bag_of == bag) for bag, model in enumerate(models)])
-    return Support(_calibrated(train, models, held_out, share), held_out, bag_of[train.episode_of_step])
+    trends = [_trend(train, bag_of != bag, remembers, bag) for bag in range(bags)]
+    held_out, expected = (
+        _rows(train, [(model, bag_of == bag) for bag, model in enumerate(some)]) for some in (models, trends)
+    )
+    model = _calibrated(train, models, held_out, expected, share, evidence)
+    return Support(model, held_out, bag_of[train.episode_of_step])
 
 
 def support_of_folds(
@@ -104,33 +119,43 @@ def support_of_folds(
     pairs = list(combinations(range(folds), 2))
     if has_holes(logs) is False or folds < 3:
         return [None] * folds, dict.fromkeys(pairs)
-    without = {pair: _one_model(logs, ~np.isin(fold_of, pair), remembers, number) for number, pair in enumerate(pairs)}
+    teaching = {pair: ~np.isin(fold_of, pair) for pair in pairs}
+    without = {pair: _one_model(logs, teaching[pair], remembers, number) for number, pair in enumerate(pairs)}
+    trends = {pair: _trend(logs, teaching[pair], remembers, number) for number, pair in enumerate(pairs)}
     single = []
     for fold in range(folds):
-        own = {other: model for pair, model in without.items() if fold in pair for other in pair if other != fold}
+        own = {pair: sum(pair) - fold for pair in pairs if fold in pair}  # and the other fold of each
         train = logs.take(np.flatnonzero(fold_of != fold))
         other_of = fold_of[fold_of != fold]
-        held_out = _rows(train, [(model, other_of == other) for other, model in own.items()])
-        single.append(_calibrated(train, list(own.values()), held_out, share))
+        held_out, expected = (
+            _rows(train, [(some[pair], other_of == other) for pair, other in own.items()]) for some in (without, trends)
+        )
+        single.append(_calibrated(train, [without[pair] for pair in own], held_out, expected, share))
     both = {(first, second): replace(single[first], models=(model,)) for (first, second), model in without.items()}
     return [*single], dict(both)
 
 
-def _rows(train: Trajectories, asked: Sequence[tuple[BehaviorModel, BoolArray]]) -> FloatArray:
-    """What each model says of the episodes that it is asked about [N, A]."""
+def _rows(train: Trajectories, asked: Sequence[tuple[BehaviorModel | None, BoolArray]]) -> FloatArray:
+    """What each model says of the episodes that it is asked about [N, A]; nothing (0) where there is none."""
     rows = np.zeros((train.n_steps, train.n_actions))
     for model, episodes in asked:
-        rows[episodes[train.episode_of_step]] = model.along(train.take(np.flatnonzero(episodes)))
+        if model is not None:
+            rows[episodes[train.episode_of_step]] = model.along(train.take(np.flatnonzero(episodes)))
     return rows
 
 
 def _calibrated(
-    train: Trajectories, models: Sequence[BehaviorModel], held_out: FloatArray, share: float
+    train: Trajectories,
+    models: Sequence[BehaviorModel],
+    held_out: FloatArray,
+    expected: FloatArray,
+    share: float,
+    evidence: Evidence = USUAL,
 ) -> SupportModel:
     known = has_holes(train) is not None
     done = train.propensities if known else np.eye(train.n_actions)[train.actions]
     assert done is not None
-    least, doubtful, barred = limits(held_out, done, share)
+    least, doubtful, barred = limits(held_out, done, share, None if known else expected, evidence)
     absent = ((held_out <= least) | (known & (done == 0))).mean(axis=0)
     return SupportModel(
         tuple(models),
@@ -168,13 +193,31 @@ def _one_model(logs: Trajectories, teaching: BoolArray, remembers: bool, seed: i
     return settings.around(inner, train)
 
 
-def limits(predicted: FloatArray, done: FloatArray, share: float) -> tuple[FloatArray, FloatArray, float]:
+def _trend(logs: Trajectories, teaching: BoolArray, remembers: bool, seed: int) -> BehaviorModel | None:
+    """How probable actions are, smoothly; None where propensities of all actions say what is missing."""
+    if has_holes(logs) is not None:
+        return None
+    plain = MultinomialBehavior(max_iterations=ITERATIONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PoelaWarning)  # a trend that could be a little better is good enough
+        train = logs.take(_some(logs, np.flatnonzero(teaching), seed))
+        return (HistoryBehavior(plain) if remembers else plain).fit_quietly(train, seed)
+
+
+def limits(
+    predicted: FloatArray,
+    done: FloatArray,
+    share: float,
+    expected: FloatArray | None = None,
+    evidence: Evidence = USUAL,
+) -> tuple[FloatArray, FloatArray, float]:
     """The probabilities [A] up to which an action has no support, and up to which it is doubtful.
 
     `predicted` [N, A] is what models say of steps that they have not seen, `done` [N, A] how probable each action was
     there, or which one was taken. Steps are put into groups by what is predicted (isotonic regression); a group whose
     rate is below `LARGEST_RATE` of the usual one has no support, from the lowest rates up, while at most this `share`
-    of all decisions is barred. Also returns the share that is.
+    of all decisions is barred. Also returns the share that is. With what a smooth trend `expected` [N, A], an action
+    that is missing nowhere is barred nowhere.
 
     >>> rng = np.random.default_rng(0)
     >>> hole = np.arange(1000) < 200
@@ -184,9 +227,14 @@ def limits(predicted: FloatArray, done: FloatArray, share: float) -> tuple[Float
     >>> bool(0.06 < least[1] < 0.41), barred <= 0.02
     (True, True)
     """
-    groups = [_groups(predicted[:, action], done[:, action]) for action in range(predicted.shape[1])]
-    rate = _largest_rate(groups, share * done.sum())
-    least = np.array([_edge(group, rate) for group in groups])
+    actions = range(predicted.shape[1])
+    groups = [_groups(predicted[:, action], done[:, action]) for action in actions]
+    missing = [True for _ in actions]
+    if expected is not None:
+        columns = zip(predicted.T, done.T, expected.T, [group.edges for group in groups], strict=True)
+        missing = [is_missing(*column, evidence) for column in columns]
+    rate = _largest_rate([groups[action] for action in actions if missing[action]], share * done.sum())
+    least = np.array([_edge(groups[action], rate) if missing[action] else 0.0 for action in actions])
     doubtful = np.array([_edge(group, DOUBTFUL_RATE) for group in groups])
     barred = float(np.where(predicted <= least, done, 0.0).sum() / done.sum())
     return least, np.maximum(doubtful, least), barred
@@ -220,7 +268,7 @@ def _groups(predicted: FloatArray, done: FloatArray) -> _Groups:
 
 def _largest_rate(groups: list[_Groups], most: float) -> float:
     """The highest relative rate, up to `LARGEST_RATE`, at which at most this many decisions are barred."""
-    candidates = np.unique(np.concatenate([group.rates for group in groups]))
+    candidates = np.unique([rate for group in groups for rate in group.rates])
     allowed = 0.0
     for rate in candidates[candidates <= LARGEST_RATE]:
         barred = sum(float(group.decisions[group.rates <= rate][-1:].sum()) for group in groups)

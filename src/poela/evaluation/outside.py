@@ -1,6 +1,6 @@
 """How much of what a policy does was never done in like cases: what weights of logged episodes cannot show."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,10 @@ import numpy as np
 from poela.core.arrays import BoolArray, FloatArray
 from poela.core.log_cache import cached
 from poela.core.ragged import episode_sums, running_sums
+from poela.data.continuous import ContinuousTrajectories
 from poela.data.episodes import LoggedEpisodes
 from poela.data.trajectories import Trajectories
+from poela.eligibility.doses import DoseRanges, dose_support
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import Support, cross_fitted_support, has_holes, limits, looks_back
 from poela.evaluation.bounds import Bounds
@@ -29,10 +31,17 @@ class LoggedSupport:
     outside: BoolArray
     doubtful: BoolArray
     exact: bool  # whether logged propensities say so, rather than a model
+    ranges: DoseRanges | None = None  # of real-valued actions, which stand for actions: K of them in the place of A
 
     def take(self, steps: BoolArray) -> "LoggedSupport":
         """At some steps."""
-        return LoggedSupport(self.outside[steps], self.doubtful[steps], self.exact)
+        return replace(self, outside=self.outside[steps], doubtful=self.doubtful[steps])
+
+    def rows(self, policy: Any, logs: LoggedEpisodes, probabilities: FloatArray | None) -> FloatArray | None:
+        """What a policy does [N, A] along the logs: its probabilities, or those of ranges of amounts (0: not asked)."""
+        if self.ranges is None:
+            return probabilities
+        return self.ranges.shares(policy, logs.contexts, np.asarray(self.outside.any(axis=0)))
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,8 @@ def logged_support(logs: LoggedEpisodes, behavior: Any = None) -> LoggedSupport 
     array([[False,  True],
            [False, False]])
     """
+    if isinstance(logs, ContinuousTrajectories):
+        return cached(logs, "support along", None, lambda: _support_of_doses(logs))
     if not isinstance(logs, Trajectories) or logs.n_actions < 2:
         return None
     if has_holes(logs) is not None:
@@ -70,6 +81,14 @@ def logged_support(logs: LoggedEpisodes, behavior: Any = None) -> LoggedSupport 
         None,
         lambda: support_along(logs, cross_fitted_support(logs, USUAL_SUPPORT, looks_back(logs, behavior))),
     )
+
+
+def _support_of_doses(logs: ContinuousTrajectories) -> LoggedSupport | None:
+    found = dose_support(logs, USUAL_SUPPORT, SURELY)
+    if found is None:
+        return None
+    ranges, outside = found
+    return LoggedSupport(outside, np.zeros_like(outside), exact=False, ranges=ranges)
 
 
 def support_along(logs: Trajectories, support: Support | None) -> LoggedSupport | None:
@@ -119,18 +138,22 @@ def expected_propensities(logs: Trajectories, others: BoolArray, own: BoolArray)
 
 
 def outside_support(
-    support: LoggedSupport, probabilities: FloatArray, logs: Trajectories, weights: LogWeights
+    support: LoggedSupport, probabilities: FloatArray, logs: LoggedEpisodes, weights: LogWeights
 ) -> OutsideSupport:
     """What of a policy with these probabilities [N, A] lies outside support, along its own episodes (by weights).
+
+    Of several columns of real-valued actions, what lies outside in one and in another counts twice: the careful side.
 
     >>> logs = Trajectories([[0.0], [1.0]], [0, 1], [0.0, 0.0], [0, 1, 2], propensities=[[1.0, 0.0], [0.5, 0.5]])
     >>> even, weights = np.full((2, 2), 0.5), LogWeights(np.log([0.5, 1.0]), logs.offsets)
     >>> outside_support(logged_support(logs), even, logs, weights)
     OutsideSupport(decisions=0.25, episodes=0.25, missing=0.25, missing_error=0.25)
     """
-    there = np.where(support.outside, probabilities, 0.0).sum(axis=1)  # [N]
+    there = np.minimum(np.where(support.outside, probabilities, 0.0).sum(axis=1), 1.0)  # [N]
     with np.errstate(divide="ignore"):
         staying = np.exp(episode_sums(np.log(np.maximum(1.0 - there, 0.0)), logs.offsets))
+    if not isinstance(logs, Trajectories):  # weights cannot tell more of amounts than their mean does
+        return OutsideSupport(float(there.mean()), float(1.0 - staying.mean()))
     in_doubt = np.where(support.doubtful, probabilities, 0.0).sum(axis=1)
     taken = support.doubtful[np.arange(logs.n_steps), logs.actions]
     ratios = np.exp(weights.log_ratios)

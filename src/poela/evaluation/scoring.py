@@ -195,9 +195,10 @@ class Evaluator:
         stranded = getattr(policy, "stranded", None)
         steps = int(np.asarray(stranded(self.logs)).sum()) if callable(stranded) else None
         settings = self.scoring.discount, self.scoring.truncation
+        rows = None if self._support is None else self._support.rows(policy, self.logs, probabilities)
         outside = None
-        if self._support is not None and probabilities is not None:
-            outside = outside_support(self._support, probabilities, self._finite, weights)
+        if self._support is not None and rows is not None:
+            outside = outside_support(self._support, rows, self.logs, weights)
         return Evidence(weights, self.logs, *settings, values, probabilities, steps, outside, share)
 
     def value(self, evidence: Evidence, estimator: str) -> tuple[float, float]:

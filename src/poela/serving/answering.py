@@ -90,6 +90,9 @@ class Answering:
         measured = rule.settings.measures
         distances = rule.distances_along(steps)[-1] if measured else np.full(rule.n_actions, np.nan)
         counts = rule.counts_along(steps)[-1] if measured else np.full(rule.n_actions, np.nan)
+        support = rule.support
+        received = np.full(rule.n_actions, np.nan) if support is None else support.along(steps)[-1]
+        usually = np.full(rule.n_actions, np.nan) if support is None else support.rates
         stranded, in_range = bool(eligible.stranded[-1]), rule.in_range(contexts[-1:])
         return {
             "defer": stranded,
@@ -103,6 +106,8 @@ class Answering:
                     "probability": None if stranded else float(probabilities[place]),
                     "distance": _number(distances[place]),
                     "similar": None if not measured else int(counts[place]),
+                    "received": _number(received[place]),
+                    "usually": _number(usually[place]),
                 }
                 for place, name in enumerate(policy.action_names)
             ],

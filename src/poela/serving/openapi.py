@@ -89,6 +89,9 @@ def _explained(form: Form) -> dict[str, Any]:
                         "probability": _nullable({"type": "number"}),
                         "distance": _nullable({"type": "number"}),
                         "similar": _nullable({"type": "integer"}),
+                        "received": _nullable({"type": "number"})
+                        | {"description": "the share of similar past cases that received it"},
+                        "usually": _nullable({"type": "number"}) | {"description": "the share of all past cases"},
                     }
                 ),
             },

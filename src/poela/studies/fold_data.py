@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from poela.core.typed import from_plain, to_plain
 from poela.data.continuous import ContinuousTrajectories, Logs, finite_actions
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
+from poela.eligibility.doses import DoseRanges
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import tell_support
 from poela.eligibility.support_model import SupportModel
@@ -35,6 +36,7 @@ PARTS = ("train", "held_out")
 ALL = "all"  # the fold that holds out nothing
 RULE = "support"
 SUPPORT = ("outside", "doubtful")
+RANGES = "ranges"  # of amounts, of real-valued actions
 ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities", "log_densities", "clusters")
 
 
@@ -93,9 +95,12 @@ def write_fold(directory: Path, fold: FoldData) -> None:
             with atomic_file(directory / f"{part}_{name}.npy") as temporary, temporary.open("wb") as file:
                 np.save(file, array)
     if fold.support is not None:
-        for name in SUPPORT:
+        kept = {name: getattr(fold.support, name) for name in SUPPORT}
+        if fold.support.ranges is not None:
+            kept[RANGES] = np.stack(astuple(fold.support.ranges))
+        for name, array in kept.items():
             with atomic_file(directory / f"{name}.npy") as temporary, temporary.open("wb") as file:
-                np.save(file, getattr(fold.support, name))
+                np.save(file, array)
     if fold.behavior is not None:
         write_behavior(directory / "behavior", fold.behavior)
     names = {part: _names(getattr(fold, part)) for part in PARTS}
@@ -114,7 +119,7 @@ def remove_fold(directory: Path) -> None:
             raise InputError(f"{place(folder)} is a symbolic link, where a folder of ours should be: move it away")
     for name in (
         "material.json",
-        *(f"{name}.npy" for name in SUPPORT),
+        *(f"{name}.npy" for name in (*SUPPORT, RANGES)),
         *(f"{part}_{name}.npy" for part in PARTS for name in ARRAYS),
     ):
         remove_file(directory / name)
@@ -138,7 +143,9 @@ def read_fold(directory: Path) -> FoldData:
     support = None
     if document["support"] is not None:
         outside, doubtful = (np.load(directory / f"{name}.npy", mmap_mode="r") for name in SUPPORT)
-        support = LoggedSupport(outside, doubtful, bool(document["support"]))
+        file = directory / f"{RANGES}.npy"
+        ranges = DoseRanges(*np.load(file)) if file.exists() else None
+        support = LoggedSupport(outside, doubtful, bool(document["support"]), ranges)
     return FoldData(
         logs("train"),
         logs("held_out"),

@@ -32,8 +32,13 @@ class StudySupport:
 
 
 def study_support(learning: Logs, fold_of: IntArray, behavior: Any) -> StudySupport:
-    """The support of a study in folds; nothing where every action is taken everywhere, or actions are real numbers."""
-    if not isinstance(learning, Trajectories) or has_holes(learning) is False:
+    """The support of a study in folds; nothing where every action is taken everywhere.
+
+    Real-valued actions have other rules, so that their support only judges.
+    """
+    if not isinstance(learning, Trajectories):
+        return StudySupport(logged_support(learning))
+    if has_holes(learning) is False:
         return StudySupport()
     remembers = looks_back(learning, behavior)
     whole = cross_fitted_support(learning, USUAL_SUPPORT, remembers)
