@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import FloatArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.core.log_cache import cached
 from poela.core.typed import Discount, Positive, Whole
 from poela.data.history import HistoryFeatures, with_history
@@ -43,18 +43,23 @@ class ValueLearner(Learner, ABC):
         latest: dict[Any, BackwardInduction] = cached(train, "backward induction", None, dict)
         induction = latest.get(settings)
         if induction is None:
-            induction = BackwardInduction(
-                # A copy of the log itself: what is kept for a log must not keep the log.
-                with_history(train, self.history, initial=True) if self.history else replace(train),
-                regressor=self.regressor,
-                discount=self.discount,
-                penalties=[self.penalty * multiple for multiple in PENALTY_MULTIPLES],
-                keep=MOST_SHARED,
-                seed=seed,
-            )
+            induction = self.regressions(train, seed)
             latest.clear()
             latest[settings] = induction
         return induction
+
+    def regressions(self, train: Trajectories, seed: int, episodes: IntArray | None = None) -> BackwardInduction:
+        """The same anew, on some of the episodes."""
+        return BackwardInduction(
+            # A copy of the log itself: what is kept for a log must not keep the log.
+            with_history(train, self.history, initial=True) if self.history else replace(train),
+            regressor=self.regressor,
+            discount=self.discount,
+            penalties=[self.penalty * multiple for multiple in PENALTY_MULTIPLES],
+            keep=MOST_SHARED,
+            seed=seed,
+            episodes=episodes,
+        )
 
     def fields(self, train: Trajectories) -> dict[str, Any]:
         """What a policy of values takes from the logs."""
