@@ -1,6 +1,7 @@
 """Exact search for trees of depth 1 and 2 over binned features, by prefix sums.
 
-A tree is worth the sum over its leaves of the best instruction's values there (or 0: as before). All leaves of a root
+A tree is worth the sum over its leaves of the best instruction's values there (or 0: as before), less a charge for each
+split. All leaves of a root
 split on one feature and of the splits below on another are sums over rectangles of one histogram of the two, so a pass
 over pairs of features looks at every tree.
 """
@@ -14,7 +15,7 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.policies.cases import Condition
 
 MOST_BINS = 50
-TIE = 1e-9  # of what all values add up to: less is no improvement
+SLACK = 0.3  # of the way to the next quantile: how far a round threshold may be from its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +45,17 @@ class Bins:
 
 
 def _thresholds(values: Float32Array, most: int) -> FloatArray:
+    """Between all values or, where there are many, round numbers near their quantiles."""
     ordered = np.sort(values)
-    below, above = ordered[:-1], ordered[1:]
-    places = np.flatnonzero(above > below)
+    places = np.flatnonzero(ordered[1:] > ordered[:-1])
+    lows, highs = ordered[places], ordered[places + 1]
     if len(places) >= most:
-        wanted = np.linspace(0, len(ordered), most + 1)[1:-1]
-        nearest = np.searchsorted(places, wanted)
-        places = places[np.unique(np.minimum(nearest, len(places) - 1))]
-    return np.array([round_between(float(below[place]), float(above[place])) for place in places], np.float64)
+        middles = np.arange(1, most) / most * (len(ordered) - 1)
+        slack = SLACK / most * (len(ordered) - 1)
+        lows, highs = ordered[np.floor(middles - slack).astype(int)], ordered[np.ceil(middles + slack).astype(int)]
+        lows, highs = lows[highs > lows], highs[highs > lows]
+    rounded = [round_between(float(low), float(high)) for low, high in zip(lows, highs, strict=True)]
+    return np.unique(np.array(rounded, np.float64))
 
 
 def round_between(low: float, high: float) -> float:
@@ -107,11 +111,11 @@ def condition(split: Split, above: bool, bins: Bins, feature_names: Sequence[str
     return Condition(feature_names[split.column], float(bins.thresholds[split.column][split.bin]), above)
 
 
-def best_stumps(bins: Bins, values: FloatArray, least: int = 1) -> tuple[Tree, FloatArray]:
+def best_stumps(bins: Bins, values: FloatArray, charge: float, least: int = 1) -> tuple[Tree, FloatArray]:
     """The best tree of depth 1 for values [L, N] of instructions, and what each column's best split is worth [p]."""
     whole = _best(values.sum(axis=1))
     worth = np.full(bins.codes.shape[1], float(whole))
-    tree, top = Tree(), float(whole) + TIE * float(np.abs(values).sum())
+    tree, top = Tree(), float(whole) + charge
     for column in range(len(worth)):
         sums, counts = _histogram(bins.codes[:, column], values, bins.size(column))
         low, seen = sums.cumsum(axis=1)[:, :-1], counts.cumsum()[:-1]
@@ -129,24 +133,26 @@ def best_stumps(bins: Bins, values: FloatArray, least: int = 1) -> tuple[Tree, F
 class PairSearch:
     """Trees of depth 2 over some columns, for several weighings of two kinds of values: gains − price·costs."""
 
-    def __init__(self, bins: Bins, columns: Sequence[int], prices: Sequence[float], least: int = 1) -> None:
-        self._bins, self._columns, self._prices, self._least = bins, tuple(columns), tuple(prices), least
+    def __init__(
+        self, bins: Bins, columns: Sequence[int], prices: Sequence[float], charge: float, least: int = 1
+    ) -> None:
+        self._bins, self._columns, self._prices = bins, tuple(columns), tuple(prices)
+        self._charge, self._least = charge, least
 
     def trees(self, gains: FloatArray, costs: FloatArray) -> list[Tree]:
         """The best tree at each price; gains and costs are [L, N]."""
         both = np.concatenate([gains, costs])
-        tie = TIE * float(np.abs(both).sum())
         found = [(price, _Roots(self._bins, self._columns)) for price in self._prices]
         for place, first in enumerate(self._columns):
             for second in self._columns[place:]:
                 sums, counts = self._table(first, second, both)
                 for price, roots in found:
                     own = sums[: len(gains)] - price * sums[len(gains) :]
-                    roots.offer(first, second, *_sides(own, counts, self._least, tie))
+                    roots.offer(first, second, *_sides(own, counts, self._least, self._charge))
                     if first != second:
-                        roots.offer(second, first, *_sides(own.swapaxes(1, 2), counts.T, self._least, tie))
+                        roots.offer(second, first, *_sides(own.swapaxes(1, 2), counts.T, self._least, self._charge))
         return [
-            roots.best(float(_best((gains - price * costs).sum(axis=1))), tie)
+            roots.best(float(_best((gains - price * costs).sum(axis=1))), self._charge)
             for price, roots in found
         ]
 
@@ -173,9 +179,9 @@ class _Roots:
         offered = np.stack([np.where(bins < 0, -1, below), bins], axis=2)
         self._below[root] = np.where(better[:, :, None], offered, self._below[root])
 
-    def best(self, whole: float, tie: float) -> Tree:
-        """The best tree; a split must be worth more than none."""
-        tree, top = Tree(), whole + tie
+    def best(self, whole: float, charge: float) -> Tree:
+        """The best tree, where it is worth more than none."""
+        tree, top = Tree(), whole + charge
         for column, worth in self._worth.items():
             both = worth.sum(axis=0)
             if len(both) and both.max() > top:
@@ -186,7 +192,7 @@ class _Roots:
         return tree
 
 
-def _sides(table: FloatArray, counts: IntArray, least: int, tie: float) -> tuple[FloatArray, IntArray]:
+def _sides(table: FloatArray, counts: IntArray, least: int, charge: float) -> tuple[FloatArray, IntArray]:
     """For each root split of the first column, the best bin to split the second at on both sides (−1: no split)."""
     n_roots = table.shape[1] - 1
     rows, numbers = table[:, :n_roots], counts[:n_roots]
@@ -202,8 +208,8 @@ def _sides(table: FloatArray, counts: IntArray, least: int, tie: float) -> tuple
         split = _best(low) + _best(total[:, :, None] - low)
         split[(count < least) | (count > number[:, None] - least)] = -np.inf
         place = split.argmax(axis=1)
-        top = split[np.arange(n_roots), place]
-        better = top > worth[side] + tie
+        top = split[np.arange(n_roots), place] - charge
+        better = top > worth[side]
         worth[side], bins[side] = np.where(better, top, worth[side]), np.where(better, place, -1)
     return worth, bins
 

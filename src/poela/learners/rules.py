@@ -28,7 +28,7 @@ MOST_EACH = 4  # actions: with more, not each of them has its own *always* and *
 MOST_SWITCHES = 6  # actions: with more, no action is replaced by a certain other one
 MOST_COLUMNS, MOST_INSTRUCTIONS = 12, 16  # that trees of depth 2 are made of: the best in trees of depth 1
 MILD = 3.0  # what odds are multiplied by
-SURE = 1.0  # standard errors by which an instruction must gain in a leaf
+SURE = 1.0  # standard errors that an instruction must gain in a leaf, and a split over none
 LEAST_SHARE, LEAST_ROWS = 0.01, 10  # of decisions, in a case
 
 
@@ -44,7 +44,7 @@ class Rules(ValueLearner):
 
     >>> rng = np.random.default_rng(0)
     >>> lactate, actions = rng.uniform(0, 4, 600).astype(np.float32), rng.integers(2, size=600)
-    >>> rewards = np.where(lactate > 2, actions, 0.5)
+    >>> rewards = np.where(lactate > 2, actions, 1 - actions) + rng.normal(size=600)
     >>> names = {"feature_names": ["lactate"], "action_names": ["wait", "treat"]}
     >>> logs = Trajectories(lactate[:, None], actions, rewards, np.arange(601), np.full((600, 2), 0.5), **names)
     >>> Rules().fit(logs).rule
@@ -117,14 +117,15 @@ class Grown:
         safe = np.where(practice > 0, practice, 1.0)
         self.costs = np.stack([np.log((np.square(rows) / safe).sum(axis=1)) for rows in acted])
         self._least = max(min(LEAST_ROWS, train.n_steps), int(LEAST_SHARE * train.n_steps))
+        self._charge = SURE * float(np.sqrt(np.square(self.gains).mean(axis=0).sum()))
         self._error = float(train.returns().std()) / np.sqrt(train.n_episodes)
 
     def rules(self, prices: Sequence[float]) -> list[tuple[Case, ...]]:
         """The cases of the best tree of one condition at each price, then of two."""
         weighed = [price * self._error for price in prices]
-        stumps = [best_stumps(self._bins, self.gains - price * self.costs, self._least) for price in weighed]
+        stumps = [best_stumps(self._bins, self.gains - price * self.costs, self._charge, self._least) for price in weighed]
         columns = np.argsort(-stumps[-1][1], kind="stable")[:MOST_COLUMNS]
-        search = PairSearch(self._bins, sorted(columns.tolist()), weighed, self._least)
+        search = PairSearch(self._bins, sorted(columns.tolist()), weighed, self._charge, self._least)
         kept = self._promising()
         deep = search.trees(self.gains[kept], self.costs[kept])
         trees = [tree for tree, _ in stumps] + deep
@@ -134,7 +135,7 @@ class Grown:
         """Instructions that are worth most in some half of some feature."""
         if len(self._cases) <= MOST_INSTRUCTIONS:
             return list(range(len(self._cases)))
-        worth = [best_stumps(self._bins, row[None], self._least)[1].max() for row in self.gains]
+        worth = [best_stumps(self._bins, row[None], 0.0, self._least)[1].max() for row in self.gains]
         return sorted(np.argsort(-np.asarray(worth), kind="stable")[:MOST_INSTRUCTIONS].tolist())
 
     def _said(self, tree: Tree, price: float) -> tuple[Case, ...]:
@@ -147,6 +148,8 @@ class Grown:
             if len(twins) == 2 and twins[0][2] == twins[1][2]:
                 merged = (twins[0][0][:1], twins[0][1] | twins[1][1], twins[0][2])
                 leaves = [merged if leaf is twins[0] else leaf for leaf in leaves if leaf is not twins[1]]
+        if all(chosen is not None for _, _, chosen in leaves):
+            leaves[-1] = ((), *leaves[-1][1:])  # otherwise
         names = self._train.feature_names
         return tuple(
             replace(
