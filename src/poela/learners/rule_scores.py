@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
+from poela.core.ragged import episode_sums
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.learners.advantages import generalised_advantages
@@ -51,3 +52,24 @@ def scores_of(train: Trajectories, q: FloatArray, practice: FloatArray, chances:
     scores = q - value[:, None]
     scores[rows, train.actions] += (came - q[rows, train.actions]) / np.maximum(chances, LEAST_CHANCE)
     return np.asarray(scores * (discount**train.step_numbers)[:, None])
+
+
+def costs_of(policy: FloatArray, practice: FloatArray) -> FloatArray:
+    """log(1 + χ²) of a policy from practice, both [N, A], at each decision [N]: what its weights spread there.
+
+    >>> costs_of(np.array([[1.0, 0.0], [0.5, 0.5]]), np.full((2, 2), 0.5)).round(3)
+    array([0.693, 0.   ])
+    """
+    safe = np.where(practice > 0, practice, 1.0)
+    return np.asarray(np.log((np.square(policy) / safe).sum(axis=1)))
+
+
+def share_left(costs: FloatArray, offsets: IntArray) -> float:
+    """Which share of episodes stays effective, about: 1 over the mean of exp(Σ costs) of an episode.
+
+    >>> share_left(np.log([2.0, 2.0, 1.0]), np.array([0, 2, 3]))
+    0.4
+    """
+    sums = episode_sums(costs, offsets)
+    top = sums.max()
+    return float(np.exp(-top) / np.exp(sums - top).mean())

@@ -1,7 +1,7 @@
 """Exact search for trees of depth 1 and 2 over binned features, by prefix sums.
 
-A tree is worth the sum over its leaves of the best instruction's values there (or 0: as before), less a charge for each
-split. All leaves of a root
+A tree is worth the sum over its leaves of what the best instruction gains there (or 0: as before), less a charge for
+each split. All leaves of a root
 split on one feature and of the splits below on another are sums over rectangles of one histogram of the two, so a pass
 over pairs of features looks at every tree.
 """
@@ -15,6 +15,7 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.policies.cases import Condition
 
 MOST_BINS = 50
+Box = dict[int, tuple[int, int]]  # of columns, the bins after the first number and up to the second
 SLACK = 0.3  # of the way to the next quantile: how far a round threshold may be from its own
 
 
@@ -42,6 +43,15 @@ class Bins:
     def size(self, column: int) -> int:
         """How many bins a feature has."""
         return len(self.thresholds[column]) + 1
+
+    def conditions(self, box: Box, feature_names: Sequence[str]) -> tuple[Condition, ...]:
+        """What holds within a box, in the order of its columns."""
+        found = []
+        for column, (low, high) in box.items():
+            cuts = self.thresholds[column]
+            found += [Condition(feature_names[column], float(cuts[low]))] if low >= 0 else []
+            found += [Condition(feature_names[column], float(cuts[high]), above=False)] if high < len(cuts) else []
+        return tuple(found)
 
 
 def _thresholds(values: Float32Array, most: int) -> FloatArray:
@@ -89,79 +99,143 @@ class Tree:
     low: Split | None = None
     high: Split | None = None
 
-    def leaves(self, bins: Bins) -> list[tuple[tuple[tuple[Split, bool], ...], BoolArray]]:
-        """The splits above each leaf with the way taken (True: above), and its rows [N]."""
-        found: list[tuple[tuple[tuple[Split, bool], ...], BoolArray]] = [((), np.ones(len(bins.codes), np.bool_))]
-        for splits in (((self.root, self.root),), ((self.low, self.high),)):
-            ((low, high),) = splits
-            grown = []
-            for path, rows in found:
-                split = high if path and path[0][1] else low
-                if split is None:
-                    grown.append((path, rows))
-                    continue
-                above = bins.codes[:, split.column] > split.bin
-                grown += [((*path, (split, way)), rows & (above if way else ~above)) for way in (False, True)]
-            found = grown
-        return found
-
-
-def condition(split: Split, above: bool, bins: Bins, feature_names: Sequence[str]) -> Condition:
-    """A split as a condition on its feature."""
-    return Condition(feature_names[split.column], float(bins.thresholds[split.column][split.bin]), above)
-
-
-def best_stumps(bins: Bins, values: FloatArray, charge: float, least: int = 1) -> tuple[Tree, FloatArray]:
-    """The best tree of depth 1 for values [L, N] of instructions, and what each column's best split is worth [p]."""
-    whole = _best(values.sum(axis=1))
-    worth = np.full(bins.codes.shape[1], float(whole))
-    tree, top = Tree(), float(whole) + charge
-    for column in range(len(worth)):
-        sums, counts = _histogram(bins.codes[:, column], values, bins.size(column))
-        low, seen = sums.cumsum(axis=1)[:, :-1], counts.cumsum()[:-1]
-        gained = _best(low) + _best(sums.sum(axis=1)[:, None] - low)
-        gained[(seen < least) | (seen > len(bins.codes) - least)] = -np.inf
-        if not len(gained):
-            continue
-        place = int(gained.argmax())
-        worth[column] = max(worth[column], float(gained[place]))
-        if gained[place] > top:
-            tree, top = Tree(Split(column, place)), float(gained[place])
-    return tree, worth
-
-
-class PairSearch:
-    """Trees of depth 2 over some columns, for several weighings of two kinds of values: gains − price·costs."""
-
-    def __init__(
-        self, bins: Bins, columns: Sequence[int], prices: Sequence[float], charge: float, least: int = 1
-    ) -> None:
-        self._bins, self._columns, self._prices = bins, tuple(columns), tuple(prices)
-        self._charge, self._least = charge, least
-
-    def trees(self, gains: FloatArray, costs: FloatArray) -> list[Tree]:
-        """The best tree at each price; gains and costs are [L, N]."""
-        both = np.concatenate([gains, costs])
-        found = [(price, _Roots(self._bins, self._columns)) for price in self._prices]
-        for place, first in enumerate(self._columns):
-            for second in self._columns[place:]:
-                sums, counts = self._table(first, second, both)
-                for price, roots in found:
-                    own = sums[: len(gains)] - price * sums[len(gains) :]
-                    roots.offer(first, second, *_sides(own, counts, self._least, self._charge))
-                    if first != second:
-                        roots.offer(second, first, *_sides(own.swapaxes(1, 2), counts.T, self._least, self._charge))
+    def leaves(self, bins: Bins) -> list[tuple[Box, BoolArray]]:
+        """Each leaf as the bins that it has, and its rows [N]."""
+        found: list[tuple[Box, BoolArray]] = [({}, np.ones(len(bins.codes), np.bool_))]
+        if self.root is None:
+            return found
+        sides = [_halves(*found[0], self.root, bins)[way] for way in (0, 1)]
         return [
-            roots.best(float(_best((gains - price * costs).sum(axis=1))), self._charge)
-            for price, roots in found
+            leaf
+            for (box, rows), split in zip(sides, (self.low, self.high), strict=True)
+            for leaf in ([(box, rows)] if split is None else _halves(box, rows, split, bins))
         ]
 
-    def _table(self, first: int, second: int, values: FloatArray) -> tuple[FloatArray, IntArray]:
-        """Sums [L, B, B'] and counts [B, B'] of two columns' bins, both cumulated along both."""
-        codes, shape = self._bins.codes, (self._bins.size(first), self._bins.size(second))
-        sums, counts = _histogram(codes[:, first] * shape[1] + codes[:, second], values, shape[0] * shape[1])
-        table, number = sums.reshape(-1, *shape), counts.reshape(shape)
-        return table.cumsum(axis=1).cumsum(axis=2), number.cumsum(axis=0).cumsum(axis=1)
+
+def _halves(box: Box, rows: BoolArray, split: Split, bins: Bins) -> list[tuple[Box, BoolArray]]:
+    low, high = box.get(split.column, (-1, bins.size(split.column) - 1))
+    above = bins.codes[:, split.column] > split.bin
+    ends = {split.column: (low, min(split.bin, high))}, {split.column: (max(split.bin, low), high)}
+    return [(box | ends[0], rows & ~above), (box | ends[1], rows & above)]
+
+
+def side_by_side(first: Box, second: Box) -> Box | None:
+    """Two boxes as one, if they are equal but for one column, in which one ends where the other begins.
+
+    >>> side_by_side({0: (-1, 3), 1: (2, 4)}, {0: (3, 9), 1: (2, 4)})
+    {0: (-1, 9), 1: (2, 4)}
+    """
+    if first.keys() != second.keys():
+        return None
+    differing = [column for column in first if first[column] != second[column]]
+    if len(differing) != 1:
+        return None
+    (low, high), (start, end) = first[differing[0]], second[differing[0]]
+    if high != start and end != low:
+        return None
+    return first | {differing[0]: (min(low, start), max(high, end))}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a leaf may do: instructions that cost at most `most` there; each unit of their cost has a price."""
+
+    price: float = 0.0
+    most: float = np.inf
+
+    def best(self, gains: FloatArray, costs: FloatArray) -> FloatArray:
+        """Of sums [L, ...] over a leaf, the best instruction's worth, or 0: as before."""
+        worth = np.where(costs <= self.most, gains - self.price * costs, 0.0)
+        return np.maximum(worth.max(axis=0), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Exact search over binned columns, for what instructions gain and cost [L, N] at each row.
+
+    `charge` is what each split costs, `least` how many rows a leaf must have.
+    """
+
+    bins: Bins
+    gains: FloatArray
+    costs: FloatArray
+    charge: float = 0.0
+    least: int = 1
+
+    def stump(self, terms: Terms) -> tuple[Tree, FloatArray]:
+        """The best tree of depth 1, and what each column's best split is worth [p]."""
+        whole = self._whole(terms)
+        worth = np.full(self.bins.codes.shape[1], whole)
+        tree, top = Tree(), whole + self.charge
+        for column in range(len(worth)):
+            gains, costs, counts = self._table(column)
+            split = terms.best(gains[:, :-1], costs[:, :-1])
+            split += terms.best(gains[:, -1:] - gains[:, :-1], costs[:, -1:] - costs[:, :-1])
+            split[(counts[:-1] < self.least) | (counts[:-1] > counts[-1] - self.least)] = -np.inf
+            if not len(split):
+                continue
+            place = int(split.argmax())
+            worth[column] = max(worth[column], float(split[place]))
+            if split[place] > top:
+                tree, top = Tree(Split(column, place)), float(split[place])
+        return tree, worth
+
+    def trees(self, columns: Sequence[int], every: Sequence[Terms]) -> list[Tree]:
+        """The best tree of depth 2 over some columns, by each terms."""
+        found = [_Roots(self.bins, columns) for _ in every]
+        for place, first in enumerate(columns):
+            for second in columns[place:]:
+                gains, costs, counts = self._tables(first, second)
+                for terms, roots in zip(every, found, strict=True):
+                    roots.offer(first, second, *self._sides(gains, costs, counts, terms))
+                    if first != second:
+                        turned = (gains.swapaxes(1, 2), costs.swapaxes(1, 2), counts.T)
+                        roots.offer(second, first, *self._sides(*turned, terms))
+        return [roots.best(self._whole(terms), self.charge) for terms, roots in zip(every, found, strict=True)]
+
+    def _whole(self, terms: Terms) -> float:
+        return float(terms.best(self.gains.sum(axis=1), self.costs.sum(axis=1)))
+
+    def _table(self, column: int) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Gains and costs [L, B] and counts [B] of a column's bins, cumulated."""
+        codes, size = self.bins.codes[:, column], self.bins.size(column)
+        gains, costs = (_sums(codes, values, size).cumsum(axis=1) for values in (self.gains, self.costs))
+        return gains, costs, np.bincount(codes, minlength=size).cumsum()
+
+    def _tables(self, first: int, second: int) -> tuple[FloatArray, FloatArray, IntArray]:
+        """The same of the bins of two columns, [L, B, B'] and [B, B'], cumulated along both."""
+        shape = (self.bins.size(first), self.bins.size(second))
+        codes, size = self.bins.codes[:, first] * shape[1] + self.bins.codes[:, second], shape[0] * shape[1]
+        gains, costs = (
+            _sums(codes, values, size).reshape(-1, *shape).cumsum(axis=1).cumsum(axis=2)
+            for values in (self.gains, self.costs)
+        )
+        counts = np.bincount(codes, minlength=size).reshape(shape)
+        return gains, costs, counts.cumsum(axis=0).cumsum(axis=1)
+
+    def _sides(
+        self, gains: FloatArray, costs: FloatArray, counts: IntArray, terms: Terms
+    ) -> tuple[FloatArray, IntArray]:
+        """For each root split of the first column, the best bin to split the second at on both sides (−1: none)."""
+        n_roots = gains.shape[1] - 1
+        worth, bins = np.full((2, n_roots), -np.inf), np.full((2, n_roots), -1)
+        for side in (0, 1):
+            own, price, seen = (
+                table[..., :n_roots, :] if side == 0 else table[..., -1:, :] - table[..., :n_roots, :]
+                for table in (gains, costs, counts)
+            )
+            number = seen[:, -1]
+            worth[side] = np.where(number >= self.least, terms.best(own[:, :, -1], price[:, :, -1]), -np.inf)
+            if gains.shape[2] < 2:
+                continue
+            split = terms.best(own[:, :, :-1], price[:, :, :-1])
+            split += terms.best(own[:, :, -1:] - own[:, :, :-1], price[:, :, -1:] - price[:, :, :-1])
+            split[(seen[:, :-1] < self.least) | (seen[:, :-1] > number[:, None] - self.least)] = -np.inf
+            place = split.argmax(axis=1)
+            top = split[np.arange(n_roots), place] - self.charge
+            better = top > worth[side]
+            worth[side], bins[side] = np.where(better, top, worth[side]), np.where(better, place, -1)
+        return worth, bins
 
 
 class _Roots:
@@ -192,33 +266,6 @@ class _Roots:
         return tree
 
 
-def _sides(table: FloatArray, counts: IntArray, least: int, charge: float) -> tuple[FloatArray, IntArray]:
-    """For each root split of the first column, the best bin to split the second at on both sides (−1: no split)."""
-    n_roots = table.shape[1] - 1
-    rows, numbers = table[:, :n_roots], counts[:n_roots]
-    worth, bins = np.full((2, n_roots), -np.inf), np.full((2, n_roots), -1)
-    for side in (0, 1):
-        sums = rows if side == 0 else table[:, -1:] - rows
-        seen = numbers if side == 0 else counts[-1:] - numbers
-        total, number = sums[:, :, -1], seen[:, -1]
-        worth[side] = np.where(number >= least, _best(total), -np.inf)
-        if table.shape[2] < 2:
-            continue
-        low, count = sums[:, :, :-1], seen[:, :-1]
-        split = _best(low) + _best(total[:, :, None] - low)
-        split[(count < least) | (count > number[:, None] - least)] = -np.inf
-        place = split.argmax(axis=1)
-        top = split[np.arange(n_roots), place] - charge
-        better = top > worth[side]
-        worth[side], bins[side] = np.where(better, top, worth[side]), np.where(better, place, -1)
-    return worth, bins
-
-
-def _best(sums: FloatArray) -> FloatArray:
-    """The best instruction's sum, or 0: as before."""
-    return np.maximum(sums.max(axis=0), 0.0)
-
-
-def _histogram(codes: IntArray, values: FloatArray, size: int) -> tuple[FloatArray, IntArray]:
-    sums = np.stack([np.bincount(codes, row, minlength=size) for row in values])
-    return sums, np.bincount(codes, minlength=size)
+def _sums(codes: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """Sums of values [L, N] by code, [L, size]."""
+    return np.stack([np.bincount(codes, row, minlength=size) for row in values])

@@ -26,8 +26,7 @@ class BarringPolicy(ValuedPolicy):
     ) -> FloatArray:
         """Probabilities [N, A] from Q and μ."""
         practice = priced(behavior, eligible)
-        left = np.where(barred_by(q, practice, self.margin), 0.0, practice)
-        return followed(np.asarray(left / left.sum(axis=1, keepdims=True)), eligible)
+        return followed(without_worst(q, practice, self.margin), eligible)
 
     def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
         """As practice does, where nothing is known of values."""
@@ -65,15 +64,11 @@ def barred_by(q: FloatArray, practice: FloatArray, margin: float) -> BoolArray:
     return np.asarray(taken & (q <= value + margin) & (q < best))
 
 
-def margins_that_bar(q: FloatArray, practice: FloatArray, shares: tuple[float, ...]) -> list[float]:
-    """The margins at which practice [N, A] would no longer do these shares of what it does, the best ones kept.
+def without_worst(q: FloatArray, practice: FloatArray, margin: float) -> FloatArray:
+    """Practice [N, A] without what is barred.
 
-    >>> q, practice = np.array([[0.0, 1.0], [0.0, 3.0]]), np.full((2, 2), 0.5)
-    >>> margins_that_bar(q, practice, (0.25, 0.75))
-    [-1.5, 0.5]
+    >>> without_worst(np.array([[0.0, 1.0, 2.0]]), np.array([[0.5, 0.3, 0.2]]), margin=-0.6)
+    array([[0. , 0.6, 0.4]])
     """
-    above = (q - (practice * q).sum(axis=1, keepdims=True)).ravel()
-    order = np.argsort(above, kind="stable")
-    reached = np.cumsum(practice.ravel()[order])
-    places = np.searchsorted(reached, np.asarray(shares) * reached[-1] - 1e-9)
-    return [float(above[order][min(place, len(order) - 1)]) for place in places]
+    left = np.where(barred_by(q, practice, margin), 0.0, practice)
+    return np.asarray(left / left.sum(axis=1, keepdims=True))
