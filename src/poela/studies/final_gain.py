@@ -66,10 +66,18 @@ class GainsShown:
 
     def _shown(self, gain: Gain, shown: float, chosen: Point) -> Gain:
         """With what is shown as its lower end, and the Γ at which nothing would be shown any more."""
-        evidence, _ = self._evidence_of(chosen)
-        by_chance = gain.value - shown - self._lost(gain, chosen)
-        sensitivity = vanishing_sensitivity(evidence.used, self._episodes.logs.rewards, by_chance)
-        return replace(gain, low=shown, sensitivity=sensitivity)
+        evidence, returns = self._evidence_of(chosen)[0], self._episodes.logs.rewards
+        controlled, value = evidence.controlled, chosen.metrics.get("controlled")
+        allowed = self._settings.selection.sensitivity if self._episodes.estimated else 1.0
+        if value is None or controlled is None:
+            margin = gain.value - shown - self._lost(gain, chosen)
+            return replace(gain, low=shown, sensitivity=vanishing_sensitivity(evidence.used, returns, margin))
+        at_stake = controlled.beyond(evidence) if controlled.estimated else returns
+        weighted = least_value(evidence.used, at_stake, 1.0)
+        margin = weighted - float(at_stake.mean()) - shown - controlled.lost(evidence, allowed)
+        sensitivity = vanishing_sensitivity(evidence.used, at_stake, margin)
+        high = None if gain.high is None else max(gain.high, value)
+        return replace(gain, value=value, low=shown, high=high, sensitivity=sensitivity)
 
     def needed(self, point: Point, points: Sequence[Point]) -> float | None:
         """About how many episodes would show the gain of a point, if it is as large as estimated.

@@ -18,14 +18,15 @@ from poela.studies.shown_gain import corrected, judged
 from poela.studies.store import Store
 
 METRICS = (
-    *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "shown", "folds_factor", "sensitivity"),
+    *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "controlled", "shown", "folds_factor"),
+    "sensitivity",
     *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "change", "change_sd", "smoothing"),
     *OUTSIDE,
 )
 
 
 Shown = tuple[Evidence, Float32Array]  # pooled weights, and those of recombined episodes [copies, n]
-Shared = Callable[[str, Sequence[tuple[int, Evidence]]], Sequence[float | None]]  # see `LeftTwoOut.shared`
+Shared = Callable[[str, Sequence[tuple[int, Evidence]]], Sequence[Sequence[float | None]]]  # see `LeftTwoOut.shared`
 
 
 def judged_points(
@@ -85,7 +86,9 @@ def _evidence(
     weights = np.concatenate([fold.log_weights[number] for fold in held_out])
     recombined = np.concatenate([fold.recombined[number] for fold in held_out], axis=1)
     steps = None if stranded is None else round(stranded * len(weights))  # an episode counts as one step here
-    return episodes.evidence(weights, settings.scoring, steps, outside), recombined
+    evidence = episodes.evidence(weights, settings.scoring, steps, outside)
+    folds = [None if fold.controls is None else fold.controls[number] for fold in held_out]
+    return episodes.controlled(evidence, folds), recombined
 
 
 def _averaged(metrics: Sequence[Mapping[str, float | None]], held_out: Sequence[HeldOut]) -> dict[str, float | None]:
@@ -139,7 +142,7 @@ def _by_gain(
         )
     rows = []
     for point, one in zip(points, judged_ones, strict=True):
-        estimate, gain = one.estimate, one.estimate.gain
+        estimate, gain, best = one.estimate, one.estimate.gain, one.best
         metrics = {
             "sntis": finite(estimate.value),
             "sntis_error": finite(estimate.standard_error),
@@ -148,7 +151,8 @@ def _by_gain(
             "gain": None if gain is None else finite(gain.value),
             "gain_low": None if gain is None else gain.low,
             "shown": one.shown,
-            "folds_factor": one.factor,
+            "controlled": None if best is None or not best.controlled else finite(best.value),
+            "folds_factor": None if best is None else best.factor,
             "sensitivity": None if gain is None else gain.sensitivity,
         }
         # Judged as if propensities were known, since what is shown survives Γ; the word alone may not say so.
