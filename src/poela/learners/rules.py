@@ -25,6 +25,7 @@ from poela.policies.plain import PlainPolicy
 from poela.policies.rule_words import instruction_in_words
 from poela.policies.valued import priced
 
+IN_A_WORD, ONE_CONDITION, TWO_CONDITIONS, BY_VALUES = range(4)  # how plain a policy is
 MOST_EACH = 4  # actions: with more, not each of them has its own *always* and *never*
 MILD_LEFT = (0.4, 0.1)  # shares of episodes that rules of *more often* leave effective
 TRIED = np.concatenate([np.geomspace(0.001, 0.5, 40), np.linspace(0.52, 1.0, 13)])  # shares of actions to be barred
@@ -56,11 +57,11 @@ class Rules(ValueLearner):
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield *always* and *never*, then bans by values, then trees of one condition and of two."""
         own = self if train.n_steps > train.n_episodes else replace(self, history=0)
-        for place, (policy, note) in enumerate(own.policies(train, seed, behavior), start=1):
-            yield Checkpoint(place, policy, note)
+        for place, said in enumerate(own.policies(train, seed, behavior), start=1):
+            yield Checkpoint(place, *said)
 
-    def policies(self, train: Trajectories, seed: int, behavior: Policy | None) -> Iterator[tuple[Any, str]]:
-        """Each policy of the path, and its name."""
+    def policies(self, train: Trajectories, seed: int, behavior: Policy | None) -> Iterator[tuple[Any, str, int]]:
+        """Each policy of the path, its name, and how plain it is."""
         logging = logging_policy(train, behavior)
         chances = logging_probabilities(train, behavior)
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
@@ -69,12 +70,12 @@ class Rules(ValueLearner):
         names = {"feature_names": train.feature_names, "action_names": train.action_names}
         for case in _in_every_case(train.n_actions):
             note = instruction_in_words(case, train.action_names)
-            yield PlainPolicy(cases=(case,), **common, **names), note
+            yield PlainPolicy(cases=(case,), **common, **names), note, IN_A_WORD
         ((values, q),) = self.induction(train, seed).values(expected(practice.T[:, :, None]))
         self.refuse_divergence(train, q[practice > 0])
         for number, margin in enumerate(margins(q, practice, train.offsets, self.left_by_bans), start=1):
             fields = {**common, **self.fields(train)}
-            yield BarringPolicy(values=values, margin=margin, **fields), f"never by values {number}"
+            yield BarringPolicy(values=values, margin=margin, **fields), f"never by values {number}", BY_VALUES
         taken = np.take_along_axis(chances, train.actions[:, None], axis=1)[:, 0]
         held_out = held_out_values(train, lambda some: self.regressions(train, seed, some), practice, seed)
         scores = scores_of(train, held_out, practice, taken, self.discount)
@@ -83,7 +84,9 @@ class Rules(ValueLearner):
         mild = grow(instructions(train.n_actions, mild=True)).rules(MILD_LEFT, depths=(2,)) if several else []
         sure = grow(instructions(train.n_actions)).rules(self.left_by_rules)
         for number, cases in enumerate([*mild, *sure], start=1):
-            yield PlainPolicy(cases=cases, **common, **names), f"rule {number}"
+            one_condition = len(mild) < number <= len(mild) + len(self.left_by_rules)
+            plainness = ONE_CONDITION if one_condition else TWO_CONDITIONS
+            yield PlainPolicy(cases=cases, **common, **names), f"rule {number}", plainness
 
 
 def _in_every_case(n_actions: int) -> list[Case]:

@@ -19,14 +19,18 @@ def cases_in_words(cases: Sequence[Case], schema: TableSchema, action_names: Seq
     >>> high, there = Condition("lactate", float(np.float32(2.1))), Condition("ward=ICU", 0.5)
     >>> cases_in_words([Case("never", 0, where=(high, there), share=0.12)], schema, ("wait", "treat"))
     'If lactate > 2.1 and ward is ICU: never wait (12% of decisions). Otherwise as before.'
-    >>> cases_in_words([Case("always", 1)], schema, ("wait", "treat")), cases_in_words([], schema, ("wait", "treat"))
-    ('Always treat.', 'As before.')
+    >>> [cases_in_words(cases, schema, ("wait", "treat")) for cases in ([Case("always", 1)], [])]
+    ['Always treat.', 'As before.']
+    >>> cases_in_words([Case("instead", 1, other=0)], schema, ("wait", "treat"))
+    'In every case: treat instead of wait.'
     """
     sentences = []
     for case in cases:
         act = instruction_in_words(case, action_names)
+        if not case.where and case.do in ("always", "never") and not sentences:
+            return f"{act[:1].upper()}{act[1:]}."
         if not case.where:
-            return " ".join([*sentences, f"Otherwise {act}." if sentences else f"{act[:1].upper()}{act[1:]}."])
+            return " ".join([*sentences, f"Otherwise {act}." if sentences else f"In every case: {act}."])
         share = f"{share_in_words(case.share)} of decisions"
         sentences.append(f"If {conditions_in_words(case.where, schema)}: {act} ({share}).")
     return " ".join([*sentences, "Otherwise as before."]) if sentences else AS_BEFORE

@@ -1,7 +1,7 @@
 """The answer of a study in words: change or keep, how sure that is, why, and what to do next."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poela.core.errors import InputError
 from poela.core.readable import about, factor_in_words, readable
@@ -30,9 +30,10 @@ class Answer:
     headline: str
     why: str
     next: str
+    words: str = ""  # the best policy that can be said, and what is shown of it
 
     def __str__(self) -> str:
-        return f"{self.headline}\n{self.why}\nNext: {self.next}"
+        return "\n".join(filter(None, (self.headline, self.words, self.why, f"Next: {self.next}")))
 
     @classmethod
     def of(cls, result: ChoiceRecord, settings: StudySettings, record: StudyRecord) -> "Answer":
@@ -42,7 +43,8 @@ class Answer:
         confidence = f"{100 * settings.selection.confidence:g}%"
         if result.chosen is None:
             return _keep(result, record, confidence, settings.selection.sensitivity)
-        return _change(result, record, confidence, settings.selection.sensitivity)
+        answer = _change(result, record, confidence, settings.selection.sensitivity)
+        return replace(answer, words=_in_words(result, record))
 
 
 def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:
@@ -71,6 +73,17 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
         "than the log, what they knew may be why some fared better, and no number here can rule that out.",
         f"ask those who decided what else they looked at; then {TRY_IT} {known}.",
     )
+
+
+def _in_words(result: ChoiceRecord, record: StudyRecord) -> str:
+    """The best policy that can be said, and what is shown of it; empty where there is none."""
+    if result.plain is None or not result.words:
+        return ""
+    shown = result.points[result.plain].metrics.get("shown")
+    least = readable(shown, record.logging_policy.standard_error, signed=True)
+    rule = result.words[:1].lower() + result.words[1:].rstrip(".")
+    other = "" if result.plain == result.chosen else ", the best policy that can be said"
+    return f"In words{other}: {rule}; at least {least}."
 
 
 TRY_IT = "look at where the policy departs from current practice, try it on a few, and keep logging"

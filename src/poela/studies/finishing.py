@@ -25,7 +25,7 @@ from poela.studies.outcomes import write_outcomes
 from poela.studies.place import TABLE
 from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue
 from poela.studies.runs import carry_out
-from poela.studies.selection import Choice, Point, choose, promising
+from poela.studies.selection import Choice, Point, best_in_words, choose, promising
 from poela.studies.settings import StudySettings
 from poela.studies.splits import Splits
 from poela.studies.study import LOGGING_POLICY, Study
@@ -51,6 +51,9 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
             raise PoelaError(failure)
         if hopeful is not None and _unfitted(study, hopeful, folds[ALL]):
             hopeful = None  # what cannot be fitted is no promise
+    plain = best_in_words(points, choice.chosen) if settings.selection.by == "gain" else None
+    if plain is not None and study.n_folds > 1 and _unfitted(study, plain, folds[ALL]):
+        plain = None
     study = Study(study.store)
     countable = choice.chosen is None and not none_trusted(points)  # no number of episodes mends what is wrong
     wanted = {"policy": choice.chosen, "promising": hopeful}
@@ -78,7 +81,9 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
-        runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, wanted.values(), pairs)},
+        runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, [*wanted.values(), plain], pairs)},
+        plain=None if plain is None else points.index(plain),
+        words="" if plain is None else study.policy_of(plain).rule,
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
     )
     for folder, policy in policies.items():

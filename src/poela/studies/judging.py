@@ -22,6 +22,7 @@ METRICS = (
     "sensitivity",
     *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "change", "change_sd", "smoothing"),
     *OUTSIDE,
+    "plainness",
 )
 
 

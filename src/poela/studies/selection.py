@@ -33,7 +33,8 @@ class Selection:
 
     By "gain": the policy with the highest lower bound of its gain over the logging policy that holds, with this
     `confidence`, for all policies together; only policies whose estimate can be trusted take part, and where
-    propensities are estimated the gain must survive weights that are wrong by a factor of `sensitivity` (Γ).
+    propensities are estimated the gain must survive weights that are wrong by a factor of `sensitivity` (Γ). Of those
+    whose bound is within the share `simplest` of the highest, the plainest is taken.
 
     Else `by` names the estimate (see `RULES`), and `confidence` says which lower confidence bound of it counts (0.5:
     the estimate itself); `checkpoints` says whether only each run's final policy takes part or every checkpoint.
@@ -85,6 +86,15 @@ class Selection:
             CHOOSING,
         ),
     ] = 1.5
+    simplest: Annotated[
+        float,
+        Range(least=0, below=1),
+        Option(
+            "By gain: recommend the plainest policy whose shown gain is within this share of the best (0: the best "
+            "one, however it is made).",
+            CHOOSING,
+        ),
+    ] = 0.1
 
     def __post_init__(self) -> None:
         refuse_problems(self)
@@ -210,20 +220,53 @@ def by_estimate(
 
 
 def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> Choice:
-    """The largest gain that is shown."""
+    """The largest gain that is shown, or nearly so by the plainest policy.
+
+    >>> tilt = Point("a", 0, True, {"shown": 1.0})
+    >>> never, rule = (Point("b", place, True, {"shown": 0.95 - place / 100, "plainness": place}) for place in (0, 1))
+    >>> by_gain([tilt, rule, never], Selection("gain", confidence=0.95)).chosen is never
+    True
+    >>> by_gain([tilt, rule, never], Selection("gain", confidence=0.95, simplest=0.0)).chosen is tilt
+    True
+    """
     shown = [(score, item) for item in points if (score := selection.score(item.metrics)) is not None]
     if not points:
         return Choice(None, None, NO_RUN)
     if not shown:
         return Choice(None, None, f"none of {len(points)} policies can be verified with these logs")
-    score, best = max(shown, key=lambda pair: pair[0])
-    if score <= 0:
+    top, _ = max(shown, key=lambda pair: pair[0])
+    near = [pair for pair in shown if pair[0] == top or pair[0] >= (1 - selection.simplest) * top]
+    score, best = max(near, key=lambda pair: (-plainness_of(pair[1]), pair[0]))
+    if top <= 0:
         return Choice(
             None, None, f"none of {len(points)} policies is shown to be better ({len(shown)} can be verified)"
         )
-    return Choice(
-        best, score, f"the largest gain that is shown; {len(shown)} of {len(points)} policies can be verified"
-    )
+    why = "the largest gain that is shown"
+    if score < top:
+        why = f"the plainest policy whose gain is shown to be within {selection.simplest:.0%} of the largest"
+    return Choice(best, score, f"{why}; {len(shown)} of {len(points)} policies can be verified")
+
+
+HARDLY_SAID = 4.0  # the plainness of policies that cannot be said in words; those of at most SAYABLE can
+SAYABLE = 2.0
+
+
+def plainness_of(point: Point) -> float:
+    """How plainly a policy can be said; higher is less plain.
+
+    >>> plainness_of(Point("a", 0, True, {})), plainness_of(Point("a", 0, True, {"plainness": 1.0}))
+    (4.0, 1.0)
+    """
+    known = point.metrics.get("plainness")
+    return HARDLY_SAID if known is None else round(known, 6)  # averages over folds are rounded
+
+
+def best_in_words(points: Sequence[Point], chosen: Point | None) -> Point | None:
+    """The chosen policy if it can be said in words, else the one of those that is shown to gain most."""
+    if chosen is not None and plainness_of(chosen) <= SAYABLE:
+        return chosen
+    sayable = [point for point in points if plainness_of(point) <= SAYABLE and (point.metrics.get("shown") or 0.0) > 0]
+    return max(sayable, key=lambda point: point.metrics.get("shown") or 0.0, default=None)
 
 
 def promising(points: Sequence[Point]) -> Point | None:
