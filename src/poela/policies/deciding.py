@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from poela.policies.ruled import RuledPolicy
 
-RESULTS = ("action", "probability", "defer", "distance", "in_range", "eligible", "similar", "outcome", "note")
+RESULTS = ("action", "probability", "defer", "distance", "in_range", "eligible", "barred", "similar", "outcome", "note")
 INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at them"
 
 
@@ -90,6 +90,7 @@ class _Block:
     probability: FloatArray
     stranded: BoolArray
     mask: BoolArray
+    barred: BoolArray | None  # of a policy that says what must no longer be done
     distances: FloatArray | None
     in_range: BoolArray | None
     similar: IntArray | None
@@ -128,6 +129,8 @@ def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int) -> "p
         columns["in_range"] = in_range
     written = _eligible_lists if how.lists else _eligible
     columns["eligible"] = written(policy.action_names, whole("mask") & ~stranded[:, None], distances)
+    if (barred := whole("barred")) is not None:
+        columns["barred"] = _joined(list(zip(barred.T, map(pa.scalar, map(str, policy.action_names)), strict=True)), len(barred), ", ")
     if similar is not None:
         columns["similar"] = pa.array(similar, mask=stranded)
     if outcome is not None:
@@ -149,6 +152,7 @@ def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray | No
     probabilities, rule = policy.along(steps), policy.eligibility
     eligible = rule.along(steps)
     chosen: IntArray = probabilities.argmax(axis=1) if uniform is None else _drawn(probabilities, uniform)
+    bars = getattr(policy, "barred_along", None)
     measured = rule.settings.measures
     similar = rule.counts_of(steps, chosen) if measured and how.similar else None
     outcome = None
@@ -161,6 +165,7 @@ def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray | No
         probability=probabilities[np.arange(len(chosen)), chosen],
         stranded=eligible.stranded,
         mask=probabilities > 0 if policy.acts_beyond_rule else eligible.mask,
+        barred=None if bars is None else bars(steps),
         distances=rule.distances_along(steps) if measured else None,
         in_range=rule.in_range(steps.contexts),
         similar=similar,
@@ -222,7 +227,7 @@ def _eligible_lists(names: Sequence[Any], mask: BoolArray, distances: FloatArray
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), entries)
 
 
-def _joined(parts: "Sequence[tuple[BoolArray, Any]]", n: int) -> "pa.Array":
+def _joined(parts: "Sequence[tuple[BoolArray, Any]]", n: int, between: str = "; ") -> "pa.Array":
     """Texts, each where its mask says so, with semicolons between them (Arrow's own join loses rows without any)."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -231,8 +236,8 @@ def _joined(parts: "Sequence[tuple[BoolArray, Any]]", n: int) -> "pa.Array":
     result = pa.repeat(nothing, n)
     for mask, texts in parts:
         if mask.any():
-            between = pc.if_else(pc.equal(result, nothing), nothing, pa.scalar("; "))
-            longer = pc.binary_join_element_wise(result, texts, between)
+            comma = pc.if_else(pc.equal(result, nothing), nothing, pa.scalar(between))
+            longer = pc.binary_join_element_wise(result, texts, comma)
             result = pc.if_else(pa.array(mask), longer, result)
     return result
 
