@@ -35,7 +35,9 @@ def held_out_values(
     return q
 
 
-def scores_of(train: Trajectories, q: FloatArray, practice: FloatArray, chances: FloatArray, discount: float) -> FloatArray:
+def scores_of(
+    train: Trajectories, q: FloatArray, practice: FloatArray, chances: FloatArray, discount: float
+) -> FloatArray:
     """Γ [N, A]: what each action is worth beyond practice, with the weighted residual of the one that was taken.
 
     Q(x, a) − V(x) + 1[a taken]·(G − Q(x, a)) / chance, where G is what came of the decision (with a trace of 1, or in

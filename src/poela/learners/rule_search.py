@@ -146,7 +146,7 @@ class Terms:
     def best(self, gains: FloatArray, costs: FloatArray) -> FloatArray:
         """Of sums [L, ...] over a leaf, the best instruction's worth, or 0: as before."""
         worth = np.where(costs <= self.most, gains - self.price * costs, 0.0)
-        return np.maximum(worth.max(axis=0), 0.0)
+        return np.asarray(np.maximum(worth.max(axis=0), 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,10 +220,10 @@ class Search:
         n_roots = gains.shape[1] - 1
         worth, bins = np.full((2, n_roots), -np.inf), np.full((2, n_roots), -1)
         for side in (0, 1):
-            own, price, seen = (
-                table[..., :n_roots, :] if side == 0 else table[..., -1:, :] - table[..., :n_roots, :]
-                for table in (gains, costs, counts)
+            own, price = (
+                table[:, :n_roots] if side == 0 else table[:, -1:] - table[:, :n_roots] for table in (gains, costs)
             )
+            seen = counts[:n_roots] if side == 0 else counts[-1:] - counts[:n_roots]
             number = seen[:, -1]
             worth[side] = np.where(number >= self.least, terms.best(own[:, :, -1], price[:, :, -1]), -np.inf)
             if gains.shape[2] < 2:

@@ -103,7 +103,11 @@ class Grown:
         if all(chosen is not None for _, _, chosen in said):
             said[-1] = ({}, *said[-1][1:])  # otherwise
         cases = tuple(
-            replace(self._cases[chosen], where=self._bins.conditions(box, self._train.feature_names), share=rows.mean())
+            replace(
+                self._cases[chosen],
+                where=self._bins.conditions(box, self._train.feature_names),
+                share=float(rows.mean()),
+            )
             for box, rows, chosen in said
             if chosen is not None
         )

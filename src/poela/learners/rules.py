@@ -67,7 +67,7 @@ class Rules(ValueLearner):
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
         practice = priced(chances, eligible)
         common: dict[str, Any] = {"behavior": logging, "eligibility": eligibility}
-        names = {"feature_names": train.feature_names, "action_names": train.action_names}
+        names: dict[str, Any] = {"feature_names": train.feature_names, "action_names": train.action_names}
         for case in _in_every_case(train.n_actions):
             note = instruction_in_words(case, train.action_names)
             yield PlainPolicy(cases=(case,), **common, **names), note, IN_A_WORD

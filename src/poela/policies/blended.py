@@ -133,7 +133,7 @@ class SharpenedPolicy(PracticePolicy):
         expect_contents(stored, (*NAMES, "sharpness"), parts=("eligibility", "behavior"))
         sharpness = expect_setting(stored, "sharpness", float, low=1 / LARGEST, high=LARGEST)
         fields = common_fields(stored, load_part)
-        return cls(behavior=storedstored_behavior(stored, load_part, fields), sharpness=sharpness, **fields)
+        return cls(behavior=stored_behavior(stored, load_part, fields), sharpness=sharpness, **fields)
 
 
 class _BlendedActor:

@@ -130,7 +130,9 @@ def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int) -> "p
     written = _eligible_lists if how.lists else _eligible
     columns["eligible"] = written(policy.action_names, whole("mask") & ~stranded[:, None], distances)
     if (barred := whole("barred")) is not None:
-        columns["barred"] = _joined(list(zip(barred.T, map(pa.scalar, map(str, policy.action_names)), strict=True)), len(barred), ", ")
+        columns["barred"] = _joined(
+            list(zip(barred.T, map(pa.scalar, map(str, policy.action_names)), strict=True)), len(barred), ", "
+        )
     if similar is not None:
         columns["similar"] = pa.array(similar, mask=stranded)
     if outcome is not None:

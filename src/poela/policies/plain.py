@@ -1,4 +1,4 @@
-"""Policies that people can say and carry out: *always*, *never* and *instead of* in cases like these, else as before."""
+"""Policies that people can say and carry out: *always*, *never*, *instead of* in cases like these, else as before."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ def cases_in_words(cases: Sequence[Case], schema: TableSchema, action_names: Seq
     >>> cases_in_words([Case("instead", 1, other=0)], schema, ("wait", "treat"))
     'In every case: treat instead of wait.'
     """
-    sentences = []
+    sentences: list[str] = []
     for case in cases:
         act = instruction_in_words(case, action_names)
         if not case.where and case.do in ("always", "never") and not sentences:

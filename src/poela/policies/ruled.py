@@ -106,8 +106,8 @@ class RuledPolicy(ABC):
         has the episode and step (or `row`), columns to `keep`, the `action` (the likeliest one or, with a seed, a drawn
         one) and its `probability`; `defer` where nothing like it was logged, so that there is no action; the `distance`
         to the nearest logged case, and whether each feature is `in_range` of the log; the `eligible` actions with the
-        distance to their nearest logged case; what is `barred` by a policy that says *never*; how many `similar` cases with that action were logged within the radius
-        (or reach); and a `note` on gaps and new categories.
+        distance to their nearest logged case; what is `barred` by a policy that says *never*; how many `similar` cases
+        with that action were logged within the radius (or reach); and a `note` on gaps and new categories.
 
         >>> from poela import POELA, read_logs
         >>> import pyarrow as pa

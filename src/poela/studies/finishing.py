@@ -81,7 +81,9 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
-        runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, [*wanted.values(), plain], pairs)},
+        runs={
+            run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, [*wanted.values(), plain], pairs)
+        },
         plain=None if plain is None else points.index(plain),
         words="" if plain is None else study.policy_of(plain).rule,
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),

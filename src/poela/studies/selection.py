@@ -258,7 +258,7 @@ def plainness_of(point: Point) -> float:
     (4.0, 1.0)
     """
     known = point.metrics.get("plainness")
-    return HARDLY_SAID if known is None else round(known, 6)  # averages over folds are rounded
+    return HARDLY_SAID if known is None else known
 
 
 def best_in_words(points: Sequence[Point], chosen: Point | None) -> Point | None:
