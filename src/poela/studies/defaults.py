@@ -11,7 +11,7 @@ from poela.learners.registry import LEARNERS
 from poela.studies.candidates import Candidate, grid
 
 # In the order in which they are tried: under a time budget the quick ones come first.
-DEFAULT_LEARNERS = ("fittedq", "consensus", "poela", "bcq")
+DEFAULT_LEARNERS = ("fittedq", "consensus", "poela", "bcq", "rules")
 DEFAULT_CONTINUOUS = ("continuouspoela", "iql")  # where actions are real numbers
 # What cases like this received, by a model of what was done: nothing is barred where every action is taken everywhere.
 # And where nobody like this was logged, the decision is left to those who decide.
