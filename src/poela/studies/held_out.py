@@ -17,6 +17,7 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.recombination import Pool, Recombined, effective_share, pooled
 from poela.evaluation.scoring import Evaluator, Scoring
+from poela.evaluation.value_model import state_values
 from poela.evaluation.weights import LogWeights
 from poela.policies.gaussian import GaussianPolicy
 
@@ -63,7 +64,11 @@ def measured(
     copies = int(np.clip(ENOUGH // n_episodes, 4, 40))
     logs = evaluator.logs
     recombine = Recombined(logs, evaluator.scoring.seed, copies)
-    to_come = mean_to_come(train, step_numbers(logs.offsets), evaluator.scoring.discount)
+    scoring = evaluator.scoring
+    to_come = mean_to_come(train, step_numbers(logs.offsets), scoring.discount)
+    of_contexts = None
+    if isinstance(logs, ContinuousTrajectories):  # values of amounts are not modelled, those of contexts are
+        of_contexts = state_values(logs, train, scoring.discount, scoring.seed)
     for policy, evidence in zip(policies, evaluator.evidence(policies, ("sntis", *estimators)), strict=True):
         ess = effective_share(evidence.used, logs.clusters) * logs.n_units
         metrics: dict[str, float | None] = {"ess": finite(ess)}
@@ -78,6 +83,8 @@ def measured(
         metrics["smoothing"] = evidence.smoothing
         metrics["stranded"] = None if evidence.stranded_steps is None else evidence.stranded_steps / logs.n_steps
         metrics |= {} if evidence.outside is None else dict(zip(OUTSIDE, astuple(evidence.outside), strict=True))
+        if of_contexts is not None:
+            evidence = replace(evidence, values=of_contexts)
         controlled = None if evidence.values is None else controls(evidence, to_come)
         yield metrics, evidence.weights.episodes, recombine.log_weights(evidence), controlled
 
