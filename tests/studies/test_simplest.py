@@ -8,7 +8,8 @@ import pytest
 
 import poela
 from poela.cli import main
-from poela.studies.selection import Point, Selection, best_in_words, by_gain
+from poela.studies.plainness import best_in_words
+from poela.studies.selection import Point, Selection, by_gain
 from poela.studies.study import Study
 
 EFFECTS = np.array([0.0, 0.1, 0.25])

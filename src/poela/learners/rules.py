@@ -28,7 +28,7 @@ from poela.policies.valued import priced
 IN_A_WORD, ONE_CONDITION, TWO_CONDITIONS, BY_VALUES = range(4)  # how plain a policy is
 MOST_EACH = 4  # actions: with more, not each of them has its own *always* and *never*
 MILD_LEFT = (0.4, 0.1)  # shares of episodes that rules of *more often* leave effective
-TRIED = np.concatenate([np.geomspace(0.001, 0.5, 40), np.linspace(0.52, 1.0, 13)])  # shares of actions to be barred
+TRIED = np.concatenate([np.geomspace(0.002, 0.5, 40), np.linspace(0.55, 1.0, 7)])  # shares of actions to be barred
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,8 @@ class Rules(ValueLearner):
             fields = {**common, **self.fields(train)}
             yield BarringPolicy(values=values, margin=margin, **fields), f"never by values {number}", BY_VALUES
         taken = np.take_along_axis(chances, train.actions[:, None], axis=1)[:, 0]
-        held_out = held_out_values(train, lambda some: self.regressions(train, seed, some), practice, seed)
+        shown = replace(self, history=0)  # conditions look at no more, and residuals make up for what values miss
+        held_out = held_out_values(train, lambda some: shown.regressions(train, seed, some), practice, seed)
         scores = scores_of(train, held_out, practice, taken, self.discount)
         several = train.n_steps > train.n_episodes
         grow = partial(Grown, train, practice, eligible.free, scores)

@@ -23,9 +23,10 @@ from poela.studies.keeping_apart import logging_value, recorded_evaluation
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.outcomes import write_outcomes
 from poela.studies.place import TABLE
+from poela.studies.plainness import best_in_words
 from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue
 from poela.studies.runs import carry_out
-from poela.studies.selection import Choice, Point, best_in_words, choose, promising
+from poela.studies.selection import Choice, Point, choose, promising
 from poela.studies.settings import StudySettings
 from poela.studies.splits import Splits
 from poela.studies.study import LOGGING_POLICY, Study
@@ -88,15 +89,20 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         words="" if plain is None else study.policy_of(plain).rule,
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
     )
+    _write_policies(study, policies, result)
+    study.store.write(result)
+    with atomic_file(study.directory / TABLE) as temporary:
+        pq.write_table(Study(study.store).table(), temporary)
+
+
+def _write_policies(study: Study, policies: Mapping[str, Any], result: ChoiceRecord) -> None:
+    """Each in its folder, with what is known of it; what an earlier result had left there goes."""
     for folder, policy in policies.items():
         if policy is None:
             remove_stored(study.directory / folder, POLICY_FORMAT)
         else:
             known = findings(result, study.record, promising=folder == "promising")
             save_policy(policy, study.directory / folder, overwrite=True, findings=known)
-    study.store.write(result)
-    with atomic_file(study.directory / TABLE) as temporary:
-        pq.write_table(Study(study.store).table(), temporary)
 
 
 def _reason(choice: Choice, points: list[Point], estimates: list[Estimate], hopeful: Point | None) -> str:

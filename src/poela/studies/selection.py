@@ -11,6 +11,8 @@ from poela.core.options import CHOOSING, Option
 from poela.core.readable import plain
 from poela.core.registry import Registry
 from poela.core.typed import NonNegative, Range, Unknowable, Whole, named_in, one_of, refuse_problems
+from poela.studies.plainness import plainness_of
+from poela.studies.proof import shown_to_be_better
 
 # What a policy is chosen by: a function of points, `Selection`, number of episodes, the logging policy's value, and
 # whether propensities are estimated, that makes a `Choice`.
@@ -247,28 +249,6 @@ def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> C
     return Choice(best, score, f"{why}; {len(shown)} of {len(points)} policies can be verified")
 
 
-HARDLY_SAID = 4.0  # the plainness of policies that cannot be said in words; those of at most SAYABLE can
-SAYABLE = 2.0
-
-
-def plainness_of(point: Point) -> float:
-    """How plainly a policy can be said; higher is less plain.
-
-    >>> plainness_of(Point("a", 0, True, {})), plainness_of(Point("a", 0, True, {"plainness": 1.0}))
-    (4.0, 1.0)
-    """
-    known = point.metrics.get("plainness")
-    return HARDLY_SAID if known is None else known
-
-
-def best_in_words(points: Sequence[Point], chosen: Point | None) -> Point | None:
-    """The chosen policy if it can be said in words, else the one of those that is shown to gain most."""
-    if chosen is not None and plainness_of(chosen) <= SAYABLE:
-        return chosen
-    sayable = [point for point in points if plainness_of(point) <= SAYABLE and (point.metrics.get("shown") or 0.0) > 0]
-    return max(sayable, key=lambda point: point.metrics.get("shown") or 0.0, default=None)
-
-
 def promising(points: Sequence[Point]) -> Point | None:
     """The policy with the highest believable estimate, shown or not.
 
@@ -284,36 +264,6 @@ def promising(points: Sequence[Point]) -> Point | None:
         if scored:
             return max(scored, key=lambda pair: pair[0])[1]
     return None
-
-
-def shown_to_be_better(
-    policies: Sequence[Point], logging: LoggingValue, confidence: float, n_episodes: int
-) -> list[Point]:
-    """Those whose SNTIS is above the logging policy's mean, with this confidence in all of them together.
-
-    By Student's t with as many observations as there are effective episodes; Bonferroni's correction makes up for how
-    many policies there are. The standard error is at least what that many logged returns would have, since the usual
-    one is near zero where one episode has all the weight.
-
-    >>> logging = LoggingValue(value=50.0, standard_error=1.0)
-    >>> strong = Point("a", 0, True, {"sntis": 60.0, "sntis_error": 1.5, "ess": 60.0})
-    >>> lucky = Point("b", 0, True, {"sntis": 90.0, "sntis_error": 0.1, "ess": 1.1})
-    >>> [item.path_id for item in shown_to_be_better([strong, lucky], logging, 0.95, n_episodes=100)]
-    ['a']
-    """
-    from scipy.special import stdtrit
-
-    level = 1 - (1 - confidence) / max(len(policies), 1)
-    spread = logging.standard_error * math.sqrt(n_episodes)
-    shown = []
-    for item in policies:
-        value, error, ess = (item.metrics.get(name) for name in ("sntis", "sntis_error", "ess"))
-        if value is None or error is None or ess is None or ess <= 1:
-            continue
-        least = math.hypot(max(error, spread / math.sqrt(ess)), logging.standard_error)
-        if value - stdtrit(ess - 1, level) * least > logging.value:
-            shown.append(item)
-    return shown
 
 
 def _why_unproven(policies: int, confidence: float) -> str:
