@@ -52,9 +52,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
             raise PoelaError(failure)
         if hopeful is not None and _unfitted(study, hopeful, folds[ALL]):
             hopeful = None  # what cannot be fitted is no promise
-    plain = best_in_words(points, choice.chosen) if settings.selection.by == "gain" else None
-    if plain is not None and study.n_folds > 1 and _unfitted(study, plain, folds[ALL]):
-        plain = None
+    plain = _sayable(study, points, choice.chosen, folds)
     study = Study(study.store)
     countable = choice.chosen is None and not none_trusted(points)  # no number of episodes mends what is wrong
     wanted = {"policy": choice.chosen, "promising": hopeful}
@@ -93,6 +91,14 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
     study.store.write(result)
     with atomic_file(study.directory / TABLE) as temporary:
         pq.write_table(Study(study.store).table(), temporary)
+
+
+def _sayable(study: Study, points: list[Point], chosen: Point | None, folds: Mapping[str, FoldData]) -> Point | None:
+    """The best policy that can be said in words, fitted on all episodes."""
+    plain = best_in_words(points, chosen) if study.settings.selection.by == "gain" else None
+    if plain is not None and study.n_folds > 1 and _unfitted(study, plain, folds[ALL]):
+        return None
+    return plain
 
 
 def _write_policies(study: Study, policies: Mapping[str, Any], result: ChoiceRecord) -> None:
