@@ -56,8 +56,7 @@ class Rules(ValueLearner):
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield *always* and *never*, then bans by values, then trees of one condition and of two."""
-        own = self if train.n_steps > train.n_episodes else replace(self, history=0)
-        for place, said in enumerate(own.policies(train, seed, behavior), start=1):
+        for place, said in enumerate(self.policies(train, seed, behavior), start=1):
             yield Checkpoint(place, *said)
 
     def policies(self, train: Trajectories, seed: int, behavior: Policy | None) -> Iterator[tuple[Any, str, int]]:

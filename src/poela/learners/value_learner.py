@@ -52,7 +52,7 @@ class ValueLearner(Learner, ABC):
         """The same anew, on some of the episodes."""
         return BackwardInduction(
             # A copy of the log itself: what is kept for a log must not keep the log.
-            with_history(train, self.history, initial=True) if self.history else replace(train),
+            with_history(train, self.history, initial=True) if self.looks_back(train) else replace(train),
             regressor=self.regressor,
             discount=self.discount,
             penalties=[self.penalty * multiple for multiple in PENALTY_MULTIPLES],
@@ -61,11 +61,14 @@ class ValueLearner(Learner, ABC):
             episodes=episodes,
         )
 
+    def looks_back(self, train: Trajectories) -> bool:
+        """Whether Q looks at earlier steps: single decisions have none."""
+        return self.history > 0 and int(train.lengths.max()) > 1
+
     def fields(self, train: Trajectories) -> dict[str, Any]:
         """What a policy of values takes from the logs."""
-        layout = (
-            HistoryFeatures(self.history, train.n_features, train.n_actions, initial=True) if self.history else None
-        )
+        width = train.n_features, train.n_actions
+        layout = HistoryFeatures(self.history, *width, initial=True) if self.looks_back(train) else None
         return {"history": layout, "feature_names": train.feature_names, "action_names": train.action_names}
 
     def refuse_divergence(self, train: Trajectories, q: FloatArray) -> None:

@@ -108,6 +108,11 @@ class StepQ:
     action_names: tuple[ActionName, ...]
 
     @property
+    def n_steps(self) -> int:
+        """How many steps have values of their own."""
+        return len(self.models)
+
+    @property
     def n_features(self) -> int:
         """How many features there are, with those of the history."""
         return len(self.feature_names)

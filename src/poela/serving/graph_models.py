@@ -31,9 +31,12 @@ def mlp_in(graph: Graph, network: Network, contexts: str) -> str:
 
 
 def step_q_in(graph: Graph, values: StepQ, contexts: str) -> str:
-    """Q [N, A] at the steps that are given."""
-    last = graph.constant(len(values.models) - 1, np.int64)
-    steps = graph.op("Min", graph.input("steps"), last)
+    """Q [N, A] at the steps that are given; none is asked for where all have the same values."""
+    last = graph.constant(values.n_steps - 1, np.int64)
+    alone = values.n_steps == 1
+    steps = (
+        graph.flat(graph.repeated([0], contexts, np.int64)) if alone else graph.op("Min", graph.input("steps"), last)
+    )
     ridges = [model for model in values.models if isinstance(model, RidgeStep)]
     boosted = [model for model in values.models if isinstance(model, BoostedStep)]
     if len(ridges) == len(values.models):

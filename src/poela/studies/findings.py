@@ -19,6 +19,7 @@ def findings(result: ChoiceRecord, record: StudyRecord, *, promising: bool = Fal
         "gain over current practice": "" if gain is None else str(gain),
         "verdict on the estimate": result.points[place].verdict or "",
         "episodes that judged it": f"{record.data.validation_episodes:,}",
+        "returns": "" if (cap := record.settings.scoring.cap) is None else cap.in_words.removeprefix("returns "),
         "propensities": record.data.propensities.removeprefix("propensities: "),
     }
     return {name: text for name, text in known.items() if text}

@@ -20,6 +20,7 @@ from poela.studies.fold_errors import Fit, LeftTwoOut
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
+from poela.studies.likeliest import judged_likeliest
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.outcomes import write_outcomes
 from poela.studies.place import TABLE
@@ -40,7 +41,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
     import pyarrow.parquet as pq
 
     settings = study.settings
-    episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem)
+    episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
     points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
@@ -86,6 +87,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         plain=None if plain is None else points.index(plain),
         words="" if plain is None else study.policy_of(plain).rule,
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
+        likeliest=judged_likeliest(study, choice.chosen, folds, episodes),
     )
     _write_policies(study, policies, result)
     study.store.write(result)
@@ -142,7 +144,7 @@ def _unfitted(study: Study, point: Point, fold: FoldData) -> str | None:
 
 
 def _logging_value(test: Logs | None, settings: StudySettings) -> LoggingValue | None:
-    return None if test is None else logging_value([test], settings.scoring.discount)
+    return None if test is None else logging_value([test], settings.scoring)
 
 
 def _test_evaluation(study: Study, policy: Any, name: str, splits: Splits, problem: str) -> EvaluationRecord | None:

@@ -14,7 +14,7 @@ from poela.studies.defaults import is_random
 from poela.studies.fold_data import read_behavior
 from poela.studies.keeping_apart import evaluations
 from poela.studies.outcomes import read_outcomes
-from poela.studies.records import CheckpointRecord, ChoiceRecord, EvaluationRecord, RunRecord, Task
+from poela.studies.records import CheckpointRecord, ChoiceRecord, EvaluationRecord, RunRecord, Task, refuse_unshown
 from poela.studies.selection import Choice, Point
 from poela.studies.settings import StudySettings
 from poela.studies.store import Store
@@ -190,12 +190,17 @@ class Study:
         """What the recommended policy says, in the log's own words; None where it cannot be said, or there is none."""
         return None if self._ended.chosen is None else getattr(self.policy, "rule", None)
 
-    def decide(self, rows: Any, **how: Any) -> "pa.Table":
-        """The recommended policy's decisions for the rows of a table, with what happened to similar logged cases.
+    def decide(self, rows: Any, *, likeliest: bool = False, unproven: bool = False, **how: Any) -> "pa.Table":
+        """The recommended policy's decisions for the rows of a table, drawn as they were judged.
 
-        As `study.policy.decide(rows)`, and a column `outcome`: the mean of what came of the nearest similar cases.
+        As `study.policy.decide(rows)`, and a column `outcome`: the mean of what came of the nearest similar cases. With
+        `likeliest` it hands out the likeliest action, where this is shown to be better too or you say `unproven`.
         """
-        return self.acting_policy.decide(rows, outcomes=read_outcomes(self.directory), **how)
+        policy = self.acting_policy
+        if likeliest and not unproven:
+            refuse_unshown(self._ended.likeliest, "unproven=True")
+        known = read_outcomes(self.directory)
+        return policy.decide(rows, outcomes=known, likeliest=likeliest, unproven=likeliest, **how)
 
     @property
     def acting_policy(self) -> Any:
