@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from poela.learners.q_learning import BCQ as BCQ
     from poela.learners.q_learning import CQL as CQL
     from poela.learners.q_learning import PQL as PQL
+    from poela.learners.rules import Rules as Rules
     from poela.learners.safe_improvement import DPRL as DPRL
     from poela.learners.safe_improvement import SPIBB as SPIBB
     from poela.learners.safe_improvement import SoftSPIBB as SoftSPIBB
@@ -113,6 +114,7 @@ _HOME = {
     "POELA": "poela.learners.policy_gradient",
     "POMu": "poela.learners.policy_gradient",
     "POCRM": "poela.learners.policy_gradient",
+    "Rules": "poela.learners.rules",
     "SPIBB": "poela.learners.safe_improvement",
     "SoftSPIBB": "poela.learners.safe_improvement",
     "DPRL": "poela.learners.safe_improvement",

@@ -6,7 +6,7 @@ import json
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -34,9 +34,11 @@ from poela.learners.fitted_q import FittedQ
 from poela.learners.logging_policy import logging_policy
 from poela.learners.policy_gradient import POCRM, POELA, POMu
 from poela.learners.q_learning import BCQ
+from poela.learners.rules import Rules
 from poela.learners.safe_improvement import DPRL
 from poela.learners.step_boosted import fit_boosted
 from poela.policies.blended import BlendedPolicy
+from poela.policies.cases import Case, Condition
 from poela.policies.step_values import StepQ
 from poela.policies.storage import UNFORESEEN, load_policy
 from poela.policies.tilted import TiltedPolicy
@@ -114,6 +116,9 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+SAID = (Case("never", 2, where=(Condition("age", 0.5), Condition("dose", 0.0, above=False))), Case("odds", 1, odds=2.0))
+
+
 @cache
 def logs(n_features: int = 2) -> Trajectories:
     rng = np.random.default_rng(0)
@@ -173,6 +178,9 @@ def _policies() -> dict[str, Any]:
         "mixed": blended(BCQ(threshold=0.2, **QUICK).fit(train), "multinomial"),
         "sharpened": Consensus(sharpness=(2.0,), rule=Radius(0.3)).fit(train),
         "sharpened recurrent": Consensus(sharpness=(2.0,), rule=follow).fit(train, behavior=models["recurrent"]),
+        "rules": Rules().fit(train),
+        "rules under a rule": replace(Rules(rule=follow).fit(train, behavior=models["recurrent"]), cases=SAID),
+        "never by values": list(Rules(rule=Radius(0.3)).fit_path(train))[8].policy,
         "history": WithHistory.of(MultinomialBehavior().fit_quietly(past, 0), train, steps=1),
         "history of a network": WithHistory.of(POCRM(**WARM).fit(past), train, steps=1),
         **models,

@@ -18,7 +18,9 @@ from poela.learners.consensus import Consensus
 from poela.learners.fitted_q import FittedQ
 from poela.learners.policy_gradient import POCRM, POELA, POMu
 from poela.learners.q_learning import BCQ, PQL
+from poela.learners.rules import Rules
 from poela.learners.safe_improvement import DPRL, SPIBB
+from poela.policies.cases import Case, Condition
 
 GRADIENT: dict[str, Any] = {"steps": 4, "warm_start_steps": 4, "hidden": (8, 8), "device": "cpu"}
 VALUES: dict[str, Any] = {"steps": 4, "hidden": (8, 8), "device": "cpu"}
@@ -50,6 +52,19 @@ def with_history(train: Trajectories) -> Any:
     return WithHistory.of(policy, train, steps=2, initial=True)
 
 
+def cases(train: Trajectories, behavior: Any) -> Any:
+    """A rule with every kind of case."""
+    first, second = train.feature_names[:2]
+    low, high = Condition(first, 0.0, above=False), Condition(second, 0.5)
+    said = (
+        Case("always", 2, where=(low, high)),
+        Case("never", 0, where=(low,)),
+        Case("instead", 1, other=2, where=(high,)),
+        Case("odds", 1, odds=3.0),
+    )
+    return replace(last(Rules(rule=NEAR), train, behavior), cases=said)
+
+
 POLICIES: dict[str, Callable[[Trajectories], Any]] = {
     "poela": lambda train: last(POELA(radius="q90", scale="standard", **GRADIENT), train),
     "poela, blended": lambda train: blend(POELA(radius="q99", scale="standard", **GRADIENT), train),
@@ -77,6 +92,9 @@ POLICIES: dict[str, Callable[[Trajectories], Any]] = {
     "consensus": lambda train: last(Consensus(rule=NEAR), train),
     "consensus of a model": lambda train: last(Consensus(rule=NEAR), train, TEMPERED, place=4),
     "consensus of neighbours": lambda train: last(Consensus(), train, KNN),
+    "rules": lambda train: last(Rules(rule=NEAR), train),
+    "rules of a model": lambda train: cases(train, MULTINOMIAL),
+    "rules, never by values": lambda train: last(Rules(rule=NEAR), train, MULTINOMIAL, place=10),
     "spibb": lambda train: last(SPIBB(rule=NEAR), train, MULTINOMIAL),
     "dprl": lambda train: last(DPRL(rule=NEAR), train, MULTINOMIAL),
     "history": with_history,

@@ -37,6 +37,8 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False) -> 
         return
     answer = study.answer
     say(answer.headline, bold=True)
+    if answer.words:
+        say(answer.words, bold=True)
     say(answer.why)
     if study.choice.chosen is not None:
         rule = study.policy.eligibility
@@ -92,8 +94,10 @@ def _print_failed(study: "Study", every: bool) -> None:
 
 
 def _name(row: dict[str, Any], *, whole: bool) -> str:
-    learned = without_rule(row["candidate"]) + "," if whole else row["learner"]
-    return f"{'* ' if row['chosen'] else ''}{learned} {where_on_path(row)}"
+    learned = f"{without_rule(row['candidate'])}, " if whole else f"{row['learner']} "
+    if row["plainness"] is not None:  # a name that people can say
+        learned = ""
+    return f"{'* ' if row['chosen'] else ''}{learned}{where_on_path(row)}"
 
 
 def _cells(row: dict[str, Any], error: float, by_gain: bool) -> tuple[str, ...]:

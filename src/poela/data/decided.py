@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from poela.data.words import quoted
 
 ROW, CASE, ACTION, DEFER, POLICY = "row", "case", "action", "defer", "policy"
-ABOUT = ("distance", "in_range", "eligible", "similar", "outcome", "note")  # after what a log needs
+ABOUT = ("distance", "in_range", "eligible", "barred", "similar", "outcome", "note")  # after what a log needs
 SPREAD = "_spread"  # of a real-valued action, after its name
 
 

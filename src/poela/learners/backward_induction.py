@@ -12,7 +12,7 @@ from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.ragged import returns_to_go, rows_of_episodes
@@ -153,6 +153,11 @@ class BackwardInduction:
         self._to_go = returns_to_go(train.rewards, train.offsets, discount) if held else None
         self._prepared: dict[int, StepRegression] = {}
         self._chosen: dict[int, Chosen] = {}
+
+    @property
+    def contexts(self) -> Float32Array:
+        """What Q looks at [N, d]: of every episode of the log, also of those that it is not fitted on."""
+        return self._train.contexts
 
     @property
     def horizon(self) -> int:

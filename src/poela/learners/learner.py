@@ -18,6 +18,7 @@ class Checkpoint:
     step: int
     policy: Any  # a Policy; learners return richer classes
     note: str = ""
+    plainness: int | None = None  # how plainly it can be said: 0 in a few words, 3 hardly; None: not at all
 
 
 class Learner(ABC):

@@ -24,6 +24,7 @@ LEARNERS: "Registry[type[Learner]]" = Registry(
         "continuousclone": "poela.learners.continuous:ContinuousClone",
         "continuouspoela": "poela.learners.continuous:ContinuousPOELA",
         "iql": "poela.learners.implicit_q:IQL",
+        "rules": "poela.learners.rules:Rules",
         "dprl": "poela.learners.safe_improvement:DPRL",
     },
 )

@@ -52,6 +52,13 @@ class ValueLearner(Learner, ABC):
             latest[settings] = induction
         return induction
 
+    def regressions(
+        self, train: Trajectories, seed: int, chances: FloatArray, episodes: IntArray | None = None
+    ) -> BackwardInduction:
+        """The same anew, on some of the episodes."""
+        kind = self.kind(train, chances)
+        return self._regressions(self._seen(train), kind, seed if kind == "boosted" else 0, episodes)
+
     def looks_back(self, train: Trajectories) -> bool:
         """Whether Q looks at earlier steps: single decisions have none."""
         return self.history > 0 and int(train.lengths.max()) > 1

@@ -9,11 +9,13 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.policy import Actor, LoggedSteps, Policy, along_once, as_policy
+from poela.core.policy import Actor, LoggedSteps, along_once, as_policy
 from poela.core.storage import Stored
-from poela.core.validation import LARGEST, expect_contents, expect_part, expect_setting, expect_sizes, refuse
+from poela.core.validation import LARGEST, expect_contents, expect_part, expect_setting, refuse
+from poela.eligibility.fitted import Eligible
 from poela.policies.network import NAMES, common_fields
-from poela.policies.ruled import ActingRule, RuledPolicy, most_needed, needs_of, softmax
+from poela.policies.practice import PracticePolicy, stored_behavior, stored_part
+from poela.policies.ruled import RuledPolicy, most_needed, needs_of, softmax
 from poela.policies.valued import supported
 
 
@@ -88,7 +90,7 @@ class BlendedPolicy(RuledPolicy):
             "mixed": self.mixed,
         }
         parts = {"eligibility": self.eligibility, "policy": self.policy, "behavior": self.behavior}
-        return Stored("blended_policy", settings, parts={name: _stored(part) for name, part in parts.items()})
+        return Stored("blended_policy", settings, parts={name: stored_part(part) for name, part in parts.items()})
 
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "BlendedPolicy":
@@ -102,60 +104,28 @@ class BlendedPolicy(RuledPolicy):
         policy = expect_part(stored, "policy", load_part, RuledPolicy, "a policy")
         if (policy.feature_names, policy.action_names) != (fields["feature_names"], fields["action_names"]):
             raise InputError("the policy that is blended has other features or actions")
-        behavior = _behavior(stored, load_part, fields)
+        behavior = stored_behavior(stored, load_part, fields)
         return cls(policy=policy, behavior=behavior, share=share, mixed=mixed, **fields)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SharpenedPolicy(RuledPolicy):
+class SharpenedPolicy(PracticePolicy):
     """π ∝ μ^α over the eligible actions: what most already do, done more consistently."""
 
-    behavior: Any  # μ: a policy
     sharpness: float  # α
 
-    @property
-    def behavior_models(self) -> tuple[Any, ...]:
-        """The models of the logging policy that a file of this policy holds."""
-        return (*super().behavior_models, self.behavior)
-
-    @property
-    def needs(self) -> str:
-        """What the logging policy looks at, or the rule."""
-        return most_needed(super().needs, needs_of(self.behavior))
-
-    def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
-        """α·log μ [N, A]."""
-        return self.sharpened(as_policy(self.behavior).probabilities(contexts))
-
-    def along(self, trajectories: LoggedSteps) -> FloatArray:
-        """[N, A] along logged episodes."""
-        self.checked(trajectories.contexts)
-        scores = self.sharpened(along_once(self.behavior, trajectories))
-        return self.ruled(scores, self.eligibility.along(trajectories))
-
-    def actor(self, n: int) -> Actor:
-        """Acts in n episodes at once."""
-        return _SharpenedActor(self, n)
+    def decided(self, contexts: Float32Array, behavior: FloatArray, eligible: Eligible) -> FloatArray:
+        """Probabilities [N, A] from μ."""
+        return self.ruled(self.sharpened(behavior), eligible)
 
     def sharpened(self, behavior: FloatArray) -> FloatArray:
         """α·log μ, −inf where μ never acts so."""
         with np.errstate(divide="ignore"):
             return np.asarray(self.sharpness * np.log(behavior))
 
-    def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
-        """The softmax of the scores over the eligible actions that μ takes."""
-        taken = supported(scores > -np.inf, eligible)
-        return softmax(np.where(np.isneginf(scores), 0.0, scores), taken)
-
     def stored(self) -> Stored:
         """The policy as plain settings, with the rule and the logging policy as parts."""
-        settings = {
-            "feature_names": list(self.feature_names),
-            "action_names": list(self.action_names),
-            "sharpness": self.sharpness,
-        }
-        parts = {"eligibility": _stored(self.eligibility), "behavior": _stored(self.behavior)}
-        return Stored("sharpened_policy", settings, parts=parts)
+        return self.stored_as("sharpened_policy", {"sharpness": self.sharpness})
 
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "SharpenedPolicy":
@@ -163,7 +133,7 @@ class SharpenedPolicy(RuledPolicy):
         expect_contents(stored, (*NAMES, "sharpness"), parts=("eligibility", "behavior"))
         sharpness = expect_setting(stored, "sharpness", float, low=1 / LARGEST, high=LARGEST)
         fields = common_fields(stored, load_part)
-        return cls(behavior=_behavior(stored, load_part, fields), sharpness=sharpness, **fields)
+        return cls(behavior=stored_behavior(stored, load_part, fields), sharpness=sharpness, **fields)
 
 
 class _BlendedActor:
@@ -178,34 +148,3 @@ class _BlendedActor:
     def record(self, actions: IntArray) -> None:
         self._learned.record(actions)
         self._logging.record(actions)
-
-
-class _SharpenedActor:
-    def __init__(self, policy: SharpenedPolicy, n: int) -> None:
-        self._policy, self._behavior = policy, as_policy(policy.behavior).actor(n)
-        self._rule = ActingRule(policy.eligibility, n)
-
-    def probabilities(self, contexts: Float32Array) -> FloatArray:
-        rows = self._policy.checked(contexts)
-        scores = self._policy.sharpened(self._behavior.probabilities(rows))
-        return self._policy.ruled(scores, self._rule.eligible(rows))
-
-    def record(self, actions: IntArray) -> None:
-        self._behavior.record(actions)
-        self._rule.record(actions)
-
-
-def _stored(part: Any) -> Stored:
-    if not callable(getattr(part, "stored", None)):
-        raise InputError(
-            f"the behavior model {type(part).__name__} cannot be saved (it has no method stored()): "
-            "learn with one of poela's behavior models"
-        )
-    stored: Stored = part.stored()
-    return stored
-
-
-def _behavior(stored: Stored, load_part: Callable[[Stored], Any], fields: dict[str, Any]) -> Any:
-    behavior = expect_part(stored, "behavior", load_part, Policy, "a behavior model")
-    expect_sizes("behavior", behavior, len(fields["feature_names"]), len(fields["action_names"]))
-    return behavior

@@ -18,6 +18,8 @@ WHAT = {
     "BlendedPolicy": "A blend of current practice (a model of the logging policy) and a learned policy.",
     "SharpenedPolicy": "Current practice (a model of the logging policy), done more consistently.",
     "TiltedPolicy": "Current practice (a model of the logging policy) tilted towards higher values, by step.",
+    "PlainPolicy": "Current practice (a model of the logging policy), changed by a rule that can be said.",
+    "BarringPolicy": "Current practice (a model of the logging policy) without what is worst, by values of each step.",
     "CountedPolicy": "Current practice, left only where enough was seen nearby.",
     "GaussianPolicy": "A normal distribution of real-valued actions, whose mean and spread depend on the context.",
     "WithHistory": "A policy of the current context and of earlier steps.",

@@ -125,6 +125,7 @@ class _Block:
     probabilities: FloatArray  # [N, A], by which they were drawn
     stranded: BoolArray
     mask: BoolArray
+    barred: BoolArray | None  # of a policy that says what must no longer be done
     distances: FloatArray | None
     in_range: BoolArray | None
     similar: IntArray | None
@@ -166,6 +167,8 @@ def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks:
         columns["in_range"] = in_range
     written = eligible_lists if how.lists else eligible_texts
     columns["eligible"] = written(policy.action_names, whole("mask") & ~stranded[:, None], distances)
+    if (barred := whole("barred")) is not None:
+        columns["barred"] = eligible_texts(policy.action_names, barred, None)
     if similar is not None:
         columns["similar"] = pa.array(similar, mask=stranded)
     if outcome is not None:
@@ -189,6 +192,7 @@ def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray, how
         probabilities = likeliest_alone(probabilities)
     eligible = rule.along(steps)
     chosen = actions_at(probabilities, uniform)
+    bars = getattr(policy, "barred_along", None)
     measured = rule.settings.measures
     similar = rule.counts_of(steps, chosen) if measured and how.similar else None
     outcome = None
@@ -201,6 +205,7 @@ def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray, how
         probabilities=probabilities,
         stranded=eligible.stranded,
         mask=probabilities > 0 if policy.acts_beyond_rule else eligible.mask,
+        barred=None if bars is None else bars(steps),
         distances=rule.distances_along(steps) if measured else None,
         in_range=rule.in_range(steps.contexts),
         similar=similar,

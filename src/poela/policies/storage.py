@@ -30,6 +30,8 @@ KINDS = {
     "blended_policy": "poela.policies.blended:BlendedPolicy",
     "sharpened_policy": "poela.policies.blended:SharpenedPolicy",
     "tilted_policy": "poela.policies.tilted:TiltedPolicy",
+    "plain_policy": "poela.policies.plain:PlainPolicy",
+    "barring_policy": "poela.policies.barring:BarringPolicy",
     "counted_policy": "poela.policies.counted:CountedPolicy",
     "step_q": "poela.policies.step_values:StepQ",
     "ridge_step": "poela.policies.step_values:RidgeStep",

@@ -1,15 +1,18 @@
 """Policies in a graph: one function for each kind, which adds what it is made of and gives its probabilities."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from poela.data.history import WithHistory
+from poela.policies.barring import BarringPolicy
 from poela.policies.blended import BlendedPolicy, SharpenedPolicy
+from poela.policies.cases import Case
 from poela.policies.counted import CountedPolicy
 from poela.policies.mixture import EpisodeMixture
 from poela.policies.network import NetworkPolicy, RecurrentPolicy
+from poela.policies.plain import PlainPolicy
 from poela.policies.tilted import TiltedPolicy
 from poela.policies.value import GreedyQPolicy
 from poela.policies.valued import ValuedPolicy
@@ -78,6 +81,68 @@ def _tilted(graph: Graph, policy: TiltedPolicy, contexts: str) -> str:
     tilted = graph.op("Add", graph.op("Log", behavior), graph.op("Div", q, graph.constant(policy.temperature)))
     scores = graph.op("Where", acts, _priced(graph, tilted, rule), graph.constant(0.0))
     return _followed(graph, softmax(graph, scores, supported(graph, acts, rule.mask)), rule)
+
+
+def _plain(graph: Graph, policy: PlainPolicy, contexts: str) -> str:
+    rule = eligible_in(graph, policy.eligibility, contexts)
+    practice = _practice(graph, behavior_in(graph, policy.behavior, contexts), rule)
+    free, left, decided = _free(graph, rule), None, practice
+    for case in policy.cases:
+        holds = _holds(graph, case, policy.feature_names, contexts)
+        rows = holds if left is None else graph.op("And", holds, left)
+        decided = graph.op("Where", rows, _acted(graph, case, practice, free, policy.n_actions), decided)
+        others = graph.op("Not", holds)
+        left = others if left is None else graph.op("And", left, others)
+    return _followed(graph, decided, rule)
+
+
+def _holds(graph: Graph, case: Case, feature_names: Sequence[str], contexts: str) -> str:
+    """Where all conditions of a case hold, [N, 1] or for all alike [1, 1]."""
+    holds = graph.constant([[True]], np.bool_)
+    for condition in case.where:
+        column = graph.columns(contexts, [feature_names.index(condition.feature)])
+        above = graph.op("Greater", column, graph.constant(condition.threshold, np.float32))
+        holds = graph.op("And", holds, above if condition.above else graph.op("Not", above))
+    return holds
+
+
+def _acted(graph: Graph, case: Case, practice: str, free: str, n_actions: int) -> str:
+    """What becomes of practice in such cases."""
+    own = np.arange(n_actions) == case.action
+    if case.do in ("never", "odds"):
+        factors = np.where(own, case.odds if case.do == "odds" else 0.0, 1.0)
+        changed = graph.op("Mul", practice, graph.constant([factors]))
+        total = graph.along("ReduceSum", changed)
+        some = positive(graph, total)
+        divided = graph.op("Div", changed, graph.op("Where", some, total, graph.constant(1.0)))
+        return graph.op("Where", some, divided, practice)
+    possible = graph.columns(graph.op("And", positive(graph, practice), free), [case.action])
+    if case.do == "always":
+        return graph.op("Where", possible, graph.constant([own * 1.0]), practice)
+    other = np.arange(n_actions) == case.other
+    moved = graph.op("Mul", graph.columns(practice, [int(case.other or 0)]), graph.constant([own * 1.0]))
+    changed = graph.op("Add", graph.op("Mul", practice, graph.constant([np.where(other, 0.0, 1.0)])), moved)
+    return graph.op("Where", possible, changed, practice)
+
+
+def _barring(graph: Graph, policy: BarringPolicy, contexts: str) -> str:
+    q, rule = _values(graph, policy, contexts), eligible_in(graph, policy.eligibility, contexts)
+    practice = _practice(graph, behavior_in(graph, policy.behavior, contexts), rule)
+    value = graph.along("ReduceSum", graph.op("Mul", practice, q))
+    worst = graph.op("LessOrEqual", q, graph.op("Add", value, graph.constant(policy.margin)))
+    taken = positive(graph, practice)
+    best = graph.along("ReduceMax", graph.op("Where", taken, q, graph.constant(-np.inf)))
+    barred = graph.op("And", worst, graph.op("Less", q, best))
+    left = graph.op("Where", barred, graph.constant(0.0), practice)
+    return _followed(graph, graph.op("Div", left, graph.along("ReduceSum", left)), rule)
+
+
+def _practice(graph: Graph, behavior: str, rule: EligibleInGraph) -> str:
+    """The logging policy within a rule, less of it where support is missing and has a price."""
+    shares = _within_rule(graph, behavior, rule.mask)
+    if rule.penalty is None:
+        return shares
+    return softmax(graph, graph.op("Sub", logs_or_zero(graph, shares), rule.penalty), positive(graph, shares))
 
 
 def _counted(graph: Graph, policy: CountedPolicy, contexts: str) -> str:
@@ -156,6 +221,8 @@ POLICIES: dict[type, Adds] = {
     BlendedPolicy: _blended,
     SharpenedPolicy: _sharpened,
     TiltedPolicy: _tilted,
+    PlainPolicy: _plain,
+    BarringPolicy: _barring,
     CountedPolicy: _counted,
     WithHistory: _with_history,
     EpisodeMixture: _mixture,

@@ -30,9 +30,10 @@ class Answer:
     headline: str
     why: str
     next: str
+    words: str = ""  # the best policy that can be said, and what is shown of it
 
     def __str__(self) -> str:
-        return f"{self.headline}\n{self.why}\nNext: {self.next}"
+        return "\n".join(filter(None, (self.headline, self.words, self.why, f"Next: {self.next}")))
 
     @classmethod
     def of(cls, result: ChoiceRecord, settings: StudySettings, record: StudyRecord) -> "Answer":
@@ -41,7 +42,9 @@ class Answer:
             return _of_capped(_of_estimate(result), result, settings)
         confidence = f"{100 * settings.selection.confidence:g}%"
         said = _keep if result.chosen is None else _change
-        return _of_capped(said(result, record, confidence, settings.selection.sensitivity), result, settings)
+        answer = said(result, record, confidence, settings.selection.sensitivity)
+        words = "" if result.chosen is None else _in_words(result, record)
+        return _of_capped(replace(answer, words=words), result, settings)
 
 
 def _of_capped(answer: Answer, result: ChoiceRecord, settings: StudySettings) -> Answer:
@@ -82,6 +85,17 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
         "than the log, what they knew may be why some fared better, and no number here can rule that out.",
         f"ask those who decided what else they looked at; then {TRY_IT} {known}.",
     )
+
+
+def _in_words(result: ChoiceRecord, record: StudyRecord) -> str:
+    """The best policy that can be said, and what is shown of it; empty where there is none."""
+    if result.plain is None or not result.words:
+        return ""
+    shown = result.points[result.plain].metrics.get("shown")
+    least = readable(shown, record.logging_policy.standard_error, signed=True)
+    rule = result.words[:1].lower() + result.words[1:].rstrip(".")
+    other = "" if result.plain == result.chosen else ", the best policy that can be said"
+    return f"In words{other}: {rule}; at least {least}."
 
 
 TRY_IT = "look at where the policy departs from current practice, try it on a few, and keep logging"

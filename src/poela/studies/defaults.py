@@ -11,7 +11,7 @@ from poela.learners.registry import LEARNERS
 from poela.studies.candidates import Candidate, grid
 
 # In the order in which they are tried: under a time budget the quick ones come first.
-DEFAULT_LEARNERS = ("fittedq", "consensus", "poela", "bcq")
+DEFAULT_LEARNERS = ("fittedq", "consensus", "poela", "bcq", "rules")
 DEFAULT_CONTINUOUS = ("continuouspoela", "iql")  # where actions are real numbers
 # What cases like this received, by a model of what was done: nothing is barred where every action is taken everywhere.
 # And where nobody like this was logged, the decision is left to those who decide.
@@ -49,6 +49,7 @@ def _grid(learner: str, rule: dict[str, Any]) -> list[Candidate]:
         "pql": grid("pql", threshold=[0.3], density=["nearest"], **rule),
         "fittedq": grid("fittedq", history=[0, 2], backup=["max", "soft"], **rule),
         "consensus": grid("consensus", **rule),
+        "rules": grid("rules", **rule),
         "spibb": grid("spibb", **rule),
         "softspibb": grid("softspibb", **rule),
         "dprl": grid("dprl", **rule),
@@ -78,5 +79,5 @@ def is_random(candidate: Candidate) -> bool:
     """
     if candidate.learner == "consensus":
         return False
-    by_regression = candidate.learner in ("fittedq", "spibb", "softspibb", "dprl")
+    by_regression = candidate.learner in ("fittedq", "rules", "spibb", "softspibb", "dprl")
     return not by_regression or candidate.settings.get("regressor") == "boosted"

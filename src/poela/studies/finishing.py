@@ -24,6 +24,7 @@ from poela.studies.likeliest import judged_likeliest
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.outcomes import write_outcomes
 from poela.studies.place import TABLE
+from poela.studies.plainness import best_in_words
 from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue
 from poela.studies.runs import carry_out
 from poela.studies.selection import Choice, Point, choose, promising
@@ -52,6 +53,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
             raise PoelaError(failure)
         if hopeful is not None and _unfitted(study, hopeful, folds[ALL]):
             hopeful = None  # what cannot be fitted is no promise
+    plain = _sayable(study, points, choice.chosen, folds)
     study = Study(study.store)
     countable = choice.chosen is None and not none_trusted(points)  # no number of episodes mends what is wrong
     wanted = {"policy": choice.chosen, "promising": hopeful}
@@ -79,19 +81,36 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
-        runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, wanted.values(), pairs)},
+        runs={
+            run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, [*wanted.values(), plain], pairs)
+        },
+        plain=None if plain is None else points.index(plain),
+        words="" if plain is None else study.policy_of(plain).rule,
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
         likeliest=judged_likeliest(study, choice.chosen, folds, episodes),
     )
+    _write_policies(study, policies, result)
+    study.store.write(result)
+    with atomic_file(study.directory / TABLE) as temporary:
+        pq.write_table(Study(study.store).table(), temporary)
+
+
+def _sayable(study: Study, points: list[Point], chosen: Point | None, folds: Mapping[str, FoldData]) -> Point | None:
+    """The best policy that can be said in words, fitted on all episodes."""
+    plain = best_in_words(points, chosen) if study.settings.selection.by == "gain" else None
+    if plain is not None and study.n_folds > 1 and _unfitted(study, plain, folds[ALL]):
+        return None
+    return plain
+
+
+def _write_policies(study: Study, policies: Mapping[str, Any], result: ChoiceRecord) -> None:
+    """Each in its folder, with what is known of it; what an earlier result had left there goes."""
     for folder, policy in policies.items():
         if policy is None:
             remove_stored(study.directory / folder, POLICY_FORMAT)
         else:
             known = findings(result, study.record, promising=folder == "promising")
             save_policy(policy, study.directory / folder, overwrite=True, findings=known)
-    study.store.write(result)
-    with atomic_file(study.directory / TABLE) as temporary:
-        pq.write_table(Study(study.store).table(), temporary)
 
 
 def _reason(choice: Choice, points: list[Point], estimates: list[Estimate], hopeful: Point | None) -> str:

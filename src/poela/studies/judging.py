@@ -22,6 +22,7 @@ METRICS = (
     "sensitivity",
     *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "change", "change_sd", "smoothing"),
     *OUTSIDE,
+    "plainness",
 )
 
 
@@ -104,8 +105,8 @@ def _averaged(metrics: Sequence[Mapping[str, float | None]], held_out: Sequence[
         numbers = np.array(values, np.float64)
         if name.endswith("_error"):
             averages[name] = float(np.sqrt(np.square(shares * numbers).sum()))
-        else:
-            averages[name] = float(shares @ numbers)
+        else:  # what is the same in all folds is not rounded
+            averages[name] = float(numbers[0] if (numbers == numbers[0]).all() else shares @ numbers)
     return averages
 
 

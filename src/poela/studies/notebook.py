@@ -22,4 +22,4 @@ def html_of(study: "Study") -> str:
         "value": f"{readable(estimate.value, error)} {between(estimate.low, estimate.high, error)}",
         "verdict": estimate.verdict if changes else "",
     }
-    return block(answer.headline, answer.why, f"Next: {answer.next}") + facts("Study", {**known, **place})
+    return block(answer.headline, answer.words, answer.why, f"Next: {answer.next}") + facts("Study", {**known, **place})

@@ -94,7 +94,7 @@ class LearnOptions:
     learners: Annotated[
         Sequence[str] | None,
         Option(
-            "Ways of learning, separated by commas. Default: fittedq,consensus,poela,bcq; where actions are real "
+            "Ways of learning, separated by commas. Default: fittedq,consensus,poela,bcq,rules; where actions are real "
             "numbers (doses), continuouspoela,iql, which with continuousclone are all that serve them.",
             TRYING,
             read=names_in,

@@ -16,6 +16,7 @@ from poela.studies.candidates import Candidate
 from poela.studies.findings_of_audit import Audit
 from poela.studies.selection import LoggingValue as LoggingValue
 from poela.studies.selection import Point as Point
+from poela.studies.selection import Selection
 from poela.studies.settings import StudySettings
 
 Metrics = Mapping[str, float | None]
@@ -119,6 +120,8 @@ class StudyRecord:
         known = to_plain(replace(self, sessions=()))
         if self.audit is None:
             del known["audit"]  # as it was when there was none
+        if self.settings.selection.simplest == Selection().simplest:
+            del known["settings"]["selection"]["simplest"]  # the same
         return fingerprint_of(known)
 
 
@@ -216,9 +219,11 @@ class ChoiceRecord:
     logging_policy_on_test: LoggingValue | None
     left_out: tuple[str, ...]
     runs: Mapping[str, str]
+    plain: Whole | None = None  # the best of the points that can be said in words, if one is shown to gain
+    words: str = ""  # what it says
     folds_error: FoldsError = ""  # how bounds allow for folds that teach each other; "": they do not
     likeliest: LikeliestRecord | None = None  # None: it was not judged (no policy, real-valued, or an older study)
 
     def __post_init__(self) -> None:
-        if max(self.chosen or 0, self.promising or 0, 0) >= max(len(self.points), 1):
+        if max(self.chosen or 0, self.promising or 0, self.plain or 0) >= max(len(self.points), 1):
             raise InputError("the chosen policy is none of those that were judged")

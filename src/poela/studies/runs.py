@@ -60,6 +60,7 @@ def result_of(task: Task, learned: Learned, fold: FoldData, started: float) -> R
         try:
             points = _points(task, learned, fold)
             metrics, shown = ([{} for _ in points], {}) if task.fold is None else _judged(points, fold)
+            metrics = [{**own, **_plainness(one)} for one, own in zip(points, metrics, strict=True)]
             rows = [CheckpointRecord(one.step, one.note, own) for one, own in zip(points, metrics, strict=True)]
             policies = packed([point.policy.stored() for point in points], shown)
         except (PoelaError, *OTHER_ERRORS) as error:
@@ -74,6 +75,10 @@ def result_of(task: Task, learned: Learned, fold: FoldData, started: float) -> R
         versions=versions(),
     )
     return Result(record, policies if rows else None)
+
+
+def _plainness(point: Checkpoint) -> Metrics:
+    return {} if point.plainness is None else {"plainness": float(point.plainness)}
 
 
 def _points(task: Task, learned: Learned, fold: FoldData) -> list[Checkpoint]:

@@ -11,6 +11,8 @@ from poela.core.options import CHOOSING, Option
 from poela.core.readable import plain
 from poela.core.registry import Registry
 from poela.core.typed import NonNegative, Range, Unknowable, Whole, named_in, one_of, refuse_problems
+from poela.studies.plainness import plainness_of
+from poela.studies.proof import shown_to_be_better
 
 # What a policy is chosen by: a function of points, `Selection`, number of episodes, the logging policy's value, and
 # whether propensities are estimated, that makes a `Choice`.
@@ -33,7 +35,8 @@ class Selection:
 
     By "gain": the policy with the highest lower bound of its gain over the logging policy that holds, with this
     `confidence`, for all policies together; only policies whose estimate can be trusted take part, and where
-    propensities are estimated the gain must survive weights that are wrong by a factor of `sensitivity` (Γ).
+    propensities are estimated the gain must survive weights that are wrong by a factor of `sensitivity` (Γ). Of those
+    whose bound is within the share `simplest` of the highest, the plainest is taken.
 
     Else `by` names the estimate (see `RULES`), and `confidence` says which lower confidence bound of it counts (0.5:
     the estimate itself); `checkpoints` says whether only each run's final policy takes part or every checkpoint.
@@ -85,6 +88,15 @@ class Selection:
             CHOOSING,
         ),
     ] = 1.5
+    simplest: Annotated[
+        float,
+        Range(least=0, below=1),
+        Option(
+            "By gain: recommend the plainest policy whose shown gain is within this share of the best (0: the best "
+            "one, however it is made).",
+            CHOOSING,
+        ),
+    ] = 0.1
 
     def __post_init__(self) -> None:
         refuse_problems(self)
@@ -210,20 +222,31 @@ def by_estimate(
 
 
 def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> Choice:
-    """The largest gain that is shown."""
+    """The largest gain that is shown, or nearly so by the plainest policy.
+
+    >>> tilt = Point("a", 0, True, {"shown": 1.0})
+    >>> never, rule = (Point("b", place, True, {"shown": 0.95 - place / 100, "plainness": place}) for place in (0, 1))
+    >>> by_gain([tilt, rule, never], Selection("gain", confidence=0.95)).chosen is never
+    True
+    >>> by_gain([tilt, rule, never], Selection("gain", confidence=0.95, simplest=0.0)).chosen is tilt
+    True
+    """
     shown = [(score, item) for item in points if (score := selection.score(item.metrics)) is not None]
     if not points:
         return Choice(None, None, NO_RUN)
     if not shown:
         return Choice(None, None, f"none of {len(points)} policies can be verified with these logs")
-    score, best = max(shown, key=lambda pair: pair[0])
-    if score <= 0:
+    top, _ = max(shown, key=lambda pair: pair[0])
+    near = [pair for pair in shown if pair[0] == top or pair[0] >= (1 - selection.simplest) * top]
+    score, best = max(near, key=lambda pair: (-plainness_of(pair[1]), pair[0]))
+    if top <= 0:
         return Choice(
             None, None, f"none of {len(points)} policies is shown to be better ({len(shown)} can be verified)"
         )
-    return Choice(
-        best, score, f"the largest gain that is shown; {len(shown)} of {len(points)} policies can be verified"
-    )
+    why = "the largest gain that is shown"
+    if score < top:
+        why = f"the plainest policy whose gain is shown to be within {selection.simplest:.0%} of the largest"
+    return Choice(best, score, f"{why}; {len(shown)} of {len(points)} policies can be verified")
 
 
 def promising(points: Sequence[Point]) -> Point | None:
@@ -241,36 +264,6 @@ def promising(points: Sequence[Point]) -> Point | None:
         if scored:
             return max(scored, key=lambda pair: pair[0])[1]
     return None
-
-
-def shown_to_be_better(
-    policies: Sequence[Point], logging: LoggingValue, confidence: float, n_episodes: int
-) -> list[Point]:
-    """Those whose SNTIS is above the logging policy's mean, with this confidence in all of them together.
-
-    By Student's t with as many observations as there are effective episodes; Bonferroni's correction makes up for how
-    many policies there are. The standard error is at least what that many logged returns would have, since the usual
-    one is near zero where one episode has all the weight.
-
-    >>> logging = LoggingValue(value=50.0, standard_error=1.0)
-    >>> strong = Point("a", 0, True, {"sntis": 60.0, "sntis_error": 1.5, "ess": 60.0})
-    >>> lucky = Point("b", 0, True, {"sntis": 90.0, "sntis_error": 0.1, "ess": 1.1})
-    >>> [item.path_id for item in shown_to_be_better([strong, lucky], logging, 0.95, n_episodes=100)]
-    ['a']
-    """
-    from scipy.special import stdtrit
-
-    level = 1 - (1 - confidence) / max(len(policies), 1)
-    spread = logging.standard_error * math.sqrt(n_episodes)
-    shown = []
-    for item in policies:
-        value, error, ess = (item.metrics.get(name) for name in ("sntis", "sntis_error", "ess"))
-        if value is None or error is None or ess is None or ess <= 1:
-            continue
-        least = math.hypot(max(error, spread / math.sqrt(ess)), logging.standard_error)
-        if value - stdtrit(ess - 1, level) * least > logging.value:
-            shown.append(item)
-    return shown
 
 
 def _why_unproven(policies: int, confidence: float) -> str:

@@ -185,6 +185,11 @@ class Study:
             raise PoelaError(f"{self.directory} has no policy yet: {self.choice.reason}")
         return model
 
+    @property
+    def rule(self) -> str | None:
+        """What the recommended policy says, in the log's own words; None where it cannot be said, or there is none."""
+        return None if self._ended.chosen is None else getattr(self.policy, "rule", None)
+
     def decide(self, rows: Any, *, likeliest: bool = False, unproven: bool = False, **how: Any) -> "pa.Table":
         """The recommended policy's decisions for the rows of a table, drawn as they were judged.
 

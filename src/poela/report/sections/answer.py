@@ -14,7 +14,8 @@ from poela.studies.words import changed_in_words, sentence
 def answer_section(study: Study, shown: Shown | None) -> Section:
     """What to do, why, and what next."""
     answer = study.answer
-    blocks: list[Block] = [Text(answer.headline, "lead"), Text(answer.why), Facts(_facts(study, shown))]
+    blocks: list[Block] = [Text(answer.headline, "lead"), *([Text(answer.words)] if answer.words else [])]
+    blocks += [Text(answer.why), Facts(_facts(study, shown))]
     if shown is not None and shown.recommended:
         blocks.append(Text(_recommended(shown)))
     elif shown is not None:
