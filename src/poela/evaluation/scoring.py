@@ -213,7 +213,7 @@ class Evaluator:
         doubts |= {"bounded": self.bounds is not None}
         verdict = verdict_on(diagnostics, scoring.thresholds, **doubts)
         level = None if interval is None else scoring.level
-        gain = self._gain(contributions, evidence, chosen, interval)
+        gain = self._gain(contributions, evidence, chosen, interval, undoable=verdict.word != "do not trust")
         without = verdict.word == "trust" and gain is not None and gain.low is not None and gain.low <= 0
         return Estimate(
             value=contributions.value,
@@ -274,7 +274,13 @@ class Evaluator:
         return lambda resamples, seed: refitted_values(evidence, chosen.function, behavior, resamples, seed)
 
     def _gain(
-        self, contributions: Contributions, evidence: Evidence, chosen: Estimator, interval: Interval | None
+        self,
+        contributions: Contributions,
+        evidence: Evidence,
+        chosen: Estimator,
+        interval: Interval | None,
+        *,
+        undoable: bool,  # whether it means anything how wrong weights would have to be
     ) -> Any:
         if not chosen.uses_policy or not np.isfinite(contributions.value):
             return None
@@ -285,5 +291,5 @@ class Evaluator:
             self.scoring.level,
             clusters=self.logs.clusters,
             bounds=self.bounds,
-            log_weights=chosen.used(evidence) if chosen.normalised else None,
+            log_weights=chosen.used(evidence) if chosen.normalised and undoable else None,
         )

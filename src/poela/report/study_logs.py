@@ -37,7 +37,7 @@ Parts = tuple[Logs, Logs | None, Logs | None]
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The policy that a page is about: the recommended one or, where there is none, the most promising one."""
+    """The policy that a page is about: the recommended one or, where there is none, the one worth a trial."""
 
     point: Point
     name: str

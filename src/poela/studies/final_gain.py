@@ -1,16 +1,19 @@
-"""What is said of the recommended policy, or of the most promising one: estimate, gain, and what would show it."""
+"""What is said of the recommended policy, or of one worth a trial: estimate, gain, and what would show it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from scipy.special import ndtri
 
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
+from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.verdict import TrustThresholds
-from poela.studies.held_out import Episodes
+from poela.studies.held_out import Episodes, finite
 from poela.studies.judging import Shown, evidence_of
+from poela.studies.own_bounds import fold_factor
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
 
@@ -56,16 +59,41 @@ class GainsShown:
             evidence = replace(evidence, logs=episodes.logs)
         return episodes.evaluator(scoring).estimate(evidence, episodes.pool(evidence, recombined, scoring.seed))
 
-    def gain(self, chosen: Point | None, hopeful: Point | None) -> Gain | None:
-        """That of the chosen policy, with what is shown as its lower end; else that of the most promising one."""
-        if chosen is not None:
-            gain = self.estimate(chosen).gain
-            shown = chosen.metrics.get("shown")
-            return gain if gain is None or shown is None else self._shown(gain, shown, chosen)
-        return None if hopeful is None else self.estimate(hopeful).gain
+    def own_bound(self, point: Point) -> float | None:
+        """What a point shows on its own by weights, one-sided; None where that cannot be told.
+
+        It survives Γ where propensities are estimated, and the worst of what lies outside support.
+        """
+        episodes, confidence = self._episodes, self._settings.selection.confidence
+        evidence, recombined = self._evidence_of(point)
+        scoring = replace(self._settings.scoring, estimator="sntis", discount=1.0, level=2 * confidence - 1)
+        evaluator = episodes.evaluator(scoring)
+        estimate = evaluator.estimate(evidence, episodes.pool(evidence, recombined, scoring.seed))
+        gain = estimate.gain
+        if gain is None or gain.low is None:
+            return None
+        lowest = lowest_return(episodes.logs.rewards, evaluator.bounds)
+        worst, chance = lost_outside(evidence.outside, estimate.value, lowest, known=not episodes.estimated)
+        reach = float(np.hypot(gain.value - gain.low, ndtri(confidence) * chance))
+        factor = fold_factor(point, self._study.n_folds)
+        return finite(gain.value - self._lost(gain, point) - worst - factor * reach)
+
+    def gain(self, chosen: Point | None, tried: Point | None) -> Gain | None:
+        """That of the chosen policy, or else of one that is worth a trial, or closest to it.
+
+        Its lower end is what is shown, or the bound of its own where that was looked at.
+        """
+        point = tried if chosen is None else chosen
+        gain = None if point is None else self.estimate(point).gain
+        if point is None or gain is None:
+            return None
+        bound = point.metrics.get("own" if chosen is None else "shown")
+        return gain if bound is None else self._shown(gain, bound, point)
 
     def _shown(self, gain: Gain, shown: float, chosen: Point) -> Gain:
         """With what is shown as its lower end, and the Γ at which nothing would be shown any more."""
+        if shown <= 0:
+            return replace(gain, low=shown, sensitivity=None)
         evidence, _ = self._evidence_of(chosen)
         by_chance = gain.value - shown - self._lost(gain, chosen)
         sensitivity = vanishing_sensitivity(evidence.used, self._episodes.logs.rewards, by_chance)

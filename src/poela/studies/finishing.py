@@ -1,6 +1,6 @@
 """How a study ends: every policy judged, one chosen, fitted on all episodes, looked at once, and written down."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.outcomes import write_outcomes
+from poela.studies.own_bounds import at_most, with_own_bounds
 from poela.studies.place import TABLE
 from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue
 from poela.studies.runs import carry_out
@@ -43,14 +44,17 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
     points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
+    gains, closest = GainsShown(study, episodes, settings), None
+    if settings.selection.by == "gain" and not problem:
+        points, closest = _with_own_bounds(points, gains, episodes, study)
     estimated, logging = study.record.data.estimated, study.record.logging_policy
-    choice = choose(points, settings.selection, episodes.logs.n_episodes, logging, estimated)
-    hopeful = promising(points) if settings.selection.by == "gain" and not problem else None
+    choice = choose(points, settings.selection, episodes.logs.n_units, logging, estimated)
+    hopeful = promising(points)
     if study.n_folds > 1:
         if choice.chosen is not None and (failure := _unfitted(study, choice.chosen, folds[ALL])):
             raise PoelaError(failure)
         if hopeful is not None and _unfitted(study, hopeful, folds[ALL]):
-            hopeful = None  # what cannot be fitted is no promise
+            hopeful = None  # what cannot be fitted cannot be tried
     study = Study(study.store)
     countable = choice.chosen is None and not none_trusted(points)  # no number of episodes mends what is wrong
     wanted = {"policy": choice.chosen, "promising": hopeful}
@@ -60,7 +64,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         write_behavior(study.directory / "behavior", model)
     else:
         write_outcomes(study.directory, splits.train, settings.scoring.discount)
-    gains = GainsShown(study, episodes, settings)
+    tried = hopeful or closest
     name = LOGGING_POLICY if choice.chosen is None else study.name_of(choice.chosen)
     policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
     evaluation = _test_evaluation(study, policies["policy"], name, splits, problem)
@@ -70,15 +74,16 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         chosen=None if choice.chosen is None else points.index(choice.chosen),
         promising=None if hopeful is None else points.index(hopeful),
         score=choice.score,
-        reason=_reason(choice, points, estimates, hopeful),
+        reason=_reason(choice, points, estimates),
         points=tuple(points),
         estimate=gains.estimate(choice.chosen),
-        gain=gains.gain(choice.chosen, hopeful),
-        needed=gains.needed(hopeful, points) if hopeful is not None and countable else None,
+        gain=gains.gain(choice.chosen, tried),
+        needed=gains.needed(tried, points) if tried is not None and countable else None,
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
         runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, wanted.values(), pairs)},
+        closest=None if tried is None or hopeful is not None else points.index(tried),
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
     )
     for folder, policy in policies.items():
@@ -92,11 +97,23 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         pq.write_table(Study(study.store).table(), temporary)
 
 
-def _reason(choice: Choice, points: list[Point], estimates: list[Estimate], hopeful: Point | None) -> str:
-    """That of the choice and, where no policy can be trusted at all, what speaks against the most promising one."""
+def _with_own_bounds(
+    points: Sequence[Point], gains: GainsShown, episodes: Episodes, study: Study
+) -> tuple[list[Point], Point | None]:
+    """Points with what they show on their own, and the one that is closest to being worth a trial."""
+    mean, confidence = float(episodes.logs.rewards.mean()), study.settings.selection.confidence
+
+    def limit(point: Point) -> float | None:
+        return at_most(point, mean, confidence, study.n_folds)
+
+    return with_own_bounds(points, limit, gains.own_bound)
+
+
+def _reason(choice: Choice, points: list[Point], estimates: list[Estimate]) -> str:
+    """That of the choice and, where no policy can be trusted at all, what speaks against the first one."""
     if not none_trusted(points) or not estimates:
         return choice.reason
-    against = estimates[0 if hopeful is None else points.index(hopeful)].reasons
+    against = estimates[0].reasons
     return f"{choice.reason}: {against[0]}" if against else choice.reason
 
 

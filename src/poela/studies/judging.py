@@ -11,6 +11,7 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.recombination import effective_share
 from poela.studies.held_out import OUTSIDE, Episodes, HeldOut, finite
+from poela.studies.own_bounds import paired_error
 from poela.studies.records import RunRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
@@ -19,6 +20,7 @@ from poela.studies.store import Store
 
 METRICS = (
     *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "shown", "folds_factor", "sensitivity"),
+    *("own", "own_error"),
     *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "change", "change_sd", "smoothing"),
     *OUTSIDE,
 )
@@ -129,7 +131,7 @@ def _by_gain(
 ) -> tuple[list[Point], list[Estimate]]:
     selection = settings.selection
     gamma = selection.sensitivity if episodes.estimated else 1.0
-    least = selection.least_ess(episodes.logs.n_episodes)
+    least = selection.least_ess(episodes.logs.n_units)
     judged_ones = judged(episodes, shown, settings.scoring, selection.confidence, gamma, least)
     if shared is not None:
         judged_ones = corrected(
@@ -138,7 +140,7 @@ def _by_gain(
             lambda path_id, places: shared(path_id, [(points[place].number, shown[place][0]) for place in places]),
         )
     rows = []
-    for point, one in zip(points, judged_ones, strict=True):
+    for point, one, (evidence, _) in zip(points, judged_ones, shown, strict=True):
         estimate, gain = one.estimate, one.estimate.gain
         metrics = {
             "sntis": finite(estimate.value),
@@ -149,6 +151,7 @@ def _by_gain(
             "gain_low": None if gain is None else gain.low,
             "shown": one.shown,
             "folds_factor": one.factor,
+            "own_error": finite(paired_error(evidence)),
             "sensitivity": None if gain is None else gain.sensitivity,
         }
         # Judged as if propensities were known, since what is shown survives Γ; the word alone may not say so.

@@ -1,0 +1,155 @@
+"""What a policy shows on its own, by hand; and that only what is needed of it is computed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm, t
+
+import poela
+from poela.data.folds import fold_numbers
+from poela.data.trajectories import Trajectories
+from poela.evaluation.gain import least_value
+from poela.studies.candidates import Candidate
+from poela.studies.final_gain import GainsShown
+from poela.studies.held_out import Episodes
+from poela.studies.own_bounds import at_most, fold_factor, with_own_bounds
+from poela.studies.selection import Point
+from poela.studies.study import Study
+
+N, FOLDS = 600, 3
+
+
+def coins(effect: float, clusters: int | None = None, seed: int = 0) -> Trajectories:
+    """One step, two actions by a fair coin, and what the second one adds."""
+    rng = np.random.default_rng(seed)
+    actions = rng.integers(0, 2, N)
+    rewards = effect * actions + rng.normal(size=N)
+    of = None if clusters is None else np.arange(N) % clusters
+    return Trajectories(rng.normal(size=(N, 1)), actions, rewards, np.arange(N + 1), np.full((N, 2), 0.5), clusters=of)
+
+
+def learned(logs: Trajectories, out: Path, **settings: object) -> tuple[Study, GainsShown, list[Trajectories]]:
+    candidates = [Candidate("fittedq", {"history": 0, "temperatures": (2.0,)})]
+    study = poela.learn(logs, candidates=candidates, folds=FOLDS, out=out, backend="inline", **settings)  # type: ignore[arg-type]
+    fold_of = fold_numbers(logs, FOLDS, seed=0)
+    parts = [logs.take(np.flatnonzero(fold_of == fold)) for fold in range(FOLDS)]
+    return study, GainsShown(study, Episodes.of(parts, 1.0), study.settings), parts
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, GainsShown, list[Trajectories]]:
+    return learned(coins(0.6), tmp_path_factory.mktemp("own") / "study")
+
+
+def by_hand(study: Study, point: Point, parts: list[Trajectories]) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Weights and returns, fold by fold, the paired gain, and its standard error."""
+    pairs = [
+        2 * study.fold_policy(point, fold).along(part)[np.arange(part.n_steps), part.actions]
+        for fold, part in enumerate(parts)
+    ]
+    weights, returns = np.concatenate(pairs), np.concatenate([part.rewards for part in parts])
+    value = weights @ returns / weights.sum()
+    influence = weights * (returns - value) / weights.mean() - (returns - returns.mean())
+    return weights, returns, value - returns.mean(), float(np.sqrt(influence @ influence) / N)
+
+
+def test_the_own_bound_is_the_paired_gain_less_a_one_sided_reach_that_knows_of_the_folds(
+    plain: tuple[Study, GainsShown, list[Trajectories]],
+) -> None:
+    study, gains, parts = plain
+    point = replace(study.points[0], metrics={**study.points[0].metrics, "folds_factor": None})
+    _, _, gain, error = by_hand(study, point, parts)
+    assert point.metrics["own_error"] == pytest.approx(error)
+    reach = {
+        factor: gain - (gains.own_bound(replace(point, metrics={**point.metrics, "folds_factor": factor})) or 0.0)
+        for factor in (None, 1.0, 1.2)
+    }
+    # Many equal weights: no less than Student's, and no more than a little above the normal.
+    assert t.ppf(0.95, N - 1) * error <= reach[1.0] < 1.15 * norm.ppf(0.95) * error
+    assert reach[1.2] == pytest.approx(1.2 * reach[1.0])
+    assert reach[None] == pytest.approx(np.sqrt(2) * reach[1.0])  # not known: the worst case
+    assert at_most(point, float(np.mean([part.rewards.mean() for part in parts])), 0.95, FOLDS) == pytest.approx(
+        gain - np.sqrt(2) * norm.ppf(0.95) * error, abs=1e-2
+    )
+    assert fold_factor(point, 1) == 1.0
+
+
+def test_the_own_bound_of_estimated_propensities_survives_gamma(
+    plain: tuple[Study, GainsShown, list[Trajectories]],
+) -> None:
+    study, gains, parts = plain
+    point = study.points[0]
+    weights, returns, gain, _ = by_hand(study, point, parts)
+    doubted = GainsShown(study, replace(Episodes.of(parts, 1.0), estimated=True), study.settings)
+    lost = gain + returns.mean() - least_value(np.log(weights), returns, 1.5)
+    known, less = gains.own_bound(point), doubted.own_bound(point)
+    assert known is not None
+    assert less == pytest.approx(known - lost)
+
+
+def test_no_more_intervals_than_needed_are_made() -> None:
+    def point(name: str, verdict: str = "caution", **metrics: float) -> Point:
+        return Point(name, 0, True, metrics, verdict)
+
+    limits = {"a": 1.0, "b": 3.0, "c": 2.5, "d": 0.4, "e": 9.0, "f": None}
+    bounds = {"b": 0.5, "c": 1.1, "a": 0.9, "e": 8.0}
+    points = [point("a"), point("b"), point("c"), point("d"), point("e", "do not trust"), point("f", "trust")]
+    asked: list[str] = []
+
+    def own(one: Point) -> float | None:
+        asked.append(one.path_id)
+        return bounds[one.path_id]
+
+    found, closest = with_own_bounds(points, lambda one: limits[one.path_id], own)
+    assert asked == ["b", "c"]  # 1.1 is above all that a and d can be
+    assert [one.metrics["own"] for one in found] == [None, 0.5, 1.1, None, None, None]
+    assert closest is found[1]
+    asked.clear()
+    limits = {name: None if limit is None else limit - 5.0 for name, limit in limits.items()}
+    found, closest = with_own_bounds(points, lambda one: limits[one.path_id], own)
+    assert asked == ["b"]  # none can be above zero, but how far the closest is from it is told
+    assert closest is found[1]
+    assert with_own_bounds([point("e", "do not trust")], lambda one: 1.0, own)[1] is None
+
+
+def test_a_policy_worth_a_trial_is_handed_out_beside_keep_and_named_so(tmp_path: Path) -> None:
+    """Between what one policy shows alone and what many show together."""
+    study, gains, _ = learned(coins(0.6), tmp_path / "study", min_ess=0.999999)  # nothing can be verified
+    assert study.keeps_logging_policy
+    assert study.result is not None
+    assert study.result.promising is not None
+    point = study.points[study.result.promising]
+    assert study.gain is not None
+    assert point.metrics["own"] == study.gain.low == gains.own_bound(point)
+    assert study.gain.low is not None
+    assert study.gain.low > 0
+    assert study.gain.undone_by is not None
+    assert study.promising is not None
+    assert (study.directory / "promising").is_dir()
+    assert "worth a trial" in study.answer.headline
+    assert r"Worth a trial: at least \+" in (study.directory / "promising" / "MODEL_CARD.md").read_text()
+
+
+def test_where_nothing_is_worth_a_trial_none_is_handed_out(tmp_path: Path) -> None:
+    study, _, _ = learned(coins(0.0, seed=1), tmp_path / "study")
+    assert study.promising is None
+    assert not (study.directory / "promising").exists()
+    assert study.result is not None
+    assert study.result.closest is not None
+    assert study.gain is not None
+    assert study.gain.undone_by is None
+    assert "No policy is worth a trial" in study.answer.why
+
+
+def test_effective_cases_and_shares_of_them_count_clusters(tmp_path: Path) -> None:
+    logs = coins(0.6, clusters=60)
+    study, _, _ = learned(logs, tmp_path / "study", min_ess=0.5)
+    assert study.result is not None
+    assert study.result.units == "60 clusters"
+    # Of 60 clusters more than half are effective, of 600 episodes fewer.
+    assert all(30 < (point.metrics["ess"] or 0) <= 60 for point in study.points)
+    assert all(point.metrics["shown"] is not None for point in study.points if point.verdict == "trust")
+    assert any(point.verdict == "trust" for point in study.points)
+    assert "of 60 clusters" in str(study.estimate.reasons) or study.keeps_logging_policy
