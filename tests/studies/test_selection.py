@@ -3,7 +3,8 @@
 import pytest
 
 from poela.core.errors import InputError
-from poela.studies.selection import LoggingValue, Point, Selection, choose, promising, shown_to_be_better
+from poela.studies.own_bounds import promising
+from poela.studies.selection import LoggingValue, Point, Selection, choose, shown_to_be_better
 
 LOGGING = LoggingValue(value=1.0, standard_error=0.1)
 

@@ -46,7 +46,7 @@ class Shown:
 
 
 def shown_policy(study: Study) -> Shown | None:
-    """The policy that a page is about; None where there is none yet, or none that could be believed."""
+    """The policy that a page is about; None where there is neither."""
     if study.result is None:
         return None
     chosen = study.choice.chosen

@@ -22,11 +22,11 @@ from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.outcomes import write_outcomes
-from poela.studies.own_bounds import at_most, with_own_bounds
+from poela.studies.own_bounds import at_most, promising, with_own_bounds
 from poela.studies.place import TABLE
 from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue
 from poela.studies.runs import carry_out
-from poela.studies.selection import Choice, Point, choose, promising
+from poela.studies.selection import Choice, Point, choose
 from poela.studies.settings import StudySettings
 from poela.studies.splits import Splits
 from poela.studies.study import LOGGING_POLICY, Study

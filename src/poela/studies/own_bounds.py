@@ -10,7 +10,36 @@ from poela.evaluation.bounds import in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence
-from poela.studies.selection import Point, may_be_tried
+from poela.evaluation.verdict import WORDS, TrustThresholds
+from poela.studies.selection import Point
+
+
+def promising(points: Sequence[Point]) -> Point | None:
+    """The policy that is worth a trial: the highest bound of its own that is above zero, of those that may be tried.
+
+    The bound is that of the gain by weights (`own`), as if no other policy had been tried: for one that is tried in the
+    world, where its worth is seen, that is enough.
+
+    >>> bold, mild, lost = ({"own": bound} for bound in (0.5, 0.2, -0.1))
+    >>> points = [Point("a", 0, True, bold, "do not trust"), Point("b", 0, True, mild, "caution")]
+    >>> promising(points).path_id, promising([Point("c", 0, True, lost, "trust")])
+    ('b', None)
+    """
+    bounds = [(own, item) for item in points if may_be_tried(item) and (own := item.metrics.get("own")) is not None]
+    own, best = max(bounds, key=lambda pair: pair[0], default=(0.0, None))
+    return best if own > 0 else None
+
+
+def may_be_tried(point: Point) -> bool:
+    """Whether the estimate of a policy can be believed at all, and what it does was done before in like cases.
+
+    >>> may_be_tried(Point("a", 0, True, {"outside": 0.001}, "caution"))
+    True
+    >>> may_be_tried(Point("a", 0, True, {}, "do not trust")), may_be_tried(Point("a", 0, True, {"outside": 0.02}))
+    (False, False)
+    """
+    outside = point.metrics.get("outside") or 0.0
+    return point.verdict in WORDS[:2] and outside <= TrustThresholds().outside_share[0]
 
 
 def paired_error(evidence: Evidence) -> float:

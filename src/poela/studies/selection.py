@@ -11,7 +11,6 @@ from poela.core.options import CHOOSING, Option
 from poela.core.readable import plain
 from poela.core.registry import Registry
 from poela.core.typed import NonNegative, Range, Unknowable, Whole, named_in, one_of, refuse_problems
-from poela.evaluation.verdict import WORDS, TrustThresholds
 
 # What a policy is chosen by: a function of points, `Selection`, number of episodes, the logging policy's value, and
 # whether propensities are estimated, that makes a `Choice`.
@@ -225,34 +224,6 @@ def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> C
     return Choice(
         best, score, f"the largest gain that is shown; {len(shown)} of {len(points)} policies can be verified"
     )
-
-
-def promising(points: Sequence[Point]) -> Point | None:
-    """The policy that is worth a trial: the highest bound of its own that is above zero, of those that may be tried.
-
-    The bound is that of the gain by weights (`own`), as if no other policy had been tried: for one that is tried in the
-    world, where its worth is seen, that is enough.
-
-    >>> bold, mild, lost = ({"own": bound} for bound in (0.5, 0.2, -0.1))
-    >>> points = [Point("a", 0, True, bold, "do not trust"), Point("b", 0, True, mild, "caution")]
-    >>> promising(points).path_id, promising([Point("c", 0, True, lost, "trust")])
-    ('b', None)
-    """
-    bounds = [(own, item) for item in points if may_be_tried(item) and (own := item.metrics.get("own")) is not None]
-    own, best = max(bounds, key=lambda pair: pair[0], default=(0.0, None))
-    return best if own > 0 else None
-
-
-def may_be_tried(point: Point) -> bool:
-    """Whether the estimate of a policy can be believed at all, and what it does was done before in like cases.
-
-    >>> may_be_tried(Point("a", 0, True, {"outside": 0.001}, "caution"))
-    True
-    >>> may_be_tried(Point("a", 0, True, {}, "do not trust")), may_be_tried(Point("a", 0, True, {"outside": 0.02}))
-    (False, False)
-    """
-    outside = point.metrics.get("outside") or 0.0
-    return point.verdict in WORDS[:2] and outside <= TrustThresholds().outside_share[0]
 
 
 def shown_to_be_better(
