@@ -14,7 +14,7 @@ from poela.evaluation.gain import least_value
 from poela.studies.candidates import Candidate
 from poela.studies.final_gain import GainsShown
 from poela.studies.held_out import Episodes
-from poela.studies.own_bounds import at_most, fold_factor, with_own_bounds
+from poela.studies.own_bounds import Yardstick, fold_factor, with_own_bounds
 from poela.studies.selection import Point
 from poela.studies.study import Study
 
@@ -70,9 +70,10 @@ def test_the_own_bound_is_the_paired_gain_less_a_one_sided_reach_that_knows_of_t
     assert t.ppf(0.95, N - 1) * error <= reach[1.0] < 1.15 * norm.ppf(0.95) * error
     assert reach[1.2] == pytest.approx(1.2 * reach[1.0])
     assert reach[None] == pytest.approx(np.sqrt(2) * reach[1.0])  # not known: the worst case
-    assert at_most(point, float(np.mean([part.rewards.mean() for part in parts])), 0.95, FOLDS) == pytest.approx(
-        gain - np.sqrt(2) * norm.ppf(0.95) * error, abs=1e-2
-    )
+    returns = np.concatenate([part.rewards for part in parts])
+    limit = Yardstick(returns.mean(), returns.std(), 0.95, FOLDS).at_most(point)
+    assert limit == pytest.approx(gain - np.sqrt(2) * norm.ppf(0.95) * error)
+    assert limit > gain - reach[None]
     assert fold_factor(point, 1) == 1.0
 
 
@@ -90,28 +91,30 @@ def test_the_own_bound_of_estimated_propensities_survives_gamma(
 
 
 def test_no_more_intervals_than_needed_are_made() -> None:
-    def point(name: str, verdict: str = "caution", **metrics: float) -> Point:
-        return Point(name, 0, True, metrics, verdict)
+    def point(name: str, limit: float, error: float = 1.0, verdict: str = "caution") -> Point:
+        return Point(name, 0, True, {"sntis": limit + norm.ppf(0.95) * error, "own_error": error}, verdict)
 
-    limits = {"a": 1.0, "b": 3.0, "c": 2.5, "d": 0.4, "e": 9.0, "f": None}
-    bounds = {"b": 0.5, "c": 1.1, "a": 0.9, "e": 8.0}
-    points = [point("a"), point("b"), point("c"), point("d"), point("e", "do not trust"), point("f", "trust")]
-    asked: list[str] = []
+    yardstick, asked = Yardstick(mean=0.0, spread=1.0, confidence=0.95, folds=1), list[str]()
+    bounds = {"a": 0.9, "b": 0.5, "c": 1.1, "d": 0.3, "lost": 8.0, "same": 7.0, "low": -0.1, "lower": -0.6}
 
     def own(one: Point) -> float | None:
         asked.append(one.path_id)
         return bounds[one.path_id]
 
-    found, closest = with_own_bounds(points, lambda one: limits[one.path_id], own)
+    lost, same = point("lost", 9.0, verdict="do not trust"), point("same", 7.0, error=1e-9)
+    points = [point("a", 1.0), point("b", 3.0), point("c", 2.5, error=3.0), point("d", 0.4), lost, same]
+    found, closest = with_own_bounds(points, yardstick, own)
     assert asked == ["b", "c"]  # 1.1 is above all that a and d can be
     assert [one.metrics["own"] for one in found] == [None, 0.5, 1.1, None, None, None]
     assert closest is found[1]
     asked.clear()
-    limits = {name: None if limit is None else limit - 5.0 for name, limit in limits.items()}
-    found, closest = with_own_bounds(points, lambda one: limits[one.path_id], own)
-    assert asked == ["b"]  # none can be above zero, but how far the closest is from it is told
-    assert closest is found[1]
-    assert with_own_bounds([point("e", "do not trust")], lambda one: 1.0, own)[1] is None
+    found, closest = with_own_bounds([point("lower", -0.5), point("low", -0.1, error=0.05), same], yardstick, own)
+    assert asked == ["lower"]  # none can be above zero, but how far the closest is from it is told
+    # Of gains 1.14 and -0.02 the first is more errors above zero, though its bound is lower.
+    assert closest is found[0]
+    gone = replace(points[1], metrics={**points[1].metrics, "own_lost": 4.0})  # to Γ
+    assert with_own_bounds([gone, points[3]], yardstick, own)[1].path_id == "d"  # type: ignore[union-attr]
+    assert with_own_bounds([lost, same], yardstick, own)[1] is None
 
 
 def test_a_policy_worth_a_trial_is_handed_out_beside_keep_and_named_so(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
+from poela.evaluation.gain import Gain, vanishing_sensitivity
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.verdict import TrustThresholds
 from poela.studies.held_out import Episodes, finite
 from poela.studies.judging import Shown, evidence_of
-from poela.studies.own_bounds import fold_factor
+from poela.studies.own_bounds import fold_factor, lost_to
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
 
@@ -76,7 +76,7 @@ class GainsShown:
         worst, chance = lost_outside(evidence.outside, estimate.value, lowest, known=not episodes.estimated)
         reach = float(np.hypot(gain.value - gain.low, ndtri(confidence) * chance))
         factor = fold_factor(point, self._study.n_folds)
-        return finite(gain.value - self._lost(gain, point) - worst - factor * reach)
+        return finite(gain.value - self._lost(point) - worst - factor * reach)
 
     def gain(self, chosen: Point | None, tried: Point | None) -> Gain | None:
         """That of the chosen policy, or else of one that is worth a trial, or closest to it.
@@ -95,7 +95,7 @@ class GainsShown:
         if shown <= 0:
             return replace(gain, low=shown, sensitivity=None)
         evidence, _ = self._evidence_of(chosen)
-        by_chance = gain.value - shown - self._lost(gain, chosen)
+        by_chance = gain.value - shown - self._lost(chosen)
         sensitivity = vanishing_sensitivity(evidence.used, self._episodes.logs.rewards, by_chance)
         return replace(gain, low=shown, sensitivity=sensitivity)
 
@@ -111,16 +111,15 @@ class GainsShown:
         error = error_of(gain, self._settings.scoring.level)
         n, confidence = self._episodes.logs.n_episodes, self._settings.selection.confidence
         wider = widening(points, estimated=self._episodes.estimated)
-        left = gain.value - self._lost(gain, point)
+        left = gain.value - self._lost(point)
         found = episodes_needed(left, error, ess, n, confidence, wider) if left > 0 else 0.0
         return found if found > n else None  # else it is not their number that keeps the gain from being shown
 
-    def _lost(self, gain: Gain, point: Point) -> float:
+    def _lost(self, point: Point) -> float:
         """How much of a gain goes to the factor by which estimated propensities may be wrong."""
-        gamma, returns = self._settings.selection.sensitivity, self._episodes.logs.rewards
-        if not self._episodes.estimated or gamma <= 1:
+        if not self._episodes.estimated:
             return 0.0
-        return gain.value + float(returns.mean()) - least_value(self._evidence_of(point)[0].used, returns, gamma)
+        return lost_to(self._settings.selection.sensitivity, self._evidence_of(point)[0])
 
 
 def error_of(gain: Gain, level: float) -> float:

@@ -22,7 +22,7 @@ from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.outcomes import write_outcomes
-from poela.studies.own_bounds import at_most, promising, with_own_bounds
+from poela.studies.own_bounds import Yardstick, promising, with_own_bounds
 from poela.studies.place import TABLE
 from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue
 from poela.studies.runs import carry_out
@@ -101,12 +101,9 @@ def _with_own_bounds(
     points: Sequence[Point], gains: GainsShown, episodes: Episodes, study: Study
 ) -> tuple[list[Point], Point | None]:
     """Points with what they show on their own, and the one that is closest to being worth a trial."""
-    mean, confidence = float(episodes.logs.rewards.mean()), study.settings.selection.confidence
-
-    def limit(point: Point) -> float | None:
-        return at_most(point, mean, confidence, study.n_folds)
-
-    return with_own_bounds(points, limit, gains.own_bound)
+    returns, confidence = episodes.logs.rewards, study.settings.selection.confidence
+    yardstick = Yardstick(float(returns.mean()), float(returns.std()), confidence, study.n_folds)
+    return with_own_bounds(points, yardstick, gains.own_bound)
 
 
 def _reason(choice: Choice, points: list[Point], estimates: list[Estimate]) -> str:

@@ -11,7 +11,7 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.recombination import effective_share
 from poela.studies.held_out import OUTSIDE, Episodes, HeldOut, finite
-from poela.studies.own_bounds import paired_error
+from poela.studies.own_bounds import lost_to, paired_error
 from poela.studies.records import RunRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
@@ -20,7 +20,7 @@ from poela.studies.store import Store
 
 METRICS = (
     *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "shown", "folds_factor", "sensitivity"),
-    *("own", "own_error"),
+    *("own", "own_error", "own_lost"),
     *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "change", "change_sd", "smoothing"),
     *OUTSIDE,
 )
@@ -152,6 +152,7 @@ def _by_gain(
             "shown": one.shown,
             "folds_factor": one.factor,
             "own_error": finite(paired_error(evidence)),
+            "own_lost": finite(lost_to(gamma, evidence)),
             "sensitivity": None if gain is None else gain.sensitivity,
         }
         # Judged as if propensities were known, since what is shown survives Γ; the word alone may not say so.
