@@ -15,6 +15,7 @@ cpu is the processor time of learning, in seconds.
 
 import argparse
 import json
+import os
 import subprocess
 import time
 import warnings
@@ -222,10 +223,12 @@ def carried_out(name: str, learners: str, episodes: int | None, seed: int) -> di
 
 
 def commit() -> str:
-    """That of the sources that are measured; empty where nobody knows."""
+    """That of the sources that are measured, as POELA_COMMIT or git tells; empty where nobody knows."""
+    if told := os.environ.get("POELA_COMMIT"):
+        return told
     home = Path(poela.__file__).parent
-    told = subprocess.run(["git", "-C", str(home), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    return told.stdout.strip()
+    found = subprocess.run(["git", "-C", str(home), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return found.stdout.strip()
 
 
 def rows_in(folder: Path) -> list[dict[str, Any]]:

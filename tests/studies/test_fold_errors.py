@@ -3,6 +3,7 @@
 import itertools
 import json
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ from poela.core.storage import canonical
 from poela.data.continuous import ContinuousTrajectories
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
+from poela.evaluation.evidence import Evidence
+from poela.evaluation.weights import LogWeights
 from poela.learners.stacked import Learned
 from poela.studies import fold_errors, runs
 from poela.studies.candidates import Candidate
-from poela.studies.fold_errors import shared_variance
+from poela.studies.fold_errors import added_by_weights, shared_variance
+from poela.studies.held_out import Episodes
 from poela.studies.records import Task
 from poela.studies.settings import StudySettings
 from poela.studies.splits import splits_of
@@ -47,6 +51,19 @@ def learn(logs: Any, **settings: Any) -> Study:
 def without_two(study: Study) -> list[str]:
     """The runs that leave two folds out."""
     return [run_id for run_id in study.all_runs if run_id.rpartition("-")[2] in {"3", "4", "5"}]
+
+
+def by_weights(
+    log_weights: FloatArray, returns: FloatArray, sizes: Sequence[int], left_out: Mapping[tuple[int, int], FloatArray]
+) -> float:
+    """What folds share in a self-normalised value with these weights."""
+    n = len(returns)
+    logs = Trajectories(np.zeros((n, 1)), np.zeros(n, np.int64), returns, np.arange(n + 1))
+    evidence = Evidence(LogWeights(log_weights, logs.offsets), logs)
+    starts = np.cumsum([0, *sizes])
+    own = {pair: np.concatenate([np.arange(starts[fold], starts[fold + 1]) for fold in pair]) for pair in left_out}
+    added = {pair: added_by_weights(evidence, weights, own[pair]) for pair, weights in left_out.items()}
+    return shared_variance(added_by_weights(evidence, log_weights, np.arange(n)), sizes, added)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +93,7 @@ def test_it_is_twice_the_sum_of_the_positive_products_of_what_folds_do_to_each_o
         products.append(d_jk * d_kj)
     assert min(products) < 0 < max(products)
     logs = {pair: np.log(own) for pair, own in left_out.items()}
-    found = shared_variance(np.log(weights), returns, sizes, logs)
+    found = by_weights(np.log(weights), returns, sizes, logs)
     assert found == pytest.approx(2 * sum(product for product in products if product > 0), rel=1e-9)
 
 
@@ -106,15 +123,18 @@ def test_what_folds_teach_each_other_doubles_the_variance_where_nothing_is_to_be
         influence = pooled * (returns - value) / pooled.mean() - (returns - returns.mean())
         gains.append(value - returns.mean())
         plain.append(influence @ influence / n**2)
-        shared.append(shared_variance(np.log(pooled), returns, sizes, left_out))
+        shared.append(by_weights(np.log(pooled), returns, sizes, left_out))
     assert 1.6 < np.var(gains) / np.mean(plain) < 2.5  # a degenerate U-statistic: 2
     assert 0.8 < np.mean(shared) / np.mean(plain) < 2.0  # the positive products alone: somewhat more than it takes
     assert np.mean(np.array(gains) > 1.645 * np.sqrt(plain)) > 0.1
     assert np.mean(np.array(gains) > 1.645 * np.sqrt(np.add(plain, shared))) < 0.07
 
 
-def test_the_bound_of_a_study_by_hand(better: Study) -> None:
-    """Everything learned again here: without one fold, and without two."""
+def test_the_bound_of_a_study_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything learned again here: without one fold, and without two; by weights alone."""
+    with monkeypatch.context() as patched:
+        patched.setattr(Episodes, "controlled", lambda self, evidence, folds: evidence)
+        better = learn(coins(300, effect=0.5))
     logs, point = coins(300, effect=0.5), better.points[3]
     assert point.path_id.startswith("fittedq")
     fold_of, n = fold_numbers(logs, 3, seed=0), 300
@@ -157,6 +177,35 @@ def test_the_bound_of_a_study_by_hand(better: Study) -> None:
     ]
     assert widened[0] == pytest.approx(widened[1], rel=1e-9)
     assert widened[0] > 1
+
+
+def test_the_bound_by_control_variates_by_hand(better: Study) -> None:
+    """What values foresee is taken out; the share of it in each fold is the best in the two others."""
+    point = next(p for p in better.points if p.metrics["controlled"] is not None)
+    store, fold_of = better.store, fold_numbers(coins(300, effect=0.5), 3, seed=0)
+    sizes = [int((fold_of == fold).sum()) for fold in range(3)]
+    folds = [np.asarray(store.held_out(f"{point.path_id}-{fold}").controls)[point.number] for fold in range(3)]
+
+    def share(fold: int) -> float:
+        plain, control = np.concatenate([folds[other] for other in range(3) if other != fold], axis=1)
+        return float(np.clip(-np.cov(plain, control)[0, 1] / np.var(control, ddof=1), 0, 1))
+
+    shares = [share(fold) for fold in range(3)]
+    assert any(0 < own < 1 for own in shares)
+    own = [folds[fold][0] + shares[fold] * folds[fold][1] for fold in range(3)]
+    pooled = np.concatenate(own)
+    assert point.metrics["controlled"] == pytest.approx(pooled.mean())
+    shared = 0.0
+    for number, (j, k) in enumerate(itertools.combinations(range(3), 2), start=3):
+        other = np.asarray(store.held_out(f"{point.path_id}-{number}").controls)[point.number]
+        parts = np.split(other, [sizes[j]], axis=1)
+        changes = [
+            (own[fold] - part[0] - shares[fold] * part[1]).sum() / 300 for fold, part in zip((j, k), parts, strict=True)
+        ]
+        shared += 2 * max(changes[0] * changes[1], 0)
+    error = pooled.std() / np.sqrt(300)
+    assert point.metrics["folds_factor"] == pytest.approx(np.sqrt(1 + shared / error**2), rel=1e-6)
+    assert point.metrics["shown"] < pooled.mean() - 1.645 * error  # type: ignore[operator]
 
 
 def test_the_record_says_what_was_done_and_on_which_runs_it_rests(better: Study) -> None:

@@ -59,7 +59,7 @@ def test_the_own_bound_is_the_paired_gain_less_a_one_sided_reach_that_knows_of_t
     plain: tuple[Study, GainsShown, list[Trajectories]],
 ) -> None:
     study, gains, parts = plain
-    point = replace(study.points[0], metrics={**study.points[0].metrics, "folds_factor": None})
+    point = replace(study.points[0], metrics={**study.points[0].metrics, "folds_factor": None, "controlled": None})
     _, _, gain, error = by_hand(study, point, parts)
     assert point.metrics["own_error"] == pytest.approx(error)
     reach = {
@@ -75,6 +75,8 @@ def test_the_own_bound_is_the_paired_gain_less_a_one_sided_reach_that_knows_of_t
     assert limit == pytest.approx(gain - np.sqrt(2) * norm.ppf(0.95) * error)
     assert limit > gain - reach[None]
     assert fold_factor(point, 1) == 1.0
+    other = replace(point, metrics={**point.metrics, "folds_factor": 1.0, "controlled": 0.3})
+    assert fold_factor(other, FOLDS) == np.sqrt(2)  # what is known is the error of another way to judge
 
 
 def test_the_own_bound_of_estimated_propensities_survives_gamma(

@@ -13,7 +13,7 @@ from poela.evaluation.gain import least_value
 from poela.evaluation.recombination import Recombined
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.studies.held_out import Episodes
-from poela.studies.shown_gain import Judged, corrected, critical_value, judged
+from poela.studies.shown_gain import Judged, Proof, corrected, critical_value, judged
 
 SCORING = Scoring()
 
@@ -90,23 +90,23 @@ def test_at_least_is_one_sided() -> None:
     value = weights @ returns / weights.sum()
     influence = weights * (returns - value) / weights.mean() - (returns - returns.mean())
     error = np.sqrt(influence @ influence) / 2000
-    assert alone.error == pytest.approx(error)
-    assert alone.shown is not None
-    assert alone.shown == pytest.approx(value - returns.mean() - alone.reach)
-    assert norm.ppf(0.95) * error < alone.reach < 1.78 * error
+    (proof,) = alone.proofs
+    assert proof.error == pytest.approx(error)
+    assert alone.shown == proof.shown == pytest.approx(value - returns.mean() - proof.reach)
+    assert norm.ppf(0.95) * error < proof.reach < 1.78 * error
 
 
 def test_paths_are_corrected_until_the_best_bound_is_a_corrected_one() -> None:
     one = shown(coins(200, 0.0, 0), (0.6,))[0].estimate
 
     def point(bound: float | None) -> Judged:
-        return Judged(one, bound, reach=1.0, error=1.0)
+        return Judged(one, () if bound is None else (Proof(9.0, bound, reach=1.0, error=1.0),))
 
     asked: list[tuple[str, list[int]]] = []
 
-    def shared(path: str, places: Sequence[int]) -> list[float | None]:
+    def shared(path: str, places: Sequence[int]) -> list[list[float | None]]:
         asked.append((path, list(places)))
-        return [{"a": 3.0, "b": 0.44, "c": None}[path] for _ in places]
+        return [[{"a": 3.0, "b": 0.44, "c": None}[path]] for _ in places]
 
     bounds = [2.0, 1.5, 1.8, None, 1.59, -0.5, 1.0]
     found = corrected([point(bound) for bound in bounds], ["a", "a", "b", "b", "c", "d", "e"], shared)
@@ -114,8 +114,9 @@ def test_paths_are_corrected_until_the_best_bound_is_a_corrected_one() -> None:
     expected = [1.0, 0.5, 1.6, None, 1.59 - (np.sqrt(2) - 1), -0.5, 1.0 - (np.sqrt(2) - 1)]
     for one_found, bound in zip(found, expected, strict=True):
         assert one_found.shown == (None if bound is None else pytest.approx(bound))
-    assert [one_found.factor is None for one_found in found] == [False, False, False, True, False, True, False]
-    assert corrected([point(-0.1), point(None)], ["a", "b"], shared)[0].factor is None
+    factors = [None if one_found.best is None else one_found.best.factor for one_found in found]
+    assert [factor is None for factor in factors] == [False, False, False, True, False, True, False]
+    assert corrected([point(-0.1), point(None)], ["a", "b"], shared)[0].proofs[0].factor is None
     assert len(asked) == 2
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from poela.data.episodes import LoggedEpisodes
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.weights import LogWeights
 
+if TYPE_CHECKING:
+    from poela.evaluation.controlled import Controlled
+
 DEFAULT_TRUNCATION = 1000.0
 
 
@@ -21,13 +25,16 @@ class ModelValues:
 
     >>> q, probabilities = np.array([[1.0, 3.0]]), np.array([[0.5, 0.5]])
     >>> ModelValues.under(probabilities, q, actions=np.array([1]))
-    ModelValues(taken=array([3.]), expected=array([2.]), squared_weights=None)
+    ModelValues(taken=array([3.]), expected=array([2.]), squared_weights=None, logged=None)
     """
 
     taken: FloatArray
     expected: FloatArray
     # [H]: what the squared surprises of a step weigh in the variance of the model's value; None where that is unknown
     squared_weights: FloatArray | None = None
+    logged: FloatArray | None = (
+        None  # [N]: Σ_a μ(a|x)·Q(x, a) of the logging policy; None where only one action is known
+    )
 
     @classmethod
     def under(
@@ -56,6 +63,7 @@ class Evidence:
     stranded_steps: int | None = None  # where nothing was near and the policy fell back
     outside: OutsideSupport | None = None  # how much of the policy lies outside support, where that is known
     smoothing: float = 0.0  # the share of the logging policy that was mixed into the policy
+    controlled: "Controlled | None" = None  # the gain with control variates, where values are at hand
 
     @cached_property
     def returns(self) -> FloatArray:

@@ -87,7 +87,7 @@ def gain_over_logging(
     own, base = in_clusters(contributions, clusters), in_clusters(logging, clusters)
     gain = own.less(base)
     errors = standard_error(own), standard_error(gain)
-    least = _student(gain, level)
+    least = student_quantile(gain, level)
     # An unnormalised value may lie outside of what is possible, where its interval ends.
     below, above = max(own.value - interval.low, 0.0), max(interval.high - own.value, 0.0)
     if bounds is None:  # bounded returns end where nothing more is possible
@@ -115,7 +115,7 @@ def _paired(distance: float, of_value: float, of_gain: float, least: float) -> f
     return least * of_gain if distance == 0 < of_gain else float("inf")
 
 
-def _student(units: Contributions, level: float) -> float:
+def student_quantile(units: Contributions, level: float) -> float:
     """Student's quantile, with as many degrees of freedom as units that decide."""
     n = units.n_episodes
     freedom = degrees_of_freedom(units.influence)

@@ -74,7 +74,8 @@ class ValueModel:
         self._by_step = np.argsort(seen.step_numbers, kind="stable")
         self._place = np.empty_like(self._by_step)
         self._place[self._by_step] = np.arange(seen.n_steps)
-        typical = expected(_columns_last(_logging_probabilities(self._logs)[None], self._by_step))
+        self._logging = _columns_last(_logging_probabilities(self._logs)[None], self._by_step)
+        typical = expected(self._logging)
         how: Any = {"regressor": regressor, "discount": discount, "seed": seed, "keep": MOST_PREPARED / folds}
         self._folds = []
         for fold in range(folds):
@@ -92,7 +93,7 @@ class ValueModel:
         They know how well they were fitted (see `squared_weights`) where the regressions are ridges.
         """
         columns = _columns_last(probabilities, self._by_step)
-        taken, mean = np.empty((2, self._logs.n_steps, len(probabilities)))
+        taken, mean, logged = np.empty((3, self._logs.n_steps, len(probabilities)))
         following = expected(columns)
         for fold in self._folds:
             passed = fold.induction.backward(lambda rows, q: following(self._place[rows], q), len(probabilities))
@@ -103,11 +104,17 @@ class ValueModel:
                     places = self._place[rows]
                     taken[places] = q[self._logs.actions[rows], np.arange(len(rows))]
                     mean[places] = following(places, q)
+                    logged[places] = np.einsum("am,amp->mp", self._logging[:, places, 0], q)
         # Of steps that only the episodes beside have, no surprises are at hand to weigh.
         squares = self._squared_weights(columns)[:, : self._horizon] if self._regressor == "ridge" else None
         places = self._place[self._own_rows]
         return [
-            ModelValues(taken[places, column], mean[places, column], None if squares is None else squares[column])
+            ModelValues(
+                taken[places, column],
+                mean[places, column],
+                None if squares is None else squares[column],
+                logged[places, column],
+            )
             for column in range(len(probabilities))
         ]
 

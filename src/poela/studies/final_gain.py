@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.gain import Gain, vanishing_sensitivity
+from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.verdict import TrustThresholds
 from poela.studies.held_out import Episodes, finite
@@ -87,17 +87,31 @@ class GainsShown:
         gain = None if point is None else self.estimate(point).gain
         if point is None or gain is None:
             return None
-        bound = point.metrics.get("own" if chosen is None else "shown")
-        return gain if bound is None else self._shown(gain, bound, point)
+        if chosen is None:
+            bound, value = point.metrics.get("own"), None
+        else:
+            bound, value = point.metrics.get("shown"), point.metrics.get("controlled")
+        return gain if bound is None else self._shown(gain, bound, point, value)
 
-    def _shown(self, gain: Gain, shown: float, chosen: Point) -> Gain:
-        """With what is shown as its lower end, and the Γ at which nothing would be shown any more."""
+    def _shown(self, gain: Gain, shown: float, chosen: Point, value: float | None) -> Gain:
+        """With what is shown as its lower end, and the Γ at which nothing would be shown any more.
+
+        `value` is the gain by control variates, where these show it.
+        """
         if shown <= 0:
             return replace(gain, low=shown, sensitivity=None)
-        evidence, _ = self._evidence_of(chosen)
-        by_chance = gain.value - shown - self._lost(chosen)
-        sensitivity = vanishing_sensitivity(evidence.used, self._episodes.logs.rewards, by_chance)
-        return replace(gain, low=shown, sensitivity=sensitivity)
+        evidence, returns = self._evidence_of(chosen)[0], self._episodes.logs.rewards
+        controlled = evidence.controlled
+        allowed = self._settings.selection.sensitivity if self._episodes.estimated else 1.0
+        if value is None or controlled is None:
+            margin = gain.value - shown - self._lost(chosen)
+            return replace(gain, low=shown, sensitivity=vanishing_sensitivity(evidence.used, returns, margin))
+        at_stake = controlled.beyond(evidence) if controlled.estimated else returns
+        weighted = least_value(evidence.used, at_stake, 1.0)
+        margin = weighted - float(at_stake.mean()) - shown - controlled.lost(evidence, allowed)
+        sensitivity = vanishing_sensitivity(evidence.used, at_stake, margin)
+        high = None if gain.high is None else max(gain.high, value)
+        return replace(gain, value=value, low=shown, high=high, sensitivity=sensitivity)
 
     def needed(self, point: Point, points: Sequence[Point]) -> float | None:
         """About how many episodes would show the gain of a point, if it is as large as estimated.

@@ -12,9 +12,10 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from poela.core.arrays import FloatArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.evaluation.evidence import Evidence
 from poela.studies.fold_data import FoldData
+from poela.studies.held_out import HeldOut
 from poela.studies.records import FoldsError, Task
 from poela.studies.splits import Splits
 from poela.studies.study import Study
@@ -24,32 +25,40 @@ Fit = Callable[[Sequence[Task], Mapping[str, FoldData]], None]  # carries runs o
 LEAST = 3  # folds, so that something is left to learn from without two of them
 
 
-def shared_variance(
-    log_weights: FloatArray, returns: FloatArray, sizes: Sequence[int], left_out: Mapping[Pair, FloatArray]
-) -> float:
-    """What folds add to the squared error of a self-normalised value by teaching each other: 2 Σ max(D_jk·D_kj, 0).
+def shared_variance(added: FloatArray, sizes: Sequence[int], left_out: Mapping[Pair, FloatArray]) -> float:
+    """What folds add to the squared error of a pooled estimate by teaching each other: 2 Σ max(D_jk·D_kj, 0).
 
-    D_jk is what fold j's part of the pooled estimate (log weights [n], fold by fold) loses if fold k does not teach:
-    `left_out` has the log weights [n_j + n_k] of the policy learned without either. E[D_jk·D_kj] is the covariance of
-    both parts; what the folds truly teach only adds to it. Products below zero are chance.
+    D_jk is what fold j's part of the estimate, the sum of what its episodes add ([n], fold by fold), loses if fold k
+    does not teach: `left_out` has what the episodes [n_j + n_k] of both folds would add if neither had. E[D_jk·D_kj] is
+    the covariance of both parts; what the folds truly teach only adds to it. Products below zero are chance.
 
-    >>> returns, weights = np.array([0.0, 2.0, 0.0, 2.0]), np.array([1.0, 2.0, 1.0, 2.0])
-    >>> round(shared_variance(np.log(weights), returns, (2, 2), {(0, 1): np.zeros(4)}), 9)  # D = (2/3) / 6 in both
-    0.024691358
+    >>> shared_variance(np.array([1.0, 2.0, 0.5, 0.5]), (2, 2), {(0, 1): np.array([1.0, 1.0, 0.0, 0.5])})  # 2·1·0.5
+    1.0
     """
-    weights = np.exp(log_weights)
-    total = weights.sum()
-    scores = (returns - weights @ returns / total) / total
     parts = [slice(*ends) for ends in pairwise(np.cumsum([0, *sizes]).tolist())]
     shared = 0.0
     for (first, second), without in left_out.items():
-        others = np.split(np.exp(without), [sizes[first]])
+        others = np.split(without, [sizes[first]])
         d_first, d_second = (
-            float((weights[parts[fold]] - other) @ scores[parts[fold]])
-            for fold, other in zip((first, second), others, strict=True)
+            float((added[parts[fold]] - other).sum()) for fold, other in zip((first, second), others, strict=True)
         )
         shared += 2 * max(d_first * d_second, 0.0)
     return shared
+
+
+def added_by_weights(evidence: Evidence, log_weights: FloatArray, episodes: IntArray) -> FloatArray:
+    """What some episodes add to a self-normalised value, around it, if a policy with these weights [m] takes its place.
+
+    >>> from poela.data.trajectories import Trajectories
+    >>> from poela.evaluation.weights import LogWeights
+    >>> logs = Trajectories([[0.0]] * 2, [0] * 2, [0.0, 3.0], [0, 1, 2])
+    >>> evidence = Evidence(LogWeights(np.log([1.0, 2.0]), logs.offsets), logs)
+    >>> added_by_weights(evidence, np.log([1.0, 1.0]), np.array([0, 1])).round(6)  # (0 − 2) / 3 and (3 − 2) / 3
+    array([-0.666667,  0.333333])
+    """
+    weights = np.exp(evidence.used)
+    value = weights @ evidence.returns / weights.sum()
+    return np.asarray(np.exp(log_weights) * (evidence.returns[episodes] - value) / weights.sum())
 
 
 class LeftTwoOut:
@@ -64,24 +73,41 @@ class LeftTwoOut:
         self._pairs = dict(enumerate(combinations(range(folds), 2), start=folds)) if folds >= LEAST else {}
         self._finished: dict[str, tuple[str, ...]] = {}
 
-    def shared(self, path_id: str, points: Sequence[tuple[int, Evidence]]) -> list[float | None]:
-        """The shared variance of points of a path, by their numbers; None where some policy could not be learned."""
+    def shared(self, path_id: str, points: Sequence[tuple[int, Evidence]]) -> list[Sequence[float | None]]:
+        """The shared variance of each way to show the gain of points of a path, by their numbers.
+
+        None where some policy could not be learned. By weights first, then by control variates where there are any.
+        """
+        ways = [1 if evidence.controlled is None else 2 for _, evidence in points]
         if not self._pairs or not self._carried_out(path_id):
-            return [None] * len(points)
-        store, truncation = self._study.store, np.log(self._study.settings.scoring.truncation)
-        weights = {pair: store.held_out(f"{path_id}-{number}").log_weights for number, pair in self._pairs.items()}
-        sizes = [part.n_episodes for part in self._splits.held_out]
+            return [[None] * count for count in ways]
+        runs = {pair: self._study.store.held_out(f"{path_id}-{number}") for number, pair in self._pairs.items()}
         return [
-            shared_variance(
-                evidence.used,
-                evidence.returns,
-                sizes,
-                {pair: np.minimum(own[number], truncation) for pair, own in weights.items()},
-            )
-            if all(number < len(own) for own in weights.values())
-            else None
-            for number, evidence in points
+            self._shared(evidence, number, runs)
+            if all(number < len(run.log_weights) for run in runs.values())
+            else [None] * count
+            for (number, evidence), count in zip(points, ways, strict=True)
         ]
+
+    def _shared(self, evidence: Evidence, number: int, runs: Mapping[Pair, HeldOut]) -> list[float | None]:
+        sizes = [part.n_episodes for part in self._splits.held_out]
+        starts = np.cumsum([0, *sizes])
+        own = {pair: np.concatenate([np.arange(starts[fold], starts[fold + 1]) for fold in pair]) for pair in runs}
+        truncation = np.log(self._study.settings.scoring.truncation)
+        weights = {pair: np.minimum(run.log_weights[number], truncation) for pair, run in runs.items()}
+        everyone = np.arange(starts[-1])
+        left_out = {pair: added_by_weights(evidence, weights[pair], own[pair]) for pair in runs}
+        shared: list[float | None] = [
+            shared_variance(added_by_weights(evidence, evidence.used, everyone), sizes, left_out)
+        ]
+        if (controlled := evidence.controlled) is not None:
+            others = {pair: run.controls[number] for pair, run in runs.items() if run.controls is not None}
+            known = len(others) == len(runs) and all(np.isfinite(rows).all() for rows in others.values())
+            left_out = {pair: controlled.added(evidence, weights[pair], others[pair], own[pair]) for pair in others}
+            both = np.stack([controlled.first, controlled.second])
+            now = controlled.added(evidence, evidence.used, both, everyone)
+            shared.append(shared_variance(now, sizes, left_out) if known else None)
+        return shared
 
     def _carried_out(self, path_id: str) -> bool:
         """Whether all pairs of folds have a path, after carrying out those that no earlier session has."""

@@ -1,7 +1,7 @@
 """What a run shows on the episodes that it has not seen, and the runs of all folds put together."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import InputError
+from poela.core.ragged import step_numbers
 from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.trajectories import Trajectories
+from poela.evaluation.controlled import Controlled, controls, mean_to_come
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.recombination import Pool, Recombined, effective_share, pooled
@@ -20,40 +22,48 @@ from poela.policies.gaussian import GaussianPolicy
 
 ENOUGH = 20_000  # recombined episodes
 OUTSIDE = ("outside", "leaving", "missing", "missing_error")  # of support: metrics of a point
-HELD_OUT = LOG_WEIGHTS, RECOMBINED = "held_out_log_weights", "held_out_recombined"
+HELD_OUT = LOG_WEIGHTS, RECOMBINED, CONTROLS = "held_out_log_weights", "held_out_recombined", "held_out_controls"
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Every policy of a run on the episodes held out from it: log weights, and those of recombined episodes."""
+    """Every policy of a run on the episodes held out from it: log weights, those of recombined episodes, and controls.
+
+    `controls` are those of the gain (see `evaluation.controlled`); None where no values were at hand.
+    """
 
     log_weights: FloatArray  # [points, n]
     recombined: Float32Array  # [points, copies, n]
+    controls: FloatArray | None = None  # [points, 2, n]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """For a file."""
-        return {LOG_WEIGHTS: self.log_weights, RECOMBINED: self.recombined}
+        controls = {} if self.controls is None else {CONTROLS: self.controls}
+        return {LOG_WEIGHTS: self.log_weights, RECOMBINED: self.recombined, **controls}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "HeldOut":
         """The inverse of `arrays`."""
         weights, recombined = np.asarray(arrays[LOG_WEIGHTS]), np.asarray(arrays[RECOMBINED])
+        controls = None if CONTROLS not in arrays else np.asarray(arrays[CONTROLS])
         fits = weights.ndim == 2 and recombined.ndim == 3 and recombined[:, 0].shape == weights.shape
+        fits = fits and (controls is None or controls.shape == (len(weights), 2, weights.shape[1]))
         if not fits or not (weights < np.inf).all() or not (recombined < np.inf).all():
             raise InputError("the held-out weights of a run do not fit together: the file was changed")
-        return cls(weights, recombined)
+        return cls(weights, recombined, controls)
 
 
 def measured(
-    evaluator: Evaluator, policies: Sequence[Any], estimators: Sequence[str], n_episodes: int
-) -> Iterator[Any]:
-    """The metrics, log weights [n] and recombined log weights [copies, n] of each policy on held-out episodes.
+    evaluator: Evaluator, policies: Sequence[Any], estimators: Sequence[str], n_episodes: int, train: Logs
+) -> Iterator[tuple[dict[str, float | None], FloatArray, FloatArray, FloatArray | None]]:
+    """The metrics, log weights [n], recombined log weights [copies, n] and controls [2, n] of each held-out policy.
 
     `n_episodes` is the number of episodes in all folds together, which recombined ones are enough for.
     """
     copies = int(np.clip(ENOUGH // n_episodes, 4, 40))
     logs = evaluator.logs
     recombine = Recombined(logs, evaluator.scoring.seed, copies)
+    to_come = mean_to_come(train, step_numbers(logs.offsets), evaluator.scoring.discount)
     for policy, evidence in zip(policies, evaluator.evidence(policies, ("sntis", *estimators)), strict=True):
         ess = effective_share(evidence.used, logs.clusters) * logs.n_units
         metrics: dict[str, float | None] = {"ess": finite(ess)}
@@ -68,7 +78,8 @@ def measured(
         metrics["smoothing"] = evidence.smoothing
         metrics["stranded"] = None if evidence.stranded_steps is None else evidence.stranded_steps / logs.n_steps
         metrics |= {} if evidence.outside is None else dict(zip(OUTSIDE, astuple(evidence.outside), strict=True))
-        yield metrics, evidence.weights.episodes, recombine.log_weights(evidence)
+        controlled = None if evidence.values is None else controls(evidence, to_come)
+        yield metrics, evidence.weights.episodes, recombine.log_weights(evidence), controlled
 
 
 def amounts_changed(policy: Any, logs: Logs) -> dict[str, float | None]:
@@ -126,6 +137,14 @@ class Episodes:
         weights = LogWeights(log_weights, self.logs.offsets)
         # Returns are discounted already.
         return Evidence(weights, self.logs, 1.0, scoring.truncation, stranded_steps=stranded, outside=outside)
+
+    def controlled(self, evidence: Evidence, folds: Sequence[FloatArray | None]) -> Evidence:
+        """The same with the gain's control variates, from the controls [2, n] of each fold, where all have them."""
+        known = [one for one in folds if one is not None]
+        if len(known) < 2 or len(known) < len(folds):
+            return evidence
+        fold_of = np.repeat(np.arange(len(known)), [one.shape[1] for one in known])
+        return replace(evidence, controlled=Controlled.of_folds(known, evidence, fold_of, estimated=self.estimated))
 
     def pool(self, evidence: Evidence, recombined: Float32Array, seed: int) -> Pool:
         """Recombined log weights [copies, n] as a pool of episodes."""

@@ -19,15 +19,15 @@ from poela.studies.shown_gain import corrected, judged
 from poela.studies.store import Store
 
 METRICS = (
-    *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "shown", "folds_factor", "sensitivity"),
-    *("own", "own_error", "own_lost"),
+    *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "controlled", "shown", "folds_factor"),
+    *("own", "own_error", "own_lost", "sensitivity"),
     *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "change", "change_sd", "smoothing"),
     *OUTSIDE,
 )
 
 
 Shown = tuple[Evidence, Float32Array]  # pooled weights, and those of recombined episodes [copies, n]
-Shared = Callable[[str, Sequence[tuple[int, Evidence]]], Sequence[float | None]]  # see `LeftTwoOut.shared`
+Shared = Callable[[str, Sequence[tuple[int, Evidence]]], Sequence[Sequence[float | None]]]  # see `LeftTwoOut.shared`
 
 
 def judged_points(
@@ -87,7 +87,9 @@ def _evidence(
     weights = np.concatenate([fold.log_weights[number] for fold in held_out])
     recombined = np.concatenate([fold.recombined[number] for fold in held_out], axis=1)
     steps = None if stranded is None else round(stranded * len(weights))  # an episode counts as one step here
-    return episodes.evidence(weights, settings.scoring, steps, outside), recombined
+    evidence = episodes.evidence(weights, settings.scoring, steps, outside)
+    folds = [None if fold.controls is None else fold.controls[number] for fold in held_out]
+    return episodes.controlled(evidence, folds), recombined
 
 
 def _averaged(metrics: Sequence[Mapping[str, float | None]], held_out: Sequence[HeldOut]) -> dict[str, float | None]:
@@ -141,7 +143,7 @@ def _by_gain(
         )
     rows = []
     for point, one, (evidence, _) in zip(points, judged_ones, shown, strict=True):
-        estimate, gain = one.estimate, one.estimate.gain
+        estimate, gain, best = one.estimate, one.estimate.gain, one.best
         metrics = {
             "sntis": finite(estimate.value),
             "sntis_error": finite(estimate.standard_error),
@@ -150,7 +152,8 @@ def _by_gain(
             "gain": None if gain is None else finite(gain.value),
             "gain_low": None if gain is None else gain.low,
             "shown": one.shown,
-            "folds_factor": one.factor,
+            "controlled": None if best is None or not best.controlled else finite(best.value),
+            "folds_factor": None if best is None else best.factor,
             "own_error": finite(paired_error(evidence)),
             "own_lost": finite(lost_to(gamma, evidence)),
             "sensitivity": None if gain is None else gain.sensitivity,

@@ -66,12 +66,12 @@ def lost_to(gamma: float, evidence: Evidence) -> float:
 
 
 def fold_factor(point: Point, folds: int) -> float:
-    """By how much folds that teach each other add to the error: as far as that is known, else the worst case.
+    """By how much folds that teach each other add to the error by weights: if that is known, else the worst case.
 
     >>> fold_factor(Point("a", 0, True, {"folds_factor": 1.1}), folds=5), fold_factor(Point("a", 0, True, {}), folds=1)
     (1.1, 1.0)
     """
-    known = point.metrics.get("folds_factor")
+    known = point.metrics.get("folds_factor") if point.metrics.get("controlled") is None else None
     return known if known is not None else sqrt(2.0) if folds > 1 else 1.0
 
 

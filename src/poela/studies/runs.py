@@ -86,10 +86,13 @@ def _judged(points: Sequence[Checkpoint], fold: FoldData) -> tuple[list[Metrics]
     """The metrics of each policy on the held-out episodes, and its weights there."""
     judging, evaluator = fold.judging, fold.evaluator
     n_episodes = judging.n_episodes or fold.held_out.n_episodes
-    seen = list(measured(evaluator, [point.policy for point in points], judging.estimators, n_episodes))
-    weights = np.stack([own for _, own, _ in seen])
-    recombined = np.stack([drawn for _, _, drawn in seen]).astype(np.float32)
-    return [metrics for metrics, _, _ in seen], HeldOut(weights, recombined).arrays()
+    policies = [point.policy for point in points]
+    seen = list(measured(evaluator, policies, judging.estimators, n_episodes, fold.train))
+    weights = np.stack([own for _, own, _, _ in seen])
+    recombined = np.stack([drawn for _, _, drawn, _ in seen]).astype(np.float32)
+    controls = [own for _, _, _, own in seen if own is not None]
+    held_out = HeldOut(weights, recombined, np.stack(controls) if len(controls) == len(seen) else None)
+    return [metrics for metrics, _, _, _ in seen], held_out.arrays()
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """The gain over the logging policy that a log can show, for all policies of all paths together.
 
-A point takes part if its verdict is "trust". Its bound is the one-sided lower end of the gain's interval, widened by
-how much the largest of all errors exceeds a single one (max-t, by a multiplier bootstrap over episodes or clusters, as
-in Chernozhukov, Lee, Rosen & Sun 2025; points of one path are nearly one policy, so this costs far less than
+A point takes part if its verdict is "trust". Its gain is shown in up to two ways, by self-normalised weights and by
+control variates. The bound is the one-sided lower end of the gain's interval, widened by how much the largest of all
+errors exceeds a single one (max-t over all points and both ways, by a multiplier bootstrap over episodes or clusters,
+as in Chernozhukov, Lee, Rosen & Sun 2025; points of one path are nearly one policy, so this costs far less than
 Bonferroni's correction), and by what folds add to the error by teaching each other.
 """
 
@@ -15,11 +16,11 @@ from scipy.special import ndtri
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.progress import progress
 from poela.evaluation.bounds import in_clusters
-from poela.evaluation.contributions import Contributions
+from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import least_value
+from poela.evaluation.gain import least_value, student_quantile
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
 from poela.studies.held_out import Episodes
@@ -28,30 +29,53 @@ DRAWS = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """A point's estimate, and by how much it is at least better than the logging policy (None: cannot be told).
+class Proof:
+    """One way of showing a point's gain: its estimate, and by how much it is at least better than the logging policy.
 
     `reach` is how far that is below the estimate by chance, and `error` the gain's standard error, both of folds that
     are independent; `factor` is by how much folds that teach each other add to both (None: not looked at).
+    `controlled` says that control variates take part: paired and doubly robust, rather than self-normalised weights.
     """
 
-    estimate: Estimate
-    shown: float | None
+    value: float
+    shown: float
     reach: float = 0.0
     error: float = 0.0
+    controlled: bool = False
     factor: float | None = None
 
-    def knowing(self, shared: float | None) -> "Judged":
+    def knowing(self, shared: float | None) -> "Proof":
         """The same with the variance that folds share added to the squared error; None: twice of it, the worst case.
 
-        >>> plain = Judged(None, shown=1.0, reach=2.0, error=0.5)
+        >>> plain = Proof(3.0, shown=1.0, reach=2.0, error=0.5)
         >>> plain.knowing(0.75).shown, round(plain.knowing(None).factor, 6)
         (-1.0, 1.414214)
         """
-        assert self.shown is not None
         grown = 2.0 if shared is None else 1 + (shared / self.error**2 if self.error > 0 else 0.0)
         factor = float(np.sqrt(grown))
         return replace(self, shown=self.shown - (factor - 1) * self.reach, factor=factor)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A point's estimate, and the ways in which its gain is shown: none where it cannot be told."""
+
+    estimate: Estimate
+    proofs: tuple[Proof, ...] = ()
+
+    @property
+    def best(self) -> Proof | None:
+        """The way that shows most; the first of equals."""
+        return max(self.proofs, key=lambda proof: proof.shown, default=None)
+
+    @property
+    def shown(self) -> float | None:
+        """By how much the point is at least better than the logging policy; None: cannot be told."""
+        return None if self.best is None else self.best.shown
+
+    def knowing(self, shared: Sequence[float | None]) -> "Judged":
+        """The same with the variance that folds share in each proof."""
+        return replace(self, proofs=tuple(one.knowing(own) for one, own in zip(self.proofs, shared, strict=True)))
 
 
 def judged(
@@ -77,48 +101,79 @@ def judged(
             able = estimate.verdict == "trust" and estimate.ess >= least_ess
             estimates.append(whole.estimate(evidence, pool) if able else estimate)
             advance()
-    able_ones = [number for number, estimate in enumerate(estimates) if estimate.low is not None]
-    if not able_ones:
-        return [Judged(estimate, None) for estimate in estimates]
-    returns = episodes.logs.rewards
-    lowest = lowest_return(returns, whole.bounds)
-    influences = [_influence(points[number][0], returns) for number in able_ones]
-    widened = critical_value(np.stack(influences), confidence, scoring.seed) / float(ndtri(confidence))
-    result = [Judged(estimate, None) for estimate in estimates]
-    for number, influence in zip(able_ones, influences, strict=True):
-        gain = estimates[number].gain
-        if gain is not None and gain.low is not None:
-            lost = 0.0
-            if sensitivity > 1:
-                least = least_value(points[number][0].used, returns, sensitivity)
-                lost = estimates[number].value - least
-            worst, chance = lost_outside(
-                points[number][0].outside, estimates[number].value, lowest, known=not episodes.estimated
-            )
-            lost += worst
-            reach = float(np.hypot(widened * (gain.value - gain.low), widened * ndtri(confidence) * chance))
-            error = float(np.sqrt(np.square(influence).sum())) / len(influence)
-            result[number] = Judged(estimates[number], gain.value - lost - reach, reach, error)
+    gains = {
+        number: gains_of(points[number][0])
+        for number, estimate in enumerate(estimates)
+        if estimate.gain is not None and estimate.gain.low is not None
+    }
+    result = [Judged(estimate) for estimate in estimates]
+    if not gains:
+        return result
+    influences = np.stack([own.influence for both in gains.values() for own in both])
+    widened = critical_value(influences, confidence, scoring.seed) / float(ndtri(confidence))
+    lowest = lowest_return(episodes.logs.rewards, whole.bounds)
+    for number, both in gains.items():
+        evidence, estimate = points[number][0], estimates[number]
+        assert estimate.gain is not None
+        assert estimate.gain.low is not None
+        # As many standard errors of the gain as its own interval has, whatever shows it.
+        reach = _in_errors(estimate.gain.value - estimate.gain.low, both[0])
+        worst, chance = lost_outside(evidence.outside, estimate.value, lowest, known=not episodes.estimated)
+        proofs = []
+        for controlled, gain in enumerate(both):
+            error = standard_error(gain)
+            errors = max(reach, student_quantile(gain, single.level)) if controlled else reach
+            by_chance = float(widened * np.hypot(errors * error, ndtri(confidence) * chance))
+            lost = worst + _lost(evidence, sensitivity, controlled=bool(controlled))
+            if np.isfinite(by_chance):
+                proofs.append(Proof(gain.value, gain.value - lost - by_chance, by_chance, error, bool(controlled)))
+        result[number] = Judged(estimate, tuple(proofs))
     return result
+
+
+def gains_of(evidence: Evidence) -> list[Contributions]:
+    """The gain of each unit by self-normalised weights, and where values are at hand by control variates."""
+    clusters = evidence.logs.clusters
+    logging = in_clusters(Contributions.mean(evidence.returns), clusters)
+    by_weights = in_clusters(sntis(evidence), clusters).less(logging)
+    if evidence.controlled is None:
+        return [by_weights]
+    return [by_weights, in_clusters(evidence.controlled.gain(evidence), clusters)]
+
+
+def _in_errors(distance: float, gain: Contributions) -> float:
+    error = standard_error(gain)
+    return distance / error if error > 0 else (0.0 if distance == 0 else np.inf)
+
+
+def _lost(evidence: Evidence, gamma: float, *, controlled: bool) -> float:
+    """How much of a gain goes if weights are wrong by this factor."""
+    if gamma <= 1:
+        return 0.0
+    if controlled:
+        assert evidence.controlled is not None
+        return evidence.controlled.lost(evidence, gamma)
+    return sntis(evidence).value - least_value(evidence.used, evidence.returns, gamma)
 
 
 def corrected(
     judged_ones: Sequence[Judged],
     paths: Sequence[str],
-    shared: Callable[[str, Sequence[int]], Sequence[float | None]],
+    shared: Callable[[str, Sequence[int]], Sequence[Sequence[float | None]]],
 ) -> list[Judged]:
     """Bounds that know of what folds share, as far as that matters: it has to be learned, path by path.
 
-    `shared` gives the variance that folds share in some points (by their places) of a path. The best bound's path comes
-    first, until the best bound is a corrected one, or none is above zero. Other bounds above zero, of points that do
-    not matter any more, take the worst case.
+    `shared` gives the variance that folds share in each proof of some points (by their places) of a path. The best
+    bound's path comes first, until the best bound is a corrected one, or none is above zero. Other bounds above zero,
+    of points that do not matter any more, take the worst case.
 
-    >>> plain = [Judged(None, 3.0, reach=2.0, error=1.0), Judged(None, 1.5, 1.0, 1.0), Judged(None, -1.0, 1.0, 1.0)]
-    >>> [round(one.shown, 3) for one in corrected(plain, ["a", "b", "c"], lambda path, places: [0.21])]
+    >>> bounds = ((3.0, 2.0), (1.5, 1.0), (-1.0, 1.0))
+    >>> plain = [Judged(None, (Proof(9.0, shown, reach, 1.0),)) for shown, reach in bounds]
+    >>> [round(one.shown, 3) for one in corrected(plain, ["a", "b", "c"], lambda path, places: [[0.21]])]
     [2.8, 1.086, -1.0]
     """
     ones, known = list(judged_ones), set[str]()
-    able = [place for place, one in enumerate(ones) if one.shown is not None]
+    able = [place for place, one in enumerate(ones) if one.proofs]
     while able:
         best = max(able, key=lambda place: ones[place].shown or 0.0)  # the first of equals, as the choice has it
         path = paths[best]
@@ -126,18 +181,14 @@ def corrected(
             break
         known.add(path)
         places = [place for place in able if paths[place] == path]
-        for place, variance in zip(places, shared(path, places), strict=True):
-            ones[place] = ones[place].knowing(variance)
-    return [
-        one.knowing(None) if one.factor is None and one.shown is not None and one.shown > 0 else one for one in ones
-    ]
+        for place, variances in zip(places, shared(path, places), strict=True):
+            ones[place] = ones[place].knowing(variances)
+    return [one if path in known else _worst_case(one) for one, path in zip(ones, paths, strict=True)]
 
 
-def _influence(evidence: Evidence, returns: FloatArray) -> FloatArray:
-    """The influence of each unit on the gain."""
-    clusters = evidence.logs.clusters
-    of_value = in_clusters(sntis(evidence), clusters).influence
-    return np.asarray(of_value - in_clusters(Contributions.mean(returns), clusters).influence)
+def _worst_case(one: Judged) -> Judged:
+    """Where a bound is above zero: with an error twice as large, squared, in every proof."""
+    return one.knowing([None] * len(one.proofs)) if one.shown is not None and one.shown > 0 else one
 
 
 def critical_value(influences: FloatArray, share: float, seed: int) -> float:

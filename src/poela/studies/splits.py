@@ -108,7 +108,7 @@ class Splits:
         return replace(along.take(own), doubtful=doubtful)
 
     def pair_data(self, first: int, second: int, settings: StudySettings) -> FoldData:
-        """Two folds held out together, the first one's episodes before the second's, judged by weights alone.
+        """Two folds held out together, the first one's episodes before the second's.
 
         Where propensities are estimated, each held-out episode has that of its own fold; what teaches has those of the
         first fold's training episodes, whose models have seen the second fold.
@@ -122,7 +122,8 @@ class Splits:
             held_out = held_out.with_chances(np.concatenate([np.asarray(rows) for rows in chances]), estimated=True)
         count = len(self.folds)
         # As few recombined episodes as there can be: nobody looks at those.
-        judging = Judging(settings.scoring, (), settings.path, ENOUGH, times=(count - 2) / (count - 1))
+        estimators = ("dr",) if settings.by_model else ()  # whose values the gain's control variates need
+        judging = Judging(settings.scoring, estimators, settings.path, ENOUGH, times=(count - 2) / (count - 1))
         rule = self.support.without.get((first, second))
         return FoldData(train, held_out, self.folds[first].model, judging, None, rule)
 

@@ -234,9 +234,12 @@ class Store:
 
     def held_out(self, run_id: str) -> HeldOut:
         """What the policies of a run show on held-out episodes, after checking its bytes."""
-        return self._checked_file(
-            run_id, lambda file: HeldOut.of_arrays({name: file.get_tensor(name) for name in HELD_OUT})
-        )
+
+        def read(file: Any) -> HeldOut:
+            there = set(file.keys())  # studies of earlier versions have no controls
+            return HeldOut.of_arrays({name: file.get_tensor(name) for name in HELD_OUT if name in there})
+
+        return self._checked_file(run_id, read)
 
     def _checked_file(self, run_id: str, read: Callable[[Any], T]) -> T:
         from safetensors import SafetensorError, safe_open
