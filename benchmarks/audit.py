@@ -235,6 +235,24 @@ def filled_after_decision(rng: Rng) -> Logs:
     return read(table | {"site": pa.array(rng.normal(size=1500), mask=table["action"] != "treat")})
 
 
+def late_column(rng: Rng) -> Logs:
+    """A score that was measured after the outcome, and tells nine tenths of it."""
+    table = one_step(rng, 1500, smooth=0.5)
+    outcome = table["reward"]
+    return read(table | {"score": outcome + rng.normal(scale=outcome.std() / 3, size=1500)})
+
+
+def date_after_decision(rng: Rng) -> Logs:
+    """Two visits of 300 people, with the day on which a result came: for some after the visit."""
+    person, visit = np.repeat(np.arange(300), 2), np.tile([0, 1], 300)
+    day = np.datetime64("2024-03-01") + 30 * visit + rng.integers(0, 400, 300)[person]
+    came = day + rng.integers(-9, 2, 600)
+    treat = rng.integers(0, 2, 600)
+    table = {"person": person, "day": day, "came": came, "x": rng.normal(size=600), "action": treat}
+    table |= {"reward": rng.normal(size=600), "propensity_0": np.full(600, 0.5), "propensity_1": np.full(600, 0.5)}
+    return read(table, episode="person", step="day")
+
+
 # How each is made, what it may be called, and which columns are to blame.
 TRAPS: dict[str, tuple[Callable[[Rng], Logs], tuple[str, ...], tuple[str, ...]]] = {
     "amount behind the arm": (amount_of_arm, ("filled", "action"), ("amount",)),
@@ -243,7 +261,10 @@ TRAPS: dict[str, tuple[Callable[[Rng], Logs], tuple[str, ...], tuple[str, ...]]]
     "exchanged propensities": (exchanged_propensities, ("propensities",), ()),
     "cluster not named": (cluster_not_named, ("cluster",), ("patient",)),
     "filled in after the decision": (filled_after_decision, ("filled",), ("site",)),
+    "nine tenths of the outcome": (late_column, ("prognosis", "propensities"), ("score",)),
+    "a date after the decision": (date_after_decision, ("date",), ("came",)),
 }
+HARMLESS = ("an id", "nine tenths of the outcome", "a date after the decision")  # which may not void weights
 
 
 def is_found(result: Audit, kinds: tuple[str, ...], columns: tuple[str, ...]) -> bool:
@@ -269,16 +290,17 @@ def main() -> None:
     for place in range(options.tables):
         kind = kinds[place % len(kinds)]
         rows[kind].append(audited(clean_logs(kind, options.first_seed + place)))
-    found = 0
+    found, void = 0, 0
     for kind, audits in rows.items():
         odd = [finding for result, _ in audits for finding in result.findings]
         with_findings = sum(bool(result.findings) for result, _ in audits)
         found += with_findings
+        void += sum(bool(result.problem) for result, _ in audits)
         longest = max((seconds for _, seconds in audits), default=0.0)
         print(f"{kind:32} {len(audits):3} tables, {with_findings} with findings, {longest:.1f} s")
         for finding in odd:
             print(f"    {finding}")
-    print(f"{options.tables} clean tables: {found} with findings ({found / max(options.tables, 1):.1%})")
+    print(f"{options.tables} clean tables: {found} with findings ({found / max(options.tables, 1):.1%}), {void} void")
     for name, (make, known_as, columns) in TRAPS.items():
         hits = 0
         for place in range(options.traps):

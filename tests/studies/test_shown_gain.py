@@ -106,12 +106,15 @@ def test_paths_are_corrected_until_the_best_bound_is_a_corrected_one() -> None:
 
     def shared(path: str, places: Sequence[int]) -> list[list[float | None]]:
         asked.append((path, list(places)))
-        return [[{"a": 3.0, "b": 0.44, "c": None}[path]] for _ in places]
+        return [[{"a": 0.96, "b": 0.44, "c": None}[path]] for _ in places]
 
-    bounds = [2.0, 1.5, 1.8, None, 1.59, -0.5, 1.0]
+    bounds = [1.9, 1.5, 1.8, None, 1.59, -0.5, 1.0]
     found = corrected([point(bound) for bound in bounds], ["a", "a", "b", "b", "c", "d", "e"], shared)
-    assert asked == [("a", [0, 1]), ("b", [2])]  # 2.0 and 1.5 lose 1, 1.8 loses 0.2, and 1.6 is above all that is left
-    expected = [1.0, 0.5, 1.6, None, 1.59 - (np.sqrt(2) - 1), -0.5, 1.0 - (np.sqrt(2) - 1)]
+    assert asked == [
+        ("a", [0, 1]),
+        ("b", [2]),
+    ]  # 1.9 and 1.5 lose 0.4, 1.8 loses 0.2, and 1.6 is above all that is left
+    expected = [1.5, 1.1, 1.6, None, 1.59 - (np.sqrt(2) - 1), -0.5, 1.0 - (np.sqrt(2) - 1)]
     for one_found, bound in zip(found, expected, strict=True):
         assert one_found.shown == (None if bound is None else pytest.approx(bound))
     factors = [None if one_found.best is None else one_found.best.factor for one_found in found]

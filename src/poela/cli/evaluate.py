@@ -27,6 +27,9 @@ def evaluate(
         bool, typer.Option("--no-audit", help="Do not look for what speaks against these logs.")
     ] = False,
     returns: Annotated[str | None, typer.Option(help="The lowest and highest possible return, e.g. 0,1.")] = None,
+    cap: Annotated[
+        str | None, typer.Option(help="Judge capped returns: 0.99, or the lowest and highest that count, e.g. -50,0.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     **settings: Any,
 ) -> None:
@@ -41,11 +44,12 @@ def evaluate(
     from poela.core.errors import InputError
     from poela.core.paths import is_there, place
     from poela.core.typed import to_plain
-    from poela.evaluation.options import bounds_in
+    from poela.evaluation.options import bounds_in, cap_in
 
     described = layout_in(settings)
     bounds = None if returns is None else bounds_in(returns)
-    options = {"estimator": estimator, "interval": interval, "level": level, "discount": discount, "bounds": bounds}
+    options: dict[str, Any] = {"cap": None if cap is None else cap_in(cap)}
+    options |= {"estimator": estimator, "interval": interval, "level": level, "discount": discount, "bounds": bounds}
     changed = {name: value for name, value in options.items() if value is not None}
     if not is_there(study) or not study.is_dir():
         raise InputError(f"{place(study)} is no directory of a study or a policy: make one with poela learn")

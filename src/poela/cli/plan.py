@@ -14,7 +14,7 @@ SETTINGS = (ScoringOptions(), Execution(), StudyOptions(), LearnOptions())
 
 
 @column_flags
-@some_flags(("discount", "returns", "jobs", "behavior", "no_audit"), *SETTINGS)
+@some_flags(("discount", "returns", "cap", "jobs", "behavior", "no_audit"), *SETTINGS)
 def plan(
     logs: Annotated[Path, typer.Argument(help="Table of logged decisions, one row each: .parquet, .csv or .arrow.")],
     *,

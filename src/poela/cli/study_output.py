@@ -160,7 +160,7 @@ def _print_value(estimate: "Estimate", where: str) -> None:
     error = estimate.standard_error
     ends = "" if estimate.low is None else f" {between(estimate.low, estimate.high, error)}"
     level = "" if estimate.level is None else f" ({100 * estimate.level:g}%)"
-    say(f"{where}: {readable(estimate.value, error)}{ends}{level}", bold=True)
+    say(f"{where}: {readable(estimate.value, error)}{ends}{level}{estimate.about}", bold=True)
 
 
 def print_estimate(estimate: "Estimate", where: str, caveat: str, advice: str) -> None:

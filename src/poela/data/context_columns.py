@@ -9,6 +9,7 @@ import numpy as np
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.data.encoding import Encoded, categories_of, codes_of, days_of, encoded, learned, since
 from poela.data.labels import is_label
+from poela.data.late_times import late_notes
 from poela.data.layout import LogLayout
 from poela.data.numbers import NOT_TOLD_APART, merges_in_single, note_type
 from poela.data.order import Order
@@ -146,7 +147,7 @@ def contexts_of(
     """The contexts of a table; `numbers` [N, k] holds its variables of kind number, in their final order."""
     plain = [variable.name for variable in variables if variable.kind == "number"]
     raw: dict[str, Float32Array] = dict(zip(plain, numbers.T, strict=True))
-    notes: list[str] = []
+    notes = late_notes(source, layout.step, variables)
     for variable in variables:
         if variable.categories:
             raw[variable.name] = order.place(codes_of(variable, source.read(variable.name)))

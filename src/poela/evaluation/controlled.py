@@ -135,7 +135,7 @@ class Controlled:
         return float(weights @ beyond / weights.sum()) - least_value(evidence.used, beyond, gamma)
 
     def added(self, evidence: Evidence, log_weights: FloatArray, others: FloatArray, episodes: IntArray) -> FloatArray:
-        """What some episodes add to the gain if another policy, with these weights [m] and controls [2, m], is judged."""
+        """What some episodes add to the gain if another policy, of these weights and controls [2, m], is judged."""
         n, shares = len(self.first), self.shares[episodes]
         if not self.estimated:
             return np.asarray((others[0] + shares * others[1]) / n)

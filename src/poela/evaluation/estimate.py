@@ -6,6 +6,7 @@ from typing import Any
 
 from poela.core.readable import between, effective, readable
 from poela.core.typed import Count, Unknowable, from_plain, to_plain
+from poela.evaluation.cap import Beyond
 from poela.evaluation.diagnostics import Diagnostics
 from poela.evaluation.gain import Gain
 
@@ -33,6 +34,7 @@ class Estimate:
     reasons: tuple[str, ...] = ()  # for the verdict, the gravest first
     advice: str = ""  # what to do next
     warnings: tuple[str, ...] = ()  # what went wrong, and the reasons unless the verdict is trust
+    beyond: Beyond | None = None  # the cap of returns that all of this is about, and what it hides; None: there is none
 
     def __str__(self) -> str:
         error = self.standard_error
@@ -40,7 +42,8 @@ class Estimate:
         if self.low is not None and self.high is not None and self.level is not None:
             interval = f" {between(self.low, self.high, error)} ({100 * self.level:g}% {self.interval})"
         lines = [
-            f"{readable(self.value, error)}{interval}, {self.estimator}, ESS {effective(self.ess)} of {self.units}",
+            f"{readable(self.value, error)}{interval}{self.about}, {self.estimator}, ESS {effective(self.ess)} of "
+            + self.units,
             *([f"new - current = {self.gain}"] if self.gain is not None else []),
             *([f"verdict: {self.verdict}"] if self.verdict else []),
             *(f"- {sentence}" for sentence in dict.fromkeys((*self.reasons, *self.warnings))),
@@ -53,7 +56,7 @@ class Estimate:
 
         error, level = self.standard_error, "" if self.level is None else f" ({100 * self.level:g}%)"
         known = {
-            "value": f"{readable(self.value, error)} {between(self.low, self.high, error)}{level}",
+            "value": f"{readable(self.value, error)} {between(self.low, self.high, error)}{level}{self.about}",
             "new − current": "" if self.gain is None else str(self.gain),
             "verdict": self.verdict,
             "why": "; ".join(dict.fromkeys((*self.reasons, *self.warnings))),
@@ -61,6 +64,11 @@ class Estimate:
             "effective cases": f"{effective(self.ess)} of {self.units}",
         }
         return facts(f"Estimate by {self.estimator}", known)
+
+    @property
+    def about(self) -> str:
+        """What the value is one of, where that is not the return: for headlines."""
+        return "" if self.beyond is None else f" ({self.beyond.cap.in_words})"
 
     @property
     def units(self) -> str:

@@ -3,8 +3,10 @@
 import numpy as np
 
 from poela.evaluation.bounds import Interval, carriers
+from poela.evaluation.cap import Beyond
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.diagnostics import Diagnostics
+from poela.evaluation.gain import Gain
 
 
 def computing_notes(
@@ -36,3 +38,16 @@ def smoothing_notes(share: float) -> tuple[str, ...]:
     return (f"{share:.0%} of the logging policy is mixed into this greedy policy: the mixture is evaluated",) * (
         share > 0
     )
+
+
+def cap_notes(beyond: Beyond | None, gain: Gain | None, level: float) -> tuple[str, ...]:
+    """What lies beyond the cap, where there is one.
+
+    >>> cap_notes(None, None, 0.95)
+    ()
+    """
+    if beyond is None:
+        return ()
+    least = None if gain is None or gain.low is None or gain.low <= 0 else gain.low
+    words = beyond.in_words(least, (1 + level) / 2).removesuffix(".")
+    return (f"{beyond.cap.in_words}: {words}",)

@@ -10,6 +10,7 @@ from poela.core.typed import Discount, Level
 
 if TYPE_CHECKING:
     from poela.evaluation.bounds import Bounds
+    from poela.evaluation.cap import Cap
 
 
 def bounds_in(returns: str) -> "Bounds":
@@ -26,7 +27,32 @@ def bounds_in(returns: str) -> "Bounds":
     return Bounds(*numbers)
 
 
+def cap_in(text: str) -> "Cap":
+    """The cap that `--cap 0.99` or `--cap -50,0` asks for.
+
+    >>> cap_in("0.99").share, cap_in("-50,0").lowest
+    (0.99, -50.0)
+    """
+    from poela.evaluation.cap import WHAT, Cap
+
+    numbers = numbers_in("--cap", text)
+    try:
+        cap = Cap.of(numbers[0] if len(numbers) == 1 else numbers)
+    except InputError:
+        cap = None
+    if cap is None:
+        raise InputError(f"--cap {text} must be {WHAT}: --cap=-50,0")
+    return cap
+
+
 RETURNS = Option("The lowest and highest possible return, e.g. 0,1.", CHOOSING, name="returns", read=bounds_in)
+
+CAP = Option(
+    "Judge capped returns, where a few very large or small ones decide the mean: 0.99 (from the 1% to the 99% quantile "
+    "of the logged ones), or the lowest and highest that count, e.g. -50,0. What is said is then about these.",
+    CHOOSING,
+    read=cap_in,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,4 +61,5 @@ class ScoringOptions:
 
     discount: Annotated[Discount, Option("What a reward counts one step later; 1: as much.", TRYING)] = 1.0
     bounds: Annotated[Any, RETURNS] = None
+    cap: Annotated[Any, CAP] = None
     level: Annotated[Level, Option("Confidence level of the interval around the final estimate.", CHOOSING)] = 0.95

@@ -9,10 +9,11 @@ import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in, refuse_problems
+from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in
 from poela.data.continuous import ContinuousTrajectories, Logs, finite_actions
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
+from poela.evaluation.cap import Cap, CapSettings, beyond_cap
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.densities import density_problem
 from poela.evaluation.diagnostics import diagnosed
@@ -21,8 +22,8 @@ from poela.evaluation.estimators import ESTIMATORS, Estimator
 from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
 from poela.evaluation.gain import gain_over_logging
 from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS, intervals_of
-from poela.evaluation.notes import computing_notes, smoothing_notes
-from poela.evaluation.options import RETURNS, ScoringOptions
+from poela.evaluation.notes import cap_notes, computing_notes, smoothing_notes
+from poela.evaluation.options import CAP, RETURNS
 from poela.evaluation.outside import LoggedSupport, logged_support, outside_support
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
@@ -37,14 +38,15 @@ MOST_NUMBERS = 1e7  # probabilities that are looked at together: 80 MB
 
 
 @dataclass(frozen=True)
-class Scoring(ScoringOptions):
+class Scoring(CapSettings):
     """How policies are evaluated: everything that a number depends on, beside the policy and the logs.
 
     `estimator` and `interval` are names from `ESTIMATORS` and `INTERVALS`. `smoothing` mixes that share of the logging
     policy into a greedy policy (the paper: 0.01; weights would else be zero wherever the log once did otherwise): it is
     the mixture that is evaluated. `regressor`, `folds` and `history` are those of the model of values behind the doubly
     robust family: cross-fitted, with so many earlier steps in view. `bounds` is what is known of returns and weights
-    beforehand; the range of yes/no outcomes is seen by itself.
+    beforehand; the range of yes/no outcomes is seen by itself. `cap` makes it about capped returns: a share (0.99: from
+    the 1% to the 99% quantile of those logged), a pair of values, or a `Cap`.
 
     >>> Scoring(level=95)
     Traceback (most recent call last):
@@ -59,12 +61,10 @@ class Scoring(ScoringOptions):
     folds: Annotated[int, Range(least=1)] = 5
     history: Whole = 1
     bounds: Annotated[Bounds, RETURNS] | None = None
+    cap: Annotated[Cap, CAP] | None = None
     thresholds: TrustThresholds = field(default_factory=TrustThresholds)
     resamples: Count = DEFAULT_RESAMPLES
     seed: Seed = 0
-
-    def __post_init__(self) -> None:
-        refuse_problems(self)
 
     def estimates(self, policies: Sequence[Any], logs: Logs) -> list[Estimate]:
         """The estimate of each policy on the same logs; what does not depend on the policy is computed once.
@@ -85,7 +85,8 @@ class Evaluator:
     `beside` are episodes that help to fit the model of values and are not weighted; `q` is a model of values that takes
     the place of fitting one; `behavior` are the settings of a behavior model, for intervals that fit it anew;
     `wrong` says what is wrong with the logs that these stand for, `real` that their actions were real numbers;
-    `support` is what was done in like cases, where it is to be looked at.
+    `support` is what was done in like cases, where it is to be looked at; `uncapped` are the returns [n] that were,
+    where the logs have capped ones already.
     """
 
     def __init__(
@@ -99,7 +100,11 @@ class Evaluator:
         wrong: str = "",
         real: bool = False,
         support: LoggedSupport | None = None,
+        uncapped: FloatArray | None = None,
     ) -> None:
+        scoring = scoring.knowing(logs)
+        self._uncapped = logs.returns(scoring.discount) if uncapped is None else uncapped
+        logs, beside = scoring.capped(logs), None if beside is None else scoring.capped(beside)
         self._real = real or isinstance(logs, ContinuousTrajectories)
         self.logs, self.scoring = logs, scoring
         self._beside, self._q, self._behavior, self._wrong = beside, q, behavior, wrong
@@ -109,17 +114,19 @@ class Evaluator:
                 f"estimator {scoring.estimator!r} averages a model that you give: pass q with a method q(trajectories)"
             )
         if scoring.bounds is not None:
-            scoring.bounds.refuse_outside(self.returns)
+            scoring.bounds.refuse_outside(self._uncapped)
 
     @cached_property
     def returns(self) -> FloatArray:
-        """Discounted returns [n]."""
-        return self.logs.returns(self.scoring.discount)
+        """Discounted returns [n], capped where they are to be."""
+        returns = self.logs.returns(self.scoring.discount)
+        return returns if self.scoring.cap is None else self.scoring.cap.clip(returns)
 
     @cached_property
     def bounds(self) -> Bounds | None:
         """The range of returns, as declared or as two outcomes show it."""
-        return self.scoring.bounds or Bounds.of(self.returns)
+        declared, cap = self.scoring.bounds, self.scoring.cap
+        return (declared if cap is None else cap.within(declared)) or Bounds.of(self.returns)
 
     @cached_property
     def _recombined(self) -> Recombined:
@@ -213,7 +220,8 @@ class Evaluator:
         doubts |= {"bounded": self.bounds is not None}
         verdict = verdict_on(diagnostics, scoring.thresholds, **doubts)
         level = None if interval is None else scoring.level
-        gain = self._gain(contributions, evidence, chosen, interval, undoable=verdict.word != "do not trust")
+        beyond = None if scoring.cap is None else beyond_cap(scoring.cap, self._uncapped, evidence, scoring.bounds)
+        gain = self._gain(contributions, evidence, chosen, interval, verdict.word)
         without = verdict.word == "trust" and gain is not None and gain.low is not None and gain.low <= 0
         return Estimate(
             value=contributions.value,
@@ -230,8 +238,10 @@ class Evaluator:
             verdict=verdict.word,
             reasons=verdict.reasons,
             advice=NOT_SHOWN if without else verdict.advice,
+            beyond=beyond,
             warnings=computing_notes(contributions, diagnostics, interval, scoring.resamples)
             + smoothing_notes(evidence.smoothing)
+            + cap_notes(beyond, gain, scoring.level)
             + interval_notes
             + verdict.reasons * (verdict.word != "trust"),
         )
@@ -274,13 +284,7 @@ class Evaluator:
         return lambda resamples, seed: refitted_values(evidence, chosen.function, behavior, resamples, seed)
 
     def _gain(
-        self,
-        contributions: Contributions,
-        evidence: Evidence,
-        chosen: Estimator,
-        interval: Interval | None,
-        *,
-        undoable: bool,  # whether it means anything how wrong weights would have to be
+        self, contributions: Contributions, evidence: Evidence, chosen: Estimator, interval: Interval | None, word: str
     ) -> Any:
         if not chosen.uses_policy or not np.isfinite(contributions.value):
             return None
@@ -291,5 +295,5 @@ class Evaluator:
             self.scoring.level,
             clusters=self.logs.clusters,
             bounds=self.bounds,
-            log_weights=chosen.used(evidence) if chosen.normalised and undoable else None,
+            log_weights=chosen.used(evidence) if chosen.normalised and word != "do not trust" else None,
         )

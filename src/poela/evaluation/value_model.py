@@ -9,6 +9,7 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.clusters import joined_clusters
+from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
 from poela.data.history import with_history
 from poela.data.trajectories import Trajectories
@@ -147,6 +148,24 @@ class ValueModel:
             fitted, going_on = induction.going_on(step)
             rows, weights = fitted[going_on] + 1, weights[going_on]
         return squares.T
+
+
+def state_values(logs: LoggedEpisodes, beside: LoggedEpisodes, discount: float = 1.0, seed: int = 0) -> ModelValues:
+    """What is to come of each context of logs under the logging policy, whatever the action: for real-valued ones.
+
+    >>> kind = np.arange(200) % 2 * 1.0
+    >>> logs = Trajectories(kind[:, None], np.zeros(200), kind, np.arange(201))
+    >>> state_values(logs, logs).expected[:2].round(1)
+    array([0., 1.])
+    """
+
+    def idle(own: LoggedEpisodes) -> Trajectories:
+        nothing = np.zeros(own.n_steps, np.int64)
+        return Trajectories(own.contexts, nothing, own.rewards, own.offsets, n_actions=1, clusters=own.clusters)
+
+    model = ValueModel(idle(logs), beside=idle(beside), discount=discount, seed=seed)
+    (values,) = model.values([np.ones((logs.n_steps + beside.n_steps, 1))])
+    return values
 
 
 def joined(first: Trajectories, second: Trajectories) -> Trajectories:

@@ -174,7 +174,7 @@ def _of_returns(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Find
         yield (
             grade,
             f"returns are so skewed (skewness over √ESS {d.return_skew:.2f}) that few of them decide the mean",
-            "Gather more episodes, or bound the outcome before looking at it (its logarithm, a cap).",
+            "Gather more episodes, or ask about capped returns (--cap 0.99), or about their logarithm.",
         )
     if not d.redrawn and (grade := _grade(d.trait_ratio, t.trait_ratio)):
         yield (

@@ -117,7 +117,8 @@ class StudyLogs:
         if self.shown is None or not self.held_out:
             return None
         settings = self.study.settings
-        episodes = Episodes.of(self.held_out, settings.scoring.discount)
+        scoring = settings.scoring
+        episodes = Episodes.of(self.held_out, scoring.discount, cap=scoring.cap)
         evidence, _ = evidence_of(self.study.store, self.shown.point, episodes, settings, self.study.n_folds)
         return evidence, episodes.logs.rewards
 

@@ -1,7 +1,7 @@
 """The answer of a study in words: change, try or keep, how sure that is, why, and what to do next."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from poela.core.errors import InputError
@@ -54,11 +54,22 @@ class Answer:
     def of(cls, result: ChoiceRecord, settings: StudySettings, record: StudyRecord) -> "Answer":
         """From what came of a study."""
         if settings.selection.by != "gain":
-            return _of_estimate(result, record)
+            return _of_capped(_of_estimate(result, record), result, settings)
         confidence = f"{100 * settings.selection.confidence:g}%"
-        if result.chosen is None:
-            return _keep(result, record, confidence, settings.selection.sensitivity)
-        return _change(result, record, confidence, settings.selection.sensitivity)
+        said = _keep if result.chosen is None else _change
+        return _of_capped(said(result, record, confidence, settings.selection.sensitivity), result, settings)
+
+
+def _of_capped(answer: Answer, result: ChoiceRecord, settings: StudySettings) -> Answer:
+    """The same about capped returns, where there is a cap: said at once, and what lies beyond it after the reasons."""
+    cap, beyond = settings.scoring.cap, result.estimate.beyond
+    if cap is None:
+        return answer
+    why, by_gain = answer.why, settings.selection.by == "gain"
+    if result.chosen is not None and beyond is not None:
+        least = None if not by_gain or result.gain is None else result.gain.low
+        why = f"{why} {beyond.in_words(least, settings.selection.confidence)}"
+    return replace(answer, headline=f"{answer.headline.removesuffix('.')} ({cap.in_words}).", why=why)
 
 
 def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:

@@ -15,12 +15,14 @@ from poela.data.context_columns import selected
 from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
+from poela.data.late_times import ADVICE as LATE
+from poela.data.late_times import late_columns
 from poela.data.tables import warn_of
 from poela.data.trajectories import Trajectories
 from poela.studies.audited_columns import Column, columns_of, row_of_each_unit, without
 from poela.studies.doubted_propensities import doubted_propensities, known_propensities
 from poela.studies.findings_of_audit import SWITCHED_OFF, Audit, Finding, named
-from poela.studies.telling_columns import Sample, filled_for_some, ids, told_actions, told_outcomes
+from poela.studies.telling_columns import MOSTLY, Sample, filled_for_some, ids, told_actions, told_outcomes
 from poela.studies.unnamed_clusters import may_be_cluster, unnamed_clusters
 
 L = TypeVar("L", bound=LoggedEpisodes)
@@ -47,9 +49,10 @@ def audit(logs: Logs, seed: int = 0) -> Audit:
     rng = np.random.default_rng(seed)
     logs = _sampled(logs, rng)
     columns = columns_of(logs)
+    late = [Finding("date", (name,), sentence, LATE) for name, sentence in late_columns(logs)]
     findings = list(ids([column.take(logs.offsets[:-1]) for column in columns]))
     if logs.n_units < FEWEST_UNITS:
-        return Audit(tuple(findings), skipped=f"{FEWEST_UNITS} episodes or clusters are the fewest that can tell")
+        return Audit((*findings, *late), skipped=f"{FEWEST_UNITS} episodes or clusters are the fewest that can tell")
     columns = without(columns, _names(findings))
     findings += _telling(logs, columns, logs.units, rng)
     columns = without(columns, _names(findings))
@@ -60,13 +63,16 @@ def audit(logs: Logs, seed: int = 0) -> Audit:
         own = _with(logs, columns)
         levels: Any = clusters[0][1].take(logs.offsets[:-1]).levels if clusters else logs.clusters
         findings += doubted_propensities(replace(own, clusters=levels), columns, seed)
+    # What may well be in order keeps no column from what voids weights.
+    findings += late + _to_check(logs, without(columns_of(logs), _names(findings + late)), rng)
     return Audit(tuple(sorted(findings, key=lambda finding: not finding.voids_weights)))
 
 
 def audited(logs: Logs, no_audit: bool, seed: int = 0) -> Audit:
     """The audit of logs, unless somebody wants none; its findings are said as warnings."""
     result = Audit(skipped=SWITCHED_OFF) if no_audit else audit(logs, seed)
-    warn_of([str(finding) for finding in result.findings])
+    # What was noted when the table was read has been said then.
+    warn_of([said for finding in result.findings if (said := str(finding)) not in logs.notes])
     return result
 
 
@@ -117,6 +123,16 @@ def _telling(logs: Logs, columns: Sequence[Column], units: IntArray, rng: np.ran
         advice = "if it was recorded after the outcome, or is part of it, leave it out of the context"
         findings.append(Finding("outcome", tuple(told), sentence, advice, voids_weights=True))
     return findings
+
+
+def _to_check(logs: Logs, columns: Sequence[Column], rng: np.random.Generator) -> list[Finding]:
+    """Columns that tell most of the outcome, as what was measured before may, and what came after does."""
+    rows = row_of_each_unit(logs, logs.units, rng, first=True, most=MOST_UNITS)
+    returns = logs.returns()[logs.episode_of_step]
+    sample = Sample([column.take(rows) for column in columns], logs.actions[rows], returns[rows])
+    told = told_outcomes(sample, rng, given=MOSTLY, without=0.0)
+    advice = "check that it was known before the decision, and leave it out of the context if not"
+    return [Finding("prognosis", tuple(told), f"{named(told)} tells most of the outcome", advice)] if told else []
 
 
 def _narrow(logs: Logs) -> bool:

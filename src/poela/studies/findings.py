@@ -21,6 +21,7 @@ def findings(result: ChoiceRecord, record: StudyRecord, *, promising: bool = Fal
         "verdict on the estimate": result.points[place].verdict or "",
         "episodes that judged it": f"{record.data.validation_episodes:,}",
         "clusters that judged it": "" if result.estimate.diagnostics.n_clusters is None else result.units,
+        "returns": "" if (cap := record.settings.scoring.cap) is None else cap.in_words.removeprefix("returns "),
         "propensities": record.data.propensities.removeprefix("propensities: "),
     }
     return {name: text for name, text in known.items() if text}

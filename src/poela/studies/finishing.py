@@ -37,24 +37,20 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
 
     `problem` says why no weight can be right, if that is known; `fit` carries out the runs that the choice needs.
     """
-    import pyarrow.parquet as pq
-
     settings = study.settings
-    episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem)
+    episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
     points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
-    gains, closest = GainsShown(study, episodes, settings), None
-    if settings.selection.by == "gain" and not problem:
-        points, closest = _with_own_bounds(points, gains, episodes, study)
+    gains = GainsShown(study, episodes, settings)
+    points, closest = _with_own_bounds(points, gains, episodes, study)
     estimated, logging = study.record.data.estimated, study.record.logging_policy
     choice = choose(points, settings.selection, episodes.logs.n_units, logging, estimated)
     hopeful = promising(points)
-    if study.n_folds > 1:
-        if choice.chosen is not None and (failure := _unfitted(study, choice.chosen, folds[ALL])):
-            raise PoelaError(failure)
-        if hopeful is not None and _unfitted(study, hopeful, folds[ALL]):
-            hopeful = None  # what cannot be fitted cannot be tried
+    if choice.chosen is not None and (failure := _unfitted(study, choice.chosen, folds)):
+        raise PoelaError(failure)
+    if hopeful is not None and _unfitted(study, hopeful, folds):
+        hopeful = None  # what cannot be fitted cannot be tried
     study = Study(study.store)
     countable = choice.chosen is None and not none_trusted(points)  # no number of episodes mends what is wrong
     wanted = {"policy": choice.chosen, "promising": hopeful}
@@ -93,14 +89,22 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
             known = findings(result, study.record, promising=folder == "promising")
             save_policy(policy, study.directory / folder, overwrite=True, findings=known)
     study.store.write(result)
+    _write_table(Study(study.store))
+
+
+def _write_table(study: Study) -> None:
+    import pyarrow.parquet as pq
+
     with atomic_file(study.directory / TABLE) as temporary:
-        pq.write_table(Study(study.store).table(), temporary)
+        pq.write_table(study.table(), temporary)
 
 
 def _with_own_bounds(
     points: Sequence[Point], gains: GainsShown, episodes: Episodes, study: Study
 ) -> tuple[list[Point], Point | None]:
     """Points with what they show on their own, and the one that is closest to being worth a trial."""
+    if study.settings.selection.by != "gain" or episodes.problem:
+        return list(points), None
     returns, confidence = episodes.logs.rewards, study.settings.selection.confidence
     yardstick = Yardstick(float(returns.mean()), float(returns.std()), confidence, study.n_folds)
     return with_own_bounds(points, yardstick, gains.own_bound)
@@ -123,13 +127,13 @@ def _rests_on(study: Study, points: Iterable[Point | None], pairs: LeftTwoOut | 
     return [*study.runs, *(() if pairs is None else pairs.runs), *sorted(fitted - set(study.runs))]
 
 
-def _unfitted(study: Study, point: Point, fold: FoldData) -> str | None:
+def _unfitted(study: Study, point: Point, folds: Mapping[str, FoldData]) -> str | None:
     """Fit a candidate on every episode, unless an earlier session has; what kept it from being fitted, if anything."""
     task = replace(study.all_runs[f"{point.path_id}-0"].task, fold=None)
-    if task.run_id in study.store.finished_runs():
+    if study.n_folds == 1 or task.run_id in study.store.finished_runs():
         return None
     safe_point()
-    result = carry_out(task, fold)
+    result = carry_out(task, folds[ALL])
     if result.policies is None or len(result.record.checkpoints) <= point.number:
         return f"{task.candidate} could not be fitted on all episodes: {result.record.message}"
     study.store.write_run(result.record, result.policies)
@@ -137,7 +141,7 @@ def _unfitted(study: Study, point: Point, fold: FoldData) -> str | None:
 
 
 def _logging_value(test: Logs | None, settings: StudySettings) -> LoggingValue | None:
-    return None if test is None else logging_value([test], settings.scoring.discount)
+    return None if test is None else logging_value([test], settings.scoring)
 
 
 def _test_evaluation(study: Study, policy: Any, name: str, splits: Splits, problem: str) -> EvaluationRecord | None:

@@ -12,11 +12,13 @@ from poela.core.errors import InputError
 from poela.core.ragged import step_numbers
 from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.trajectories import Trajectories
+from poela.evaluation.cap import Cap
 from poela.evaluation.controlled import Controlled, controls, mean_to_come
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.recombination import Pool, Recombined, effective_share, pooled
 from poela.evaluation.scoring import Evaluator, Scoring
+from poela.evaluation.value_model import state_values
 from poela.evaluation.weights import LogWeights
 from poela.policies.gaussian import GaussianPolicy
 
@@ -63,7 +65,12 @@ def measured(
     copies = int(np.clip(ENOUGH // n_episodes, 4, 40))
     logs = evaluator.logs
     recombine = Recombined(logs, evaluator.scoring.seed, copies)
-    to_come = mean_to_come(train, step_numbers(logs.offsets), evaluator.scoring.discount)
+    scoring = evaluator.scoring
+    train = scoring.capped(train)
+    to_come = mean_to_come(train, step_numbers(logs.offsets), scoring.discount)
+    of_contexts = None
+    if isinstance(logs, ContinuousTrajectories):  # values of amounts are not modelled, those of contexts are
+        of_contexts = state_values(logs, train, scoring.discount, scoring.seed)
     for policy, evidence in zip(policies, evaluator.evidence(policies, ("sntis", *estimators)), strict=True):
         ess = effective_share(evidence.used, logs.clusters) * logs.n_units
         metrics: dict[str, float | None] = {"ess": finite(ess)}
@@ -78,6 +85,8 @@ def measured(
         metrics["smoothing"] = evidence.smoothing
         metrics["stranded"] = None if evidence.stranded_steps is None else evidence.stranded_steps / logs.n_steps
         metrics |= {} if evidence.outside is None else dict(zip(OUTSIDE, astuple(evidence.outside), strict=True))
+        if of_contexts is not None:
+            evidence = replace(evidence, values=of_contexts)
         controlled = None if evidence.values is None else controls(evidence, to_come)
         yield metrics, evidence.weights.episodes, recombine.log_weights(evidence), controlled
 
@@ -102,11 +111,13 @@ class Episodes:
     estimated: bool  # whether propensities are; what is shown then has to survive more
     problem: str = ""  # why no weight can be right, if that is known
     real: bool = False  # whether actions are real numbers
+    uncapped: FloatArray | None = None  # [n], where the returns are capped
 
     @classmethod
-    def of(cls, held_out: Sequence[Logs], discount: float, problem: str = "") -> "Episodes":
-        """From the held-out logs of each fold."""
-        returns = np.concatenate([logs.returns(discount) for logs in held_out])
+    def of(cls, held_out: Sequence[Logs], discount: float, problem: str = "", cap: Cap | None = None) -> "Episodes":
+        """From the held-out logs of each fold; a cap has its ends."""
+        uncapped = np.concatenate([logs.returns(discount) for logs in held_out])
+        returns = uncapped if cap is None else cap.clip(uncapped)
         n = len(returns)
         clusters = None
         if held_out[0].clusters is not None:
@@ -124,11 +135,11 @@ class Episodes:
             clusters=clusters,
         )
         real = isinstance(held_out[0], ContinuousTrajectories)
-        return cls(logs, held_out[0].all_propensities is not None, held_out[0].estimated, problem, real)
+        return cls(logs, held_out[0].all_propensities is not None, held_out[0].estimated, problem, real, uncapped)
 
     def evaluator(self, scoring: Scoring) -> Evaluator:
         """Evaluates pooled weights."""
-        return Evaluator(self.logs, scoring, wrong=self.problem, real=self.real)
+        return Evaluator(self.logs, scoring, wrong=self.problem, real=self.real, uncapped=self.uncapped)
 
     def evidence(
         self, log_weights: FloatArray, scoring: Scoring, stranded: int | None, outside: OutsideSupport | None = None

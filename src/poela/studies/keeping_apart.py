@@ -110,14 +110,14 @@ def episode_digests(logs: Logs) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), np.uint64)
 
 
-def logging_value(parts: Sequence[Logs], discount: float) -> LoggingValue:
-    """The mean return of logs, and its standard error.
+def logging_value(parts: Sequence[Logs], scoring: Scoring) -> LoggingValue:
+    """The mean return of logs, and its standard error; of capped returns where these are asked about.
 
     >>> from poela.data.trajectories import Trajectories
-    >>> logging_value([Trajectories([[0.0], [0.0]], [0, 1], [1.0, 3.0], [0, 1, 2])], discount=1.0).value
+    >>> logging_value([Trajectories([[0.0], [0.0]], [0, 1], [1.0, 3.0], [0, 1, 2])], Scoring()).value
     2.0
     """
-    returns = Contributions.mean(np.concatenate([logs.returns(discount) for logs in parts]))
+    returns = Contributions.mean(np.concatenate([scoring.capped(logs).returns(scoring.discount) for logs in parts]))
     return LoggingValue(returns.value, standard_error(returns))
 
 

@@ -82,6 +82,7 @@ def learn(
     if (bounds := study_settings.scoring.bounds) is not None:
         for part in filter(None, read):  # better now than after hours of fitting
             bounds.refuse_outside(part.returns(study_settings.scoring.discount))
+    study_settings = _capped(study_settings, read[0])
     problem = _look_at_densities(read)
     study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
@@ -168,6 +169,16 @@ def _read(logs: Given, validation: Given | None, test: Given | None, layout: Log
     return first, others["validation"], others["test"]
 
 
+def _capped(settings: StudySettings, logs: Logs) -> StudySettings:
+    """With the ends of the cap, where returns are to be capped: the same ones for all folds and later logs."""
+    if settings.scoring.cap is None:
+        return settings
+    scoring = settings.scoring.knowing(logs)
+    assert scoring.cap is not None
+    scoring.cap.refuse_blind(logs.returns(scoring.discount))
+    return replace(settings, scoring=scoring)
+
+
 def _look_at_densities(parts: Parts) -> str:
     """Refuse densities in the place of their logarithms; say where log densities cannot be right, and why."""
     for part in parts:
@@ -206,7 +217,7 @@ def _record(
             propensities=splits.whole.note,
             estimated=splits.whole.estimated,
         ),
-        logging_policy=logging_value(held_out, settings.scoring.discount),
+        logging_policy=logging_value(held_out, settings.scoring),
         sessions=sessions,
     )
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from poela.core.readable import about, readable
 from poela.core.typed import Count, Positive, Range, refuse_problems
 from poela.data.continuous import ContinuousTrajectories, Logs
+from poela.evaluation.cap import Cap
 from poela.evaluation.gain import Gain
 from poela.studies.defaults import default_candidates
 from poela.studies.final_gain import POWER, GainsShown, episodes_needed, error_of, widening
@@ -59,9 +60,10 @@ class Plan:
     needs: tuple[Need, ...]  # for half the gain, the gain, and twice the gain
     estimated: bool  # whether propensities are
     audit: Audit | None = None
+    cap: Cap | None = None  # of returns, where the gain is one of capped ones
 
     def __str__(self) -> str:
-        gain = readable(self.asked.gain)
+        gain = readable(self.asked.gain) + ("" if self.cap is None else f" ({self.cap.in_words})")
         if self.audit is not None and self.audit.problem:
             return f"How many episodes show a gain of {gain} cannot be told from these logs: {self.audit.problem}."
         if self.rung is None:
@@ -96,19 +98,21 @@ def plan(logs: Logs, gain: float, *, confidence: float = DEFAULT_SELECTION.confi
     wider = widening(study.points, estimated=estimated)
     found = study.record.audit
     rungs = [] if found is not None and found.problem else rungs_of(study, logs)
-    return replace(planned(rungs, goal, logs.n_episodes, estimated, wider), audit=found)
+    return replace(planned(rungs, goal, logs.n_episodes, estimated, wider), audit=found, cap=study.settings.scoring.cap)
 
 
 def rungs_of(study: Study, logs: Logs) -> list[Rung]:
     """The policies of a cross-fitted study whose gain has an interval."""
     splits = splits_of(logs, None, None, study.settings, study.directory)
-    shown = GainsShown(study, Episodes.of(splits.held_out, study.settings.scoring.discount), study.settings)
+    scoring = study.settings.scoring
+    episodes = Episodes.of(splits.held_out, scoring.discount, cap=scoring.cap)
+    shown = GainsShown(study, episodes, study.settings)
     rungs = []
     for point in study.points:
         gain: Gain | None = shown.estimate(point).gain
         ess = point.metrics.get("ess")
         if gain is not None and gain.low is not None and ess:
-            error = error_of(gain, study.settings.scoring.level)
+            error = error_of(gain, scoring.level)
             verified = point.metrics.get("shown") is not None
             rungs.append(Rung(study.name_of(point), gain.value, error, ess, verified))
     return rungs

@@ -9,7 +9,9 @@ import numpy as np
 from poela.core.errors import InputError
 from poela.core.options import options_of
 from poela.core.typed import Range, one_of, refuse_problems, shown, to_plain
+from poela.data.continuous import Logs
 from poela.evaluation.bounds import Bounds
+from poela.evaluation.cap import Cap
 from poela.evaluation.options import ScoringOptions
 from poela.evaluation.scoring import Scoring
 from poela.learners.learner import Learner
@@ -52,6 +54,10 @@ class StudySettings(StudyOptions):
         """Beside SNTIS, what every policy is judged by."""
         return ("wdr", "guarded") if self.by_model else ()
 
+    def taught(self, logs: Logs) -> Logs:
+        """Episodes as learners see them: where each is one step, with capped rewards, if returns are to be capped."""
+        return self.scoring.capped(logs) if logs.n_steps == logs.n_episodes else logs
+
     def restart_seed(self, restart: int) -> int:
         """The seed of a restart, the same for all candidates."""
         return int(np.random.SeedSequence((self.seed, restart)).generate_state(1)[0])
@@ -82,6 +88,8 @@ class StudySettings(StudyOptions):
             offered.get(field.name, f"{field.name} of the scoring"): getattr(self.scoring, field.name)
             for field in fields(self.scoring)
         }
+        if isinstance(scored["cap"], Cap):
+            scored["cap"] = str(scored["cap"])  # as asked for: quantiles of other logs are for their hash to tell
         return {name: value for name, value in own.items() if name not in (*MAY_CHANGE, "scoring")} | scored
 
 

@@ -81,8 +81,8 @@ class Splits:
         judging = Judging(settings.scoring, settings.estimators, settings.path, n)
         folds = {
             str(number): FoldData(
-                _known(fold.parts[0]),
-                _known(fold.parts[1]),
+                settings.taught(_known(fold.parts[0])),
+                settings.scoring.capped(_known(fold.parts[1])),
                 fold.model,
                 judging,
                 self._support_of(number),
@@ -92,7 +92,8 @@ class Splits:
         }
         times = len(folds) / max(len(folds) - 1, 1)
         judging, rule = replace(judging, times=times), self.support.without.get(())
-        return {**folds, ALL: FoldData(self.train, self.train.take([0]), self.model, judging, None, rule)}
+        train = settings.taught(self.train)
+        return {**folds, ALL: FoldData(train, self.train.take([0]), self.model, judging, None, rule)}
 
     def _support_of(self, fold: int) -> LoggedSupport | None:
         """The support along the held-out episodes of a fold."""
@@ -125,6 +126,7 @@ class Splits:
         estimators = ("dr",) if settings.by_model else ()  # whose values the gain's control variates need
         judging = Judging(settings.scoring, estimators, settings.path, ENOUGH, times=(count - 2) / (count - 1))
         rule = self.support.without.get((first, second))
+        train, held_out = settings.taught(train), settings.scoring.capped(held_out)
         return FoldData(train, held_out, self.folds[first].model, judging, None, rule)
 
 

@@ -18,6 +18,7 @@ from poela.studies.findings_of_audit import Finding, named
 FEWEST = 20  # rows, changes or cells that chance would have, below which nothing is said
 CHANGES = 0.03  # of the changes between actions that chance would have: what is left where a column tells them
 EXPLAINED, WITHOUT_ACTION = 0.98, 0.95  # of the outcome's variance, given the action and without it
+MOSTLY = 0.85  # the same given the action, from where on a column may be too good to have been known
 NEVER, OFTEN = 0.005, 0.1  # shares of cells that are filled in
 RANGE = 3  # times the number of rows: numbers of rows lie within so few whole numbers
 ID_NAME = re.compile(r"(?:^|[\W_])(?:id|uuid|guid|mrn|key|nr|index|row)$|[a-z]I[dD]$", re.ASCII)
@@ -86,8 +87,10 @@ def explained(values: FloatArray) -> float:
     return 1 - float(np.square(errors).mean()) / 1.5 / variance
 
 
-def told_outcomes(sample: Sample, rng: np.random.Generator) -> list[str]:
-    """The columns that nearly tell the outcome: given the action, and hardly less without it.
+def told_outcomes(
+    sample: Sample, rng: np.random.Generator, given: float = EXPLAINED, without: float = WITHOUT_ACTION
+) -> list[str]:
+    """The columns that tell so much of the outcome given the action, and so much without it: by default nearly all.
 
     What is known beforehand may well tell what each action would lead to; it cannot tell what came without the action,
     unless actions do not matter.
@@ -106,21 +109,28 @@ def told_outcomes(sample: Sample, rng: np.random.Generator) -> list[str]:
         parts = [np.ones(len(common), np.bool_)]
         if COMMON * len(common) < common.sum() <= len(common) - FEWEST:
             parts.append(~common)  # what was paid, say, where something was
-        if any(_outcome_told(column, outcomes, [group & part for group in groups], rng) for part in parts):
+        limits = (given, without)
+        if any(_outcome_told(column, outcomes, [group & part for group in groups], limits, rng) for part in parts):
             told.append(column.name)
     return told
 
 
-def _outcome_told(column: Column, outcomes: FloatArray, groups: Sequence[BoolArray], rng: np.random.Generator) -> bool:
+def _outcome_told(
+    column: Column,
+    outcomes: FloatArray,
+    groups: Sequence[BoolArray],
+    limits: tuple[float, float],
+    rng: np.random.Generator,
+) -> bool:
     rows = np.any(groups, axis=0) if groups else np.zeros(len(outcomes), np.bool_)
-    if explained(outcomes[rows][order_by(column.take(rows), rng)]) < WITHOUT_ACTION:
+    if explained(outcomes[rows][order_by(column.take(rows), rng)]) < limits[1]:
         return False
     left = total = 0.0
     for group in groups:
         own = outcomes[group][order_by(column.take(group), rng)]
         size = len(own) * float(own.var()) if len(own) >= FEWEST else 0.0
         total, left = total + size, left + size * (1 - explained(own))
-    return total > 0 and 1 - left / total > EXPLAINED
+    return total > 0 and 1 - left / total > limits[0]
 
 
 def filled_for_some(sample: Sample) -> Iterator[Finding]:

@@ -102,7 +102,7 @@ def training_gap(logs: StudyLogs) -> Gap | None:
     used = weights_of(logs.acting, logs.followed).truncated(scoring.truncation)
     if not (used > -np.inf).any() or not (evidence.used > -np.inf).any():
         return None
-    train = _ratio(used, logs.followed.returns(scoring.discount))
+    train = _ratio(used, scoring.capped(logs.followed).returns(scoring.discount))
     held_out = _ratio(evidence.used, returns)
     return Gap(train.value, held_out.value, train.value - held_out.value, _gap_error(logs, train, held_out))
 

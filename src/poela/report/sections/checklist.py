@@ -183,7 +183,9 @@ def _follow_up(logs: StudyLogs | None) -> str:
 def _outcome(study: Study) -> str:
     discount = study.settings.scoring.discount
     worth = "" if discount == 1 else f", each step later counting {discount:g} times as much"
-    return f"The sum of rewards over an episode{worth}. What a reward stands for is {YOURS}."
+    cap = study.settings.scoring.cap
+    capped = "" if cap is None else f" ({cap.in_words})"
+    return f"The sum of rewards over an episode{worth}{capped}. What a reward stands for is {YOURS}."
 
 
 def _assumptions(study: Study) -> str:

@@ -36,13 +36,14 @@ MOST_ACTIONS = 60
 def data_section(study: Study, logs: StudyLogs | None) -> Section:
     """What the study was made of."""
     data = study.record.data
+    achieved, cap = study.record.logging_policy, study.settings.scoring.cap
     real, features = data.layout.is_real, data.layout.context or ()
     actions: tuple[object, ...] = tuple(data.layout.action_columns) if real else tuple(data.layout.actions or ())
     facts = [
         Fact("Episodes", f"{data.train_episodes:,}", _split_in_words(study)),
         Fact("Columns of actions" if real else "Actions", f"{len(actions)}"),
         Fact("Features", f"{len(features)}"),
-        Fact("Mean return", readable(study.record.logging_policy.value, study.record.logging_policy.standard_error)),
+        Fact("Mean return", readable(achieved.value, achieved.standard_error), "" if cap is None else cap.in_words),
     ]
     if logs is not None:
         train = logs.train

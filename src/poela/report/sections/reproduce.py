@@ -58,13 +58,16 @@ def command_of(settings: StudySettings) -> str:
         "min-ess": (selection.min_ess, 0.0),
         "sensitivity": (selection.sensitivity, 1.5),
         "level": (scoring.level, 0.95),
+        "cap": (None if scoring.cap is None else str(scoring.cap), None),
         "returns": (
             None if scoring.bounds is None else f"{scoring.bounds.lowest_return:g},{scoring.bounds.highest_return:g}",
             None,
         ),
     }
     flags = [
-        f"--{name} {shlex.quote(_flag(now))}" for name, (now, then) in usual.items() if now != then and now is not None
+        f"--{name}{'=' if _flag(now).startswith('-') else ' '}{shlex.quote(_flag(now))}"
+        for name, (now, then) in usual.items()
+        if now != then and now is not None
     ]
     tried = _learner_flags(settings)
     flags += ["--candidates candidates.toml"] if tried is None else tried
