@@ -49,7 +49,7 @@ def generate(address: str, rate: float, seconds: float, features: int, connectio
     bodies = []
     for row in np.random.default_rng(1).integers(len(contexts), size=int(rate * seconds)):
         named = {f"x{place}": float(value) for place, value in enumerate(contexts[row])}
-        bodies.append(json.dumps({"cases": [{"features": named}]}).encode())
+        bodies.append(json.dumps({"cases": [{"id": len(bodies), "step": 0, "features": named}]}).encode())
     milliseconds = 1000 * np.array(asyncio.run(ask(address, bodies, rate, connections)))
     median, most = np.percentile(milliseconds, [50, 99])
     longest = milliseconds.max()
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def _case(features: int) -> dict[str, object]:
-    return {"cases": [{"features": {f"x{place}": 0.0 for place in range(features)}}]}
+    return {"cases": [{"id": 0, "step": 0, "features": {f"x{place}": 0.0 for place in range(features)}}]}
 
 
 def _processor_seconds(pid: int) -> float:

@@ -65,9 +65,10 @@ print(study.answer)
 subprocess.run([*make, "tomorrow.csv", "--stays", "5", "--seed", "9"], check=True)
 if not study.keeps_logging_policy:
     decisions = study.decide("tomorrow.csv").to_pandas()
-    print(decisions[["action", "probability", "defer", "similar", "outcome"]].head(4))
+    print(decisions.filter(regex="^(action|propensity_|defer|similar|outcome)").head(4))
 
 # %% [markdown]
-# Each row gets the action and its probability, the actions that are eligible with their distances, how many logged cases
-# stand behind it, and `defer` where none is near: [deciding](../guides/deciding.md). How each kind of column is read:
+# Each row gets an action, drawn as the policy was judged, and the propensity of every action; the eligible actions with
+# their distances, how many logged cases stand behind it, and `defer` where none is near:
+# [deciding](../guides/deciding.md). How each kind of column is read:
 # [tables](../guides/tables.md).

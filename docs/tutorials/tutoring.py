@@ -55,4 +55,4 @@ subprocess.run([*make, "today.tsv", "--sessions", "4", "--seed", "9"], check=Tru
 if not study.keeps_logging_policy:
     print(study.policy.needs)
     decisions = study.decide("today.tsv").to_pandas()
-    print(decisions[["action", "probability", "similar"]].head())
+    print(decisions.filter(regex="^(action|propensity_|similar)").head())

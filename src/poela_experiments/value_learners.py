@@ -24,7 +24,7 @@ def value_learners(run: Run) -> Report:
     tasks = [TumorTask(data_set=run.seed + number, episodes=run.size.episodes) for number in range(run.size.data_sets)]
     parts = {
         f"FittedQ {backup}, data set {task.data_set}": partial(
-            path_of_policies, FittedQ(temperatures=TEMPERATURES, backup=backup), task
+            path_of_policies, FittedQ(temperatures=TEMPERATURES, backup=backup, regressor="ridge"), task
         )
         for backup in BACKUPS
         for task in tasks

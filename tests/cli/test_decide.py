@@ -2,16 +2,19 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from poela import LogLayout, Study, read_logs
+from poela import InputError, LogLayout, Study, read_logs
 from poela.cli import main
+from poela.studies.store import Store
 
 
 def visits(n: int, seed: int) -> pa.Table:
@@ -68,11 +71,92 @@ def test_a_table_is_decided_as_the_policy_does(study: Path, tmp_path: Path, caps
     assert (np.array(second["action"].to_pylist()) == np.where(hot, "treat", "wait")).mean() > 0.95
     opened = Study.open(study)
     table = opened.decide(tmp_path / "rows.parquet")
-    np.testing.assert_array_equal(table["probability"], second["probability"])
+    np.testing.assert_array_equal(table["propensity_treat"], second["propensity_treat"])
     assert opened.policy.decide(rows).column_names == [name for name in table.column_names if name != "outcome"]
     # What came of the similar cases: treated hot ones had 1 - 0.05.
     known = [one for one, warm in zip(table["outcome"].to_pylist(), hot, strict=True) if warm and one is not None]
     assert np.mean(known) == pytest.approx(0.95, abs=0.02)
+
+
+def test_the_same_file_gives_the_same_bytes_and_is_the_next_log(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pyarrow.csv.write_csv(visits(500, 4).select(["ward", "lactate"]), tmp_path / "rows.csv")
+    for name in ("one.csv", "two.csv"):
+        assert main(["decide", str(study), "--rows", str(tmp_path / "rows.csv"), "--out", str(tmp_path / name)]) == 0
+    assert "name the column of a case's id with --case" in capsys.readouterr().out
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+    decided = pyarrow.csv.read_csv(
+        tmp_path / "one.csv", convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    )
+    head = ["row", "ward", "lactate", "action", "propensity_treat", "propensity_wait", "defer", "policy"]
+    assert decided.column_names[: len(head)] == head
+    done = decided.filter(pc.invert(decided["defer"]))
+    assert done.num_rows > 490
+    pyarrow.csv.write_csv(done.append_column("reward", pa.array(np.zeros(done.num_rows))), tmp_path / "next.csv")
+    logs = read_logs(tmp_path / "next.csv")
+    assert logs.schema.columns == ("ward", "lactate")
+    assert any("'similar', 'outcome'" in note and "belong to decisions" in note for note in logs.notes)
+    policy = Study.open(study).policy
+    np.testing.assert_allclose(logs.all_propensities, policy.probabilities(done), rtol=0, atol=1e-12)
+    assert [logs.action_names[code] for code in logs.actions] == done["action"].to_pylist()
+
+
+def test_likeliest_actions_are_judged_as_the_policy_that_they_are(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On these logs 'treat where it is hot' is right, which is what the likeliest action comes to: +0.5 in truth."""
+    rows = visits(300, 5)
+    pq.write_table(rows.select(["ward", "lactate"]), tmp_path / "rows.parquet")
+    command = ["decide", str(study), "--rows", str(tmp_path / "rows.parquet"), "--out", str(tmp_path / "out.parquet")]
+    assert main([*command, "--likeliest"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    record = Study.open(study).result.likeliest  # type: ignore[union-attr]
+    assert record is not None
+    assert record.low is not None
+    assert record.gain is not None
+    assert 0.2 < record.low < 0.5 < record.gain + 0.1
+    assert f"at least {record.low:+.4g} better than what is done now (95%)" in out
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert set(found["policy"].to_pylist()) == {f"{Study.open(study).policy.short_hash}-likeliest"}
+    acts = ~found["defer"].to_numpy()
+    assert found["propensity_treat"].to_numpy()[acts].tolist() == [
+        float(name == "treat") for name in np.array(found["action"].to_pylist())[acts]
+    ]
+    right = np.where(np.array(rows["ward"].to_pylist()) == "hot", "treat", "wait")
+    assert (np.array(found["action"].to_pylist()) == right).mean() > 0.97
+
+
+def test_likeliest_actions_for_which_nothing_is_shown_are_refused_unless_said(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(visits(20, 5).select(["ward", "lactate"]), tmp_path / "rows.parquet")
+    command = ["--rows", str(tmp_path / "rows.parquet"), "--likeliest", "--out"]
+    result = Study.open(study).result
+    assert result is not None
+    assert result.likeliest is not None
+    cases = {
+        "what it is worth was not judged": None,  # as in studies of earlier versions
+        "nothing is shown for it": replace(result.likeliest, low=None, verdict="do not trust"),
+        "not shown to be better": replace(result.likeliest, low=-0.1),
+    }
+    for number, (words, found) in enumerate(cases.items()):
+        other = tmp_path / f"study{number}"
+        shutil.copytree(study, other)
+        Store(other).write(replace(result, likeliest=found))
+        out = str(tmp_path / f"out{number}.csv")
+        assert main(["decide", str(other), *command, out]) == 2
+        assert words in (said := capsys.readouterr().err)
+        assert said.endswith("let actions be drawn, or say --unproven\n")
+        assert not Path(out).exists()
+        assert main(["decide", str(other), *command, out, "--unproven"]) == 0
+        capsys.readouterr()
+        with pytest.raises(InputError, match=words):
+            Study.open(other).decide(tmp_path / "rows.parquet", likeliest=True)
+        assert Study.open(other).decide(tmp_path / "rows.parquet", likeliest=True, unproven=True).num_rows == 20
+    assert main(["decide", str(study / "policy"), *command, str(tmp_path / "other.csv")]) == 2
+    with pytest.raises(InputError, match="another policy than the drawn one"):
+        Study.open(study).policy.decide(tmp_path / "rows.parquet", likeliest=True)
 
 
 def test_later_logs_go_through_the_same_door(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

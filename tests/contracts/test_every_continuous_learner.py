@@ -87,9 +87,12 @@ def test_a_saved_policy_is_the_same(learner: Any, tmp_path: Path) -> None:
     draws = [one.sample(LOGS.contexts, np.random.default_rng(1)) for one in (policy, loaded)]
     np.testing.assert_array_equal(*draws)
     decided = loaded.decide({"level": [0.1, -0.5], "drift": [0.0, 0.2]})
-    assert decided.column_names[:3] == ["row", "rate", "rate_spread"]
+    expected = ["row", "level", "drift", "rate", "log_density", "defer", "policy", "rate_spread"]
+    assert decided.column_names[: len(expected)] == expected
     inside = loaded.log_density(np.array([[0.1, 0.0], [-0.5, 0.2]]), decided["rate"].to_numpy()[:, None])
-    assert np.isfinite(inside[~decided["defer"].to_numpy()]).all()
+    acts = ~decided["defer"].to_numpy()
+    assert np.isfinite(inside[acts]).all()
+    np.testing.assert_allclose(decided["log_density"].to_numpy()[acts], inside[acts], atol=1e-12)
 
 
 @every_learner

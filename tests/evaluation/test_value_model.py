@@ -17,7 +17,7 @@ from poela.evaluation.value_model import ValueModel, joined
 from poela.learners import backward_induction, ridge, step_regression
 from poela.learners.backward_induction import BackwardInduction
 from poela.learners.ridge import PENALTIES
-from poela.policies.step_values import quadratic_features
+from poela.policies.step_features import quadratic_features
 from poela.simulators.episodes import run
 from poela.simulators.tabular import TablePolicy, TabularMDP
 

@@ -10,7 +10,8 @@ from poela.data.trajectories import Trajectories
 from poela.learners.backward_induction import BackwardInduction, Following, best, expected, soft
 from poela.learners.ridge import PENALTIES
 from poela.learners.step_regression import Regressor
-from poela.policies.step_values import StepQ, quadratic_features
+from poela.policies.step_features import quadratic_features
+from poela.policies.step_values import StepQ
 from poela.simulators.episodes import run
 from poela.simulators.tabular import TablePolicy, TabularMDP
 

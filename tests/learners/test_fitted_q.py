@@ -229,14 +229,14 @@ def test_learners_on_one_log_share_their_decompositions(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(StepRidge, "of", counted)
     logs = two_steps()
-    alone = FittedQ(backup="soft").fit(two_steps()).along(logs)
+    alone = FittedQ(backup="soft", regressor="ridge").fit(two_steps()).along(logs)
     assert len(decomposed) == 2  # one for each step, for all temperatures
-    FittedQ().fit(logs)
-    shared = FittedQ(backup="soft").fit(logs).along(logs)
+    FittedQ(regressor="ridge").fit(logs)
+    shared = FittedQ(backup="soft", regressor="ridge").fit(logs).along(logs)
     assert len(decomposed) == 4
     np.testing.assert_array_equal(shared, alone)
-    FittedQ(discount=0.5).fit(logs)
-    FittedQ(penalty=5.0).fit(logs)
+    FittedQ(discount=0.5, regressor="ridge").fit(logs)
+    FittedQ(penalty=5.0, regressor="ridge").fit(logs)
     assert len(decomposed) == 8
 
 
@@ -244,8 +244,8 @@ def test_learners_on_one_log_share_their_decompositions(monkeypatch: pytest.Monk
 def test_what_is_kept_for_a_log_goes_with_it(history: int) -> None:
     logs = two_steps()
     learner = FittedQ(history=history)
-    kept = weakref.ref(learner.induction(logs, seed=0))
-    assert kept() is learner.induction(logs, seed=1)
+    kept = weakref.ref(learner.induction(logs, seed=0, chances=Mu().along(logs)))
+    assert kept() is learner.induction(logs, seed=1, chances=Mu().along(logs))
     del logs
     gc.collect()
     assert kept() is None

@@ -1,5 +1,6 @@
 """Decisions for tables: by name, by episode, with what stands behind them; compared with the policy itself."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,22 @@ def expected(policy: Any, table: pa.Table) -> Any:
     return logs, policy.along(logs)
 
 
+def propensities(found: pa.Table, policy: Any) -> Any:
+    """Those of every action [N, A]; NaN where it defers."""
+    columns = [found[f"propensity_{name}"].to_numpy() for name in policy.action_names]
+    return np.stack(columns, axis=1)
+
+
+def drawn(probabilities: Any, keys: Any, seed: Any) -> list[int]:
+    """One action for each row, by the definition: the first whose cumulated probability is above the case's number."""
+    found = []
+    for row, (case, step) in zip(probabilities, keys, strict=True):
+        digest = hashlib.blake2b(f"{seed}\n{case}\n{step}".encode(), digest_size=8).digest()
+        uniform = (int.from_bytes(digest, "little") >> 11) / 2**53
+        found.append(next(place for place, total in enumerate(np.cumsum(row)) if total > uniform))
+    return found
+
+
 def test_decisions_are_those_of_the_policy_bit_for_bit(policy: Any, tmp_path: Path) -> None:
     table = stays(seed=1)
     logs, probabilities = expected(policy, table)
@@ -69,8 +86,10 @@ def test_decisions_are_those_of_the_policy_bit_for_bit(policy: Any, tmp_path: Pa
     for kind in ("parquet", "csv", "csv.gz", "arrow", "pandas", "polars"):
         found = load_policy(tmp_path / "policy").decide(SOURCES[kind](table, tmp_path))
         acts = ~found["defer"].to_numpy()
-        np.testing.assert_array_equal(found["probability"].to_numpy()[acts], probabilities.max(axis=1)[acts])
-        names = np.array(policy.action_names)[probabilities.argmax(axis=1)]
+        np.testing.assert_array_equal(propensities(found, policy)[acts], probabilities[acts])
+        keys = zip(table["stay"].to_pylist(), table["hour"].to_pylist(), strict=True)
+        names = np.array(policy.action_names)[drawn(probabilities, keys, policy.content_hash[:16])]
+        assert set(found["policy"].to_pylist()) == {policy.content_hash[:16]}
         assert np.array(found["action"].to_pylist(), object)[acts].tolist() == names[acts].tolist()
         np.testing.assert_array_equal(~acts, policy.stranded(logs))
         assert 0 < acts.sum() < len(acts)
@@ -79,29 +98,35 @@ def test_decisions_are_those_of_the_policy_bit_for_bit(policy: Any, tmp_path: Pa
 
 def test_what_may_be_done_and_who_was_like_it(policy: Any) -> None:
     table = stays(seed=2)
-    logs, probabilities = expected(policy, table)
+    logs, _ = expected(policy, table)
     rule = policy.eligibility
     eligible, distances, counts = rule.along(logs), rule.distances(logs.contexts), rule.counts(logs.contexts)
     found = policy.decide(table).to_pylist()
     for row, said in enumerate(found):
         if said["defer"]:
-            assert (said["action"], said["probability"], said["similar"]) == (None, None, None)
+            assert {said[name] for name in ("action", "propensity_high", "propensity_none", "similar")} == {None}
             assert "nothing like it was logged" in said["note"]
             continue
         parts = dict(part.split(":") for part in said["eligible"].split("; "))
         assert list(parts) == [name for name, may in zip(policy.action_names, eligible.mask[row], strict=True) if may]
         for name, text in parts.items():
             assert float(text) == pytest.approx(distances[row, policy.action_names.index(name)], rel=6e-3)
-        assert said["similar"] == counts[row, probabilities[row].argmax()] > 0
+        assert said["similar"] == counts[row, policy.action_names.index(said["action"])] > 0
 
 
 def test_what_happened_to_similar_cases_is_their_mean(policy: Any) -> None:
     outcomes = np.random.default_rng(3).normal(size=180)
     table, logged = stays(seed=4), policy.eligibility.logged
-    logs, probabilities = expected(policy, table)
-    found = policy.decide(table, outcomes=outcomes)["outcome"].to_pylist()
+    logs, _ = expected(policy, table)
+    decided = policy.decide(table, outcomes=outcomes)
+    assert {name for name in decided["action"].to_pylist() if name} == set(policy.action_names)
+    found = decided["outcome"].to_pylist()
     features, known = logged.features(logs.contexts), logged.features(logged.contexts)
-    for row, chosen in enumerate(probabilities.argmax(axis=1)):
+    for row, name in enumerate(decided["action"].to_pylist()):
+        if name is None:
+            assert found[row] is None
+            continue
+        chosen = policy.action_names.index(name)
         squared = ((known - features[row]) ** 2).sum(axis=1)
         near = np.flatnonzero((squared / known.shape[1] <= policy.eligibility.radius) & (logged.actions == chosen))
         nearest = near[np.argsort(squared[near], kind="stable")][:10]
@@ -141,7 +166,7 @@ def test_new_categories_and_gaps_are_said_by_column(policy: Any) -> None:
     assert "ward: a category that was not logged" in notes[0]
     assert "lactate: missing, filled in" in notes[0]
     assert "ward: missing, filled in" in notes[2]
-    assert "SECRET" not in str(policy.decide(table).to_pylist())
+    assert "SECRET" not in str(notes)
     # None of the category's features is set, and the gap has the median of the log.
     first = dict(zip(policy.feature_names, expected(policy, table)[0].contexts[0], strict=True))
     assert (first["ward=ICU"], first["ward=surgery"], first["ward missing"], first["lactate missing"]) == (0, 0, 0, 1)
@@ -187,7 +212,7 @@ def test_rules_and_networks_that_look_back_are_followed(needs: str) -> None:
     _, probabilities = expected(policy, table)
     found = policy.decide(table)
     acts = ~found["defer"].to_numpy()
-    np.testing.assert_array_equal(found["probability"].to_numpy()[acts], probabilities.max(axis=1)[acts])
+    np.testing.assert_array_equal(propensities(found, policy)[acts], probabilities[acts])
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
@@ -198,12 +223,12 @@ def test_episodes_are_followed_by_their_ids(kind: str, tmp_path: Path) -> None:
     rows = np.random.default_rng(1).permutation(table.num_rows)
     found = policy.decide(SOURCES[kind](table.take(pa.array(rows)), tmp_path))
     acts = ~found["defer"].to_numpy()
-    np.testing.assert_array_equal(found["probability"].to_numpy()[acts], probabilities.max(axis=1)[rows][acts])
+    np.testing.assert_array_equal(propensities(found, policy)[acts], probabilities[rows][acts])
     # What is to be decided need not be done yet; what was done before must be said.
     doses = table["dose"].to_pylist()
     later = [None if row % 3 == 2 else dose for row, dose in enumerate(doses)]
     waiting = policy.decide(table.set_column(5, "dose", pa.array(later)))
-    assert waiting.equals(policy.decide(table))
+    assert waiting.equals(policy.decide(table))  # what is written as `action` is what is drawn
     unsaid = [None if row % 3 == 1 else dose for row, dose in enumerate(doses)]
     with pytest.raises(
         InputError, match="'dose' is missing, or no action that the policy knows, in 60 rows, first row 2"
@@ -286,7 +311,7 @@ def test_policies_without_a_schema_still_decide() -> None:
     assert policy.eligibility.schema is None
     table = pa.table({"x1": logs.contexts[:, 1], "x0": logs.contexts[:, 0]})
     found = policy.decide(table)
-    np.testing.assert_array_equal(found["probability"], policy.probabilities(logs.contexts).max(axis=1))
+    np.testing.assert_array_equal(propensities(found, policy), policy.probabilities(logs.contexts))
     assert found["row"].to_pylist()[:2] == [1, 2]
     with pytest.raises(InputError, match="'x0' is null, NaN or infinite in 1 row"):
         policy.decide({"x0": [None, 1.0], "x1": [1.0, 2.0]})
@@ -300,11 +325,9 @@ def test_parts_change_nothing(policy: Any, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(decision_rows, "PART_ROWS", 7)
     for name in ("rows.parquet", "rows.csv"):
         part = policy.decide(tmp_path / name)
-        assert (
-            part.drop_columns(["hour", "probability"]).to_pylist()
-            == whole.drop_columns(["hour", "probability"]).to_pylist()
-        )
-        np.testing.assert_allclose(part["probability"].to_numpy(), whole["probability"].to_numpy(), rtol=1e-6)
+        approximate = ["hour", *(f"propensity_{name}" for name in policy.action_names)]  # text, or rounded by networks
+        assert part.drop_columns(approximate).to_pylist() == whole.drop_columns(approximate).to_pylist()
+        np.testing.assert_allclose(propensities(part, policy), propensities(whole, policy), rtol=1e-6)
     broken = table.set_column(4, "age", pa.array([*[50] * 20, None, *[50] * 98, None]))
     pq.write_table(broken, tmp_path / "broken.parquet")
     with pytest.raises(InputError, match="in 2 rows, first row 21"):

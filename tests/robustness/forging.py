@@ -35,7 +35,7 @@ from poela.learners.logging_policy import logging_policy
 from poela.learners.policy_gradient import POCRM, POELA, POMu
 from poela.learners.q_learning import BCQ
 from poela.learners.safe_improvement import DPRL
-from poela.learners.step_regression import fit_boosted
+from poela.learners.step_boosted import fit_boosted
 from poela.policies.blended import BlendedPolicy
 from poela.policies.step_values import StepQ
 from poela.policies.storage import UNFORESEEN, load_policy
@@ -159,8 +159,11 @@ def _policies() -> dict[str, Any]:
         "by a policy": POMu(minimum_probability=0.1, **WARM).fit(train, behavior=POCRM(**WARM).fit(train)),
         "gru": POELA(radius=0.3, network="gru", **{**WARM, "hidden": (4,)}).fit(train),
         "greedy": BCQ(threshold=0.2, **QUICK).fit(train),
-        "ridge": FittedQ(temperature=0.5).fit(train),
-        "wide": FittedQ(temperature=0.5, rule=Radius(0.5, fallback="behavior")).fit(logs(n_features=8)),
+        "ridge": FittedQ(temperature=0.5, regressor="ridge").fit(train),
+        "coded": FittedQ(temperature=0.5, regressor="coded", history=1).fit(train),
+        "wide": FittedQ(temperature=0.5, regressor="ridge", rule=Radius(0.5, fallback="behavior")).fit(
+            logs(n_features=8)
+        ),
         "counted": DPRL(reach=0.5, least_count=(3,)).fit(train),
         **{f"towards {name}": towards(name, 0.5) for name in models},
         "greedy knn": towards("knn", 0.0),

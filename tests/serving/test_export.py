@@ -2,11 +2,13 @@
 
 import json
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
+import pyarrow as pa
 import pytest
 from tests.serving.episodes import ACTIONS, FEATURES, graph_inputs, logs, random_episodes
 from tests.serving.policies import BOOSTED, CLONE, GRADIENT, KNN, MULTINOMIAL, NEAR, POLICIES, last
@@ -19,6 +21,7 @@ from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.learners.consensus import Consensus
+from poela.learners.fitted_q import FittedQ
 from poela.learners.policy_gradient import POCRM, POELA
 from poela.learners.safe_improvement import SoftSPIBB
 from poela.policies.card import plain
@@ -62,6 +65,42 @@ def test_a_graph_is_its_policy(name: str, tmp_path: Path) -> None:
         eligible = rule.along(episodes)
         assert (found[~eligible.mask & (expected == 0)] == 0).all()
         assert rule.radius is None or 100 < eligible.n_stranded < 9000
+
+
+def test_actions_drawn_outside_a_graph_are_those_that_decide_draws(tmp_path: Path) -> None:
+    """As the guide to serving does it: five lines, from the hash in the metadata, the case and its step."""
+    train = logs()
+    policy, episodes = POLICIES["fittedq"](train), random_episodes(train, 2000)
+    graph = session(policy, tmp_path / "policy.onnx")
+    probabilities = answers(graph, graph_inputs(episodes))
+    about = graph.get_modelmeta().custom_metadata_map
+    names, seed = json.loads(about["action_names"]), about["policy_sha256"][:16]
+
+    def drawn(chances: Any, case: object, step: object) -> Any:
+        digest = blake2b(f"{seed}\n{case}\n{step}".encode(), digest_size=8).digest()
+        uniform = (int.from_bytes(digest, "little") >> 11) / 2**53
+        return names[int((np.cumsum(chances) <= uniform * np.sum(chances)).sum())]
+
+    keys = {"episode": [f"e{one}" for one in episodes.episode_of_step], "step": episodes.step_numbers}
+    columns = {name: episodes.contexts[:, place] for place, name in enumerate(FEATURES)}
+    acted = {"action": [ACTIONS[one] for one in episodes.actions]}
+    decided = policy.decide(pa.table({**keys, **columns, **acted}))
+    rows = zip(probabilities, keys["episode"], keys["step"], decided["defer"].to_pylist(), strict=True)
+    assert decided["action"].to_pylist() == [None if defer else drawn(*row) for *row, defer in rows]
+    assert about["policy_sha256"] == policy.content_hash
+
+
+@pytest.mark.parametrize("regressor", ["ridge", "boosted"])
+def test_graphs_of_single_decisions_ask_for_nothing_but_contexts(regressor: str, tmp_path: Path) -> None:
+    train = logs(300, length=1)
+    policy: Any = last(FittedQ(rule=NEAR, regressor=regressor), train, MULTINOMIAL, place=3)
+    assert (policy.history, policy.needs) == (None, "context")
+    graph = session(policy, tmp_path / "policy.onnx")
+    assert [one.name for one in graph.get_inputs()] == ["contexts"]
+    contexts = random_episodes(train, 1000).contexts
+    alone = Trajectories(contexts, np.zeros(1000, int), np.zeros(1000), np.arange(1001), n_actions=3)
+    np.testing.assert_allclose(answers(graph, {"contexts": contexts}), policy.probabilities(contexts), atol=1e-5)
+    np.testing.assert_array_equal(policy.probabilities(contexts), policy.along(replace(alone, feature_names=FEATURES)))
 
 
 def test_discrete_logs_with_many_equally_near_contexts(tmp_path: Path) -> None:
@@ -245,12 +284,11 @@ def test_a_study_is_exported_with_what_it_found(
     told = json.loads(capsys.readouterr().out)
     assert told["findings"]["answer"] == found.answer.headline
     assert told["findings"]["verdict on the estimate"] == "trust"
-    assert list(told["inputs"]) == ["contexts", "steps"]
+    assert list(told["inputs"]) == ["contexts"]  # these are single decisions
     graph = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
     contexts = np.random.default_rng(1).normal(size=(1000, 2)).astype(np.float32)
-    steps = np.zeros(1000, np.int64)
-    expected = found.policy.probabilities(contexts, steps)
-    np.testing.assert_allclose(graph.run(None, {"contexts": contexts, "steps": steps})[0], expected, rtol=0, atol=1e-5)
+    expected = found.policy.probabilities(contexts)
+    np.testing.assert_allclose(graph.run(None, {"contexts": contexts})[0], expected, rtol=0, atol=1e-5)
     card = (study / "policy" / "MODEL_CARD.md").read_text()
     assert plain(found.answer.headline) in card
     assert "verdict on the estimate: trust" in card

@@ -85,7 +85,8 @@ def test_the_person_far_out_is_deferred_everywhere(gaps: int, tmp_path: Path) ->
     distance = decided["distance"].to_numpy()
     assert distance[:2].max() < policy.eligibility.reach < distance[2] / 20
 
-    cases = [{"features": {name: values[row] for name, values in people.items()}} for row in range(3)]
+    # Without a name of cases `decide` knows them by the numbers of rows, from 1.
+    cases = [{"id": row + 1, "features": {name: values[row] for name, values in people.items()}} for row in range(3)]
     answer = asked(served(policy), "POST", "/v1/decide", json={"cases": cases}).json()["decisions"]
     for name in ("defer", "in_range", "distance", "action"):
         assert [one[name] for one in answer] == decided[name].to_pylist()
@@ -174,8 +175,8 @@ def test_gaps_new_categories_and_edges_are_the_same_in_tables_and_graphs(tmp_pat
     assert 20 < found["defer"].sum() < n - 20
     assert 20 < found["in_range"].sum() < n - 20
     acts = ~found["defer"]
-    probability = decided["probability"].to_numpy(zero_copy_only=False)
-    np.testing.assert_allclose(found["probabilities"].max(axis=1)[acts], probability[acts], atol=1e-5)
+    columns = [decided[f"propensity_{name}"].to_numpy(zero_copy_only=False) for name in policy.action_names]
+    np.testing.assert_allclose(found["probabilities"][acts], np.stack(columns, axis=1)[acts], atol=1e-5)
 
 
 RULES = {

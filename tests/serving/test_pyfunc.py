@@ -21,10 +21,15 @@ def test_a_model_decides_as_its_policy(tmp_path: Path) -> None:
     save_mlflow(policy, tmp_path / "model")
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     table = pd.DataFrame(train.contexts[:50] + 0.3, columns=list(FEATURES))
+    with pytest.raises(InputError, match="column 'episode' is missing: name the case of each row"):
+        model.predict(table)
+    table["case"] = [f"case {row}" for row in range(50)]
     expected = policy.decide(table).to_pandas()
     pd.testing.assert_frame_equal(model.predict(table), expected)
-    shuffled = table[[*reversed(FEATURES)]]
+    shuffled = table[["case", *reversed(FEATURES)]]
     pd.testing.assert_frame_equal(model.predict(shuffled), expected)
+    one = model.predict(table.iloc[[7]])  # beside whatever other rows
+    assert one["action"].iloc[0] == expected["action"].iloc[7]
     files = {path.suffix for path in (tmp_path / "model").rglob("*") if path.is_file()}
     assert not files & {".pkl", ".pickle", ".pt", ".bin"}
 

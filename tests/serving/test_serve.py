@@ -63,8 +63,8 @@ def cases_of(episodes: Trajectories, n: int, kind: str) -> list[dict[str, Any]]:
     """The last steps of the first n episodes, with what the policy wants to know about earlier ones."""
     cases = []
     for start, end in zip(episodes.offsets[:n], episodes.offsets[1 : n + 1], strict=True):
-        case: dict[str, Any] = {"features": named(episodes.contexts[end - 1])}
-        if kind == "step":
+        case: dict[str, Any] = {"id": f"episode {start}", "features": named(episodes.contexts[end - 1])}
+        if kind != "history":
             case["step"] = int(end - start - 1)
         if kind == "history":
             case["history"] = [
@@ -92,19 +92,51 @@ def test_decisions_are_those_of_the_policy(name: str, kind: str) -> None:
     assert [one["defer"] for one in decisions] == stranded.tolist()
     assert 0 < stranded.sum() < n or rule.radius is None
     for place, one in enumerate(decisions):
+        assert one["policy"] == policy.content_hash[:16]
         if stranded[place]:
-            assert one["action"] is one["probability"] is None
+            assert one["action"] is None
+            assert one["propensities"] == dict.fromkeys(ACTIONS)
             continue
-        assert one["action"] == ACTIONS[expected[place].argmax()]
-        assert one["probability"] == pytest.approx(expected[place].max(), abs=1e-6)
+        assert list(one["propensities"]) == list(ACTIONS)
+        assert list(one["propensities"].values()) == pytest.approx(expected[place], abs=1e-6)
         may = expected[place] > 0 if name == "bcq, mixed" else mask[place]
         assert [entry["action"] for entry in one["eligible"]] == [ACTIONS[a] for a in np.flatnonzero(may)]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("poela", "context"), ("fittedq, no history", "step"), ("fittedq", "history")]
+)
+def test_a_case_gets_the_action_that_decide_gives_it(name: str, kind: str) -> None:
+    train = logs()
+    policy, episodes, n = POLICIES[name](train), random_episodes(train, 500), 40
+    rows, ends = episodes.offsets[n], episodes.offsets[1 : n + 1] - 1
+    columns = {feature: episodes.contexts[:rows, place] for place, feature in enumerate(FEATURES)}
+    table = pa.table(
+        {
+            "episode": [
+                f"episode {start}" for start in np.repeat(episodes.offsets[:n], np.diff(episodes.offsets[: n + 1]))
+            ],
+            "step": episodes.step_numbers[:rows],
+            "action": [ACTIONS[action] for action in episodes.actions[:rows]],
+            **columns,
+        }
+    )
+    app, cases = served(policy), cases_of(episodes, n, kind)
+    for seed in (None, 5):
+        decided = policy.decide(table, seed=seed)["action"].to_pylist()
+        whole = asked(app, "POST", "/v1/decide", json={"cases": cases, "seed": seed}).json()["decisions"]
+        assert [one["action"] for one in whole] == [decided[row] for row in ends]
+        alone = [asked(app, "POST", "/v1/decide", json={"cases": [case], "seed": seed}) for case in cases[:5]]
+        assert [one.json()["decisions"][0] for one in alone] == whole[:5]
+    assert len({one["action"] for one in whole}) > 2
 
 
 def test_an_explanation_counts_what_similar_cases_were_given() -> None:
     train = logs()
     policy = POLICIES["poela"](train)
-    answer = asked(served(policy), "POST", "/v1/explain", json={"cases": [{"features": named(train.contexts[3])}]})
+    answer = asked(
+        served(policy), "POST", "/v1/explain", json={"cases": [{"features": named(train.contexts[3]), "step": 0}]}
+    )
     told = {one["action"]: one for one in answer.json()["actions"]}
     scaled = train.contexts.astype(float) / train.contexts.std(axis=0, dtype=float)
     near = np.square(scaled - scaled[3]).mean(axis=1) <= policy.eligibility.radius
@@ -121,17 +153,28 @@ def test_text_and_gaps_are_read_as_in_the_log() -> None:
     rows = {**features, "seen": np.datetime64("2020-01-01T00:00:00", "us"), "stay": 0, "hour": 0}
     table = pa.table({name: pa.array([value]) for name, value in rows.items()})
     expected = policy.decide(table).to_pylist()[0]
-    (found,) = asked(served(policy), "POST", "/v1/decide", json={"cases": [{"features": features}]}).json()["decisions"]
-    for name in ("action", "probability", "defer", "similar", "note"):
-        assert found[name] == pytest.approx(expected[name]), name
+    request = {"cases": [{"id": 0, "features": features}]}
+    (found,) = asked(served(policy), "POST", "/v1/decide", json=request).json()["decisions"]
+    for name in ("action", "defer", "policy", "similar", "note"):
+        assert found[name] == expected[name], name
+    for name, chance in found["propensities"].items():
+        assert chance == pytest.approx(expected[f"propensity_{name}"])
     assert "age: missing, filled in" in found["note"]
     new = {**features, "ward": "SECRET-WARD"}
-    (found,) = asked(served(policy), "POST", "/v1/decide", json={"cases": [{"features": new}]}).json()["decisions"]
+    (found,) = asked(served(policy), "POST", "/v1/decide", json={"cases": [{"id": 0, "features": new}]}).json()[
+        "decisions"
+    ]
     assert "ward: a category that was not logged" in found["note"]
     assert "SECRET" not in found["note"]
 
 
 FINE = named([0.1, 2, 1.0])
+
+
+def case(features: Any = FINE, **more: Any) -> dict[str, Any]:
+    return {"id": "p1", "step": 0, "features": features, **more}
+
+
 BAD: dict[str, tuple[Any, str]] = {
     "no JSON": (b"{", "no JSON document"),
     "not UTF-8": (b'{"cases": "\xff"}', "no JSON document"),
@@ -140,18 +183,26 @@ BAD: dict[str, tuple[Any, str]] = {
     "thousands of digits": (b'{"cases": ' + b"9" * 5000 + b"}", "no JSON document"),
     "a list": ([], "must be an object with the list 'cases'"),
     "no cases": ({"cases": []}, "list of 1 to 100"),
-    "many cases": ({"cases": [{"features": FINE}] * 101}, "list of 1 to 100"),
-    "a number": ({"cases": [5]}, "case 0 must be an object with features and nothing else"),
-    "a step that is not asked for": ({"cases": [{"features": FINE, "step": 1}]}, "case 0 must be an object"),
-    "a missing feature": ({"cases": [{"features": {"age": 77.125}}]}, "2 features are missing, first 'sofa'"),
-    "an unknown feature": ({"cases": [{"features": {**FINE, "x": 77.125}}]}, "1 features are not known, first 'x'"),
-    "text": ({"cases": [{"features": {**FINE, "age": "SECRET"}}]}, "'age' must be a number"),
-    "null": ({"cases": [{"features": {**FINE, "age": None}}]}, "'age' must be a number: it may not be null"),
-    "a truth value": ({"cases": [{"features": {**FINE, "age": True}}]}, "'age' must be a number"),
-    "a list of values": ({"cases": [{"features": {**FINE, "age": [77.125]}}]}, "'age' must be a number"),
-    "beyond all numbers": (b'{"cases": [{"features": {"age": 1e999, "sofa": 1, "dose so far": 1}}]}', "'age' must be"),
-    "a bad seed": ({"cases": [{"features": FINE}], "seed": -1}, "seed must be a whole number"),
-    "something else": ({"cases": [{"features": FINE}], "more": 1}, "must be an object with the list 'cases'"),
+    "many cases": ({"cases": [case()] * 101}, "list of 1 to 100"),
+    "a number": ({"cases": [5]}, "case 0 must be an object with features, id, step and nothing else"),
+    "a history that is not asked for": ({"cases": [case(history=[])]}, "case 0 must be an object"),
+    "no id": ({"cases": [{"features": FINE, "step": 0}]}, "case 0: id is missing: name the case"),
+    "no step": ({"cases": [{"features": FINE, "id": 3}]}, "case 0: step is missing"),
+    "an empty id": ({"cases": [case(id="")]}, "id must be a whole number, or text"),
+    "an id that is not whole": ({"cases": [case(id=77.125)]}, "id must be a whole number, or text"),
+    "a null for an id": ({"cases": [case(id=None)]}, "id must be a whole number, or text"),
+    "a missing feature": ({"cases": [case({"age": 77.125})]}, "2 features are missing, first 'sofa'"),
+    "an unknown feature": ({"cases": [case({**FINE, "x": 77.125})]}, "1 features are not known, first 'x'"),
+    "text": ({"cases": [case({**FINE, "age": "SECRET"})]}, "'age' must be a number"),
+    "null": ({"cases": [case({**FINE, "age": None})]}, "'age' must be a number: it may not be null"),
+    "a truth value": ({"cases": [case({**FINE, "age": True})]}, "'age' must be a number"),
+    "a list of values": ({"cases": [case({**FINE, "age": [77.125]})]}, "'age' must be a number"),
+    "beyond all numbers": (
+        b'{"cases": [{"id": 1, "step": 0, "features": {"age": 1e999, "sofa": 1, "dose so far": 1}}]}',
+        "'age' must be",
+    ),
+    "a bad seed": ({"cases": [case()], "seed": -1}, "seed must be a whole number"),
+    "something else": ({"cases": [case()], "more": 1}, "must be an object with the list 'cases'"),
 }
 
 
@@ -172,7 +223,7 @@ def test_bad_requests_get_a_sentence_without_values(name: str, plain: Any) -> No
 
 def test_a_policy_that_counts_steps_must_be_told_their_number() -> None:
     app = served(POLICIES["fittedq, no history"](logs()))
-    answer = asked(app, "POST", "/v1/decide", json={"cases": [{"features": FINE, "step": 0}, {"features": FINE}]})
+    answer = asked(app, "POST", "/v1/decide", json={"cases": [case(), {"id": 1, "features": FINE}]})
     assert answer.status_code == 422
     assert answer.json()["errors"] == ["case 1: step is missing: say how many steps of its episode came before"]
 
@@ -229,8 +280,8 @@ def test_logs_and_counts_hold_no_values(plain: Any, caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.DEBUG):
         features = {**FINE, "age": 77.125}
         for path in ("/v1/decide", "/v1/explain", "/v1/decide?age=77.125", "/SECRET"):
-            asked(plain, "POST", path, json={"cases": [{"features": features}]})
-            asked(plain, "POST", path, json={"cases": [{"features": {"SECRET": 77.125}}]})
+            asked(plain, "POST", path, json={"cases": [case(features)]})
+            asked(plain, "POST", path, json={"cases": [case({"SECRET": 77.125})]})
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("poela")]
     assert any(line.startswith("POST /v1/decide 200") for line in ours)
     assert any(line.startswith("POST other 404") for line in ours)
@@ -247,7 +298,7 @@ def test_an_unforeseen_error_is_answered_and_logged_without_its_text(
 
     monkeypatch.setattr("poela.serving.answering.Answering.decided", broken)
     app = served(POLICIES["pocrm"](logs()))
-    answer = asked(app, "POST", "/v1/decide", json={"cases": [{"features": FINE}]})
+    answer = asked(app, "POST", "/v1/decide", json={"cases": [case()]})
     assert (answer.status_code, answer.json()) == (500, {"errors": ["the server could not answer: its log says more"]})
     assert "unforeseen RuntimeError" in caplog.text
     assert "SECRET" not in caplog.text
@@ -315,7 +366,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def test_a_running_server_outlives_malformed_slow_and_oversized_requests(server: Running) -> None:
-    body = json.dumps({"cases": [{"features": FINE}]}).encode()
+    body = json.dumps({"cases": [case()]}).encode()
     head = b"POST /v1/decide HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
     def raw(content: bytes, patience: float = 10) -> bytes:
@@ -355,7 +406,7 @@ def test_a_running_server_answers_many_at_once(server: Running) -> None:
         with httpx.Client(base_url=server.address, timeout=30) as client:
             for turn in range(10):
                 features = {**FINE, "age": 0.1 * number} if turn % 3 else {"age": "x"}
-                answer = client.post("/v1/decide", json={"cases": [{"features": features}] * (1 + turn)})
+                answer = client.post("/v1/decide", json={"cases": [case(features)] * (1 + turn)})
                 expected = 200 if turn % 3 else 422
                 if answer.status_code != expected:
                     failed.append(answer.text)

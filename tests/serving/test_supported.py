@@ -123,7 +123,7 @@ def test_the_server_decides_as_the_policy(tmp_path: Path) -> None:
     policy = LEARNED["poela"](train, RULE, MULTINOMIAL)
     table = cases(train)
     decided = policy.decide(table)
-    asked_for = [{"features": row} for row in table.to_pylist()]
+    asked_for = [{"id": row + 1, "step": 0, "features": features} for row, features in enumerate(table.to_pylist())]
     answer = asked(served(policy), "POST", "/v1/decide", json={"cases": asked_for}).json()["decisions"]
     for name in ("action", "defer"):
         assert [one[name] for one in answer] == decided[name].to_pylist()
@@ -143,5 +143,6 @@ def test_an_mlflow_model_decides_as_the_policy(tmp_path: Path) -> None:
     policy = LEARNED["consensus"](train, RULE, None)
     save_mlflow(policy, tmp_path / "model")
     table = cases(train).to_pandas()
+    table["case"] = [f"case {row}" for row in range(len(table))]
     found = mlflow.pyfunc.load_model(str(tmp_path / "model")).predict(table)
     pd.testing.assert_frame_equal(found, policy.decide(table).to_pandas())

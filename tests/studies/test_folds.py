@@ -102,7 +102,7 @@ def test_a_gain_that_is_there_is_shown_and_said(better: Study) -> None:
     assert better.gain.low is not None
     assert 0 < better.gain.low < better.gain.value < 0.5 + 0.3  # always the better action: half of 1 more
     assert better.answer.change
-    assert str(better.answer).startswith(f"Change: at least {better.gain.low:+.3g} better than what is done now (95%)")
+    assert str(better.answer).startswith(f"Change: at least {better.gain.low:+.3f} better than what is done now (95%)")
     assert better.estimate.verdict == "trust"
     assert better.estimate.n_episodes == 300
     ladder = better.ladder().to_pylist()

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import poela
+from poela.core.draws import uniform_of
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.serving.export import export_onnx
@@ -56,8 +57,12 @@ def test_decisions_are_those_of_the_propensities_that_rows_bring(study: Study, t
     assert new.propensities is not None
     raised = new.propensities**study.policy.sharpness
     expected = raised / raised.sum(axis=1, keepdims=True)
-    assert decided["action"] == expected.argmax(axis=1).tolist()
-    np.testing.assert_allclose(decided["probability"], expected.max(axis=1), rtol=1e-12)
+    for action in (0, 1):
+        np.testing.assert_allclose(decided[f"propensity_{action}"], expected[:, action], rtol=1e-12)
+    # An action of probability p is drawn at p's place of a number that belongs to the policy, the case and its step.
+    keys = zip(decided["episode"], decided["step"], strict=True)
+    uniform = np.array([uniform_of(study.policy.content_hash[:16], *key) for key in keys])
+    assert decided["action"] == (uniform >= expected[:, 0]).astype(int).tolist()
 
 
 def test_rows_without_propensities_are_refused(study: Study, tmp_path: Path) -> None:

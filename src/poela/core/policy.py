@@ -107,7 +107,15 @@ def sample_actions(probabilities: FloatArray, rng: np.random.Generator) -> IntAr
     >>> sample_actions(np.array([[0.0, 1.0], [1.0, 0.0]]), np.random.default_rng(0))
     array([1, 0])
     """
-    uniform = rng.random(len(probabilities))
+    return actions_at(probabilities, rng.random(len(probabilities)))
+
+
+def actions_at(probabilities: FloatArray, uniform: FloatArray) -> IntArray:
+    """The action of each row [N, A] at a number in [0, 1) [N]: actions lie side by side, as wide as they are likely.
+
+    >>> actions_at(np.array([[0.2, 0.8], [0.2, 0.8], [0.0, 1.0]]), np.array([0.1, 0.2, 0.0]))
+    array([0, 1, 1])
+    """
     cumulative = np.cumsum(probabilities, axis=1)
     # Scaling by the last entry keeps u < total even where rounding leaves the total below 1.
     return np.asarray((cumulative <= (uniform * cumulative[:, -1])[:, None]).sum(axis=1), np.int64)

@@ -1,6 +1,7 @@
 """Rows that wait for a decision: read by the schema of a policy, columns found by name, episodes put in order."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.draws import Key, text_of
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.paths import regular_file
 from poela.data.actions import name_actions
 from poela.data.context_columns import Contexts, contexts_of, strict_columns, variables_of
 from poela.data.csv_files import stream_csv
+from poela.data.decided import CASE
 from poela.data.header import is_header
 from poela.data.layout import PREFIX, LogLayout
 from poela.data.layout_problems import absent
@@ -42,13 +45,35 @@ class Rows:
     actions: IntArray  # what was done, −1 where that is not said
     order: Order
     copied: "pa.Table"  # columns that go into the result, in the order of the file
-    is_named: bool  # whether `kept` tells every row apart
+    is_named: bool  # whether these tell every row apart
     propensities: FloatArray | None = None  # of every action [N, A], where the policy builds on them
+    case: str | None = None  # the copied column whose values name cases, if any
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return int(self.order.offsets[-1])
 
     @property
     def incomplete(self) -> BoolArray:
         """By row of the file: whether steps of its episode before it are missing, which the log always had."""
         return self.order.in_file(self.order.off(self.contexts.schema.pace))
+
+    def keys(self, start: int, seen: "Counter[str]") -> Iterator[Key]:
+        """By row of the file: the case and its step, or how many rows of the case came before.
+
+        Without names of cases a row is known by its number; `start` rows came before, and `seen` counts their cases.
+        """
+        if self.case is None:
+            yield from ((str(row), "0") for row in range(start + 1, start + self.n + 1))
+            return
+        step, cases = self.contexts.schema.step, map(text_of, self.copied[self.case].to_pylist())
+        if step in self.copied.column_names and step is not None:
+            yield from zip(cases, map(text_of, self.copied[step].to_pylist()), strict=True)
+            return
+        for case in cases:
+            yield case, str(seen[case])
+            seen[case] += 1
 
 
 @dataclass(frozen=True)
@@ -60,6 +85,14 @@ class Wanted:
     needs: str = "context"  # "context", "step" or "history": what a decision looks at
     keep: tuple[str, ...] = ()
     builds_on_propensities: bool = False  # those that each case brings
+    case: str | None = None  # the column that names cases; None: that of the episode, or one that is called "case"
+    beside: tuple[str, ...] = ()  # columns of the context that are kept, too
+
+    def case_in(self, there: Sequence[str]) -> str | None:
+        """The column that names cases, in a table with these columns."""
+        if self.case is not None or self.schema.episode in there:
+            return self.case or self.schema.episode
+        return CASE if CASE in there and CASE not in self.schema.columns else None
 
     @property
     def propensities(self) -> tuple[str, ...]:
@@ -82,7 +115,7 @@ class Wanted:
 
     def columns(self, there: Sequence[str]) -> list[str]:
         """The columns that are read, in a table with these columns."""
-        keys = (self.schema.episode, self.schema.step)
+        keys = (self.schema.episode, self.schema.step, self.case_in(there))
         named = (*self.schema.columns, *(name for name in keys if name in there), *self.keep, *self.propensities)
         acted = (self.schema.action,) if self.needs == "history" and self.schema.action in there else ()
         return list(dict.fromkeys(name for name in (*named, *acted) if name is not None))
@@ -90,7 +123,8 @@ class Wanted:
     def problems(self, there: Sequence[str]) -> list[str]:
         """Columns that are not there, and names of the table that the result needs for itself."""
         columns = there if is_header(there, self.schema.columns) else ()
-        missing = [name for name in (*self.schema.columns, *self.keep) if name not in there]
+        asked = (*self.schema.columns, *self.keep, *(() if self.case is None else (self.case,)))
+        missing = [name for name in dict.fromkeys(asked) if name not in there]
         problems = [f"{absent(missing, columns)}: columns are found by name, so add or rename it"] if missing else []
         untold = [name for name in self.propensities if name not in there]
         if untold:
@@ -159,7 +193,7 @@ def _csv_parts(path: Path, wanted: Wanted, layout: LogLayout) -> Iterator[TableS
 
     types = {v.name: pa.float64() for v in wanted.schema.variables if v.kind == "number"}
     types |= {v.name: pa.string() for v in wanted.schema.variables if v.categories}
-    keys = (wanted.schema.episode, wanted.schema.step, wanted.schema.action, *wanted.keep)
+    keys = (wanted.schema.episode, wanted.schema.step, wanted.schema.action, wanted.case or CASE, *wanted.keep)
     types |= {name: pa.float64() for name in wanted.propensities}
     types |= {name: pa.string() for name in keys if name is not None and name not in types}
     names, batches, decimal = stream_csv(path, layout, wanted.columns, types)
@@ -207,9 +241,36 @@ def _rows(source: TableSource, wanted: Wanted, problems: RowProblems) -> Rows:
     if wanted.needs == "history" and wanted.follows:
         _note_unsaid(actions, usable, wanted, problems)
     keys = [name for name in (wanted.schema.episode, wanted.schema.step) if name in source.names and name is not None]
-    columns = {name: source.read(name) for name in dict.fromkeys((*keys, *wanted.keep)) if name in source.names}
+    case = wanted.case_in(source.names)
+    named = (*keys, *(() if case is None else (case,)))
+    kept = dict.fromkeys((*named, *wanted.keep, *wanted.beside))
+    columns = {name: _writable(source.read(name)) for name in kept if name in source.names}
     own = read_propensities(source, layout, usable, problems) if wanted.propensities else None
-    return Rows(contexts, actions, usable, pa.table(columns), len(keys) == 2, own)
+    if case is not None:
+        _note_nameless(columns[case], case, problems)
+    is_named = len(keys) == 2 or case not in (None, wanted.schema.episode)
+    return Rows(contexts, actions, usable, pa.table(columns), is_named, own, case)
+
+
+def _writable(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    """A column as files of any kind hold it: plain text instead of codes or views."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
+
+
+def _note_nameless(column: "pa.ChunkedArray", name: str, problems: RowProblems) -> None:
+    """A draw belongs to its case, so each must have a name."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    nameless = column.is_null(nan_is_null=True)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        nameless = pc.or_kleene(nameless, pc.equal(column, ""))
+    remedy = "name every case, since its action is drawn by its name"
+    problems.note(pc.fill_null(nameless, True).to_numpy(), f"column {quoted(name)} is missing", remedy)
 
 
 def _note_unsaid(actions: IntArray, order: Order, wanted: Wanted, problems: RowProblems) -> None:

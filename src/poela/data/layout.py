@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
 from poela.core.paths import place, regular_file
+from poela.data.decided import not_context
 from poela.data.header import is_header, spelling
 from poela.data.layout_problems import (
     clashes,
@@ -99,8 +100,7 @@ class LogLayout:
         schema: Any = self.schema
         if isinstance(schema, Mapping):
             object.__setattr__(self, "schema", TableSchema.from_json(schema))
-        problems = type_problems(self) + format_problems(self) + schema_problems(self)
-        if problems:
+        if problems := type_problems(self) + format_problems(self) + schema_problems(self):
             raise InputError(problems)
 
     @cached_property
@@ -166,8 +166,7 @@ class LogLayout:
 
     def resolve(self, columns: Sequence[str]) -> "LogLayout":
         """The layout with its context and propensity columns named, found in a table with these columns."""
-        layout = self.for_table(columns)
-        if layout is not self:
+        if (layout := self.for_table(columns)) is not self:
             return layout.resolve(columns)
         propensity = self.propensity
         if propensity is None:
@@ -181,7 +180,8 @@ class LogLayout:
             density = DENSITY
         acted = (*self.action_columns, *(() if density is None else (density,)))
         taken = {*self.key_columns, *acted, *self.reward_columns(columns), self.cluster, "propensity"}
-        taken |= set((propensity,) if isinstance(propensity, str) else propensity or ())
+        named = (propensity,) if isinstance(propensity, str) else propensity or ()
+        taken |= {*named, *not_context(columns, self.action_columns)}
         rest = tuple(name for name in dict.fromkeys(columns) if name not in taken and not name.startswith(PREFIX))
         context = rest if self.context is None else self.context
         return replace(self, propensity=propensity, context=context, log_density=density)

@@ -15,8 +15,9 @@ from poela.data.checks import NO_CONTEXT, learning_problems
 from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
 from poela.data.continuous import ContinuousTrajectories, Logs
+from poela.data.decided import notes_of_decisions
 from poela.data.labels import Labels, encode, is_label
-from poela.data.layout import DENSITY, EPISODE, PREFIX, STEP, LogLayout
+from poela.data.layout import DENSITY, EPISODE, STEP, LogLayout
 from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers
 from poela.data.opening import open_source, readable
 from poela.data.order import Order, order_of, sortable_steps
@@ -26,7 +27,7 @@ from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.trajectories import ActionName, Trajectories
 from poela.data.words import bad_log, counted, kind_in_words, quoted
-from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, noted_schema
+from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, is_usual_name, noted_schema
 
 MOST_NOTES = 20
 WHOLE_IN_SINGLE = 2**24  # up to here, single precision tells whole numbers apart
@@ -144,13 +145,15 @@ def _read(source: TableSource, layout: LogLayout) -> Logs:
         problems.append("there are no rows: the log needs one for each decision")
     if source.n_rows == 0 or len(set(source.names)) < len(source.names) or not layout.recognises(source.names):
         raise bad_log(problems)
-    layout = layout.resolve(source.names)
+    own = () if layout.context else notes_of_decisions(source.names, layout.action_columns)
+    given, layout = layout, layout.resolve(source.names)
     row_problems = RowProblems()
     episodes, order, notes = ordered(source, layout, row_problems)
+    notes = (*notes, *own)
     taken = None if layout.is_real else labels_in(source, layout.action_columns[0], row_problems, is_action=True)
     doses = doses_in(layout, source, taken)
     if doses is not None:
-        layout, said = with_doses(layout)
+        layout, said = with_doses(given)  # whose log density is then found by its name
         notes = (*notes, said)
     if layout.is_real:
         return _read_real(source, layout, doses, order, episodes, notes, problems, row_problems)
@@ -175,7 +178,7 @@ def _read(source: TableSource, layout: LogLayout) -> Logs:
         action_names=names,
         episode_ids=episodes.values.to_numpy(zero_copy_only=False),
         clusters=clusters,
-        estimated=_noted(source, ESTIMATED) and all(map(_is_own, layout.propensity_columns())),
+        estimated=_noted(source, ESTIMATED) and all(map(is_usual_name, layout.propensity_columns())),
         schema=noted_schema(source.schema.metadata, features) or contexts.schema,
         notes=(*source.notes, *notes, *contexts.notes, *numbers.notes),
     )
@@ -255,11 +258,6 @@ def _with_noted_cluster(layout: LogLayout, source: TableSource) -> LogLayout:
 def _noted(source: TableSource, key: bytes) -> bool:
     """Whether `to_table` noted this beside the columns."""
     return (source.schema.metadata or {}).get(key) == b"true"
-
-
-def _is_own(propensity: str) -> bool:
-    """Whether this is how `to_table` calls a column of propensities."""
-    return propensity == "propensity" or propensity.startswith(PREFIX)
 
 
 def _clusters(

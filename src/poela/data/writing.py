@@ -1,6 +1,7 @@
 """Logs as a table that `read_logs` reads back."""
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,7 +66,7 @@ def _acted(logs: "Logs") -> tuple[dict[str, Any], dict[str, Any], dict[bytes, by
             raise InputError(f"actions {quoted(sorted(taken))} have no name or that of another column: rename them")
         done = {name: np.ascontiguousarray(column) for name, column in zip(names, logs.actions.T, strict=True)}
         known = {} if logs.log_densities is None else {DENSITY: logs.log_densities}
-        return done, known, {ACTION_COLUMNS: json.dumps(names).encode()}
+        return done, known, noted_action_columns(names)
     acted = {"action": pa.array(logs.action_names).take(pa.array(logs.actions))}
     chances: dict[str, Any] = {}
     if logs.propensities is not None and logs.propensities.ndim == 1:
@@ -74,6 +75,11 @@ def _acted(logs: "Logs") -> tuple[dict[str, Any], dict[str, Any], dict[bytes, by
         columns = zip(names, logs.propensities.T, strict=True)
         chances = {f"{PREFIX}{name}": np.ascontiguousarray(column) for name, column in columns}
     return acted, chances, metadata_of(logs.action_names)
+
+
+def noted_action_columns(names: Sequence[Any]) -> dict[bytes, bytes]:
+    """What is noted beside columns of real-valued actions."""
+    return {ACTION_COLUMNS: json.dumps(list(map(str, names))).encode()}
 
 
 def action_columns_noted(metadata: dict[bytes, bytes] | None) -> tuple[str, ...]:
@@ -93,3 +99,8 @@ def noted_schema(metadata: dict[bytes, bytes] | None, features: tuple[str, ...])
     except (ValueError, InputError):  # somebody else's
         return None
     return schema if schema is not None and schema.feature_names == features else None
+
+
+def is_usual_name(propensity: str) -> bool:
+    """Whether this is how `to_table` calls a column of propensities."""
+    return propensity == "propensity" or propensity.startswith(PREFIX)

@@ -17,11 +17,9 @@ from poela.evaluation.evidence import ModelValues
 from poela.learners.backward_induction import MOST_PREPARED, BackwardInduction, expected
 from poela.learners.ridge import rows_at_once
 from poela.learners.step_regression import Regressor
-from poela.policies.step_values import rows_by_step
 
 FOLDS = 5
 MOST_FEATURES_WITH_HISTORY = 8  # wider contexts are taken to tell the past themselves
-NO_ROWS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +80,7 @@ class ValueModel:
         for fold in range(folds):
             induction = BackwardInduction(seen, held=True, episodes=np.flatnonzero(fold_of != fold), **how)
             valued = np.flatnonzero((fold_of == fold)[seen.episode_of_step])
-            last = np.minimum(seen.step_numbers[valued], induction.horizon - 1)
-            self._folds.append(_Fold(induction, {step: valued[rows] for step, rows in rows_by_step(last)}))
+            self._folds.append(_Fold(induction, induction.elsewhere(valued)))
             if regressor == "ridge":
                 # Values of other policies are about as smooth as those of the logging policy.
                 induction.fix_penalties(lambda rows, q: typical(self._place[rows], q))
@@ -96,16 +93,16 @@ class ValueModel:
         columns = _columns_last(probabilities, self._by_step)
         taken, mean, logged = np.empty((3, self._logs.n_steps, len(probabilities)))
         following = expected(columns)
+
+        def of_rows(rows: IntArray, q: FloatArray) -> FloatArray:
+            return following(self._place[rows], q)
+
         for fold in self._folds:
-            passed = fold.induction.backward(lambda rows, q: following(self._place[rows], q), len(probabilities))
-            for fitted in passed:
-                valued = fold.valued.get(fitted.step, NO_ROWS)
-                for some, q in fitted.q(fitted.regression.features(self._contexts[valued])):
-                    rows = valued[some]
-                    places = self._place[rows]
-                    taken[places] = q[self._logs.actions[rows], np.arange(len(rows))]
-                    mean[places] = following(places, q)
-                    logged[places] = np.einsum("am,amp->mp", self._logging[:, places, 0], q)
+            for rows, q in fold.induction.valued(fold.valued, of_rows, len(probabilities)):
+                places = self._place[rows]
+                taken[places] = q[self._logs.actions[rows], np.arange(len(rows))]
+                mean[places] = following(places, q)
+                logged[places] = np.einsum("am,amp->mp", self._logging[:, places, 0], q)
         # Of steps that only the episodes beside have, no surprises are at hand to weigh.
         squares = self._squared_weights(columns)[:, : self._horizon] if self._regressor == "ridge" else None
         places = self._place[self._own_rows]

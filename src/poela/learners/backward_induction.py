@@ -8,7 +8,7 @@ the regressions predict.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -18,15 +18,27 @@ from poela.core.interruption import safe_point
 from poela.core.ragged import returns_to_go, rows_of_episodes
 from poela.data.trajectories import Trajectories
 from poela.learners.ridge import PENALTIES, Features
-from poela.learners.step_regression import Chosen, Columns, Regressor, StepBoosted, StepRegression, StepRidge
+from poela.learners.step_boosted import StepBoosted
+from poela.learners.step_regression import (
+    Chosen,
+    Columns,
+    RidgeColumns,
+    StepRegression,
+    StepRidge,
+)
 from poela.policies.departures import Departure
+from poela.policies.step_features import Coding
 from poela.policies.step_values import StepQ, rows_by_step
 
 # A step that fewer episodes reach borrows the rows of the steps after it: two rows are no regression.
 FEWEST_ROWS = 50
+# Pooled regressions borrow as many as so many steps of all episodes would have.
+POOLED_STEPS = 4
+Kind = Literal["ridge", "pooled", "coded", "shallow", "boosted"]
 # The values [m, P] of being at rows [m], from their Q [A, m, P].
 Following = Callable[[IntArray, FloatArray], FloatArray]
 T = TypeVar("T")
+NO_ROWS = np.empty(0, np.int64)
 MOST_NUMBERS = 2e7  # values that are computed together: 160 MB
 MOST_PREPARED = 5e7  # 400 MB of prepared regressions; what goes beyond is prepared anew each time
 
@@ -88,8 +100,11 @@ class BackwardInduction:
 
     With `held`, Q at a step stays within the range of the returns to go that its rows have shown, so that nothing is
     believed because of an extrapolation. Of the ridge `penalties` each regression takes the one that predicts best
-    when each row is left out in turn. Prepared regressions of up to `keep` numbers are kept for the next pass.
-    `episodes` are the numbers of those to fit on; by default all.
+    when each row is left out in turn. "pooled" ridges borrow the rows of later steps, which tells more about what
+    actions do where that changes little from step to step, and look at the step's number; "coded" ones do so too, with
+    indicators for columns of codes; "boosted" are trees, "shallow" ones have at most three tests in a row. Prepared
+    regressions of up to `keep` numbers are kept for the next pass. `episodes` are the numbers of those to fit on; by
+    default all.
 
     >>> contexts, actions = np.zeros((400, 1)), np.arange(400) // 2 % 2
     >>> logs = Trajectories(contexts, actions, np.where(actions == 1, 3.0, 1.0), np.arange(0, 401, 2))
@@ -102,7 +117,7 @@ class BackwardInduction:
         self,
         train: Trajectories,
         *,
-        regressor: Regressor = "ridge",
+        regressor: Kind = "ridge",
         discount: float = 1.0,
         penalties: Sequence[float] = PENALTIES,
         held: bool = False,
@@ -110,8 +125,8 @@ class BackwardInduction:
         seed: int = 0,
         episodes: IntArray | None = None,
     ) -> None:
-        if regressor not in ("ridge", "boosted"):
-            raise InputError(f"regressor {regressor!r} is unknown: choose 'ridge' or 'boosted'")
+        if regressor not in get_args(Kind):
+            raise InputError(f"regressor {regressor!r} is unknown: choose from {', '.join(get_args(Kind))}")
         self._train, self._regressor, self._discount = train, regressor, discount
         self._penalties, self._room, self._seed = penalties, keep, seed
         every = np.arange(train.n_episodes) if episodes is None else episodes
@@ -127,6 +142,14 @@ class BackwardInduction:
         self._going_on.append(np.empty(0, np.int32))
         self._last = np.zeros(train.n_steps, np.bool_)
         self._last[train.offsets[1:] - 1] = True
+        self._pools = regressor in ("pooled", "coded")
+        # Pooled rows look at the number of their step, unless their history tells it.
+        self._counts = self._pools and self.horizon > 1 and "elapsed_steps" not in train.feature_names
+        numbers = train.step_numbers[:, None].astype(np.float32)
+        self._contexts = np.hstack([train.contexts, numbers]) if self._counts else train.contexts
+        self._coding = Coding.of(train.contexts[rows]) if regressor == "coded" else None
+        if self._coding is not None and self._counts:
+            self._coding = self._coding.with_step()
         self._to_go = returns_to_go(train.rewards, train.offsets, discount) if held else None
         self._prepared: dict[int, StepRegression] = {}
         self._chosen: dict[int, Chosen] = {}
@@ -147,7 +170,7 @@ class BackwardInduction:
             return following(rows, here)
 
         for fitted in self.backward(noted, columns):
-            steps.insert(0, fitted.columns)
+            steps.insert(0, self._kept(fitted))
         models = [tuple(step.model(column) for step in steps) for column in range(columns)]
         names = train.n_actions, train.feature_names, train.action_names
         return [(StepQ(own, *names), q[:, :, column].T) for column, own in enumerate(models)]
@@ -172,14 +195,35 @@ class BackwardInduction:
             targets[step] = np.repeat(train.rewards[rows, None], columns, axis=1)
             targets[step][self._going_on[step]] += carried
             regression = self.regression(step)
-            features = regression.features(train.contexts[pool])
+            features = regression.features(self._contexts[pool])
             fitted = regression.fit(features, self._pooled(step, targets), self._chosen.get(step))
             fitted_step = FittedStep(step, regression, fitted, self._bounds(pool))
-            own = features if pool is rows else regression.features(train.contexts[rows])
+            own = features if pool is rows else regression.features(self._contexts[rows])
             carried = np.empty((len(rows), columns))
             for some, q in fitted_step.q(own):
                 np.multiply(following(rows[some], q), self._discount, out=carried[some])
             yield fitted_step
+
+    def _kept(self, fitted: FittedStep) -> Columns:
+        """Of contexts alone: the number of the step is known."""
+        if not self._counts:
+            return fitted.columns
+        assert isinstance(fitted.columns, RidgeColumns)
+        return fitted.columns.at_step(fitted.step)
+
+    def elsewhere(self, rows: IntArray) -> dict[int, IntArray]:
+        """Rows of other episodes, by the step whose regression values them; the last values later ones too."""
+        last = np.minimum(self._train.step_numbers[rows], self.horizon - 1)
+        return {step: rows[places] for step, places in rows_by_step(last)}
+
+    def valued(
+        self, elsewhere: Mapping[int, IntArray], following: Following, columns: int = 1
+    ) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Rows that were not fitted on (see `elsewhere`), some at a time, with their Q [A, m, P]."""
+        for fitted in self.backward(following, columns):
+            rows = elsewhere.get(fitted.step, NO_ROWS)
+            for some, q in fitted.q(fitted.regression.features(self._contexts[rows])):
+                yield rows[some], q
 
     def fix_penalties(self, following: Following) -> None:
         """Choose the penalties here and now, by these values (of one column), for whatever comes later."""
@@ -197,7 +241,7 @@ class BackwardInduction:
         """
         regression = self.regression(step)
         assert isinstance(regression, StepRidge)
-        features = regression.features(self._train.contexts[self.pool(step)])
+        features = regression.features(self._contexts[self.pool(step)])
         return regression.weights(features, rows, self._chosen[step])
 
     def going_on(self, step: int) -> tuple[IntArray, BoolArray]:
@@ -224,7 +268,8 @@ class BackwardInduction:
 
     def _last_pooled(self, step: int) -> int:
         counts = np.cumsum([len(rows) for rows in self._steps[step:]])
-        needed = min(FEWEST_ROWS, self._n_episodes, int(counts[-1]))
+        wanted = POOLED_STEPS * self._n_episodes if self._pools else min(FEWEST_ROWS, self._n_episodes)
+        needed = min(wanted, int(counts[-1]))
         return step + int(np.searchsorted(counts, needed))
 
     def regression(self, step: int) -> StepRegression:
@@ -233,10 +278,12 @@ class BackwardInduction:
             return self._prepared[step]
         pool, train = self.pool(step), self._train
         regression: StepRegression
-        if self._regressor == "ridge":
-            regression = StepRidge.of(train.contexts[pool], train.actions[pool], train.n_actions, self._penalties)
+        actions = train.actions[pool]
+        if self._regressor in ("boosted", "shallow"):
+            regression = StepBoosted(actions, train.n_actions, self._seed, shallow=self._regressor == "shallow")
         else:
-            regression = StepBoosted(train.actions[pool], train.n_actions, self._seed)
+            how = train.n_actions, self._penalties, self._coding
+            regression = StepRidge.of(self._contexts[pool], actions, *how)
         if regression.numbers <= self._room:
             self._prepared[step] = regression
             self._room -= regression.numbers

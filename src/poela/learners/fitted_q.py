@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from poela.core.readable import plain
 from poela.core.typed import NonNegative, one_of, shown
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.backward_induction import best, soft
+from poela.learners.backward_induction import Kind, best, soft
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.logging_policy import logging_policy, logging_probabilities
@@ -37,7 +37,8 @@ class FittedQ(ValueLearner):
     By default the path starts where the log weights of an episode have a standard deviation of about one half, and the
     temperature halves every three checkpoints. A rule with a price κ takes κ for each nat of missing support from
     log μ + Q/τ, and from the μ of soft backups; where the best action alone counts (`backup="max"`, τ = 0), what costs
-    anything is barred. Without `behavior`, μ at new contexts is that of the nearest logged one.
+    anything is barred. With `regressor="auto"` the training episodes choose the kind of regression (see
+    `value_kinds.chosen_kind`). Without `behavior`, μ at new contexts is that of the nearest logged one.
 
     >>> from poela.data.trajectories import Trajectories
     >>> actions = np.arange(400) % 2
@@ -47,6 +48,7 @@ class FittedQ(ValueLearner):
     """
 
     walks: ClassVar[bool] = True
+    regressor: Kind | Literal["auto"] = "auto"
     temperature: NonNegative = 0.0  # τ
     temperatures: tuple[NonNegative, ...] | None = None  # the path towards it, in falling order
     backup: Annotated[str, one_of("max", "soft")] = "max"
@@ -62,7 +64,7 @@ class FittedQ(ValueLearner):
         chances = logging_probabilities(train, behavior)
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
         mask, near = supported(chances > 0, eligible.free), priced(chances, eligible)
-        induction = self.induction(train, seed)
+        induction = self.induction(train, seed, chances)
         ((values, q),) = induction.values(best(mask))
         self.refuse_divergence(train, q[mask])
         path = self._path(train, q, near)

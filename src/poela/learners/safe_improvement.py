@@ -47,7 +47,7 @@ class SafeImprovement(ValueLearner):
         nearby = self._nearby(train)
         counts = nearby.counts_along(train)
         path = self.departures(train)
-        induction = self.induction(train, seed)
+        induction = self.induction(train, seed, current)
         along = induction.values_along(lambda some: departing(current, counts, some), [point for _, point in path])
         for place, ((note, departure), (values, q)) in enumerate(zip(path, along, strict=True), start=1):
             self.refuse_divergence(train, q[current > 0])

@@ -4,17 +4,16 @@ Targets stand in the columns of [rows, P] and Q in [A, rows, P], so that taking 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
 
-from poela.behavior.forest import Forest
 from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
-from poela.core.errors import PoelaError
 from poela.learners.ridge import PENALTIES, Features, Inputs, Ridge
-from poela.policies.step_values import BoostedStep, RidgeStep, StepModel, n_quadratic, quadratic_features, with_actions
+from poela.policies.step_features import FARTHEST, Coding, n_quadratic, pairs_of, quadratic_features, with_fixed
+from poela.policies.step_values import CodedStep, RidgeStep, StepModel
 
 Regressor = Literal["ridge", "boosted"]
 ROWS_PER_FEATURE = 1.5
@@ -62,15 +61,28 @@ class RidgeColumns:
     scale: FloatArray  # [d]
     coefficients: FloatArray  # [A, p, P]
     chosen: Chosen
+    coding: Coding | None = None
 
     def q(self, inputs: Inputs) -> FloatArray:
         """[A, m, P]."""
         return np.asarray(inputs @ self.coefficients)
 
-    def model(self, column: int) -> RidgeStep:
+    def model(self, column: int) -> RidgeStep | CodedStep:
         """That of one target, to be kept."""
         parts = (self.center, self.scale, self.coefficients[:, :, column])
-        return RidgeStep(*(readonly(part, np.float64) for part in parts))
+        kept = [readonly(part, np.float64) for part in parts]
+        return RidgeStep(*kept) if self.coding is None else CodedStep(self.coding, *kept)
+
+    def at_step(self, number: int) -> "RidgeColumns":
+        """Without the last column of the contexts, which is the number of the step."""
+        coding = self.coding and replace(self.coding, n_features=self.coding.n_features - 1)
+        place = len(self.center) - 1 if coding is None else len(coding.plain)
+        pairs = pairs_of(place + 1) if self.coding is None else self.coding.pairs
+        left = pairs_of(place) if coding is None else coding.pairs
+        z = float(np.clip((number - self.center[place]) / self.scale[place], -FARTHEST, FARTHEST))
+        coefficients = with_fixed(self.coefficients, len(self.center), pairs, left, place, z)
+        center, scale = np.delete(self.center, place), np.delete(self.scale, place)
+        return RidgeColumns(center, scale, coefficients, self.chosen, coding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,16 +138,22 @@ class StepRidge:
     shared: Ridge
     of_action: Mapping[int, OwnRidge]
     n_actions: int
+    coding: Coding | None = None
 
     @classmethod
     def of(
-        cls, contexts: Float32Array, actions: IntArray, n_actions: int, penalties: Sequence[float] = PENALTIES
+        cls,
+        contexts: Float32Array,
+        actions: IntArray,
+        n_actions: int,
+        penalties: Sequence[float] = PENALTIES,
+        coding: Coding | None = None,
     ) -> "StepRidge":
         """On contexts [rows, d] and the actions [rows] taken there, which stand in rising order."""
-        columns = np.asarray(contexts, np.float64)
+        columns = np.asarray(contexts if coding is None else coding.expand(contexts), np.float64)
         center, spread = columns.mean(axis=0), columns.std(axis=0)
         scale = np.where(spread > 1e-6 * (1 + np.abs(center)), spread, np.inf)
-        features = _features(contexts, center, scale)
+        features = _features(contexts, center, scale, coding)
         taken, starts = np.unique(actions, return_index=True)
         ends = [slice(int(start), int(end)) for start, end in pairwise([*starts, len(actions)])]
         grams = np.zeros((len(taken), features.width, features.width))
@@ -150,11 +168,11 @@ class StepRidge:
             enough = rows.stop - rows.start >= ROWS_PER_FEATURE * informative
             width = features.width if enough else 1 + columns.shape[1]
             of_action[int(action)] = OwnRidge.of(rows, width, features, gram, penalties)
-        return cls(center, scale, Ridge.of(features, penalties, grams.sum(axis=0)), of_action, n_actions)
+        return cls(center, scale, Ridge.of(features, penalties, grams.sum(axis=0)), of_action, n_actions, coding)
 
     def features(self, contexts: Float32Array) -> Features:
         """Quadratic features."""
-        return _features(contexts, self.center, self.scale)
+        return _features(contexts, self.center, self.scale, self.coding)
 
     def fit(self, features: Features, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
         """For targets [rows, P], each with the penalties that suit it best, or all with those chosen before."""
@@ -172,7 +190,7 @@ class StepRidge:
                 taken[action] = own.best(features, centred, shared, left)
             coefficients[action, : own.width] += own.ridge.coefficients(left, taken[action])
         coefficients[:, 0] += mean
-        return RidgeColumns(self.center, self.scale, coefficients, taken)
+        return RidgeColumns(self.center, self.scale, coefficients, taken, self.coding)
 
     def _projected(self, features: Features, targets: FloatArray) -> dict[int, FloatArray]:
         """Targets [rows, P] in the space of the directions of each ridge."""
@@ -211,12 +229,13 @@ class StepRidge:
         return self.shared.numbers + sum(own.numbers for own in self.of_action.values())
 
 
-def _features(contexts: Float32Array, center: FloatArray, scale: FloatArray) -> Features:
+def _features(contexts: Float32Array, center: FloatArray, scale: FloatArray, coding: Coding | None) -> Features:
     """Quadratic features of contexts [rows, d]."""
-    width = n_quadratic(contexts.shape[1])
+    width = n_quadratic(contexts.shape[1]) if coding is None else coding.n_products
+    compute = quadratic_features if coding is None else coding.features
     if len(contexts) * width <= MOST_AT_HAND:
-        return Features.known(quadratic_features(contexts, center, scale))
-    return Features(slice(0, len(contexts)), width, lambda rows: quadratic_features(contexts[rows], center, scale))
+        return Features.known(compute(contexts, center, scale))
+    return Features(slice(0, len(contexts)), width, lambda rows: compute(contexts[rows], center, scale))
 
 
 def _parts(block: slice, of_actions: Sequence[slice]) -> Iterator[tuple[int, slice]]:
@@ -230,59 +249,3 @@ def _parts(block: slice, of_actions: Sequence[slice]) -> Iterator[tuple[int, sli
 def _in_directions(ridge: Ridge, crossed: FloatArray, targets: FloatArray) -> FloatArray:
     """Targets [rows, P] in the space of the directions [k, P], with crossed = features.T @ targets [p, P]."""
     return np.asarray(ridge.lift.T @ crossed if ridge.directions is None else ridge.directions.T @ targets)
-
-
-@dataclass(frozen=True, eq=False)
-class BoostedColumns:
-    """Boosted trees of one step, for each of P targets."""
-
-    models: tuple[BoostedStep, ...]
-    chosen: Chosen = field(default_factory=dict)  # there are none
-
-    def q(self, inputs: Inputs) -> FloatArray:
-        """[A, m, P]."""
-        contexts = np.asarray(inputs, np.float32)
-        return np.stack([model.predict(contexts).T for model in self.models], axis=-1)
-
-    def model(self, column: int) -> BoostedStep:
-        """That of one target, to be kept."""
-        return self.models[column]
-
-
-@dataclass(frozen=True, eq=False)
-class StepBoosted:
-    """Boosted trees on contexts and one column for each action; nothing of them can be prepared."""
-
-    actions: IntArray
-    n_actions: int
-    seed: int = 0
-
-    def features(self, contexts: Float32Array) -> Features:
-        """The contexts themselves."""
-        return Features.known(contexts)
-
-    def fit(self, features: Features, targets: FloatArray, chosen: Chosen | None = None) -> BoostedColumns:
-        """For targets [rows, P]; there are no penalties to choose."""
-        contexts = np.asarray(features.all(), np.float32)
-        columns = [fit_boosted(contexts, self.actions, column, self.n_actions, self.seed) for column in targets.T]
-        return BoostedColumns(tuple(columns))
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers are kept in memory."""
-        return self.actions.size
-
-
-def fit_boosted(
-    contexts: Float32Array, actions: IntArray, targets: FloatArray, n_actions: int, seed: int
-) -> BoostedStep:
-    """Histogram gradient boosting on contexts and one column for each action."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    rows = with_actions(contexts, actions, n_actions)
-    model = HistGradientBoostingRegressor(early_stopping=False, random_state=seed).fit(rows, targets)
-    forest = Forest.of([tree.nodes for (tree,) in model._predictors], np.ravel(model._baseline_prediction))
-    # scikit-learn keeps its trees in private fields: make sure that they still mean what is read from them.
-    if not np.allclose(forest.scores(rows[:100])[:, 0], model.predict(rows[:100])):
-        raise PoelaError("this scikit-learn keeps boosted trees in an unknown form: use regressor='ridge'")
-    return BoostedStep(forest, n_actions)

@@ -3,20 +3,21 @@
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from hashlib import blake2b
+from typing import Any, Literal
 
 import numpy as np
 
-from poela.core.arrays import FloatArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.core.log_cache import cached
 from poela.core.typed import Discount, Positive, Whole
 from poela.data.history import HistoryFeatures, with_history
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.backward_induction import BackwardInduction
+from poela.learners.backward_induction import BackwardInduction, Kind
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.learner import Learner
-from poela.learners.step_regression import Regressor
+from poela.learners.value_kinds import chosen_kind, kinds_for
 
 MOST_SHARED = 2e7  # numbers of decompositions kept for the next learner: 160 MB
 PENALTY_MULTIPLES: Sequence[float] = (1.0, 10.0, 100.0, 1e3, 1e4)
@@ -26,41 +27,68 @@ PENALTY_MULTIPLES: Sequence[float] = (1.0, 10.0, 100.0, 1e3, 1e4)
 class ValueLearner(Learner, ABC):
     """A learner with Q by one regression for each step, last to first."""
 
-    regressor: Regressor = "ridge"
+    # A kind of `BackwardInduction`; "auto" takes the one whose effects held-out training episodes bear out best.
+    regressor: Kind | Literal["auto"] = "ridge"
     penalty: Positive = 0.3  # the ridge's smallest; each regression takes a larger one where that predicts better
     rule: Eligibility | None = None
     history: Whole = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
     discount: Discount = 1.0
 
-    def induction(self, train: Trajectories, seed: int) -> BackwardInduction:
+    def induction(self, train: Trajectories, seed: int, chances: FloatArray) -> BackwardInduction:
         """The regressions over these logs, with what Q looks at: the very same for the next learner that asks so.
 
         Only what is predicted tells apart temperatures, limits, and learners, so they share the decompositions. Of
-        each log the latest are kept.
+        each log the latest are kept. `chances` [N, A] are what is done now: the kind of regression is chosen by what
+        actions add to it.
         """
-        drawn = seed if self.regressor == "boosted" else 0
-        settings = (self.regressor, self.penalty, self.history, self.discount, drawn)
+        kind = self.kind(train, chances)
+        drawn = seed if kind == "boosted" else 0
+        settings = (kind, self.penalty, self.history, self.discount, drawn)
         latest: dict[Any, BackwardInduction] = cached(train, "backward induction", None, dict)
         induction = latest.get(settings)
         if induction is None:
-            induction = BackwardInduction(
-                # A copy of the log itself: what is kept for a log must not keep the log.
-                with_history(train, self.history, initial=True) if self.history else replace(train),
-                regressor=self.regressor,
-                discount=self.discount,
-                penalties=[self.penalty * multiple for multiple in PENALTY_MULTIPLES],
-                keep=MOST_SHARED,
-                seed=seed,
-            )
+            induction = self._regressions(self._seen(train), kind, drawn)
             latest.clear()
             latest[settings] = induction
         return induction
 
+    def looks_back(self, train: Trajectories) -> bool:
+        """Whether Q looks at earlier steps: single decisions have none."""
+        return self.history > 0 and int(train.lengths.max()) > 1
+
+    def kind(self, train: Trajectories, chances: FloatArray) -> Kind:
+        """As set, or chosen on current contexts alone: kinds differ in how they use rows and codes, whatever past is
+        seen beside them, and wide contexts would make the choice cost more than the regressions.
+        """
+        if self.regressor != "auto":
+            return self.regressor
+        known: dict[Any, Kind] = cached(train, "kind of values", None, dict)
+        can_see = kinds_for(self._seen(train)) if self.looks_back(train) else kinds_for(train)
+        kinds = [kind for kind in kinds_for(train) if kind in can_see]
+        settings = (self.penalty, self.discount, *kinds, blake2b(chances.tobytes()).digest())
+        if settings not in known:
+
+            def regressions(kind: Kind, episodes: IntArray) -> BackwardInduction:
+                return self._regressions(train, kind, 0, episodes)
+
+            known[settings] = chosen_kind(train, chances, regressions, kinds, self.discount)
+        return known[settings]
+
+    def _seen(self, train: Trajectories) -> Trajectories:
+        # A copy of the log itself: what is kept for a log must not keep the log.
+        return with_history(train, self.history, initial=True) if self.looks_back(train) else replace(train)
+
+    def _regressions(
+        self, seen: Trajectories, kind: Kind, seed: int, episodes: IntArray | None = None
+    ) -> BackwardInduction:
+        penalties = [self.penalty * multiple for multiple in PENALTY_MULTIPLES]
+        how: Any = {"regressor": kind, "discount": self.discount, "penalties": penalties, "keep": MOST_SHARED}
+        return BackwardInduction(seen, seed=seed, episodes=episodes, **how)
+
     def fields(self, train: Trajectories) -> dict[str, Any]:
         """What a policy of values takes from the logs."""
-        layout = (
-            HistoryFeatures(self.history, train.n_features, train.n_actions, initial=True) if self.history else None
-        )
+        width = train.n_features, train.n_actions
+        layout = HistoryFeatures(self.history, *width, initial=True) if self.looks_back(train) else None
         return {"history": layout, "feature_names": train.feature_names, "action_names": train.action_names}
 
     def refuse_divergence(self, train: Trajectories, q: FloatArray) -> None:

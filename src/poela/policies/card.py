@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from poela.core.storage import WRITTEN, fingerprint_of_stored
+from poela.core.storage import WRITTEN
 from poela.eligibility.words import action_in_words, rule_in_words, strictness_in_words
 
 CARD = "MODEL_CARD.md"
@@ -58,7 +58,7 @@ def model_card(policy: Any, findings: Mapping[str, str], holds_logged_contexts: 
         "Contexts of the training log (perhaps personal data): keep them as you keep the log."
         if holds_logged_contexts
         else "No rows of the training log.",
-        f"Policy: `{fingerprint_of_stored(policy.stored())}`",
+        f"Policy: `{policy.content_hash}`",
     ]
     return WRITTEN.decode() + "\n\n".join(sections) + "\n"
 

@@ -1,12 +1,16 @@
-"""Decisions of a Gaussian policy for the rows of a table: an amount for each action column, and how sure it is."""
+"""Decisions of a Gaussian policy for the rows of a table: an amount for each action column, and its density."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poela.core.arrays import Float32Array, FloatArray
+from poela.core.draws import KnownDraws
+from poela.data.decided import DEFER, POLICY, ROW, SPREAD
 from poela.data.decision_rows import Rows
-from poela.data.words import quoted
+from poela.data.layout import DENSITY
+from poela.data.writing import noted_action_columns
+from poela.policies.decision_cells import FEWEST_CASES, NEAREST_CASES, columns_before, notes_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,42 +18,44 @@ if TYPE_CHECKING:
     from poela.policies.deciding import Deciding
     from poela.policies.gaussian import GaussianPolicy
 
-NEAREST_CASES = 10  # whose outcomes are averaged
-FEWEST_CASES = 5  # an average of fewer would tell of single persons
-DEFERRED = "nothing like it was logged: decide as before"
 
+def decided_amounts(
+    policy: "GaussianPolicy", rows: Rows, how: "Deciding", start: int, uniform: FloatArray
+) -> "pa.Table":
+    """A drawn action, its log density and the policy's spread; the logged pairs near it, and what came of them.
 
-def decided_amounts(policy: "GaussianPolicy", rows: Rows, how: "Deciding", start: int) -> "pa.Table":
-    """The likeliest eligible action or, with a seed, a drawn one; its spread, the logged pairs near it, their outcome.
-
-    Draws belong to the seed and the number of the row, whatever part of the table it came in.
+    `uniform` [N, m] by row of the file is what actions are drawn by. The likeliest action has no density.
     """
     import pyarrow as pa
 
     order, contexts = rows.order, rows.contexts.rows.contexts
-    acts = likeliest(policy, contexts) if how.seed is None else _drawn(policy, contexts, how.seed, start)
-    chosen, spread = order.in_file(acts), order.in_file(policy.moments(contexts)[1])
+    if how.likeliest:
+        acts, density = likeliest(policy, contexts), np.full(len(contexts), np.nan)
+    else:
+        acts = policy.sample(contexts, KnownDraws(order.place(uniform)))  # type: ignore[arg-type]
+        density = policy.log_density(contexts, acts)
+    chosen, spread, density = order.in_file(acts), order.in_file(policy.moments(contexts)[1]), order.in_file(density)
     near, outcome, stranded = (order.in_file(part) for part in _similar(policy, contexts, acts, how.outcomes))
-    columns: dict[str, Any] = {} if rows.is_named else {"row": np.arange(start + 1, start + len(chosen) + 1)}
-    columns |= {name: rows.copied[name] for name in rows.copied.column_names}
+    columns = columns_before(rows, start)
     for place, name in enumerate(policy.action_names):
         columns[str(name)] = pa.array(np.ascontiguousarray(chosen[:, place]), mask=stranded)
-        columns[f"{name}_spread"] = pa.array(np.ascontiguousarray(spread[:, place]), mask=stranded)
-    columns["defer"] = stranded
+    columns[DENSITY] = pa.array(density, mask=stranded | np.isnan(density))
+    columns[DEFER] = stranded
+    columns[POLICY] = pa.repeat(how.name_of(policy), len(stranded))
+    for place, name in enumerate(policy.action_names):
+        columns[f"{name}{SPREAD}"] = pa.array(np.ascontiguousarray(spread[:, place]), mask=stranded)
     if policy.eligibility is not None and how.similar:
         columns["similar"] = pa.array(near, mask=stranded)
         if how.outcomes is not None:
             columns["outcome"] = pa.array(outcome, mask=stranded | np.isnan(outcome))
-    columns["note"] = pa.array([DEFERRED if deferred else None for deferred in stranded], pa.string())
-    return pa.table(columns)
+    columns["note"] = notes_of(rows, stranded)
+    return pa.table(columns, metadata=noted_action_columns(policy.action_names))
 
 
-def clashing(policy: "GaussianPolicy", names: tuple[str | None, ...]) -> str:
-    """Columns of the table that are called as columns of the decisions, quoted; empty where none is."""
-    own = {"row", "defer", "similar", "outcome", "note"}
-    own |= {f"{name}{end}" for name in policy.action_names for end in ("", "_spread")}
-    found = [name for name in names if name in own]
-    return quoted(found) if found else ""
+def columns_of_amounts(policy: "GaussianPolicy") -> tuple[str, ...]:
+    """What decisions say beside each case."""
+    amounts = [f"{name}{end}" for end in ("", SPREAD) for name in policy.action_names]
+    return (ROW, *amounts, DENSITY, DEFER, POLICY, "similar", "outcome", "note")
 
 
 def likeliest(policy: "GaussianPolicy", contexts: Float32Array) -> FloatArray:
@@ -61,12 +67,6 @@ def likeliest(policy: "GaussianPolicy", contexts: Float32Array) -> FloatArray:
     inside = np.clip(mean[:, None], boxes.lower, boxes.upper)
     off = np.square((inside - mean[:, None]) / std[:, None]).sum(axis=2)
     return np.asarray(inside[np.arange(len(mean)), np.where(boxes.there, off, np.inf).argmin(axis=1)])
-
-
-def _drawn(policy: "GaussianPolicy", contexts: Float32Array, seed: int, start: int) -> FloatArray:
-    stream = np.random.PCG64(np.random.SeedSequence(seed))
-    stream.advance(start * len(policy.action_names))
-    return policy.sample(contexts, np.random.Generator(stream))
 
 
 def _similar(

@@ -1,76 +1,111 @@
-"""Decisions for the rows of a table: what to do, how sure the policy is, what else may be done, and who was like it."""
+"""Decisions for the rows of a table: what is drawn, by which probabilities, what else may be done, who was like it."""
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.draws import Key, uniforms
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
-from poela.core.policy import sample_actions
+from poela.core.policy import actions_at
 from poela.core.typed import Seed, parsed
+from poela.data.actions import metadata_of
+from poela.data.decided import ABOUT, ACTION, DEFER, POLICY, ROW
 from poela.data.decision_rows import PART_ROWS, Rows, Wanted, parts_to_decide
 from poela.data.history import StepsToFollow
-from poela.data.layout import LogLayout
+from poela.data.layout import PREFIX, LogLayout
 from poela.data.words import quoted
-from poela.policies.continuous_decisions import DEFERRED, FEWEST_CASES, NEAREST_CASES, clashing, decided_amounts
+from poela.policies.continuous_decisions import columns_of_amounts, decided_amounts
+from poela.policies.decision_cells import (
+    FEWEST_CASES,
+    NEAREST_CASES,
+    columns_before,
+    eligible_lists,
+    eligible_texts,
+    notes_of,
+)
 from poela.policies.gaussian import GaussianPolicy
+from poela.policies.likeliest import likeliest_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from poela.policies.ruled import RuledPolicy
 
-RESULTS = ("action", "probability", "defer", "distance", "in_range", "eligible", "similar", "outcome", "note")
-INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at them"
+LIKELIEST = "-likeliest"  # after the hash of a policy: its likeliest actions are another one
 
 
 @dataclass(frozen=True)
 class Deciding:
-    """How decisions are made: the most likely action or, with a seed, a drawn one; what is reported beside it."""
+    """How decisions are made, and what is reported beside them.
+
+    Actions are drawn by the probabilities of the policy. A draw depends on the seed (None: the policy's own hash), the
+    case and its step alone.
+    """
 
     seed: int | None = None
     similar: bool = True
     keep: tuple[str, ...] = ()
     outcomes: Any = None  # [rows of the training log], what came of each; None: not known
     lists: bool = False  # eligible actions as a list of names and distances, for programs, in place of one text
+    case: str | None = None  # the column that names cases; None: the episode's, or one called "case", or row numbers
+    likeliest: bool = False  # all probability on the likeliest action, which is another policy
+    contexts: bool = True  # whether what was known of a case is kept beside its decision
+    uniform: FloatArray | None = None  # by row, in the order of the table: drawn already
 
     def __post_init__(self) -> None:
         if self.seed is not None:
             parsed("seed", Seed, self.seed)
+
+    def name_of(self, policy: Any) -> str:
+        """The policy that acts, as it is written beside each decision: sixteen digits of its hash."""
+        return f"{policy.short_hash}{LIKELIEST}" if self.likeliest else str(policy.short_hash)
 
 
 def decided_parts(
     policy: "RuledPolicy | GaussianPolicy", source: Any, how: Deciding, layout: LogLayout | None = None
 ) -> "Iterator[pa.Table]":
     """Tables of decisions, in the order of the rows; each is made before the next rows are read."""
+    wanted = _wanted(policy, how)
+    seed, start, seen = policy.short_hash if how.seed is None else how.seed, 0, Counter[str]()
+    for rows in parts_to_decide(source, wanted, layout or LogLayout()):
+        keys = () if how.uniform is not None or how.likeliest else rows.keys(start, seen)
+        if isinstance(policy, GaussianPolicy):
+            table = decided_amounts(policy, rows, how, start, _uniform_by_column(seed, keys, len(policy.action_names)))
+        else:
+            drawn = uniforms(seed, keys) if how.uniform is None else how.uniform[start : start + rows.n]
+            table = _decided(policy, rows, how, start, drawn)
+        start += table.num_rows
+        yield table
+
+
+def _wanted(policy: "RuledPolicy | GaussianPolicy", how: Deciding) -> Wanted:
+    """The rows that the policy needs; refuses columns to keep that are called as those of the decisions."""
+    schema, names, given = policy.table_schema, policy.action_names, False
     if isinstance(policy, GaussianPolicy):
-        yield from _amounts(policy, source, how, layout or LogLayout())
-        return
-    wanted = Wanted(policy.table_schema, policy.action_names, policy.needs, how.keep, policy.builds_on_propensities)
-    clashes = [name for name in (wanted.schema.episode, wanted.schema.step, *how.keep) if name in RESULTS]
+        results, names = columns_of_amounts(policy), ()
+    else:
+        results, given = columns_of(policy), policy.builds_on_propensities
+    clashes = [name for name in (schema.episode, schema.step, how.case, *how.keep) if name in results]
     if clashes:
         raise InputError(f"column {quoted(clashes)} is called as a column of the decisions: rename it")
-    start = 0
-    for rows in parts_to_decide(source, wanted, layout or LogLayout()):
-        table = _decided(policy, rows, how, start)
-        start += table.num_rows
-        yield table
+    beside = tuple(name for name in schema.columns if name not in results) if how.contexts else ()
+    return Wanted(schema, names, policy.needs, how.keep, given, how.case, beside)
 
 
-def _amounts(policy: GaussianPolicy, source: Any, how: Deciding, layout: LogLayout) -> "Iterator[pa.Table]":
-    """The same of real-valued actions."""
-    wanted = Wanted(policy.table_schema, (), policy.needs, how.keep)
-    if clashes := clashing(policy, (wanted.schema.episode, wanted.schema.step, *how.keep)):
-        raise InputError(f"column {clashes} is called as a column of the decisions: rename it")
-    start = 0
-    for rows in parts_to_decide(source, wanted, layout):
-        table = decided_amounts(policy, rows, how, start)
-        start += table.num_rows
-        yield table
+def _uniform_by_column(seed: object, keys: Iterable[Key], n_columns: int) -> FloatArray:
+    """A number for each row and column of a real-valued action [N, m]."""
+    every = list(keys)
+    return np.stack([uniforms(seed, ((*key, str(column)) for key in every)) for column in range(n_columns)], axis=1)
+
+
+def columns_of(policy: "RuledPolicy") -> tuple[str, ...]:
+    """What decisions say beside each case, in this order."""
+    return (ROW, ACTION, *(f"{PREFIX}{name}" for name in policy.action_names), DEFER, POLICY, *ABOUT)
 
 
 def decisions(
@@ -87,7 +122,7 @@ class _Block:
     """Decisions for some episodes, in their order."""
 
     chosen: IntArray
-    probability: FloatArray
+    probabilities: FloatArray  # [N, A], by which they were drawn
     stranded: BoolArray
     mask: BoolArray
     distances: FloatArray | None
@@ -96,44 +131,47 @@ class _Block:
     outcome: FloatArray | None
 
 
-def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int) -> "pa.Table":
-    import pyarrow as pa
-
+def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, uniform: FloatArray) -> "pa.Table":
     order, contexts = rows.order, rows.contexts.rows
-    uniform = None if how.seed is None else order.place(_uniform(rows, how.seed, start))
+    drawn = np.zeros(len(contexts.contexts)) if how.likeliest else order.place(uniform)
     blocks = []
     for first, last, offsets in _blocks(order.offsets):
         safe_point()
         actions = np.maximum(rows.actions[first:last], 0)
         own = None if rows.propensities is None else rows.propensities[first:last]
         steps = StepsToFollow(contexts.contexts[first:last], actions, offsets, policy.feature_names, own)
-        blocks.append(_block(policy, steps, None if uniform is None else uniform[first:last], how))
+        blocks.append(_block(policy, steps, drawn[first:last], how))
+    return _table(policy, rows, how, start, blocks)
+
+
+def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks: Sequence[_Block]) -> "pa.Table":
+    import pyarrow as pa
 
     def whole(name: str) -> Any:
         parts = [getattr(block, name) for block in blocks]
-        return None if parts[0] is None else order.in_file(np.concatenate(parts))
+        return None if parts[0] is None else rows.order.in_file(np.concatenate(parts))
 
     stranded, similar, outcome = whole("stranded"), whole("similar"), whole("outcome")
-    distances, in_range = whole("distances"), whole("in_range")
-    names = pa.array(policy.action_names)
-    columns: dict[str, Any] = {} if rows.is_named else {"row": np.arange(start + 1, start + len(stranded) + 1)}
-    columns |= {name: rows.copied[name] for name in rows.copied.column_names}
-    columns["action"] = names.take(pa.array(whole("chosen"), mask=stranded))
-    columns["probability"] = pa.array(whole("probability"), mask=stranded)
-    columns["defer"] = stranded
+    distances, in_range, probabilities = whole("distances"), whole("in_range"), whole("probabilities")
+    columns = columns_before(rows, start)
+    columns[ACTION] = pa.array(policy.action_names).take(pa.array(whole("chosen"), mask=stranded))
+    for name, column in zip(policy.action_names, probabilities.T, strict=True):
+        columns[f"{PREFIX}{name}"] = pa.array(np.ascontiguousarray(column), mask=stranded)
+    columns[DEFER] = stranded
+    columns[POLICY] = pa.repeat(how.name_of(policy), len(stranded))
     if distances is not None:
         nearest = distances.min(axis=1)
         columns["distance"] = pa.array(nearest, mask=np.isinf(nearest))
     if in_range is not None:
         columns["in_range"] = in_range
-    written = _eligible_lists if how.lists else _eligible
+    written = eligible_lists if how.lists else eligible_texts
     columns["eligible"] = written(policy.action_names, whole("mask") & ~stranded[:, None], distances)
     if similar is not None:
         columns["similar"] = pa.array(similar, mask=stranded)
     if outcome is not None:
         columns["outcome"] = pa.array(outcome, mask=stranded | np.isnan(outcome))
-    columns["note"] = _notes(rows, stranded)
-    return pa.table(columns)
+    columns["note"] = notes_of(rows, stranded)
+    return pa.table(columns, metadata=metadata_of(policy.action_names))
 
 
 def _blocks(offsets: IntArray) -> Iterator[tuple[int, int, IntArray]]:
@@ -145,10 +183,12 @@ def _blocks(offsets: IntArray) -> Iterator[tuple[int, int, IntArray]]:
         episode = end
 
 
-def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray | None, how: Deciding) -> _Block:
+def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray, how: Deciding) -> _Block:
     probabilities, rule = policy.along(steps), policy.eligibility
+    if how.likeliest:
+        probabilities = likeliest_alone(probabilities)
     eligible = rule.along(steps)
-    chosen: IntArray = probabilities.argmax(axis=1) if uniform is None else _drawn(probabilities, uniform)
+    chosen = actions_at(probabilities, uniform)
     measured = rule.settings.measures
     similar = rule.counts_of(steps, chosen) if measured and how.similar else None
     outcome = None
@@ -158,7 +198,7 @@ def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray | No
         outcome[similar < FEWEST_CASES] = np.nan
     return _Block(
         chosen=chosen,
-        probability=probabilities[np.arange(len(chosen)), chosen],
+        probabilities=probabilities,
         stranded=eligible.stranded,
         mask=probabilities > 0 if policy.acts_beyond_rule else eligible.mask,
         distances=rule.distances_along(steps) if measured else None,
@@ -166,99 +206,3 @@ def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray | No
         similar=similar,
         outcome=outcome,
     )
-
-
-class _KnownDraws:
-    """Numbers that were drawn already, where a generator is asked for some."""
-
-    def __init__(self, uniform: FloatArray) -> None:
-        self._uniform = uniform
-
-    def random(self, n: int) -> FloatArray:
-        return self._uniform
-
-
-def _drawn(probabilities: FloatArray, uniform: FloatArray) -> IntArray:
-    return sample_actions(probabilities, _KnownDraws(uniform))  # type: ignore[arg-type]
-
-
-def _uniform(rows: Rows, seed: int, start: int) -> FloatArray:
-    """A number in [0, 1) for each row of the file: by its episode and step where these name it, else by its place.
-
-    So the same row gets the same draw wherever it stands in the table.
-    """
-    if rows.is_named:
-        named = (map(str, rows.copied[name].to_pylist()) for name in rows.copied.column_names[:2])
-        keys: Iterable[object] = map("|".join, zip(*named, strict=True))
-    else:
-        keys = range(start, start + int(rows.order.offsets[-1]))
-    digests = (hashlib.blake2b(f"{seed}|{key}".encode(), digest_size=8).digest() for key in keys)
-    return np.frombuffer(b"".join(digests), np.uint64) / 2.0**64 * (1 - 2.0**-53)
-
-
-def _eligible(names: Sequence[Any], mask: BoolArray, distances: FloatArray | None) -> "pa.Array":
-    """The eligible actions of each row with the distances to their nearest logged cases: 'wait:0.12; treat:0.4'."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    parts = []
-    for action, name in enumerate(names):
-        texts: Any = pa.scalar(str(name))
-        if distances is not None:
-            far = pa.array(_three_digits(distances[:, action])).cast(pa.string())
-            texts = pc.binary_join_element_wise(texts, far, pa.scalar(":"))
-        parts.append((mask[:, action], texts))
-    return _joined(parts, len(mask))
-
-
-def _eligible_lists(names: Sequence[Any], mask: BoolArray, distances: FloatArray | None) -> "pa.Array":
-    """The same as lists; distances are null where the rule measures none."""
-    import pyarrow as pa
-
-    rows, actions = np.nonzero(mask)
-    far = pa.nulls(len(rows), pa.float64()) if distances is None else pa.array(distances[rows, actions])
-    entries = pa.StructArray.from_arrays([pa.array(names).take(pa.array(actions)), far], ["action", "distance"])
-    ends = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
-    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), entries)
-
-
-def _joined(parts: "Sequence[tuple[BoolArray, Any]]", n: int) -> "pa.Array":
-    """Texts, each where its mask says so, with semicolons between them (Arrow's own join loses rows without any)."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    nothing = pa.scalar("")
-    result = pa.repeat(nothing, n)
-    for mask, texts in parts:
-        if mask.any():
-            between = pc.if_else(pc.equal(result, nothing), nothing, pa.scalar("; "))
-            longer = pc.binary_join_element_wise(result, texts, between)
-            result = pc.if_else(pa.array(mask), longer, result)
-    return result
-
-
-def _three_digits(values: FloatArray) -> FloatArray:
-    """Rounded to three digits.
-
-    >>> _three_digits(np.array([0.123456, 1234.5, 0.0]))
-    array([1.23e-01, 1.23e+03, 0.00e+00])
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = 10.0 ** (2 - np.floor(np.log10(np.abs(values))))
-        return np.asarray(np.where(np.isfinite(values) & (values != 0), np.round(values * scale) / scale, values))
-
-
-def _notes(rows: Rows, stranded: BoolArray) -> "pa.Array":
-    """What is to be known about a row: columns that were filled or are new to the policy, or that it defers."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    encoded, order = rows.contexts.rows, rows.order
-    said: Mapping[str, BoolArray] = {
-        DEFERRED: stranded,
-        INCOMPLETE: rows.incomplete,
-        **{f"{name}: a category that was not logged": order.in_file(bad) for name, bad in encoded.unseen.items()},
-        **{f"{name}: missing, filled in": order.in_file(bad) for name, bad in encoded.filled.items()},
-    }
-    joined = _joined([(bad, pa.scalar(text)) for text, bad in said.items()], len(stranded))
-    return pc.if_else(pc.equal(joined, pa.scalar("")), pa.scalar(None, pa.string()), joined)

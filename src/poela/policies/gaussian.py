@@ -1,6 +1,6 @@
 """The Gaussian policy of real-valued actions: what all learners of such policies learn, and its blends."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,15 +21,14 @@ from poela.data.decision_rows import has_columns, loose_contexts
 from poela.data.episodes import LoggedEpisodes
 from poela.data.schema import TableSchema
 from poela.eligibility.continuous import FittedContinuousEligibility
+from poela.policies.decides import Decides
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from poela.eligibility.pair_explanation import PairExplanation
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GaussianPolicy:
+class GaussianPolicy(Decides):
     """A normal distribution of actions whose mean and spread depend on the context, within a rule if there is one.
 
     With a `behavior` and a `share` below 1 it is a Gaussian that far on the way from the logging policy (`blended`).
@@ -109,25 +108,6 @@ class GaussianPolicy:
         if self.behavior is None:
             return None
         return np.abs(self.moments(contexts)[0] - self.behavior.moments(self.checked(contexts))[0])
-
-    def decide(
-        self,
-        rows: Any,
-        *,
-        seed: int | None = None,
-        keep: Sequence[str] = (),
-        similar: bool = True,
-        outcomes: FloatArray | None = None,
-    ) -> "pa.Table":
-        """A decision for each row of a table: the likeliest eligible action or, with a seed, a drawn one.
-
-        Each action column has one beside it with the spread of the policy there; `defer` says where nothing like it was
-        logged, and `similar` how many of the nearest logged pairs are within the radius of the action. `outcomes` of
-        the training log give `outcome`: the mean of what came of the nearest of these.
-        """
-        from poela.policies.deciding import Deciding, decisions
-
-        return decisions(self, rows, Deciding(seed=seed, similar=similar, keep=tuple(keep), outcomes=outcomes))
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> None:
         """Write the policy as JSON and safetensors, for the owner alone, into an empty folder or a new one."""

@@ -1,7 +1,6 @@
 """A policy under a rule of eligible actions: scores of the actions in, probabilities of the eligible ones out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,15 +21,14 @@ from poela.data.trajectories import ActionName
 from poela.data.words import quoted
 from poela.eligibility.fitted import Eligible, FittedEligibility
 from poela.eligibility.propensities import LoggedPropensities
+from poela.policies.decides import Decides
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from poela.eligibility.explanation import Explanation
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RuledPolicy(ABC):
+class RuledPolicy(Decides, ABC):
     """What all learned policies share. Ineligible actions have probability exactly 0."""
 
     eligibility: FittedEligibility
@@ -89,38 +87,6 @@ class RuledPolicy(ABC):
     def acts_beyond_rule(self) -> bool:
         """Whether actions that the rule bars may have a probability above 0."""
         return False
-
-    def decide(
-        self,
-        rows: Any,
-        *,
-        seed: int | None = None,
-        similar: bool = True,
-        keep: Sequence[str] = (),
-        outcomes: ArrayLike | None = None,
-    ) -> "pa.Table":
-        """A decision for each row of a table: a file, or anything that Arrow takes for a table.
-
-        Columns are found by name and become features as those of the log did. Where the policy looks at earlier
-        decisions, rows of an episode are followed by its id, with what was done before in the action column. The result
-        has the episode and step (or `row`), columns to `keep`, the `action` (the likeliest one or, with a seed, a drawn
-        one) and its `probability`; `defer` where nothing like it was logged, so that there is no action; the `distance`
-        to the nearest logged case, and whether each feature is `in_range` of the log; the `eligible` actions with the
-        distance to their nearest logged case; how many `similar` cases with that action were logged within the radius
-        (or reach); and a `note` on gaps and new categories.
-
-        >>> from poela import POELA, read_logs
-        >>> import pyarrow as pa
-        >>> table = pa.table({"age": [1, 2, 8, 9] * 9, "action": ["wait", "treat"] * 18, "reward": [0, 1] * 18})
-        >>> policy = POELA(radius=1.0, steps=5).fit(read_logs(table).with_propensities([0.5] * 36), seed=0)
-        >>> policy.decide({"age": [2, 50]}).select(["defer", "eligible", "similar"]).to_pylist()
-        [{'defer': False, 'eligible': 'treat:0; wait:1', 'similar': 9},
-         {'defer': True, 'eligible': '', 'similar': None}]
-        """
-        from poela.policies.deciding import Deciding, decisions
-
-        known = None if outcomes is None else np.asarray(outcomes, np.float64)
-        return decisions(self, rows, Deciding(seed, similar, tuple(keep), known))
 
     def probabilities(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
         """[N, A] of loose contexts; `needs` tells whether `steps` (each row's step number) must be given, too.

@@ -19,14 +19,11 @@ from poela.core.validation import (
     expect_setting,
 )
 from poela.data.trajectories import ActionName, Trajectories
+from poela.policies.step_features import Coding, n_quadratic, quadratic_features
 
-# Up to here all pairs of features are multiplied; wider contexts get squares only.
-MOST_FEATURES_IN_PAIRS = 20
-# Standardised features are held within this, so that a quadratic does not explode far from the data.
-FARTHEST = 5.0
-FEW_ROWS = 64  # whose features are all multiplied at once
 # Of boosted steps in a file: they look at one column for each action, for each action.
 MOST_BOOSTED_ACTIONS = 2000
+MOST_CODED_FEATURES = 100_000  # of contexts whose codes a file may name
 
 
 class StepModel(Protocol):
@@ -70,6 +67,44 @@ class RidgeStep:
 
 
 @dataclass(frozen=True, eq=False)
+class CodedStep:
+    """The same on indicators of categories and their products."""
+
+    coding: Coding
+    center: FloatArray  # [w], after coding
+    scale: FloatArray  # [w]
+    coefficients: FloatArray  # [A, p]
+
+    def predict(self, contexts: Float32Array) -> FloatArray:
+        """Q of every action, [m, A]."""
+        return self.coding.features(contexts, self.center, self.scale) @ self.coefficients.T
+
+    def fits(self, n_features: int, n_actions: int) -> bool:
+        """Whether it is made for this many features and actions."""
+        return (self.coding.n_features, len(self.coefficients)) == (n_features, n_actions)
+
+    def stored(self) -> Stored:
+        """As plain arrays."""
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in ("center", "scale", "coefficients")}
+        codes = {"columns": self.coding.columns, "levels": self.coding.levels}
+        return Stored("coded_step", {"n_features": self.coding.n_features}, arrays | codes)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, load_part: Any = None) -> "CodedStep":
+        """The inverse of `stored`."""
+        names = ("columns", "levels", "center", "scale", "coefficients")
+        expect_contents(stored, settings=("n_features",), arrays=names)
+        n_features = expect_setting(stored, "n_features", int, low=1, high=MOST_CODED_FEATURES)
+        columns = expect_array(stored, "columns", np.int64, (None,), low=0, high=n_features - 1)
+        if (np.diff(columns) < 0).any():
+            raise InputError("columns must be in rising order")
+        coding = Coding(columns, expect_array(stored, "levels", np.float32, columns.shape), n_features)
+        center = expect_array(stored, "center", np.float64, (coding.width,))
+        scale = expect_array(stored, "scale", np.float64, center.shape, low=1 / LARGEST, high=np.inf)
+        return cls(coding, center, scale, expect_array(stored, "coefficients", np.float64, (None, coding.n_products)))
+
+
+@dataclass(frozen=True, eq=False)
 class BoostedStep:
     """Boosted trees of one step, on the context and one column for each action."""
 
@@ -108,6 +143,11 @@ class StepQ:
     action_names: tuple[ActionName, ...]
 
     @property
+    def n_steps(self) -> int:
+        """How many steps have values of their own."""
+        return len(self.models)
+
+    @property
     def n_features(self) -> int:
         """How many features there are, with those of the history."""
         return len(self.feature_names)
@@ -137,54 +177,13 @@ class StepQ:
         steps = [f"step_{step}" for step in range(max(len(stored.parts), 1))]
         expect_contents(stored, settings=("feature_names", "action_names"), parts=steps)
         feature_names, action_names = expect_names(stored)
-        kinds = RidgeStep | BoostedStep
+        kinds = RidgeStep | CodedStep | BoostedStep
         models = tuple(expect_part(stored, step, load_part, kinds, "the regression of a step") for step in steps)
         for step, model in zip(steps, models, strict=True):
             if not model.fits(len(feature_names), len(action_names)):
                 sizes = f"{len(feature_names)} features and {len(action_names)} actions"
                 raise InputError(f"{step} is not made for the {sizes} that there are")
         return cls(models, len(action_names), feature_names, action_names)
-
-
-def quadratic_features(contexts: Float32Array, center: FloatArray, scale: FloatArray) -> FloatArray:
-    """1, the standardised features, and their products in pairs (squares alone where there are many), [m, p].
-
-    >>> quadratic_features(np.array([[1.0, 2.0]]), np.zeros(2), np.ones(2))
-    array([[1., 1., 2., 1., 2., 4.]])
-    """
-    z = (np.asarray(contexts, np.float64) - center) / scale
-    rows, width = z.shape
-    # Feature by feature, so that products are of whole lines.
-    features = np.empty((n_quadratic(width), rows))
-    features[0] = 1.0
-    z = np.clip(z.T, -FARTHEST, FARTHEST, out=features[1 : 1 + width])
-    products = features[1 + width :]
-    if rows < FEW_ROWS or width > MOST_FEATURES_IN_PAIRS:
-        i, j = pairs_of(width)
-        np.multiply(z[i], z[j], out=products)
-        return features.T
-    for first in range(width):  # the same without copies
-        part, products = products[: width - first], products[width - first :]
-        np.multiply(z[first], z[first:], out=part)
-    return features.T
-
-
-def n_quadratic(width: int) -> int:
-    """How many quadratic features there are of so many features.
-
-    >>> n_quadratic(2)
-    6
-    """
-    return 1 + width + (width * (width + 1) // 2 if width <= MOST_FEATURES_IN_PAIRS else width)
-
-
-def pairs_of(width: int) -> tuple[IntArray, IntArray]:
-    """Which features are multiplied with which.
-
-    >>> pairs_of(2)
-    (array([0, 0, 1]), array([0, 1, 1]))
-    """
-    return np.triu_indices(width) if width <= MOST_FEATURES_IN_PAIRS else (np.arange(width), np.arange(width))
 
 
 def with_actions(contexts: Float32Array, actions: IntArray, n_actions: int) -> Float32Array:

@@ -33,6 +33,7 @@ KINDS = {
     "counted_policy": "poela.policies.counted:CountedPolicy",
     "step_q": "poela.policies.step_values:StepQ",
     "ridge_step": "poela.policies.step_values:RidgeStep",
+    "coded_step": "poela.policies.step_values:CodedStep",
     "boosted_step": "poela.policies.step_values:BoostedStep",
     "gaussian_policy": "poela.policies.gaussian:GaussianPolicy",
     "continuous_eligibility": "poela.eligibility.continuous:FittedContinuousEligibility",

@@ -51,8 +51,8 @@ class ValuedPolicy(RuledPolicy):
 
     @property
     def needs(self) -> str:
-        """The step number, for the values of each step, or the history that these look at."""
-        own = "step" if self.history is None else "history"
+        """The step number, for the values of each step if there are several, or the history that these look at."""
+        own = "history" if self.history is not None else "step" if self.values.n_steps > 1 else "context"
         return most_needed(own, super().needs, needs_of(self.behavior))
 
     def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
@@ -62,18 +62,18 @@ class ValuedPolicy(RuledPolicy):
                 "this policy looks at earlier steps: use decide(table), along(trajectories) or actor(n), not loose "
                 "contexts"
             )
-        if steps is None:
+        if steps is None and self.values.n_steps > 1:
             raise InputError(
                 "this policy has its own values for each step: give the step numbers (steps=...), or use decide(table) "
                 "or actor(n), which count them"
             )
-        return self.values.q_at(contexts, steps)
+        return self.values.q_at(contexts, np.zeros(len(contexts), np.int64) if steps is None else steps)
 
     def probabilities(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
-        """[N, A]; the step number of each row is needed."""
+        """[N, A]; the step number of each row is needed, unless there is but one step."""
         rows = self.checked(contexts)
-        numbers: IntArray = np.asarray([] if steps is None else steps, np.int64)
-        q = self.scores(rows, None if steps is None else numbers)
+        q = self.scores(rows, None if steps is None else np.asarray(steps, np.int64))
+        numbers: IntArray = np.zeros(len(rows), np.int64) if steps is None else np.asarray(steps, np.int64)
         behavior = as_policy(self.behavior).probabilities(rows)
         return self.decided(q, behavior, self.eligibility.resolve(rows, numbers), self.counts(rows, numbers))
 

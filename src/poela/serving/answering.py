@@ -1,7 +1,7 @@
 """What the server answers: decisions of a policy, and why they are so; many requests at once in one go."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from poela.core.draws import uniform_of
 from poela.core.errors import InputError, PoelaError
+from poela.data.decided import ABOUT, ACTION, DEFER, POLICY
 from poela.data.decision_rows import Wanted, parts_to_decide
 from poela.data.history import StepsToFollow
-from poela.data.layout import LogLayout
+from poela.data.layout import PREFIX, LogLayout
 from poela.eligibility.words import rule_in_words
-from poela.policies.deciding import RESULTS, Deciding, decisions
+from poela.policies.deciding import Deciding, decisions
 from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
-from poela.serving.asking import Case, DecisionRequest, Form
+from poela.serving.asking import DecisionRequest, Form
 from poela.serving.source import PolicySource
 
+PROPENSITIES = "propensities"
 MOST_TOGETHER = 512  # steps that are decided in one go
 MOST_WAITING = 512  # requests
 
@@ -54,20 +57,24 @@ class Answering:
         return Form(self.policy.table_schema, self.policy.action_names, self.policy.needs)
 
     def decided(self, requests: Sequence[DecisionRequest]) -> list[list[dict[str, Any]]]:
-        """Decisions for the cases of each request, as `decide` makes them; requests with a seed are drawn alone."""
-        if len(requests) == 1:
-            return [self._decided(requests[0].cases, requests[0].seed)]
-        if any(one.seed is not None for one in requests):
-            return [self._decided(one.cases, one.seed) for one in requests]
-        decisions = iter(self._decided([case for one in requests for case in one.cases], None))
-        return [[next(decisions) for _ in one.cases] for one in requests]
+        """Decisions for the cases of each request, as `decide` draws them, by their ids and steps; all in one go."""
+        cases = [case for one in requests for case in one.cases]
+        own = self.policy.short_hash
+        seeds = [own if one.seed is None else one.seed for one in requests for _ in one.cases]
+        lengths = np.array([len(case.steps) for case in cases])
+        last = np.cumsum(lengths) - 1
+        drawn = [uniform_of(seed, *self.form.key(case)) for seed, case in zip(seeds, cases, strict=True)]
+        uniform = np.repeat(np.array(drawn), lengths)  # earlier steps are not looked at
+        how = Deciding(outcomes=self.source.outcomes, lists=True, contexts=False, uniform=uniform)
+        rows = decisions(self.policy, self.form.table(cases), how).take(last).to_pylist()
+        answers = iter([self._answer(row) for row in rows])
+        return [[next(answers) for _ in one.cases] for one in requests]
 
-    def _decided(self, cases: Sequence[Case], seed: int | None) -> list[dict[str, Any]]:
-        how = Deciding(seed, outcomes=self.source.outcomes, lists=True)
-        table = decisions(self.policy, self.form.table(cases), how)
-        last = np.cumsum([len(case.steps) for case in cases]) - 1
-        rows = table.select([name for name in RESULTS if name in table.column_names]).take(last).to_pylist()
-        return [{name: row.get(name) for name in RESULTS} for row in rows]
+    def _answer(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """A row of decisions as an answer, in which every field stands, null where the policy does not know it."""
+        chances = {str(name): row[f"{PREFIX}{name}"] for name in self.policy.action_names}
+        own = {ACTION: row[ACTION], PROPENSITIES: chances, DEFER: row[DEFER], POLICY: row[POLICY]}
+        return {**own, **{name: row.get(name) for name in ABOUT}}
 
     def explained(self, request: DecisionRequest) -> dict[str, Any]:
         """For the one case of a request and every action: whether it is eligible, why, and who was given it."""

@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 
 import poela
 from poela.core.errors import InputError
-from poela.core.storage import fingerprint_of_stored
 from poela.eligibility.words import rule_in_words
 from poela.serving.answering import Answering, Together, TooBusy
 from poela.serving.asking import Form, is_optional
@@ -45,7 +44,7 @@ def application(source: PolicySource, token: str | None = None) -> Guard:
 
     @app.post("/v1/explain")
     async def explain(request: Request) -> Response:
-        cases = await _parsed(request, form)
+        cases = await _parsed(request, form, drawing=False)
         return _json(await together.alone(partial(answering.explained, cases)))
 
     @app.get("/v1/policy")
@@ -89,11 +88,11 @@ class _Quiet:
             LOG.error("unforeseen %s", type(error).__name__)
 
 
-async def _parsed(request: Request, form: Form) -> Any:
+async def _parsed(request: Request, form: Form, *, drawing: bool = True) -> Any:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise HTTPException(415, "give application/json")
-    return form.parsed(await request.body())
+    return form.parsed(await request.body(), drawing=drawing)
 
 
 async def _bad(request: Request, error: Exception) -> Response:
@@ -123,7 +122,8 @@ def _policy(source: PolicySource, form: Form) -> dict[str, Any]:
     """What the page shows before anything is asked."""
     return {
         "name": source.name,
-        "sha256": fingerprint_of_stored(source.policy.stored()),
+        "policy": source.policy.short_hash,
+        "sha256": source.policy.content_hash,
         "findings": dict(source.findings),
         "rule": rule_in_words(source.policy.eligibility),
         "needs": "history" if form.wants_history else "step" if form.wants_step else "context",

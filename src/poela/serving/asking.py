@@ -1,6 +1,7 @@
 """What the server is asked: JSON documents, checked by the schema of a policy, as a table of rows.
 
-A case has the features of its current step and, where the policy looks back, those of earlier steps with what was done.
+A case has an id, by which its action is drawn, the features of its current step and, where the policy looks back, those
+of earlier steps with what was done.
 Messages name columns, and never what stands in them.
 """
 
@@ -13,6 +14,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from poela.core.draws import Key, text_of
 from poela.core.errors import InputError
 from poela.core.typed import shown
 from poela.data.decision_rows import Wanted
@@ -40,7 +42,7 @@ TIME = (
 
 @dataclass(frozen=True)
 class DecisionRequest:
-    """One request: the cases, and a seed where actions are to be drawn."""
+    """One request: the cases, and a seed that takes the place of the policy's own."""
 
     cases: tuple["Case", ...]
     seed: int | None = None
@@ -48,10 +50,15 @@ class DecisionRequest:
 
 @dataclass(frozen=True)
 class Case:
-    """The features of each step so far, the current one last, and what was done at the earlier ones."""
+    """The features of each step so far, the current one last, and what was done at the earlier ones.
+
+    `id` names it and `step` counts the steps before the current one, whether or not these are told.
+    """
 
     steps: tuple[Mapping[str, Any], ...]
     actions: tuple[ActionName, ...]
+    id: str = ""
+    step: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,15 +76,20 @@ class Form:
 
     @property
     def wants_step(self) -> bool:
-        """Whether the number of earlier steps alone is looked at."""
-        return self._wanted.follows and not self.wants_history
+        """Whether the number of earlier steps must be told: cases have steps, and each has a draw of its own."""
+        return self.schema.episode is not None and not self.wants_history
+
+    def key(self, case: Case) -> Key:
+        """The case and its step, as `decide` knows them from columns."""
+        first, distance = (self.schema.pace if self.schema.step is not None else None) or (0, 1)
+        return case.id, text_of(float(first + distance * case.step))
 
     @cached_property
     def _wanted(self) -> Wanted:
         return Wanted(self.schema, self.action_names, self.needs)
 
-    def parsed(self, body: bytes) -> DecisionRequest:
-        """The request in a JSON document, or all that is wrong with it."""
+    def parsed(self, body: bytes, *, drawing: bool = True) -> DecisionRequest:
+        """The request in a JSON document, or all that is wrong with it; only who wants no draw may leave out ids."""
         document = _json(body)
         if not isinstance(document, dict) or not set(document) <= {"cases", "seed"}:
             raise InputError("the request must be an object with the list 'cases' and perhaps 'seed'")
@@ -87,19 +99,25 @@ class Form:
         if seed is not None and (not isinstance(seed, int) or not 0 <= seed <= MOST_SEED):
             raise InputError(f"seed must be a whole number from 0 to {MOST_SEED}, or null")
         problems: list[str] = []
-        parsed = [self._case(case, f"case {number}", problems) for number, case in enumerate(cases)]
+        parsed = [self._case(case, f"case {number}", drawing, problems) for number, case in enumerate(cases)]
         if problems:
             raise InputError(problems[:MOST_PROBLEMS])
         return DecisionRequest(tuple(case for case in parsed if case is not None), seed)
 
-    def _case(self, case: Any, where: str, problems: list[str]) -> Case | None:
-        known = {"features", *(["history"] if self.wants_history else []), *(["step"] if self.wants_step else [])}
-        if not isinstance(case, dict) or "features" not in case or not set(case) <= known:
-            problems.append(f"{where} must be an object with features{_also(known - {'features'})} and nothing else")
+    def _case(self, case: Any, where: str, drawing: bool, problems: list[str]) -> Case | None:
+        more = ["id", *(["history"] if self.wants_history else []), *(["step"] if self.wants_step else [])]
+        if not isinstance(case, dict) or "features" not in case or not set(case) <= {"features", *more}:
+            problems.append(f"{where} must be an object with features, {', '.join(more)} and nothing else")
+            return None
+        if drawing and "id" not in case:
+            problems.append(f"{where}: id is missing: name the case, since its action is drawn by its name")
             return None
         if self.wants_step and "step" not in case:
             problems.append(f"{where}: step is missing: say how many steps of its episode came before")
             return None
+        name = _whole(case.get("id", ""))
+        if not ((isinstance(name, int) and abs(name) <= LARGEST_NUMBER) or "id" not in case or _is_text(name)):
+            problems.append(f"{where}: id must be a whole number, or text of 1 to {LONGEST_TEXT} characters")
         features = self._features(case["features"], where, problems)
         step, history = _whole(case.get("step", 0)), case.get("history", [])
         if not isinstance(step, int) or not 0 <= step <= MOST_EARLIER:
@@ -110,9 +128,10 @@ class Form:
             return None
         earlier = [self._earlier(one, f"{where}, step {place}", problems) for place, one in enumerate(history)]
         # Where only the number of steps counts, any features may stand for those of earlier ones.
-        steps = (*([features] * step), *(one[0] for one in earlier), features)
-        actions = (*([self.action_names[0]] * step), *(one[1] for one in earlier))
-        return Case(tuple(steps), tuple(actions))
+        copies = step if self._wanted.follows else 0
+        steps = (*([features] * copies), *(one[0] for one in earlier), features)
+        actions = (*([self.action_names[0]] * copies), *(one[1] for one in earlier))
+        return Case(steps, actions, str(name), step + len(history))
 
     def _earlier(self, one: Any, where: str, problems: list[str]) -> tuple[Mapping[str, Any], ActionName]:
         if not isinstance(one, dict) or set(one) != {"features", "action"}:
@@ -176,9 +195,7 @@ def problem_of(variable: Variable, value: Any) -> str | None:
     if variable.kind in ("number", "duration"):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return None if number and abs(value) <= LARGEST_NUMBER else _kind(variable)
-    text: object = (
-        isinstance(value, str) and 0 < len(value) <= LONGEST_TEXT and _is_sound(value) and re.search(VISIBLE, value)
-    )
+    text = _is_text(value)
     if text and variable.kind == "ordinal":
         text = value in variable.categories
     if text and variable.kind == "time":
@@ -199,6 +216,12 @@ def _kind(variable: Variable) -> str:
         "ordinal": "one of the texts that the log had",
         "time": "a date and time such as 2020-01-31T12:00:00",
     }[variable.kind]
+
+
+def _is_text(value: Any) -> bool:
+    """Whether this is text of which something can be seen, and not too much."""
+    short = isinstance(value, str) and 0 < len(value) <= LONGEST_TEXT
+    return short and _is_sound(value) and re.search(VISIBLE, value) is not None
 
 
 def _is_sound(text: str) -> bool:
@@ -243,7 +266,3 @@ def _json(body: bytes) -> Any:
         return json.loads(body, parse_constant=refused)
     except (ValueError, RecursionError):  # also text that is not UTF-8, and numbers of thousands of digits
         raise InputError("the request is no JSON document") from None
-
-
-def _also(names: set[str]) -> str:
-    return "".join(f", {name}" for name in sorted(names))

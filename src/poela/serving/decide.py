@@ -14,6 +14,7 @@ from poela.core.errors import InputError
 from poela.core.files import atomic_file
 from poela.core.paths import folder_at, is_there, new_path, place, regular_file
 from poela.core.readable import readable
+from poela.data.decided import ROW
 from poela.data.layout import LogLayout
 from poela.data.words import quoted
 from poela.policies.deciding import Deciding, decided_parts
@@ -35,6 +36,8 @@ class Decided:
     actions: dict[str, int]
     noted: int  # rows with a word about gaps, new categories or deferring
     means: dict[str, float] = field(default_factory=dict)  # of real-valued actions
+    policy: str = ""  # its hash, as it stands beside each decision
+    numbered: bool = False  # whether rows are known by their numbers alone
 
     def __str__(self) -> str:
         acts = ", ".join(f"{name} {count:,}" for name, count in self.actions.items())
@@ -80,7 +83,7 @@ def decide_file(
     if amounts and deferred < count:
         found = np.nanmean(np.concatenate(amounts), axis=0).tolist()
         means = dict(zip(map(str, policy.action_names), found, strict=True))
-    return Decided(count, int(deferred), taken, noted, means)
+    return Decided(count, int(deferred), taken, noted, means, how.name_of(policy), ROW in first.column_names)
 
 
 def file_for_decisions(out: str | PathLike[str], overwrite: bool) -> Path:

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.forest import ALL, Forest
-from poela.core.arrays import FloatArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.data.history import HistoryFeatures
 from poela.networks.modules import Network
-from poela.policies.step_values import FARTHEST, BoostedStep, RidgeStep, StepQ, pairs_of
+from poela.policies.step_features import FARTHEST, Coding, pairs_of
+from poela.policies.step_values import BoostedStep, CodedStep, RidgeStep, StepQ
 from poela.serving.graph import TREES, Graph, refuse_export
 
 
@@ -31,26 +32,50 @@ def mlp_in(graph: Graph, network: Network, contexts: str) -> str:
 
 
 def step_q_in(graph: Graph, values: StepQ, contexts: str) -> str:
-    """Q [N, A] at the steps that are given."""
-    last = graph.constant(len(values.models) - 1, np.int64)
-    steps = graph.op("Min", graph.input("steps"), last)
+    """Q [N, A] at the steps that are given; none is asked for where all have the same values."""
+    last = graph.constant(values.n_steps - 1, np.int64)
+    alone = values.n_steps == 1
+    steps = (
+        graph.flat(graph.repeated([0], contexts, np.int64)) if alone else graph.op("Min", graph.input("steps"), last)
+    )
     ridges = [model for model in values.models if isinstance(model, RidgeStep)]
     boosted = [model for model in values.models if isinstance(model, BoostedStep)]
+    coded = [model for model in values.models if isinstance(model, CodedStep)]
     if len(ridges) == len(values.models):
-        return _ridges_in(graph, ridges, contexts, steps)
+        return _ridges_in(graph, ridges, contexts, steps, pairs_of(len(ridges[0].center)))
+    if len(coded) == len(values.models):
+        return _coded_in(graph, coded, contexts, steps)
     if len(boosted) == len(values.models):
         return _boosted_in(graph, boosted, contexts, steps)
-    raise refuse_export("these values", "some steps have a ridge regression and some have trees")
+    raise refuse_export("these values", "their steps have regressions of different kinds")
 
 
-def _ridges_in(graph: Graph, steps_of: Sequence[RidgeStep], contexts: str, steps: str) -> str:
+def _coded_in(graph: Graph, steps_of: Sequence[CodedStep], contexts: str, steps: str) -> str:
+    coding = steps_of[0].coding
+    if any(_codes(step.coding) != _codes(coding) for step in steps_of):
+        raise refuse_export("these values", "their steps look at different categories")
+    found = graph.op(
+        "Equal", graph.columns(contexts, coding.columns.tolist()), graph.constant(coding.levels, np.float32)
+    )
+    stay = graph.columns(contexts, coding.plain.tolist())
+    expanded = graph.op("Concat", stay, graph.cast(found, np.float32), axis=1)
+    return _ridges_in(graph, steps_of, expanded, steps, coding.pairs)
+
+
+def _codes(coding: Coding) -> tuple[list[int], list[float]]:
+    return coding.columns.tolist(), coding.levels.tolist()
+
+
+def _ridges_in(
+    graph: Graph, steps_of: Sequence[RidgeStep | CodedStep], contexts: str, steps: str, pairs: tuple[IntArray, IntArray]
+) -> str:
     def here(arrays: Sequence[FloatArray]) -> str:
         return graph.op("Gather", graph.constant(np.stack(arrays)), steps, axis=0)
 
     centred = graph.op("Sub", graph.cast(contexts, np.float64), here([step.center for step in steps_of]))
     scaled = graph.op("Div", centred, here([step.scale for step in steps_of]))
     z = graph.op("Clip", scaled, graph.constant(-FARTHEST), graph.constant(FARTHEST))
-    i, j = pairs_of(len(steps_of[0].center))
+    i, j = pairs
     products = graph.op("Mul", graph.columns(z, i.tolist()), graph.columns(z, j.tolist()))
     features = graph.op("Concat", graph.repeated([1.0], contexts), z, products, axis=1)
     coefficients = here([step.coefficients.T for step in steps_of])  # [N, p, A]

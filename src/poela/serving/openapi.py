@@ -3,7 +3,6 @@
 from typing import Any
 
 from poela.data.schema import Variable
-from poela.policies.deciding import RESULTS
 from poela.serving.asking import (
     LARGEST_NUMBER,
     LONGEST_TEXT,
@@ -22,7 +21,7 @@ TEXT = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT, "pattern": 
 
 def description(form: Form, *, version: str, with_token: bool) -> dict[str, Any]:
     """The whole document."""
-    asks = _request(form, MOST_CASES), _request(form, 1)
+    asks = _request(form, MOST_CASES, drawing=True), _request(form, 1, drawing=False)
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
@@ -54,13 +53,14 @@ def description(form: Form, *, version: str, with_token: bool) -> dict[str, Any]
 
 
 def _decision(form: Form) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "required": list(RESULTS),
-        "properties": {
-            "action": _nullable(_action(form)) | {"description": "what to do; null where the policy defers"},
-            "probability": _nullable({"type": "number"}) | {"description": "of that action under the policy"},
+    chance = _nullable({"type": "number", "minimum": 0, "maximum": 1})
+    return _object(
+        {
+            "action": _nullable(_action(form)) | {"description": "drawn by its propensity; null where it defers"},
+            "propensities": _object({str(name): chance for name in form.action_names})
+            | {"description": "of every action, by which it was drawn: log them; null where the policy defers"},
             "defer": {"type": "boolean", "description": "nothing like it was logged: decide as before"},
+            "policy": {"type": "string", "description": "a hash of the policy, as /v1/policy tells it"},
             **_nearness(),
             "eligible": {
                 "type": "array",
@@ -70,8 +70,8 @@ def _decision(form: Form) -> dict[str, Any]:
             "similar": _nullable({"type": "integer"}) | {"description": "logged cases nearby with that action"},
             "outcome": _nullable({"type": "number"}) | {"description": "what came of the nearest of them, on average"},
             "note": _nullable({"type": "string"}) | {"description": "gaps that were filled, categories that are new"},
-        },
-    }
+        }
+    )
 
 
 def _explained(form: Form) -> dict[str, Any]:
@@ -104,12 +104,14 @@ def _nearness() -> dict[str, Any]:
     }
 
 
-def _request(form: Form, most: int) -> dict[str, Any]:
+def _request(form: Form, most: int, *, drawing: bool) -> dict[str, Any]:
     features = {
         **_object({variable.name: _value(variable) for variable in form.schema.variables}),
         "additionalProperties": False,
     }
-    case: dict[str, Any] = {"features": features}
+    whole = {"type": "integer", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER}
+    what = "the name of the case: with its step, its action is drawn by it, so that asking again gives the same"
+    case: dict[str, Any] = {"id": {"anyOf": [TEXT, whole], "description": what}, "features": features}
     if form.wants_history:
         earlier = {**_object({"features": features, "action": _action(form)}), "additionalProperties": False}
         what = "earlier steps of the episode, the first one first, with what was done"
@@ -128,13 +130,17 @@ def _request(form: Form, most: int) -> dict[str, Any]:
                 "maxItems": most,
                 "items": {
                     "type": "object",
-                    "required": ["features", *(["step"] if form.wants_step else [])],
+                    "required": [
+                        *(["id"] if drawing else []),
+                        "features",
+                        *(["step"] if form.wants_step else []),
+                    ],
                     "properties": case,
                     "additionalProperties": False,
                 },
             },
             "seed": _nullable({"type": "integer", "minimum": 0, "maximum": MOST_SEED})
-            | {"description": "draw actions by their probabilities, with this seed; without one, the likeliest"},
+            | {"description": "draws by this number instead of the policy's hash"},
         },
     }
 

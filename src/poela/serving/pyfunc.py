@@ -8,6 +8,8 @@ from typing import Any
 
 from poela.core.errors import InputError
 from poela.core.paths import folder_at
+from poela.data.decided import CASE
+from poela.data.decision_rows import Wanted
 from poela.policies.ruled import RuledPolicy
 
 LOADER = "poela.serving.pyfunc"
@@ -21,7 +23,14 @@ class PolicyModel:
         self.policy = policy
 
     def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
-        """As `policy.decide`, as a data frame where one was given; there are no `params`."""
+        """As `policy.decide`, as a data frame where one was given; there are no `params`.
+
+        Models are asked about a row or two at a time, whose numbers name no case: there must be a column that does.
+        """
+        there = [str(name) for name in getattr(data, "columns", data)]
+        if Wanted(self.policy.table_schema, ()).case_in(there) is None:
+            own = self.policy.table_schema.episode or CASE
+            raise InputError(f"column {own!r} is missing: name the case of each row, since its action is drawn by it")
         decided = self.policy.decide(data)
         return decided.to_pandas() if hasattr(data, "iloc") else decided
 

@@ -9,6 +9,7 @@ from typing import Any
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.paths import is_there, place
+from poela.studies.records import LikeliestRecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +20,7 @@ class PolicySource:
     name: str
     outcomes: FloatArray | None = None  # what came of each logged case, where the study knows it
     findings: Mapping[str, str] = field(default_factory=dict)  # what its study has found, by name
+    likeliest: LikeliestRecord | None = None  # what its study has found about handing out likeliest actions
 
 
 def open_policy(directory: Path) -> PolicySource:
@@ -40,7 +42,8 @@ def open_policy(directory: Path) -> PolicySource:
     study = Study.open(directory)
     policy = study.acting_policy
     known = {} if study.result is None else findings(study.result, study.record)
-    return PolicySource(policy, study.chosen_name, read_outcomes(directory), known)
+    likeliest = None if study.result is None else study.result.likeliest
+    return PolicySource(policy, study.chosen_name, read_outcomes(directory), known, likeliest)
 
 
 def refuse_inside_ours(path: Path, what: str) -> None:

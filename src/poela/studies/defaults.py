@@ -79,4 +79,4 @@ def is_random(candidate: Candidate) -> bool:
     if candidate.learner == "consensus":
         return False
     by_regression = candidate.learner in ("fittedq", "spibb", "softspibb", "dprl")
-    return not by_regression or candidate.settings.get("regressor", "ridge") != "ridge"
+    return not by_regression or candidate.settings.get("regressor") == "boosted"

@@ -20,6 +20,7 @@ from poela.studies.fold_errors import Fit, LeftTwoOut
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
+from poela.studies.likeliest import judged_likeliest
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.outcomes import write_outcomes
 from poela.studies.own_bounds import Yardstick, promising, with_own_bounds
@@ -81,6 +82,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         runs={run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, wanted.values(), pairs)},
         closest=None if tried is None or hopeful is not None else points.index(tried),
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
+        likeliest=judged_likeliest(study, choice.chosen, folds, episodes),
     )
     for folder, policy in policies.items():
         if policy is None:

@@ -15,7 +15,7 @@ from poela.studies.own_bounds import lost_to, paired_error
 from poela.studies.records import RunRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.shown_gain import corrected, judged
+from poela.studies.shown_gain import Judged, corrected, judged
 from poela.studies.store import Store
 
 METRICS = (
@@ -131,10 +131,8 @@ def _by_gain(
     settings: StudySettings,
     shared: Shared | None,
 ) -> tuple[list[Point], list[Estimate]]:
-    selection = settings.selection
-    gamma = selection.sensitivity if episodes.estimated else 1.0
-    least = selection.least_ess(episodes.logs.n_units)
-    judged_ones = judged(episodes, shown, settings.scoring, selection.confidence, gamma, least)
+    gamma = _gamma(episodes, settings)
+    judged_ones = _judged(shown, episodes, settings, settings.selection.confidence)
     if shared is not None:
         judged_ones = corrected(
             judged_ones,
@@ -158,10 +156,38 @@ def _by_gain(
             "own_lost": finite(lost_to(gamma, evidence)),
             "sensitivity": None if gain is None else gain.sensitivity,
         }
-        # Judged as if propensities were known, since what is shown survives Γ; the word alone may not say so.
-        doubtful = episodes.estimated and estimate.verdict == "trust"
-        rows.append(_with(point, metrics, "caution" if doubtful else estimate.verdict))
+        rows.append(_with(point, metrics, _verdict(estimate, episodes)))
     return rows, [one.estimate for one in judged_ones]
+
+
+def _judged(shown: Sequence[Shown], episodes: Episodes, settings: StudySettings, confidence: float) -> list[Judged]:
+    least = settings.selection.least_ess(episodes.logs.n_units)
+    return judged(episodes, shown, settings.scoring, confidence, _gamma(episodes, settings), least)
+
+
+def _gamma(episodes: Episodes, settings: StudySettings) -> float:
+    """What a gain has to survive."""
+    return settings.selection.sensitivity if episodes.estimated else 1.0
+
+
+def _verdict(estimate: Estimate, episodes: Episodes) -> str:
+    """Judged as if propensities were known, since what is shown survives Γ; the word alone may not say so."""
+    return "caution" if episodes.estimated and estimate.verdict == "trust" else estimate.verdict
+
+
+def judged_alone(
+    metrics: Sequence[Mapping[str, float | None]],
+    held_out: Sequence[HeldOut],
+    episodes: Episodes,
+    settings: StudySettings,
+    confidence: float,
+) -> tuple[Judged, str]:
+    """One policy of each fold, judged beside no others, and the verdict; folds add to its error as much as they can."""
+    known = _averaged(metrics, held_out)
+    evidence = _evidence(held_out, 0, known.get("stranded"), _outside(known), episodes, settings)
+    (one,) = _judged([evidence], episodes, settings, confidence)
+    one = one if len(held_out) == 1 else one.knowing([None] * len(one.proofs))
+    return one, _verdict(one.estimate, episodes)
 
 
 def _paths_by_likeness(points: Sequence[Point], shown: Sequence[Shown]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from poela.core.errors import InputError
 from poela.core.files import sha256
-from poela.core.typed import Count, NonNegative, Seed, Whole, one_of, to_plain
+from poela.core.typed import Count, NonNegative, Seed, Share, Whole, one_of, to_plain
 from poela.data.layout import LogLayout
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain
@@ -164,6 +164,41 @@ class EvaluationsRecord:
 
 
 @dataclass(frozen=True)
+class LikeliestRecord:
+    """What handing out the chosen policy's likeliest action is worth, judged as the policy of its own that it is."""
+
+    gain: float | None  # over the logging policy, as estimated
+    low: float | None  # at least so much, with `confidence`; None: its estimate cannot be trusted
+    confidence: Share
+    verdict: str
+    ess: NonNegative
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is shown to be better than the logging policy."""
+        return self.low is not None and self.low > 0
+
+    def __str__(self) -> str:
+        estimate = "no estimate" if self.gain is None else f"best estimate {self.gain:+.4g}"
+        if self.low is None:
+            return f"nothing is shown for it ({estimate}, {self.ess:.3g} effective cases: {self.verdict})"
+        what = f"at least {self.low:+.4g} better than what is done now ({100 * self.confidence:g}%)"
+        shown = what if self.is_shown else f"not shown to be better: {what}"
+        return f"{shown}; {estimate}, {self.ess:.3g} effective cases, verdict: {self.verdict}"
+
+
+def refuse_unshown(found: LikeliestRecord | None, anyway: str) -> None:
+    """Refuse to hand out likeliest actions where nothing is shown for them; `anyway` is how one says to do it."""
+    if found is not None and found.is_shown:
+        return
+    why = "what it is worth was not judged" if found is None else str(found)
+    raise InputError(
+        f"handing out the likeliest action is another policy than the one that was judged: {why}; let actions be "
+        f"drawn, or say {anyway}"
+    )
+
+
+@dataclass(frozen=True)
 class ChoiceRecord:
     """What came of the study; `study` and `runs` are the fingerprints of what it rests on."""
 
@@ -184,6 +219,7 @@ class ChoiceRecord:
     runs: Mapping[str, str]
     folds_error: FoldsError = ""  # how bounds allow for folds that teach each other; "": they do not
     closest: Whole | None = None  # to being worth a trial, where none is
+    likeliest: LikeliestRecord | None = None  # None: it was not judged (no policy, real-valued, or an older study)
 
     @property
     def units(self) -> str:

@@ -84,15 +84,19 @@ def _points(task: Task, learned: Learned, fold: FoldData) -> list[Checkpoint]:
 
 def _judged(points: Sequence[Checkpoint], fold: FoldData) -> tuple[list[Metrics], dict[str, Any]]:
     """The metrics of each policy on the held-out episodes, and its weights there."""
-    judging, evaluator = fold.judging, fold.evaluator
-    n_episodes = judging.n_episodes or fold.held_out.n_episodes
-    policies = [point.policy for point in points]
-    seen = list(measured(evaluator, policies, judging.estimators, n_episodes, fold.train))
+    metrics, held_out = held_out_of([point.policy for point in points], fold, fold.judging.estimators)
+    return metrics, held_out.arrays()
+
+
+def held_out_of(policies: Sequence[Any], fold: FoldData, estimators: Sequence[str]) -> tuple[list[Metrics], HeldOut]:
+    """Policies on the held-out episodes of a fold: metrics, by these estimators too, and weights."""
+    n_episodes = fold.judging.n_episodes or fold.held_out.n_episodes
+    seen = list(measured(fold.evaluator, policies, estimators, n_episodes, fold.train))
     weights = np.stack([own for _, own, _, _ in seen])
     recombined = np.stack([drawn for _, _, drawn, _ in seen]).astype(np.float32)
     controls = [own for _, _, _, own in seen if own is not None]
     held_out = HeldOut(weights, recombined, np.stack(controls) if len(controls) == len(seen) else None)
-    return [metrics for metrics, _, _, _ in seen], held_out.arrays()
+    return [metrics for metrics, _, _, _ in seen], held_out
 
 
 @contextmanager

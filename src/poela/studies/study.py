@@ -14,7 +14,7 @@ from poela.studies.defaults import is_random
 from poela.studies.fold_data import read_behavior
 from poela.studies.keeping_apart import evaluations
 from poela.studies.outcomes import read_outcomes
-from poela.studies.records import CheckpointRecord, ChoiceRecord, EvaluationRecord, RunRecord, Task
+from poela.studies.records import CheckpointRecord, ChoiceRecord, EvaluationRecord, RunRecord, Task, refuse_unshown
 from poela.studies.selection import Choice, Point
 from poela.studies.settings import StudySettings
 from poela.studies.store import Store
@@ -177,10 +177,7 @@ class Study:
 
     @cached_property
     def policy(self) -> Any:
-        """The recommended policy; where the logging policy is kept, a model of it, which can be worse than it.
-
-        Where propensities are estimated it is worth a trial, no more: see `answer.kind`.
-        """
+        """The policy that `answer` is about; where the logging policy is kept, a model of it, which can be worse."""
         chosen = self.choice.chosen
         if chosen is not None:
             return self.policy_of(chosen)
@@ -189,12 +186,17 @@ class Study:
             raise PoelaError(f"{self.directory} has no policy yet: {self.choice.reason}")
         return model
 
-    def decide(self, rows: Any, **how: Any) -> "pa.Table":
-        """The recommended policy's decisions for the rows of a table, with what happened to similar logged cases.
+    def decide(self, rows: Any, *, likeliest: bool = False, unproven: bool = False, **how: Any) -> "pa.Table":
+        """The recommended policy's decisions for the rows of a table, drawn as they were judged.
 
-        As `study.policy.decide(rows)`, and a column `outcome`: the mean of what came of the nearest similar cases.
+        As `study.policy.decide(rows)`, and a column `outcome`: the mean of what came of the nearest similar cases. With
+        `likeliest` it hands out the likeliest action, where this is shown to be better too or you say `unproven`.
         """
-        return self.acting_policy.decide(rows, outcomes=read_outcomes(self.directory), **how)
+        policy = self.acting_policy
+        if likeliest and not unproven:
+            refuse_unshown(self._ended.likeliest, "unproven=True")
+        known = read_outcomes(self.directory)
+        return policy.decide(rows, outcomes=known, likeliest=likeliest, unproven=likeliest, **how)
 
     @property
     def acting_policy(self) -> Any:
@@ -209,8 +211,7 @@ class Study:
     def promising(self) -> Any:
         """The policy that is worth a trial: better by its own bound, as if no other had been tried; None without one.
 
-        Its verdict is at least caution, and where propensities are estimated its bound survives Γ. It is not shown to
-        be better among all that were tried: try it where trying is safe.
+        Its verdict is at least caution, and where propensities are estimated its bound survives Γ: try it where safe.
         """
         number = self._ended.promising
         return None if number is None else self.policy_of(self.points[number])
