@@ -6,10 +6,11 @@
     python benchmarks/claims.py --table claims/old claims/new
 
 Every log is learned from as anybody would, by `poela.learn`. In most kinds of logs nothing is to be gained, so that all
-claims are false; in the others those above the true gain of the policy as it is handed back. Only public names are
-used: with PYTHONPATH at the sources of another commit the same script measures that one. Seeds begin at 20,000, where
-no setting was chosen. Rows go to OUT/KIND.LEARNERS.SHARD.jsonl as they are made, those that are there are
-not made again, and tables are made of them; cpu is the processor time of learning, in seconds.
+claims are false; in the others those above the true gain of the policy as it is handed back. "trial" is the true gain
+of the policy that is worth a trial, where one is handed out. Only public names are used: with PYTHONPATH at the sources
+of another commit the same script measures that one. Seeds begin at 20,000, where no setting was chosen. Rows go to
+OUT/KIND.LEARNERS.SHARD.jsonl as they are made, those that are there are not made again, and tables are made of them;
+cpu is the processor time of learning, in seconds.
 """
 
 import argparse
@@ -207,6 +208,8 @@ def carried_out(name: str, learners: str, episodes: int | None, seed: int) -> di
     row: dict[str, Any] = {"kind": name, "learners": learners, "seed": seed, "episodes": logs.n_episodes}
     row["cpu"] = round(time.process_time() - started, 3)
     row["commit"] = commit()
+    if study.promising is not None:  # worth a trial: its true gain
+        row["trial"] = 0.0 if kind.gain is None else kind.gain(study.promising)
     if study.keeps_logging_policy or study.gain is None or study.gain.low is None:
         return row
     return row | {

@@ -2,9 +2,11 @@
 
     python benchmarks/coverage.py [--full] [--out docs/results]
     python benchmarks/coverage.py --page docs/intervals.md
+    python benchmarks/coverage.py --words docs/results
 
 The first measures and writes tables (after an interruption it continues; hours with `--full`, minutes without, and
-`--shard` and `--join` share it between machines). The second fills the page on intervals from the results beside it.
+`--shard` and `--join` share it between machines). The second fills the page on intervals from the results beside it;
+the third prints what the words of the verdict separate, from stored results.
 Limits of the verdict were set on one set of processes; the other had no part in anything.
 """
 
@@ -13,7 +15,7 @@ import sys
 from pathlib import Path
 
 from coverage_of_intervals.measurement import NAME, Measurement, coverage, size_of
-from coverage_of_intervals.page import fill_page
+from coverage_of_intervals.page import fill_page, words_table
 
 from poela.core.errors import PoelaError
 from poela.core.progress import progress_in_lines
@@ -32,6 +34,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--shard", type=Shard.parsed, help="make only this share of the cells, such as 2/8")
     parser.add_argument("--join", type=Path, action="append", default=[], help="a folder where a shard left its cells")
     parser.add_argument("--page", type=Path, help="measure nothing: fill this page from the results beside it")
+    parser.add_argument("--words", type=Path, help="measure nothing: print what the words of the verdict separate")
     return parser.parse_args(arguments)
 
 
@@ -40,6 +43,9 @@ def main(arguments: list[str]) -> None:
     options = options_of(arguments)
     if options.page:
         fill_page(options.page)
+        return
+    if options.words:
+        print(words_table(options.words))
         return
     size, how = size_of("full" if options.full else "quick"), Execution("local", options.jobs)
     run = Measurement(NAME, options.out, size, options.seed, how, options.shard, options.join)

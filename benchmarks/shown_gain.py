@@ -4,9 +4,9 @@
     python benchmarks/shown_gain.py --list
 
 For each scenario: how often a gain is claimed and how often that is above the truth (of the policy as it was judged,
-and as it is handed back), what is shown and what is true, and what the promising policy beside it is worth. Seeds begin
-at 6000, where no setting was chosen. Everything goes to OUT/NAME.json, from which the table is made again; seconds
-are those of learning.
+and as it is handed back), what is shown and what is true, and what the policy worth a trial beside it truly gains.
+Seeds begin at 6000, where no setting was chosen. Everything goes to OUT/NAME.json, from which the table is made again;
+seconds are those of learning.
 """
 
 import argparse
@@ -320,7 +320,7 @@ def table(name: str, rows: list[dict[str, Any]]) -> str:
 
 HEAD = (
     "| scenario | logs | claims | trusted | above the truth (as judged) | (as handed back) | shown | least "
-    "| true (as judged) | (as handed back) | promising, true | seconds |\n|" + "---|" * 12
+    "| true (as judged) | (as handed back) | worth a trial, true | seconds |\n|" + "---|" * 12
 )
 
 

@@ -32,6 +32,7 @@ from .processes import FIRST, SECOND
 
 LEVELS = (0.8, 0.9, 0.95)
 RESAMPLES = 1000
+GROSS = 3.0  # standard errors: an estimate farther off is grossly wrong
 CALIBRATION, REPORTED = 0, 1  # parts of the seed: tilts are chosen on other logs than those reported
 SETS = ("second", "first")  # as they are shown
 
@@ -102,6 +103,7 @@ def _outcome(evaluator: Evaluator, evidence: Evidence, truth: float, gain: float
         "impossible": not possible,
         "informative": (high - low) / 2 < spread / 2,
         "half-width": (high - low) / 2 / spread if spread else np.nan,
+        "error": (estimate.value - truth) / estimate.standard_error if estimate.standard_error else np.nan,
         "gain below": own is not None and own.low is not None and gain < own.low,
         "gain above": own is not None and own.high is not None and gain > own.high,
     }
@@ -152,6 +154,8 @@ def _cell_row(
     for number, word in enumerate(WORDS):
         said = column["word"] == number
         row |= {word: int(said.sum()), f"{word}: missed": int((said & missed).sum())}
+        # Without an error to divide by, the estimate knows nothing of how far off it is.
+        row[f"{word}: gross"] = int((said & ~(np.abs(column["error"]) <= GROSS)).sum())
     return row | {
         "informative": int(column["informative"].sum()),
         "informative, trusted": int((column["informative"] & trusted).sum()),

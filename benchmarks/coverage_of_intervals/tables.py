@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poela.evaluation.intervals import INTERVALS
 from poela.evaluation.verdict import WORDS
@@ -11,6 +12,9 @@ from poela_experiments.frame.results import Cell, ResultTable
 from poela_experiments.frame.run import Run
 
 from .cells import SETS, Rows
+
+ENOUGH = 50  # logs with a word, for a rate of misses in one kind of log
+FAILING = 0.1  # of 95% intervals
 
 
 def coverage_tables(run: Run, found: Sequence[Rows]) -> tuple[ResultTable, ...]:
@@ -51,6 +55,46 @@ def _word_rows(cells: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Cell]]:
                 "without width": sum(row["without width"] for row in own),
                 "impossible": sum(row["impossible"] for row in own),
             }
+
+
+def separation_rows(cells: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Cell]]:
+    """What the words separate, in each set: how often intervals miss, where they fail, and how wide they are.
+
+    A kind of log fails if more than a tenth of the 95% intervals with this word miss the truth there. Half-widths and
+    ESS are the medians of kinds, by how many logs of each have the word. Gross errors are counted where rows have them.
+    """
+    for part in SETS:
+        own = [row for row in cells if row["set"] == part and row["reached"] and not _estimated(row)]
+        for word in WORDS:
+            said = np.array([row[word] for row in own])
+            if not said.sum():
+                continue
+            missed = np.array([row[f"{word}: missed"] for row in own])
+            enough = said >= ENOUGH
+            rates = np.divide(missed, said, out=np.zeros(len(said)), where=said > 0)
+            gross = [row.get(f"{word}: gross") for row in own]
+            yield {
+                "set": part,
+                "word": word,
+                "logs": int(said.sum()),
+                "misses": 100 * float(missed.sum() / said.sum()),
+                "worst kind": 100 * float(rates[enough].max()) if enough.any() else None,
+                "in failing kinds": 100 * float(said[enough & (rates > FAILING)].sum() / said.sum()),
+                "half-width": _weighted_median([row["half-width"] for row in own], said),
+                "ESS": _weighted_median([row["ESS"] for row in own], said),
+                "gross": None if None in gross else 100 * float(np.sum(gross) / said.sum()),  # type: ignore[arg-type]
+            }
+
+
+def _weighted_median(values: Sequence[float], counts: NDArray[np.int64]) -> float:
+    """The median of values that occur so often.
+
+    >>> _weighted_median([3.0, 1.0, 2.0], np.array([1, 5, 1]))
+    1.0
+    """
+    order = np.argsort(values)
+    running = np.cumsum(counts[order])
+    return float(values[order[np.searchsorted(running, running[-1] / 2)]])
 
 
 def _trusted_rows(cells: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Cell]]:

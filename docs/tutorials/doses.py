@@ -115,10 +115,10 @@ print(ladder[["note", "gain", "shown", "ess", "verdict"]].to_string(index=False)
 # %% [markdown]
 # Bolder policies promise more, but this log cannot show it: more of the weight hangs on a few patients than ten ratios
 # explain, so the verdict is caution, then do not trust. In this clinic they are worth what they promise; the study cannot
-# know that. It names the most promising one, to be tried where trying is safe.
+# know that. One that is better by its own bound is worth a trial, where trying is safe.
 
 # %%
-for name, policy in {"recommended": ten.policy, "promising": ten.promising}.items():
+for name, policy in {"recommended": ten.policy, "worth a trial": ten.promising}.items():
     if policy is not None:
         print(f"{name}: truly {true_gain(policy, Titration())}")
 

@@ -13,7 +13,7 @@ from benchmarks.coverage_of_intervals.cells import Cell, environments, measured_
 from benchmarks.coverage_of_intervals.environments import heavy_tailed, sepsis_like, simulated, tabular, tilt_for
 from benchmarks.coverage_of_intervals.measurement import cells_of, coverage
 from benchmarks.coverage_of_intervals.processes import FIRST, SECOND, Process
-from benchmarks.coverage_of_intervals.tables import coverage_tables
+from benchmarks.coverage_of_intervals.tables import coverage_tables, separation_rows
 from tests.benchmarks.tiny import tiny_coverage
 
 from poela.core.storage import read_json
@@ -119,10 +119,41 @@ def test_a_target_that_stays_near_and_estimated_propensities_do_not_count() -> N
     assert words.rows[0]["misses"] == 10.0
 
 
+def test_what_the_words_separate_by_hand() -> None:
+    """Two kinds of log: trust misses 2 of 60 and 3 of 40 (too few for a rate), caution 12 of 60 and 1 of 90."""
+
+    def kind(trust: tuple[int, int], caution: tuple[int, int], width: float, **other: object) -> dict[str, object]:
+        row: dict[str, object] = {
+            "set": "second",
+            "log": "made up",
+            "reached": True,
+            "half-width": width,
+            "ESS": 100 * width,
+        }
+        counts = zip(("trust", "caution", "do not trust"), (trust, caution, (0, 0)), strict=True)
+        for word, (said, missed) in counts:
+            row |= {word: said, f"{word}: missed": missed}
+        return row | other
+
+    cells = [kind((60, 2), (60, 12), 0.2), kind((40, 3), (90, 1), 0.5)]
+    left_out = [kind((99, 99), (99, 99), 9.0, reached=False), kind((99, 99), (0, 0), 9.0, log="estimated x")]
+    trust, caution = separation_rows([*cells, *left_out])
+    assert [row["word"] for row in (trust, caution)] == ["trust", "caution"]
+    assert (trust["misses"], caution["misses"]) == pytest.approx((5.0, 100 * 13 / 150))
+    assert (trust["worst kind"], caution["worst kind"]) == pytest.approx((100 * 2 / 60, 20.0))
+    assert (trust["in failing kinds"], caution["in failing kinds"]) == pytest.approx((0.0, 40.0))
+    assert (trust["half-width"], caution["half-width"], caution["ESS"]) == (0.2, 0.5, 50.0)
+    assert trust["gross"] is None
+    gross = {f"{word}: gross": count for word, count in (("trust", 3), ("caution", 6), ("do not trust", 0))}
+    trust, caution = separation_rows([cell | gross for cell in cells])
+    assert (trust["gross"], caution["gross"]) == pytest.approx((6.0, 8.0))
+
+
 def test_a_cell_is_measured_and_the_default_interval_holds() -> None:
     rows = measured_rows(Cell("second", "normal bandit, 12 actions", 120), repeats=30, others=2, seed=3)
     assert rows["cell"]["covered"] >= 80  # at a true coverage of 95%, fewer than 24 of 30 once in 10,000 times
     assert rows["cell"]["without width"] == rows["cell"]["impossible"] == 0
+    assert sum(rows["cell"][f"{word}: gross"] for word in WORDS) <= 3  # 30 times 0.3% and longer tails
     assert {"recombined", "bca", "normal"} <= {row["interval"] for row in rows["intervals"]}
 
 

@@ -4,7 +4,6 @@ import contextlib
 import csv
 import io
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,8 @@ import numpy as np
 import pytest
 
 from poela.cli import main
+from poela.policies.storage import save_policy
+from poela.studies.study import Study
 
 POELA = [sys.executable, "-c", "import sys; from poela.cli import main; sys.exit(main())"]
 COLUMNS = ["--episode", "patient", "--step", "visit", "--action", "drug", "--reward", "outcome"]
@@ -130,7 +131,9 @@ def test_later_logs_that_do_not_fit(home: Path, tmp_path: Path) -> None:
 
 def test_a_damaged_policy_is_refused(home: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy"
-    shutil.copytree(home / "study" / "promising", policy)  # so few visits show nothing to be better
+    study = Study.open(home / "study")  # so few visits show nothing to be better, or worth a trial
+    assert study.promising is None
+    save_policy(study.fold_policy(study.points[0], 0), policy)
     arrays = next(policy.glob("*.safetensors"))
     arrays.write_bytes(arrays.read_bytes()[:-4])
     done = poela("evaluate", policy, "--logs", home / "later.csv", *COLUMNS)

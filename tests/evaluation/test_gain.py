@@ -15,6 +15,7 @@ from poela.evaluation.bounds import Interval
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.gain import MOST_SENSITIVITY, Gain, gain_over_logging, least_value, vanishing_sensitivity
+from poela.evaluation.verdict import TrustThresholds
 
 
 class Chooser(Memoryless):
@@ -158,9 +159,11 @@ def test_a_gain_that_no_weights_can_undo_and_weights_that_gain_nothing() -> None
 
 def test_sensitivity_uses_the_weights_of_the_estimator() -> None:
     """Truncation at 1.5 halves what the heavier episodes weigh, so less hidden confounding explains the gain."""
-    logs = bandit(400, seed=3)
+    logs = bandit(400, seed=3, effect=4.0)
+    believed = TrustThresholds(truncated_share=(1.0, 1.0))
     whole, truncated = (
-        evaluate(Chooser(0.95), logs, estimator=name, truncation=1.5, interval=None).gain for name in ("snis", "sntis")
+        evaluate(Chooser(0.95), logs, estimator=name, truncation=1.5, thresholds=believed).gain
+        for name in ("snis", "sntis")
     )
     assert whole is not None
     assert truncated is not None
@@ -170,6 +173,32 @@ def test_sensitivity_uses_the_weights_of_the_estimator() -> None:
         vanishing_sensitivity(np.log(np.minimum(weights, 1.5)), logs.returns())
     )
     assert whole.sensitivity != truncated.sensitivity
+
+
+def test_no_gamma_where_chance_alone_may_undo_the_gain_or_the_estimate_is_not_to_be_trusted() -> None:
+    """A gain above zero whose interval holds zero; one of one effective episode; and the same policy on more logs."""
+    unsure = evaluate(Chooser(0.95), bandit(60, seed=5))
+    assert unsure.gain is not None
+    assert unsure.gain.low is not None
+    assert unsure.gain.low < 0 < unsure.gain.value
+    rewards = np.append(np.zeros(49), 9.0)
+    rare = Trajectories(
+        np.zeros((50, 1)), np.append(np.zeros(49, int), 1), rewards, np.arange(51), np.full((50, 2), 0.5)
+    )
+    lost = evaluate(Chooser(0.999), rare, interval="student")
+    assert lost.gain is not None
+    assert lost.verdict == "do not trust"
+    assert lost.gain.value > 5
+    without = evaluate(Chooser(0.95), bandit(4000, seed=5, effect=4.0), interval=None)
+    for found in (unsure, lost, without):
+        assert found.gain is not None
+        assert (found.gain.sensitivity, found.gain.undone_by) == (None, None)
+        assert "Γ" not in str(found)
+    sure = evaluate(Chooser(0.95), bandit(4000, seed=5, effect=4.0))
+    assert sure.gain is not None
+    assert sure.gain.undone_by == sure.gain.sensitivity is not None
+    assert "vanishes at Γ" in str(sure)
+    assert Gain(2.0, -1.0, 5.0, sensitivity=6.5).undone_by is None  # as an earlier version stored it
 
 
 def test_only_self_normalised_weights_have_a_sensitivity_and_the_log_itself_no_gain() -> None:

@@ -19,7 +19,7 @@ from poela.evaluation.estimators import ESTIMATORS, importance_sampling, snis, s
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.intervals import DEFAULT_INTERVAL, intervals_of
-from poela.evaluation.recombination import Pool, Recombined, recombined_weights
+from poela.evaluation.recombination import Pool, Recombined, recombined_weights, returns_like
 from poela.evaluation.recombined import recombined, recombined_ends, studentised_errors
 from poela.evaluation.weights import LogWeights, weights_of
 
@@ -172,6 +172,59 @@ def test_recombined_returns_stay_within_the_logged_ones_and_follow_the_weight() 
     np.testing.assert_allclose(
         pool.contributions(importance_sampling, np.inf).numerators[:, 0], np.exp(pool.log_weights) * pool.returns
     )
+
+
+def test_a_return_is_that_of_an_episode_within_the_root_of_their_number_by_weight() -> None:
+    """100 log weights of 0 to 99 and one return of 1: within ten ranks each is as likely as another, beyond none is."""
+    logged, returns = np.arange(100.0), np.zeros(100)
+    for rank in (39, 40, 60, 61):
+        returns[:] = 0.0
+        returns[rank] = 1.0
+        drawn = returns_like(np.full(40_000, 50.0), logged, returns, rng(0))
+        # With one return of 1 below (above) nearly all of the weight there is no trend to speak of.
+        assert (drawn > 0.5).mean() == pytest.approx(1 / 21 if abs(rank - 50) <= 10 else 0.0, abs=0.006)
+    near_the_end = returns_like(np.zeros(40_000), logged, (logged <= 10).astype(float), rng(0))
+    assert near_the_end.min() > 0.5  # reflected: nothing comes from the other end
+
+
+def test_each_end_reaches_as_far_as_errors_do_on_its_side() -> None:
+    """Errors between -2 and 6 errors: the estimate may be too high by far more than too low."""
+    returns = rng(0).normal(size=400)
+    contributions = Contributions.mean(returns)
+    errors = np.linspace(-2.0, 6.0, 100_001)
+    [(low, high)] = recombined_ends(errors, contributions, returns, [0.9])
+    # The standard error of the sample, and what one more effective episode may change.
+    error = np.hypot(returns.std(ddof=1) / 20, returns.std() / 400)
+    assert contributions.value - low == pytest.approx((-2 + 0.95 * 8) * error, rel=1e-4)
+    assert high - contributions.value == pytest.approx(stats.t.ppf(0.95, 399) * error, rel=1e-6)  # 1.6 is less
+
+
+def test_the_gain_reaches_as_far_as_the_value_s_recombined_interval() -> None:
+    """Few episodes with much weight: the gain's lower end is as many errors away as the value's, beyond Student's."""
+    n = 300
+    drawn = rng(3)
+    chances = np.tile([0.9, 0.1], (n, 1))
+    actions = (drawn.random(n) < 0.1).astype(np.int64)
+    returns = actions - 3.0 * drawn.exponential(size=n)
+    logs = Trajectories(np.zeros((n, 1)), actions, returns, np.arange(n + 1), chances)
+    found = evaluate(Bold(), logs)
+    assert found.interval == "recombined"
+    assert found.gain is not None
+    assert found.low is not None
+    assert found.gain.low is not None
+    weights = np.where(actions == 1, 9.0, 0.1 / 0.9)
+    own = weights * (returns - found.value) / weights.mean()
+    paired = own - (returns - returns.mean())
+    reach = (found.value - found.low) / (np.sqrt(own @ own) / n)
+    assert reach > 1.05 * stats.t.ppf(0.975, found.ess - 1)
+    assert (found.gain.value - found.gain.low) / (np.sqrt(paired @ paired) / n) == pytest.approx(reach)
+
+
+class Bold(Memoryless):
+    """Nearly always what was done in one of ten cases."""
+
+    def probabilities(self, contexts: object) -> FloatArray:
+        return np.tile([0.1, 0.9], (len(np.asarray(contexts)), 1))
 
 
 def test_errors_of_a_mean_of_normal_values_are_students() -> None:

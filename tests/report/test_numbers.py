@@ -88,7 +88,7 @@ def test_near_cases_are_counted_as_the_rule_measures(logs: Trajectories, tmp_pat
     """By brute force over all logged contexts."""
     import poela
 
-    ruled = poela.learn(logs, learners=["consensus"], backend="inline")
+    ruled = poela.learn(logs, learners=["fittedq"], folds=2, backend="inline")
     beside = study_logs(ruled, None)
     assert beside is not None
     assert beside.shown is not None
@@ -176,17 +176,17 @@ def test_logs_are_split_as_the_study_split_them(logs: Trajectories, split: dict[
 
 def test_a_column_of_text_has_a_stratum_for_each_category() -> None:
     rng = np.random.default_rng(0)
-    wards = rng.choice(["ICU", "surgery", "general"], 120)
+    wards, actions = rng.choice(["ICU", "surgery", "general"], 120), rng.choice(["wait", "treat"], 120)
     table = pa.table(
         {
             "ward": wards.tolist(),
-            "action": rng.choice(["wait", "treat"], 120).tolist(),
+            "action": actions.tolist(),
             "propensity": [0.5] * 120,
-            "reward": rng.normal(size=120).tolist(),
+            "reward": (2.0 * (actions == "treat") + rng.normal(size=120)).tolist(),
         }
     )
     logs = read_logs(table)
-    made = learn(logs, candidates=[Candidate("consensus")], folds=2, backend="inline")
+    made = learn(logs, candidates=[Candidate("fittedq", {"history": 0})], folds=2, backend="inline")
     found = study_logs(made, logs)
     assert found is not None
     _, *strata = action_shares(found, ["ward"]).strata

@@ -1,5 +1,6 @@
 """The answer in words: change, keep, worse; and what to do next."""
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from poela.evaluation.gain import Gain
 from poela.studies.answer import Answer
 from poela.studies.candidates import Candidate
 from poela.studies.final_gain import GainsShown
+from poela.studies.findings import findings
 from poela.studies.held_out import Episodes
 from poela.studies.records import ChoiceRecord
 from poela.studies.selection import Selection
@@ -36,7 +38,7 @@ def told(study: Study, estimated: bool = False, **result: object) -> Answer:
 
 def test_change(study: Study) -> None:
     answer = told(study, chosen=0, gain=Gain(7.25, 6.5, 8.0, sensitivity=1.84))
-    assert answer.change
+    assert (answer.kind, answer.change, answer.called) == ("change", True, "recommended")
     assert answer.headline.startswith("Change: at least +6.5")
     assert "better than what is done now (95%); best estimate +7.25" in answer.headline
     assert answer.why == (
@@ -46,32 +48,76 @@ def test_change(study: Study) -> None:
     )
 
 
-def test_a_change_that_rests_on_estimated_propensities_says_so_at_once(study: Study) -> None:
+def test_what_rests_on_estimated_propensities_is_worth_a_trial_and_never_a_change(study: Study) -> None:
     answer = told(study, estimated=True, chosen=0, gain=Gain(7.25, 6.5, 8.0, sensitivity=1.84))
-    assert answer.headline.startswith("Change, if the log tells what decisions were based on: at least +6.5")
-    assert "(95%, and weights wrong by a factor of 1.5)" in answer.headline
+    assert (answer.kind, answer.change, answer.called) == ("worth a trial", False, "worth a trial")
+    assert re.fullmatch(
+        r"Worth a trial: at least \+6\.5\d* per episode better than what is done now \(95%, with weights up to 1\.5 "
+        r"times wrong\) if everything that mattered was recorded; it would take Γ = 1\.84 to undo it\. "
+        r"Best estimate \+7\.25\d*\.",
+        answer.headline,
+    )
     assert "Propensities are estimated" in answer.why
     assert answer.next.startswith("ask those who decided what else they looked at")
 
 
 def test_keep(study: Study) -> None:
-    answer = told(study, chosen=None, promising=0, gain=Gain(1.2, -0.6, 3.0), needed=4321.0)
-    assert not answer.change
+    answer = told(study, chosen=None, promising=None, closest=0, gain=Gain(1.2, -0.6, 3.0), needed=4321.0)
+    assert (answer.kind, answer.change) == ("keep", False)
     assert answer.headline == "Keep what you do: nothing is shown to be better (95%)."
-    assert answer.why.startswith("None is shown. The most promising policy looks better by +1.2")
+    assert answer.why.startswith(
+        "None is shown. No policy is worth a trial: the one that comes closest looks better by +1.2"
+    )
+    assert "(at least -0.6" in answer.why
     assert answer.why.endswith("if that is right, about 4,300 episodes would show it.")
     assert answer.next.startswith("carry on as before, and gather more episodes")
     assert "record the propensities" in told(study, estimated=True, chosen=None, gain=None).next
 
 
+def test_keep_beside_a_policy_that_is_worth_a_trial(study: Study) -> None:
+    answer = told(study, chosen=None, promising=0, gain=Gain(1.2, 0.6, 3.0), needed=4321.0)
+    assert (answer.kind, answer.change) == ("keep", False)
+    assert answer.headline == "Keep what you do: nothing is shown to be better (95%); one policy is worth a trial."
+    assert "One policy is worth a trial: it looks better by +1.2" in answer.why
+    assert "(at least +0.6" in answer.why
+    assert "if it had been the only one tried, 95%)" in answer.why
+    assert answer.why.endswith("if that is right, about 4,300 episodes would show it.")
+    assert answer.next.startswith("try the policy that is worth a trial where trying is safe; else carry on as before")
+
+
+def test_what_an_earlier_version_called_promising_is_worth_a_trial_only_by_its_bound(study: Study) -> None:
+    assert study.result is not None
+    answer = told(study, chosen=None, promising=0, gain=Gain(1.2, -0.6, 3.0), needed=None)
+    assert "No policy is worth a trial" in answer.why
+    points = tuple(replace(point, verdict="do not trust") for point in study.result.points)
+    answer = told(study, chosen=None, promising=0, gain=Gain(1.2, 0.6, 3.0), needed=None, points=points)
+    assert "worth a trial" not in answer.headline
+    assert "No policy is worth a trial" in answer.why
+
+
+def test_effective_cases_of_clusters_are_of_clusters(study: Study) -> None:
+    assert study.result is not None
+    diagnostics = replace(study.result.estimate.diagnostics, n_clusters=16)
+    estimate = replace(study.result.estimate, diagnostics=diagnostics)
+    gain = Gain(1.2, 0.6, 3.0)
+    plain = told(study, chosen=None, promising=0, gain=gain, needed=None)
+    assert "effective cases of 80 episodes speak for it" in plain.why
+    clustered = told(study, chosen=None, promising=0, gain=gain, needed=None, estimate=estimate)
+    assert "effective cases of 16 clusters speak for it" in clustered.why
+    shown = told(study, chosen=0, gain=gain, estimate=estimate)
+    assert shown.why.startswith("80 held-out episodes of 16 clusters show it")
+    known = findings(replace(study.result, promising=0, estimate=estimate), study.record, promising=True)
+    assert known["clusters that judged it"] == "16 clusters"
+
+
 def test_worse(study: Study) -> None:
-    answer = told(study, chosen=None, promising=0, gain=Gain(-1.2, -3.0, 0.6), needed=None)
-    assert "Even the most promising policy looks worse: -1.2" in answer.why
+    answer = told(study, chosen=None, promising=None, closest=0, gain=Gain(-1.2, -3.0, 0.6), needed=None)
+    assert "No policy is worth a trial: even the one that comes closest looks worse: -1.2" in answer.why
 
 
 def test_no_better(study: Study) -> None:
-    answer = told(study, chosen=None, promising=0, gain=Gain(1e-9, -3.0, 0.6), needed=None)
-    assert "Even the most promising policy looks no better: +0.0" in answer.why
+    answer = told(study, chosen=None, promising=None, closest=0, gain=Gain(1e-9, -3.0, 0.6), needed=None)
+    assert "No policy is worth a trial: even the one that comes closest looks no better: +0.0" in answer.why
 
 
 def test_what_needs_a_thousand_times_as_many_episodes_is_not_counted(study: Study) -> None:
@@ -81,7 +127,7 @@ def test_what_needs_a_thousand_times_as_many_episodes_is_not_counted(study: Stud
 
 def test_nothing_to_believe(study: Study) -> None:
     answer = told(study, chosen=None, gain=None)
-    assert answer.why.endswith("No policy has an estimate that could be believed.")
+    assert answer.why.endswith("No policy is worth a trial: none has an estimate that could be believed.")
     assert str(answer) == f"{answer.headline}\n{answer.why}\nNext: {answer.next}"
 
 
@@ -89,7 +135,9 @@ def test_a_choice_by_an_estimate_promises_nothing(study: Study) -> None:
     assert study.result is not None
     settings = replace(study.settings, selection=Selection("wdr"))
     answer = Answer.of(replace(study.result, chosen=0, policy="consensus", reason="why"), settings, study.record)
-    assert (answer.change, answer.headline, answer.why) == (True, "Chosen: consensus.", "Why.")
+    assert (answer.kind, answer.headline, answer.why) == ("change", "Chosen: consensus.", "Why.")
+    estimated = replace(study.record, data=replace(study.record.data, estimated=True))
+    assert Answer.of(replace(study.result, chosen=0), settings, estimated).kind == "worth a trial"
     assert Answer.of(replace(study.result, chosen=None), settings, study.record).headline == "Keep what you do."
 
 

@@ -1,15 +1,28 @@
 """How many episodes show a gain: against power by simulation and by hand, and which policy is planned with."""
 
 from statistics import NormalDist
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from poela.data.trajectories import Trajectories
+from poela.evaluation.gain import Gain
 from poela.evaluation.verdict import TrustThresholds
+from poela.studies import final_gain, planning
 from poela.studies.candidates import Candidate
-from poela.studies.final_gain import episodes_needed
+from poela.studies.final_gain import GainsShown, episodes_needed
+from poela.studies.held_out import Episodes
+from poela.studies.learning import learn
 from poela.studies.planning import Goal, Rung, plan, planned
+
+
+def coins(n: int, effect: float) -> Trajectories:
+    """One step, two actions by a fair coin, and what the second one adds."""
+    rng = np.random.default_rng(3)
+    actions = rng.integers(0, 2, n)
+    rewards = effect * actions + rng.normal(size=n)
+    return Trajectories(rng.normal(size=(n, 1)), actions, rewards, np.arange(n + 1), np.full((n, 2), 0.5))
 
 
 def test_needed_episodes_show_the_gain_four_times_in_five() -> None:
@@ -39,6 +52,29 @@ def test_half_the_gain_needs_four_times_the_episodes() -> None:
     assert more_sure.needs[1].episodes > asked
 
 
+def test_plans_and_answers_widen_bounds_as_studies_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A widening of 2 takes ((2 z + z') / (z + z'))² times as many episodes, wherever episodes are counted."""
+    rung = [Rung("only", 5.0, 1.0, 500.0, True)]
+    alone, among = (planned(rung, Goal(1.0), 1000, False, wider).needs[1].episodes for wider in (1.0, 2.0))
+    more = ((2 * 1.644854 + 0.841621) / (1.644854 + 0.841621)) ** 2
+    assert among / alone == pytest.approx(more, rel=1e-5)
+    logs = coins(120, effect=0.0)
+    found = {}
+    for wider in (1.0, 2.0):
+        monkeypatch.setattr(planning, "widening", lambda points, estimated, wider=wider: wider)
+        greedy = Candidate("fittedq", {"history": 0, "temperatures": (0.5,)})
+        found[wider] = plan(logs, 0.01, candidates=[greedy], folds=2, backend="inline").needs[0].episodes
+    assert found[2.0] / found[1.0] == pytest.approx(more, rel=1e-5)
+    study = learn(logs, candidates=[Candidate("consensus")], folds=2, backend="inline")
+    gains = GainsShown(study, Episodes.of([logs], 1.0), study.settings)
+    gains.estimate = lambda point: SimpleNamespace(gain=Gain(0.1, -0.2, 0.4))  # type: ignore[assignment, method-assign, return-value]
+    needed = []
+    for wider in (1.0, 2.0):
+        monkeypatch.setattr(final_gain, "widening", lambda points, estimated, wider=wider: wider)
+        needed.append(gains.needed(study.points[0], study.points) or 0.0)
+    assert needed[1] / needed[0] == pytest.approx(more, rel=1e-5)
+
+
 def test_no_plan_is_below_what_a_verdict_asks_for() -> None:
     found = planned([Rung("sure", 5.0, 1e-6, 10.0, True)], Goal(1.0), n=1000, estimated=False)
     assert {need.episodes for need in found.needs} == {1000 * TrustThresholds().ess[0] / 10}
@@ -59,11 +95,8 @@ def test_which_policy_is_planned_with() -> None:
 
 def test_the_error_is_that_of_a_paired_difference() -> None:
     """A fair coin and returns of 0 or 2 around its action: the error of a gain by hand."""
-    rng = np.random.default_rng(3)
-    n = 2000
-    actions = rng.integers(0, 2, n)
-    rewards = 2.0 * actions + rng.normal(size=n)
-    logs = Trajectories(rng.normal(size=(n, 1)), actions, rewards, np.arange(n + 1), np.full((n, 2), 0.5))
+    logs, n = coins(2000, effect=2.0), 2000
+    actions, rewards = logs.actions, logs.rewards
     greedy = Candidate("fittedq", {"history": 0, "temperatures": (0.5,)})
     found = plan(logs, 0.9, candidates=[greedy], folds=2, backend="inline")
     assert found.rung is not None

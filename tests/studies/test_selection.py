@@ -3,8 +3,9 @@
 import pytest
 
 from poela.core.errors import InputError
+from poela.studies.own_bounds import promising
 from poela.studies.proof import shown_to_be_better
-from poela.studies.selection import LoggingValue, Point, Selection, choose, promising
+from poela.studies.selection import LoggingValue, Point, Selection, choose
 
 LOGGING = LoggingValue(value=1.0, standard_error=0.1)
 
@@ -110,15 +111,24 @@ def test_the_more_policies_are_tried_the_more_each_must_show() -> None:
     assert shown_to_be_better([item] * 100, logging, 0.95, 100) == []
 
 
-@pytest.mark.parametrize("by", ["guarded", "sntis"])
-def test_the_promising_policy_has_the_highest_bound_at_99_percent(by: str) -> None:
-    """Two errors of 1 and 0.5: which bound is higher turns where the values differ by half the quantile."""
+def test_worth_a_trial_is_the_highest_bound_of_its_own_above_zero() -> None:
+    """However high the estimate of a model: half of those that it picked were worse than practice."""
 
-    def better(difference: float) -> str:
-        bold, mild = ({by: 4.0 + difference, f"{by}_error": 1.0}, {by: 4.0, f"{by}_error": 0.5})
-        found = promising([Point("bold", 0, True, bold), Point("mild", 0, True, mild)])
-        assert found is not None
-        return found.path_id
+    def point(name: str, own: float | None, verdict: str = "caution", **metrics: float) -> Point:
+        return Point(name, 0, True, {"own": own, "guarded": 9.0, "guarded_error": 0.1, **metrics}, verdict)
 
-    assert better(2.32635 / 2 + 0.01) == "bold"
-    assert better(2.32635 / 2 - 0.01) == "mild"
+    mild, bold, trusted = point("mild", 0.1), point("bold", 0.2), point("trusted", 0.15, "trust")
+    assert promising([mild, bold, trusted]) is bold
+    assert promising([mild, trusted]) is trusted
+    for no in (
+        point("at zero", 0.0),
+        point("below", -0.1, "trust"),
+        point("not looked at", None, "trust"),
+        point("lost", 5.0, "do not trust"),
+        point("without a verdict", 5.0, ""),
+        point("never done", 5.0, outside=0.011),
+    ):
+        assert promising([no]) is None
+        assert promising([no, mild]) is mild
+    assert promising([point("hardly ever", 5.0, outside=0.009), mild]) is not mild
+    assert promising([]) is None

@@ -118,7 +118,7 @@ def _summary(study: Any) -> dict[str, Any]:
         "study": str(study.directory),
         "runs_finished": len(study.runs),
         "runs": len(study.tasks),
-        "answer": "not finished" if result is None else "keep" if chosen is None else "change",
+        "answer": "not finished" if result is None else study.answer.kind,
         "chosen": study.chosen_name,
         "reason": study.choice.reason,
         "judged_on": None if result is None else "held-out episodes" if evaluation is None else "test episodes",

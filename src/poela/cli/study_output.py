@@ -52,7 +52,7 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False) -> 
     if study.left_out:
         say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
     if study.choice.chosen is not None:
-        say(f"Recommended: {without_rule(study.chosen_name)}", bold=True)
+        say(f"{answer.called.capitalize()}: {without_rule(study.chosen_name)}", bold=True)
     _print_worth(study)
     _print_outside(study)
     say(sentence(study.record.data.propensities))
@@ -66,9 +66,11 @@ def _print_policies(study: "Study", every_point: bool) -> None:
     rows, by_gain = study.table().to_pylist(), study.settings.selection.by == "gain"
     if not every_point:
         rows = thinned(study.ladder().to_pylist()) if by_gain else _best_of_each_learner(rows)
-    logging, data = study.record.logging_policy, study.record.data
+    logging, result = study.record.logging_policy, study.result
+    assert result is not None
     error, mark = logging.standard_error, "* " if study.choice.chosen is None else ""
-    of = {"ess": data.validation_episodes, "sntis": logging.value}
+    units = result.estimate.diagnostics
+    of = {"ess": units.n_units, "sntis": logging.value}
     amounts = any(row["change_sd"] is not None for row in rows)
     current = {"gain": None, "shown": None, "score": None, "verdict": "", **of}
     print_table(
@@ -78,7 +80,7 @@ def _print_policies(study: "Study", every_point: bool) -> None:
             (f"{mark}what is done now", *_cells(current, error, by_gain)),
             *((_name(row, whole=every_point), *_cells(row, error, by_gain)) for row in rows),
         ],
-        "Effective cases: how many past cases speak for the policy."
+        f"Effective cases: how many past {'cases' if units.n_clusters is None else 'clusters'} speak for the policy."
         + by_gain * "\nAt least: what is shown, for all policies together; -: these cases cannot tell."
         + amounts * "\nDecisions changed: by how much on average (SD: deviations of what was logged).",
     )
@@ -139,23 +141,23 @@ def _print_outside(study: "Study") -> None:
     settings = getattr(getattr(study.policy_of(point), "eligibility", None), "settings", None)
     least = 0.0 if getattr(settings, "support", None) is None else LEAST_OUTSIDE
     if words := outside_in_words(point.metrics.get("outside"), point.metrics.get("leaving"), least):
-        say(f"{'The most promising policy: ' if result.chosen is None else 'Support: '}{words}.")
+        say(f"{'The policy worth a trial: ' if result.chosen is None else 'Support: '}{words}.")
 
 
 def _print_places(study: "Study") -> None:
     result = study.result
     assert result is not None
     if result.chosen is not None:
-        say(f"\nThe policy is in {study.directory / 'policy'}.")
+        trial = " that is worth a trial" if study.answer.kind == "worth a trial" else ""
+        say(f"\nThe policy{trial} is in {study.directory / 'policy'}.")
     else:
         say(
             "\nThere is no new policy to act by. "
             f"A model of what is done now, for comparisons, is in {study.directory / 'behavior'}."
         )
     if result.promising is not None and result.promising != result.chosen:
-        say(
-            f"Bolder and unproven: {study.directory / 'promising'} has the policy with the highest believable estimate."
-        )
+        beside = "" if result.chosen is None else ", beside it"
+        say(f"Worth a trial{beside}: {study.directory / 'promising'} has a policy that is better by its own bound.")
 
 
 def _print_value(estimate: "Estimate", where: str) -> None:
@@ -171,12 +173,9 @@ def print_estimate(estimate: "Estimate", where: str, caveat: str, advice: str) -
     _print_value(estimate, where)
     if gain is not None:
         ends = "" if gain.low is None else f" {between(gain.low, gain.high, error)}"
-        gone = (
-            f"; gone if weights are wrong by a factor of {factor_in_words(gain.sensitivity)}"
-            if gain.sensitivity
-            else ""
-        )
-        say(f"New − current: {readable(gain.value, error, signed=True)}{ends}{gone * (gain.value > 0)}")
+        factor, gone = gain.undone_by, "; gone if weights are wrong by a factor of"
+        undone = "" if factor is None else f"{gone} {factor_in_words(factor)}"
+        say(f"New − current: {readable(gain.value, error, signed=True)}{ends}{undone}")
     if words := outside_in_words(estimate.diagnostics.outside_share, estimate.diagnostics.leaving_share):
         say(f"Support: {words}.")
     if estimate.verdict and estimate.estimator != "behavior":
@@ -196,7 +195,7 @@ def study_document(study: "Study") -> dict[str, Any]:
         "directory": str(study.directory),
         "runs_finished": len(study.runs),
         "runs": len(study.tasks),
-        "answer": None if result is None else to_plain(study.answer),
+        "answer": None if result is None else {**to_plain(study.answer), "change": study.answer.change},
         "chosen": study.chosen_name,
         "reason": study.choice.reason,
         "gain": None if result is None else to_plain(result.gain),

@@ -47,6 +47,21 @@ class Diagnostics:
     events: Unknowable = float("nan")  # effective episodes with the rarer of two outcomes
     return_skew: Unknowable = float("nan")  # skewness of other returns over √ESS: how far from normal their mean is
 
+    @property
+    def n_units(self) -> int:
+        """How many independent units there are, which effective ones are of: clusters, or else episodes."""
+        return self.n_episodes if self.n_clusters is None else self.n_clusters
+
+    @property
+    def units(self) -> str:
+        """The same, in words where these are clusters."""
+        return f"{self.n_units:,}" if self.n_clusters is None else self.units_in_words
+
+    @property
+    def units_in_words(self) -> str:
+        """The same, always in words."""
+        return f"{self.n_units:,} {'episodes' if self.n_clusters is None else 'clusters'}"
+
 
 def diagnose(
     weights: LogWeights,

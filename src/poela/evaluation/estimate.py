@@ -73,8 +73,7 @@ class Estimate:
     @property
     def units(self) -> str:
         """How many independent units there are, in words where these are clusters."""
-        clusters = self.diagnostics.n_clusters
-        return f"{self.n_episodes:,}" if clusters is None else f"{clusters:,} clusters"
+        return self.diagnostics.units
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what is not a finite number becomes null."""

@@ -23,12 +23,13 @@ class Gain:
     """New minus current: by how much the policy is better than the one that made the logs.
 
     `sensitivity` is Γ: the gain vanishes if something that was not recorded made some episodes' weights wrong by a
-    factor of up to Γ, in the worst way (1 where there is no gain; 1000 where more than that would be needed).
+    factor of up to Γ, in the worst way (1000 where more than that would be needed). None where that means nothing: the
+    lower end is not above zero, so that chance alone may undo the gain, or the estimate is not to be trusted.
 
     >>> print(Gain(2.1, 0.8, 3.3, sensitivity=1.4))
     +2.10 [0.80, 3.30]; vanishes at Γ = 1.40
-    >>> print(Gain(1260.0, None, None, sensitivity=1000.0))
-    +1,260; vanishes at Γ = 1,000.0
+    >>> print(Gain(1260.0, -40.0, 2560.0, sensitivity=1000.0))  # as of an earlier version
+    +1,260 [-40, 2,560]
     """
 
     value: float
@@ -39,14 +40,15 @@ class Gain:
     def __post_init__(self) -> None:
         refuse_problems(self)
 
+    @property
+    def undone_by(self) -> float | None:
+        """Γ, where there is something to undo: a gain whose lower end is above zero."""
+        return self.sensitivity if self.low is not None and self.low > 0 else None
+
     def __str__(self) -> str:
         error = None if self.low is None or self.high is None else (self.high - self.low) / 4
         ends = "" if error is None else f" {between(self.low, self.high, error)}"
-        gamma = (
-            ""
-            if self.sensitivity is None or self.value <= 0
-            else f"; vanishes at Γ = {factor_in_words(self.sensitivity)}"
-        )
+        gamma = "" if self.undone_by is None else f"; vanishes at Γ = {factor_in_words(self.undone_by)}"
         return f"{readable(self.value, error, signed=True)}{ends}{gamma}"
 
     def _repr_html_(self) -> str:
@@ -67,6 +69,8 @@ def gain_over_logging(
 ) -> Gain:
     """The gain, from an estimate's contributions [n] and its interval at this level, and the logged returns [n].
 
+    Given the `log_weights` [n] behind it, a gain whose lower end is above zero has a Γ.
+
     The gain is one estimate with a standard error of its own, in which what both policies share cancels. Each end is as
     many of these errors away as the end of the value's interval is of the value's errors, and at least as many as
     Student's: a wider interval of the value never makes a narrower one of the gain.
@@ -77,10 +81,9 @@ def gain_over_logging(
     0.25
     """
     logging = Contributions.mean(returns)
-    sensitivity = None if log_weights is None else vanishing_sensitivity(log_weights, returns)
     value = contributions.value - logging.value
     if interval is None:
-        return Gain(value, None, None, sensitivity)
+        return Gain(value, None, None)
     own, base = in_clusters(contributions, clusters), in_clusters(logging, clusters)
     gain = own.less(base)
     errors = standard_error(own), standard_error(gain)
@@ -96,6 +99,7 @@ def gain_over_logging(
     # Never wider than if nothing were shared, and so within what is possible.
     down = min(_paired(down, *errors, least), below + high - base.value)
     up = min(_paired(up, *errors, least), above + base.value - low)
+    sensitivity = None if log_weights is None or value <= down else vanishing_sensitivity(log_weights, returns)
     return Gain(value, float(value - down), float(value + up), sensitivity)
 
 

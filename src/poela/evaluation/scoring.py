@@ -222,7 +222,7 @@ class Evaluator:
         verdict = verdict_on(diagnostics, scoring.thresholds, **doubts)
         level = None if interval is None else scoring.level
         beyond = None if scoring.cap is None else beyond_cap(scoring.cap, self._uncapped, evidence, scoring.bounds)
-        gain = self._gain(contributions, evidence, chosen, interval)
+        gain = self._gain(contributions, evidence, chosen, interval, verdict.word)
         without = verdict.word == "trust" and gain is not None and gain.low is not None and gain.low <= 0
         return Estimate(
             value=contributions.value,
@@ -285,7 +285,7 @@ class Evaluator:
         return lambda resamples, seed: refitted_values(evidence, chosen.function, behavior, resamples, seed)
 
     def _gain(
-        self, contributions: Contributions, evidence: Evidence, chosen: Estimator, interval: Interval | None
+        self, contributions: Contributions, evidence: Evidence, chosen: Estimator, interval: Interval | None, word: str
     ) -> Any:
         if not chosen.uses_policy or not np.isfinite(contributions.value):
             return None
@@ -296,5 +296,5 @@ class Evaluator:
             self.scoring.level,
             clusters=self.logs.clusters,
             bounds=self.bounds,
-            log_weights=chosen.used(evidence) if chosen.normalised else None,
+            log_weights=chosen.used(evidence) if chosen.normalised and word != "do not trust" else None,
         )

@@ -196,11 +196,10 @@ def _grade(value: float, limits: tuple[float, float]) -> int:
 
 def _size(d: Diagnostics) -> str:
     share = f"{d.largest_share:.{0 if d.largest_share > 0.01 else 1}%}"
-    of, one = (f"{d.n_episodes:,}", "episode") if d.n_clusters is None else (f"{d.n_clusters:,} clusters", "cluster")
-    return f"ESS {effective(d.ess)} of {of}: one {one} carries {share} of the weight"
+    one = "episode" if d.n_clusters is None else "cluster"
+    return f"ESS {effective(d.ess)} of {d.units}: one {one} carries {share} of the weight"
 
 
 def _expected(d: Diagnostics) -> str:
     how = "actions drawn anew" if d.redrawn else "the same steps in other combinations"
-    of = f"{d.n_clusters or d.n_episodes:,}"
-    return f"ESS {effective(d.ess)} of {of}, where {how} let one expect {effective(d.expected_ess)}"
+    return f"ESS {effective(d.ess)} of {d.units}, where {how} let one expect {effective(d.expected_ess)}"

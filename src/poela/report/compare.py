@@ -78,15 +78,15 @@ def _answer_row(name: str, study: Study) -> tuple[Entry, ...]:
     shown = None if chosen is None else chosen.metrics.get("shown")
     return (
         Entry(named(name), name),
-        Entry("keep" if chosen is None else "change"),
+        Entry(study.answer.kind),
         Entry("–" if gain is None else readable(gain.value, error, signed=True), None if gain is None else gain.value),
         Entry(readable(shown, error, signed=True), shown),
         Entry(readable(estimate.value, error), estimate.value),
         Entry(readable(current.value, error), current.value),
         Entry(effective(estimate.ess), estimate.ess),
         Entry(
-            "–" if gain is None or gain.sensitivity is None else factor_in_words(gain.sensitivity),
-            None if gain is None else gain.sensitivity,
+            "–" if gain is None or gain.undone_by is None else factor_in_words(gain.undone_by),
+            None if gain is None else gain.undone_by,
         ),
         Entry("–" if chosen is None else estimate.verdict),
     )

@@ -46,15 +46,15 @@ class Plots:
         line = frontier.line
         axes.plot([point.ess for point in line], [point.value for point in line], color=LOG, lw=0.8, ls=":")
         axes.errorbar(
-            [frontier.episodes], [frontier.current], yerr=[frontier.current_error], fmt="o", color=LOG, capsize=2
+            [frontier.units], [frontier.current], yerr=[frontier.current_error], fmt="o", color=LOG, capsize=2
         )
-        _label(axes, frontier.episodes, frontier.current, "what is done now (± standard error)")
+        _label(axes, frontier.units, frontier.current, "what is done now (± standard error)")
         for point in frontier.points:
             if point.chosen:
                 axes.errorbar(
                     [point.ess], [point.value], yerr=[point.value_error or 0.0], fmt="o", ms=8, color=PICK, capsize=2
                 )
-                _label(axes, point.ess or 1.0, point.value or 0.0, "recommended (± standard error)", PICK)
+                _label(axes, point.ess or 1.0, point.value or 0.0, f"{frontier.called} (± standard error)", PICK)
         axes.set(
             xscale="log", xlabel="effective cases", ylabel="estimated value", title="Value against effective cases"
         )

@@ -37,7 +37,7 @@ Parts = tuple[Logs, Logs | None, Logs | None]
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The policy that a page is about: the recommended one or, where there is none, the most promising one."""
+    """The policy that a page is about: the recommended one or, where there is none, the one worth a trial."""
 
     point: Point
     name: str
@@ -46,7 +46,7 @@ class Shown:
 
 
 def shown_policy(study: Study) -> Shown | None:
-    """The policy that a page is about; None where there is none yet, or none that could be believed."""
+    """The policy that a page is about; None where there is neither."""
     if study.result is None:
         return None
     chosen = study.choice.chosen

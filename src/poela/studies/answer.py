@@ -1,16 +1,18 @@
-"""The answer of a study in words: change or keep, how sure that is, why, and what to do next."""
+"""The answer of a study in words: change, try or keep, how sure that is, why, and what to do next."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from poela.core.errors import InputError
-from poela.core.readable import about, factor_in_words, readable
+from poela.core.readable import about, effective, factor_in_words, readable
 from poela.evaluation.verdict import chances
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
 
 MOST_EPISODES = 1000  # times those of the log: what would need more is not worth a number
+Kind = Literal["change", "worth a trial", "keep"]
 
 
 def none_trusted(points: Sequence[Point]) -> bool:
@@ -24,13 +26,27 @@ def none_trusted(points: Sequence[Point]) -> bool:
 
 @dataclass(frozen=True)
 class Answer:
-    """What to do in one sentence, why in two, and what to do next."""
+    """What to do in one sentence, why in two, and what to do next.
 
-    change: bool
+    `kind` is for scripts: "change" where a policy is shown to be better and propensities were logged; "worth a trial"
+    where they are estimated, so that no log can rule out that something else made the difference; else "keep".
+    """
+
+    kind: Kind
     headline: str
     why: str
     next: str
     words: str = ""  # the best policy that can be said, and what is shown of it
+
+    @property
+    def change(self) -> bool:
+        """Whether a policy is shown to be better."""
+        return self.kind == "change"
+
+    @property
+    def called(self) -> str:
+        """What the chosen policy is called."""
+        return "worth a trial" if self.kind == "worth a trial" else "recommended"
 
     def __str__(self) -> str:
         return "\n".join(filter(None, (self.headline, self.words, self.why, f"Next: {self.next}")))
@@ -39,7 +55,7 @@ class Answer:
     def of(cls, result: ChoiceRecord, settings: StudySettings, record: StudyRecord) -> "Answer":
         """From what came of a study."""
         if settings.selection.by != "gain":
-            return _of_capped(_of_estimate(result), result, settings)
+            return _of_capped(_of_estimate(result, record), result, settings)
         confidence = f"{100 * settings.selection.confidence:g}%"
         said = _keep if result.chosen is None else _change
         answer = said(result, record, confidence, settings.selection.sensitivity)
@@ -65,23 +81,26 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
         raise InputError("choice.json names a policy but no gain that is shown: it was changed")
     least, best = readable(gain.low, error, signed=True), readable(gain.value, error, signed=True)
     known = chances(record.data.layout.is_real)
-    cases = f"{record.data.validation_episodes:,} held-out episodes"
     judged = sum(point.metrics.get("shown") is not None for point in result.points)
+    by_values = result.points[result.chosen or 0].metrics.get("controlled") is not None
+    how = "doubly robust importance sampling" if by_values else "importance sampling"
     shown = (
-        f"{cases} show it, by importance sampling, for all {judged} policies together that they can judge, "
-        f"of {len(result.points)} that were tried. "
+        f"{held_out_in_words(result, record)} show it, by {how}. Of {len(result.points)} policies tried, {judged} had "
+        f"enough data, and the {confidence} covers all of them together. "
         "The best of many estimates is often too high: count on the lower end."
     )
     if result.points[result.chosen or 0].metrics.get("smoothing"):
         shown += " It was judged with 1% of the logging policy mixed in, since it is greedy."
     if not record.data.estimated:
         headline = f"Change: at least {least} better than what is done now ({confidence}); best estimate {best}."
-        return Answer(True, headline, f"{shown}{_undone_by(gain.sensitivity)}", f"{TRY_IT} {known}.")
+        return Answer("change", headline, f"{shown}{_undone_by(gain.undone_by)}", f"{TRY_IT} {known}.")
+    undone = "" if gain.undone_by is None else f"; it would take Γ = {factor_in_words(gain.undone_by)} to undo it"
+    allowing = f", with weights up to {allowed:g} times wrong" if allowed > 1 else ""
     return Answer(
-        True,
-        f"Change, if the log tells what decisions were based on: at least {least} better than what is done now "
-        f"({confidence}, and weights wrong by a factor of {allowed:g}); best estimate {best}.",
-        f"{shown}{_undone_by(gain.sensitivity)} {known.capitalize()} are estimated: where those who decided knew more "
+        "worth a trial",
+        f"Worth a trial: at least {least} per episode better than what is done now ({confidence}{allowing}) if "
+        f"everything that mattered was recorded{undone}. Best estimate {best}.",
+        f"{shown}{_undone_by(gain.undone_by)} {known.capitalize()} are estimated: where those who decided knew more "
         "than the log, what they knew may be why some fared better, and no number here can rule that out.",
         f"ask those who decided what else they looked at; then {TRY_IT} {known}.",
     )
@@ -96,6 +115,12 @@ def _in_words(result: ChoiceRecord, record: StudyRecord) -> str:
     rule = result.words[:1].lower() + result.words[1:].rstrip(".")
     other = "" if result.plain == result.chosen else ", the best policy that can be said"
     return f"In words{other}: {rule}; at least {least}."
+
+
+def held_out_in_words(result: ChoiceRecord, record: StudyRecord) -> str:
+    """What judged: episodes, and where these belong together the clusters that count."""
+    clusters = "" if result.estimate.diagnostics.n_clusters is None else f" of {result.units}"
+    return f"{record.data.validation_episodes:,} held-out episodes{clusters}"
 
 
 TRY_IT = "look at where the policy departs from current practice, try it on a few, and keep logging"
@@ -115,32 +140,51 @@ def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
         action = f"record the {known} of decisions from now on: estimated ones can hardly show a gain."
     if none_trusted(result.points):
         action = "carry on as before; see to what keeps these policies from being trusted, and then learn again."
+    tried = worth_a_trial(result)
+    if tried:
+        action = f"try the policy that is worth a trial where trying is safe; else {action}"
     return Answer(
-        False,
-        f"Keep what you do: nothing is shown to be better ({confidence}).",
-        f"{result.reason[:1].upper()}{result.reason[1:]}. {_hope(result, record, allowed)}.",
+        "keep",
+        f"Keep what you do: nothing is shown to be better ({confidence}){'; one policy is worth a trial' * tried}.",
+        f"{result.reason[:1].upper()}{result.reason[1:]}. {_hope(result, record, confidence, allowed)}.",
         action,
     )
 
 
-def _hope(result: ChoiceRecord, record: StudyRecord, allowed: float) -> str:
-    """The most promising policy: how much it may gain, how few cases speak for it, and what would show it."""
+def worth_a_trial(result: ChoiceRecord) -> bool:
+    """Whether a policy that is not recommended is worth a trial (results of earlier versions name others too)."""
+    gain, place = result.gain, result.promising
+    if result.chosen is not None or place is None or gain is None or gain.low is None:
+        return False
+    return gain.low > 0 and result.points[place].verdict != "do not trust"
+
+
+def whose_gain(result: ChoiceRecord) -> str:
+    """Whose gain a result names, where that is not the chosen policy's; else empty."""
+    if result.chosen is not None:
+        return ""
+    return "worth a trial" if worth_a_trial(result) else "closest to being worth a trial"
+
+
+def _hope(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> str:
+    """The policy that is worth a trial or comes closest: what it may gain, and what would show it."""
     gain, error = result.gain, record.logging_policy.standard_error
-    if none_trusted(result.points) or gain is None or gain.low is None or gain.high is None or result.promising is None:
-        return "No policy has an estimate that could be believed"
-    ends = f"{readable(gain.low, error, signed=True)} to {readable(gain.high, error, signed=True)}"
+    place = result.closest if result.promising is None else result.promising
+    if none_trusted(result.points) or gain is None or gain.low is None or place is None:
+        return "No policy is worth a trial: none has an estimate that could be believed"
     best = readable(gain.value, error, signed=True)
-    estimate = f"{best} ({ends})"
-    if best == readable(0.0, error, signed=True):
-        return f"Even the most promising policy looks no better: {estimate}"
-    if gain.value < 0:
-        return f"Even the most promising policy looks worse: {estimate}"
-    cases = result.points[result.promising].metrics.get("ess") or 0.0
-    hope = (
-        f"The most promising policy looks better by {estimate}, but no more than {cases:,.0f} past cases speak for it"
-    )
+    alone = f"at least {readable(gain.low, error, signed=True)} if it had been the only one tried, {confidence}"
+    none = best == readable(0.0, error, signed=True)
+    cases = f"{effective(result.points[place].metrics.get('ess'))} effective cases of {result.units} speak for it"
+    if worth_a_trial(result):
+        hope = f"One policy is worth a trial: it looks better by {best} ({alone}); {cases}"
+    elif none or gain.value < 0:
+        looks = f"looks {'no better' if none else 'worse'}: {best} ({alone})"
+        return f"No policy is worth a trial: even the one that comes closest {looks}"
+    else:
+        hope = f"No policy is worth a trial: the one that comes closest looks better by {best} ({alone}); {cases}"
     if result.needed is None or result.needed <= record.data.validation_episodes:
-        return hope + _not_for_want_of_episodes(result.points[result.promising].verdict, record, allowed)
+        return hope + _not_for_want_of_episodes(result.points[place].verdict, record, allowed)
     if result.needed > MOST_EPISODES * record.data.validation_episodes:
         return f"{hope}; even {MOST_EPISODES:,} times as many episodes would hardly show it"
     return f"{hope}; if that is right, about {about(result.needed)} episodes would show it"
@@ -157,10 +201,11 @@ def _not_for_want_of_episodes(verdict: str, record: StudyRecord, allowed: float)
     return "; what is missing are not episodes: its verdict is caution" if verdict == "caution" else ""
 
 
-def _of_estimate(result: ChoiceRecord) -> Answer:
+def _of_estimate(result: ChoiceRecord, record: StudyRecord) -> Answer:
     headline = "Keep what you do." if result.chosen is None else f"Chosen: {result.policy}."
+    kind: Kind = "worth a trial" if record.data.estimated else "change"
     return Answer(
-        result.chosen is not None,
+        "keep" if result.chosen is None else kind,
         headline,
         f"{result.reason[:1].upper()}{result.reason[1:]}.",
         "look at the estimate on the test episodes and its verdict.",

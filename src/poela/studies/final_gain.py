@@ -1,16 +1,19 @@
-"""What is said of the recommended policy, or of the most promising one: estimate, gain, and what would show it."""
+"""What is said of the recommended policy, or of one worth a trial: estimate, gain, and what would show it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from scipy.special import ndtri
 
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
+from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.verdict import TrustThresholds
-from poela.studies.held_out import Episodes
+from poela.studies.held_out import Episodes, finite
 from poela.studies.judging import Shown, evidence_of
+from poela.studies.own_bounds import fold_factor, lost_to
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
 
@@ -56,21 +59,52 @@ class GainsShown:
             evidence = replace(evidence, logs=episodes.logs)
         return episodes.evaluator(scoring).estimate(evidence, episodes.pool(evidence, recombined, scoring.seed))
 
-    def gain(self, chosen: Point | None, hopeful: Point | None) -> Gain | None:
-        """That of the chosen policy, with what is shown as its lower end; else that of the most promising one."""
-        if chosen is not None:
-            gain = self.estimate(chosen).gain
-            shown = chosen.metrics.get("shown")
-            return gain if gain is None or shown is None else self._shown(gain, shown, chosen)
-        return None if hopeful is None else self.estimate(hopeful).gain
+    def own_bound(self, point: Point) -> float | None:
+        """What a point shows on its own by weights, one-sided; None where that cannot be told.
 
-    def _shown(self, gain: Gain, shown: float, chosen: Point) -> Gain:
-        """With what is shown as its lower end, and the Γ at which nothing would be shown any more."""
+        It survives Γ where propensities are estimated, and the worst of what lies outside support.
+        """
+        episodes, confidence = self._episodes, self._settings.selection.confidence
+        evidence, recombined = self._evidence_of(point)
+        scoring = replace(self._settings.scoring, estimator="sntis", discount=1.0, level=2 * confidence - 1)
+        evaluator = episodes.evaluator(scoring)
+        estimate = evaluator.estimate(evidence, episodes.pool(evidence, recombined, scoring.seed))
+        gain = estimate.gain
+        if gain is None or gain.low is None:
+            return None
+        lowest = lowest_return(episodes.logs.rewards, evaluator.bounds)
+        worst, chance = lost_outside(evidence.outside, estimate.value, lowest, known=not episodes.estimated)
+        reach = float(np.hypot(gain.value - gain.low, ndtri(confidence) * chance))
+        factor = fold_factor(point, self._study.n_folds)
+        return finite(gain.value - self._lost(point) - worst - factor * reach)
+
+    def gain(self, chosen: Point | None, tried: Point | None) -> Gain | None:
+        """That of the chosen policy, or else of one that is worth a trial, or closest to it.
+
+        Its lower end is what is shown, or the bound of its own where that was looked at.
+        """
+        point = tried if chosen is None else chosen
+        gain = None if point is None else self.estimate(point).gain
+        if point is None or gain is None:
+            return None
+        if chosen is None:
+            bound, value = point.metrics.get("own"), None
+        else:
+            bound, value = point.metrics.get("shown"), point.metrics.get("controlled")
+        return gain if bound is None else self._shown(gain, bound, point, value)
+
+    def _shown(self, gain: Gain, shown: float, chosen: Point, value: float | None) -> Gain:
+        """With what is shown as its lower end, and the Γ at which nothing would be shown any more.
+
+        `value` is the gain by control variates, where these show it.
+        """
+        if shown <= 0:
+            return replace(gain, low=shown, sensitivity=None)
         evidence, returns = self._evidence_of(chosen)[0], self._episodes.logs.rewards
-        controlled, value = evidence.controlled, chosen.metrics.get("controlled")
+        controlled = evidence.controlled
         allowed = self._settings.selection.sensitivity if self._episodes.estimated else 1.0
         if value is None or controlled is None:
-            margin = gain.value - shown - self._lost(gain, chosen)
+            margin = gain.value - shown - self._lost(chosen)
             return replace(gain, low=shown, sensitivity=vanishing_sensitivity(evidence.used, returns, margin))
         at_stake = controlled.beyond(evidence) if controlled.estimated else returns
         weighted = least_value(evidence.used, at_stake, 1.0)
@@ -91,16 +125,15 @@ class GainsShown:
         error = error_of(gain, self._settings.scoring.level)
         n, confidence = self._episodes.logs.n_episodes, self._settings.selection.confidence
         wider = widening(points, estimated=self._episodes.estimated)
-        left = gain.value - self._lost(gain, point)
+        left = gain.value - self._lost(point)
         found = episodes_needed(left, error, ess, n, confidence, wider) if left > 0 else 0.0
         return found if found > n else None  # else it is not their number that keeps the gain from being shown
 
-    def _lost(self, gain: Gain, point: Point) -> float:
+    def _lost(self, point: Point) -> float:
         """How much of a gain goes to the factor by which estimated propensities may be wrong."""
-        gamma, returns = self._settings.selection.sensitivity, self._episodes.logs.rewards
-        if not self._episodes.estimated or gamma <= 1:
+        if not self._episodes.estimated:
             return 0.0
-        return gain.value + float(returns.mean()) - least_value(self._evidence_of(point)[0].used, returns, gamma)
+        return lost_to(self._settings.selection.sensitivity, self._evidence_of(point)[0])
 
 
 def error_of(gain: Gain, level: float) -> float:

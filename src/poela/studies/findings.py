@@ -1,25 +1,35 @@
 """What a study knows about its policies, in a few named sentences: for model cards and exported files."""
 
+from poela.core.readable import readable
 from poela.studies.answer import Answer
 from poela.studies.records import ChoiceRecord, StudyRecord
 
 
 def findings(result: ChoiceRecord, record: StudyRecord, *, promising: bool = False) -> dict[str, str]:
-    """Of the recommended policy, or of the most promising one, which nothing has shown to be better."""
+    """Of the recommended policy, or of the one that is worth a trial, which is not shown to be better."""
     place = result.promising if promising else result.chosen
     if place is None:
         return {}
     shown = place == result.chosen
     answer = Answer.of(result, record.settings, record)
-    said = answer.headline if shown else "Nothing has shown it to be better: try it only where trying is safe."
-    # The gain of a study is that of its choice; where there is none, of its most promising policy.
+    said = answer.headline if shown else _trial(result, record, place)
+    # The gain of a study is that of its choice; where there is none, of the policy that is worth a trial.
     gain = result.gain if shown or result.chosen is None else None
     known = {
         "answer": said,
         "gain over current practice": "" if gain is None else str(gain),
         "verdict on the estimate": result.points[place].verdict or "",
         "episodes that judged it": f"{record.data.validation_episodes:,}",
+        "clusters that judged it": "" if result.estimate.diagnostics.n_clusters is None else result.units,
         "returns": "" if (cap := record.settings.scoring.cap) is None else cap.in_words.removeprefix("returns "),
         "propensities": record.data.propensities.removeprefix("propensities: "),
     }
     return {name: text for name, text in known.items() if text}
+
+
+def _trial(result: ChoiceRecord, record: StudyRecord, place: int) -> str:
+    own, error = result.points[place].metrics.get("own"), record.logging_policy.standard_error
+    confidence = f"{100 * record.settings.selection.confidence:g}%"
+    least = "" if own is None else f" at least {readable(own, error, signed=True)} better if it had been the only one "
+    known = least and f"({confidence}), but"
+    return f"Worth a trial:{least}{known} not shown among all that were tried. Try it only where trying is safe."

@@ -1,6 +1,6 @@
 """How a study ends: every policy judged, one chosen, fitted on all episodes, looked at once, and written down."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,11 +23,12 @@ from poela.studies.keeping_apart import logging_value, recorded_evaluation
 from poela.studies.likeliest import judged_likeliest
 from poela.studies.logging_policy import model_of_logging_policy
 from poela.studies.outcomes import write_outcomes
+from poela.studies.own_bounds import Yardstick, promising, with_own_bounds
 from poela.studies.place import TABLE
 from poela.studies.plainness import best_in_words
 from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue
 from poela.studies.runs import carry_out
-from poela.studies.selection import Choice, Point, choose, promising
+from poela.studies.selection import Choice, Point, choose
 from poela.studies.settings import StudySettings
 from poela.studies.splits import Splits
 from poela.studies.study import LOGGING_POLICY, Study
@@ -38,21 +39,20 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
 
     `problem` says why no weight can be right, if that is known; `fit` carries out the runs that the choice needs.
     """
-    import pyarrow.parquet as pq
-
     settings = study.settings
     episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
     points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
+    gains = GainsShown(study, episodes, settings)
+    points, closest = _with_own_bounds(points, gains, episodes, study)
     estimated, logging = study.record.data.estimated, study.record.logging_policy
-    choice = choose(points, settings.selection, episodes.logs.n_episodes, logging, estimated)
-    hopeful = promising(points) if settings.selection.by == "gain" and not problem else None
-    if study.n_folds > 1:
-        if choice.chosen is not None and (failure := _unfitted(study, choice.chosen, folds[ALL])):
-            raise PoelaError(failure)
-        if hopeful is not None and _unfitted(study, hopeful, folds[ALL]):
-            hopeful = None  # what cannot be fitted is no promise
+    choice = choose(points, settings.selection, episodes.logs.n_units, logging, estimated)
+    hopeful = promising(points)
+    if choice.chosen is not None and (failure := _unfitted(study, choice.chosen, folds)):
+        raise PoelaError(failure)
+    if hopeful is not None and _unfitted(study, hopeful, folds):
+        hopeful = None  # what cannot be fitted cannot be tried
     plain = _sayable(study, points, choice.chosen, folds)
     study = Study(study.store)
     countable = choice.chosen is None and not none_trusted(points)  # no number of episodes mends what is wrong
@@ -63,7 +63,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         write_behavior(study.directory / "behavior", model)
     else:
         write_outcomes(study.directory, splits.train, settings.scoring.discount)
-    gains = GainsShown(study, episodes, settings)
+    tried = hopeful or closest
     name = LOGGING_POLICY if choice.chosen is None else study.name_of(choice.chosen)
     policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
     evaluation = _test_evaluation(study, policies["policy"], name, splits, problem)
@@ -73,11 +73,11 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         chosen=None if choice.chosen is None else points.index(choice.chosen),
         promising=None if hopeful is None else points.index(hopeful),
         score=choice.score,
-        reason=_reason(choice, points, estimates, hopeful),
+        reason=_reason(choice, points, estimates),
         points=tuple(points),
         estimate=gains.estimate(choice.chosen),
-        gain=gains.gain(choice.chosen, hopeful),
-        needed=gains.needed(hopeful, points) if hopeful is not None and countable else None,
+        gain=gains.gain(choice.chosen, tried),
+        needed=gains.needed(tried, points) if tried is not None and countable else None,
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
@@ -86,21 +86,26 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         },
         plain=None if plain is None else points.index(plain),
         words="" if plain is None else study.policy_of(plain).rule,
+        closest=None if tried is None or hopeful is not None else points.index(tried),
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
         likeliest=judged_likeliest(study, choice.chosen, folds, episodes),
     )
     _write_policies(study, policies, result)
     study.store.write(result)
+    _write_table(Study(study.store))
+
+
+def _write_table(study: Study) -> None:
+    import pyarrow.parquet as pq
+
     with atomic_file(study.directory / TABLE) as temporary:
-        pq.write_table(Study(study.store).table(), temporary)
+        pq.write_table(study.table(), temporary)
 
 
 def _sayable(study: Study, points: list[Point], chosen: Point | None, folds: Mapping[str, FoldData]) -> Point | None:
     """The best policy that can be said in words, fitted on all episodes."""
     plain = best_in_words(points, chosen) if study.settings.selection.by == "gain" else None
-    if plain is not None and study.n_folds > 1 and _unfitted(study, plain, folds[ALL]):
-        return None
-    return plain
+    return None if plain is None or _unfitted(study, plain, folds) else plain
 
 
 def _write_policies(study: Study, policies: Mapping[str, Any], result: ChoiceRecord) -> None:
@@ -113,11 +118,22 @@ def _write_policies(study: Study, policies: Mapping[str, Any], result: ChoiceRec
             save_policy(policy, study.directory / folder, overwrite=True, findings=known)
 
 
-def _reason(choice: Choice, points: list[Point], estimates: list[Estimate], hopeful: Point | None) -> str:
-    """That of the choice and, where no policy can be trusted at all, what speaks against the most promising one."""
+def _with_own_bounds(
+    points: Sequence[Point], gains: GainsShown, episodes: Episodes, study: Study
+) -> tuple[list[Point], Point | None]:
+    """Points with what they show on their own, and the one that is closest to being worth a trial."""
+    if study.settings.selection.by != "gain" or episodes.problem:
+        return list(points), None
+    returns, confidence = episodes.logs.rewards, study.settings.selection.confidence
+    yardstick = Yardstick(float(returns.mean()), float(returns.std()), confidence, study.n_folds)
+    return with_own_bounds(points, yardstick, gains.own_bound)
+
+
+def _reason(choice: Choice, points: list[Point], estimates: list[Estimate]) -> str:
+    """That of the choice and, where no policy can be trusted at all, what speaks against the first one."""
     if not none_trusted(points) or not estimates:
         return choice.reason
-    against = estimates[0 if hopeful is None else points.index(hopeful)].reasons
+    against = estimates[0].reasons
     return f"{choice.reason}: {against[0]}" if against else choice.reason
 
 
@@ -130,13 +146,13 @@ def _rests_on(study: Study, points: Iterable[Point | None], pairs: LeftTwoOut | 
     return [*study.runs, *(() if pairs is None else pairs.runs), *sorted(fitted - set(study.runs))]
 
 
-def _unfitted(study: Study, point: Point, fold: FoldData) -> str | None:
+def _unfitted(study: Study, point: Point, folds: Mapping[str, FoldData]) -> str | None:
     """Fit a candidate on every episode, unless an earlier session has; what kept it from being fitted, if anything."""
     task = replace(study.all_runs[f"{point.path_id}-0"].task, fold=None)
-    if task.run_id in study.store.finished_runs():
+    if study.n_folds == 1 or task.run_id in study.store.finished_runs():
         return None
     safe_point()
-    result = carry_out(task, fold)
+    result = carry_out(task, folds[ALL])
     if result.policies is None or len(result.record.checkpoints) <= point.number:
         return f"{task.candidate} could not be fitted on all episodes: {result.record.message}"
     study.store.write_run(result.record, result.policies)

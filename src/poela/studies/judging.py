@@ -11,15 +11,16 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.recombination import effective_share
 from poela.studies.held_out import OUTSIDE, Episodes, HeldOut, finite
+from poela.studies.own_bounds import lost_to, paired_error
 from poela.studies.records import RunRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.shown_gain import Judged, corrected, judged
+from poela.studies.shown_gain import Judged, Proof, corrected, judged
 from poela.studies.store import Store
 
 METRICS = (
     *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "controlled", "shown", "folds_factor"),
-    "sensitivity",
+    *("own", "own_error", "own_lost", "sensitivity"),
     *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "change", "change_sd", "smoothing"),
     *OUTSIDE,
     "plainness",
@@ -131,6 +132,7 @@ def _by_gain(
     settings: StudySettings,
     shared: Shared | None,
 ) -> tuple[list[Point], list[Estimate]]:
+    gamma = _gamma(episodes, settings)
     judged_ones = _judged(shown, episodes, settings, settings.selection.confidence)
     if shared is not None:
         judged_ones = corrected(
@@ -139,7 +141,7 @@ def _by_gain(
             lambda path_id, places: shared(path_id, [(points[place].number, shown[place][0]) for place in places]),
         )
     rows = []
-    for point, one in zip(points, judged_ones, strict=True):
+    for point, one, (evidence, _) in zip(points, judged_ones, shown, strict=True):
         estimate, gain, best = one.estimate, one.estimate.gain, one.best
         metrics = {
             "sntis": finite(estimate.value),
@@ -149,19 +151,31 @@ def _by_gain(
             "gain": None if gain is None else finite(gain.value),
             "gain_low": None if gain is None else gain.low,
             "shown": one.shown,
-            "controlled": None if best is None or not best.controlled else finite(best.value),
+            **_by_control(best),
             "folds_factor": None if best is None else best.factor,
+            "own_error": finite(paired_error(evidence)),
+            "own_lost": finite(lost_to(gamma, evidence)),
             "sensitivity": None if gain is None else gain.sensitivity,
         }
         rows.append(_with(point, metrics, _verdict(estimate, episodes)))
     return rows, [one.estimate for one in judged_ones]
 
 
+def _by_control(best: Proof | None) -> dict[str, float | None]:
+    """The gain as control variates have it, where they show most of it."""
+    if best is None or not best.controlled:
+        return {}
+    return {"gain": finite(best.value), "gain_low": best.low, "controlled": finite(best.value)}
+
+
 def _judged(shown: Sequence[Shown], episodes: Episodes, settings: StudySettings, confidence: float) -> list[Judged]:
-    selection = settings.selection
-    gamma = selection.sensitivity if episodes.estimated else 1.0
-    least = selection.least_ess(episodes.logs.n_episodes)
-    return judged(episodes, shown, settings.scoring, confidence, gamma, least)
+    least = settings.selection.least_ess(episodes.logs.n_units)
+    return judged(episodes, shown, settings.scoring, confidence, _gamma(episodes, settings), least)
+
+
+def _gamma(episodes: Episodes, settings: StudySettings) -> float:
+    """What a gain has to survive."""
+    return settings.selection.sensitivity if episodes.estimated else 1.0
 
 
 def _verdict(estimate: Estimate, episodes: Episodes) -> str:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from poela.core.html import block, facts
 from poela.core.readable import between, readable
+from poela.studies.answer import whose_gain
 
 if TYPE_CHECKING:
     from poela.studies.study import Study
@@ -16,9 +17,10 @@ def html_of(study: "Study") -> str:
         return facts("Study", {**place, "runs": f"{len(study.runs)} of {len(study.tasks)} have finished"})
     answer, estimate, gain = study.answer, study.estimate, study.gain
     error, changes = estimate.standard_error, study.choice.chosen is not None
+    whose = "new − current" if changes else f"new − current, of the one {whose_gain(study.result)}"
     known = {
-        "recommended": study.chosen_name,
-        "new − current" if changes else "new − current, of the most promising": "" if gain is None else str(gain),
+        answer.called: study.chosen_name,
+        whose: "" if gain is None else str(gain),
         "value": f"{readable(estimate.value, error)} {between(estimate.low, estimate.high, error)}",
         "verdict": estimate.verdict if changes else "",
     }

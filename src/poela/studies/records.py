@@ -208,13 +208,14 @@ class ChoiceRecord:
     study: str
     policy: str  # the recommended one, in a few words
     chosen: Whole | None  # of the points; None: the logging policy
-    promising: Whole | None
+    promising: Whole | None  # worth a trial
     score: float | None
     reason: str
     points: tuple[Point, ...]  # every policy that was judged
     estimate: Estimate  # of the recommended policy, on the episodes that judged it
-    gain: Gain | None  # of the chosen (or most promising) point; its lower end holds for all points together
-    needed: float | None  # episodes that would show the promising gain, if it is as estimated
+    gain: Gain | None  # of the chosen point (its lower end holds for all together), or of the one worth a trial, or
+    # closest to it (its own lower end)
+    needed: float | None  # episodes that would show that gain, if it is as estimated
     look: Count | None  # as stored: the number of the evaluation on the test logs
     logging_policy_on_test: LoggingValue | None
     left_out: tuple[str, ...]
@@ -222,8 +223,15 @@ class ChoiceRecord:
     plain: Whole | None = None  # the best of the points that can be said in words, if one is shown to gain
     words: str = ""  # what it says
     folds_error: FoldsError = ""  # how bounds allow for folds that teach each other; "": they do not
+    closest: Whole | None = None  # to being worth a trial, where none is
     likeliest: LikeliestRecord | None = None  # None: it was not judged (no policy, real-valued, or an older study)
 
+    @property
+    def units(self) -> str:
+        """How many independent units judged, in words: episodes or clusters."""
+        return self.estimate.diagnostics.units_in_words
+
     def __post_init__(self) -> None:
-        if max(self.chosen or 0, self.promising or 0, self.plain or 0) >= max(len(self.points), 1):
+        numbers = (self.chosen, self.promising, self.plain, self.closest)
+        if max(number or 0 for number in numbers) >= max(len(self.points), 1):
             raise InputError("the chosen policy is none of those that were judged")

@@ -249,23 +249,6 @@ def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> C
     return Choice(best, score, f"{why}; {len(shown)} of {len(points)} policies can be verified")
 
 
-def promising(points: Sequence[Point]) -> Point | None:
-    """The policy with the highest believable estimate, shown or not.
-
-    That is the highest 99% lower bound of `guarded`, or of SNTIS where no model was fitted: high where the evidence is.
-
-    >>> bold, mild = ({"guarded": 5.0, "guarded_error": 3.0}, {"guarded": 4.0, "guarded_error": 0.1})
-    >>> promising([Point("a", 0, True, bold), Point("b", 0, True, mild)]).path_id
-    'b'
-    """
-    for by in ("guarded", "sntis"):
-        rule = Selection(by, "best", 0.99)
-        scored = [(score, item) for item in points if (score := rule.score(item.metrics)) is not None]
-        if scored:
-            return max(scored, key=lambda pair: pair[0])[1]
-    return None
-
-
 def _why_unproven(policies: int, confidence: float) -> str:
     return (
         f"importance sampling shows none of {policies} policies to be better ({100 * confidence:g}% confidence in all "

@@ -9,6 +9,7 @@ Bonferroni's correction), and by what folds add to the error by teaching each ot
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -43,6 +44,7 @@ class Proof:
     error: float = 0.0
     controlled: bool = False
     factor: float | None = None
+    low: float | None = None  # the bound of this proof alone, as if no other policy had been tried
 
     def knowing(self, shared: float | None) -> "Proof":
         """The same with the variance that folds share added to the squared error; None: the worst case.
@@ -132,7 +134,8 @@ def judged(
             by_chance = float(widened * np.hypot(errors * error, ndtri(confidence) * chance))
             lost = worst + _lost(evidence, sensitivity, controlled=bool(controlled))
             if np.isfinite(by_chance):
-                proofs.append(Proof(gain.value, gain.value - lost - by_chance, by_chance, error, bool(controlled)))
+                bounds: Any = {"shown": gain.value - lost - by_chance, "low": gain.value - errors * error}
+                proofs.append(Proof(gain.value, reach=by_chance, error=error, controlled=bool(controlled), **bounds))
         result[number] = Judged(estimate, tuple(proofs))
     return result
 

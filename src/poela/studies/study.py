@@ -139,9 +139,10 @@ class Study:
 
     @property
     def gain(self) -> Gain | None:
-        """New minus current, of the recommended policy or (where there is none) of the most promising one.
+        """New minus current, of the recommended policy or (where there is none) of the one that is worth a trial.
 
-        The lower end holds with the confidence of the selection for all policies together; the choice is paid for.
+        The lower end holds with the confidence of the selection for all policies together; the choice is paid for. That
+        of a policy worth a trial, or closest to it where none is, holds for it alone.
         """
         return self._ended.gain
 
@@ -176,7 +177,7 @@ class Study:
 
     @cached_property
     def policy(self) -> Any:
-        """The recommended policy; where the logging policy is kept, a model of it, which can be worse than it."""
+        """The policy that `answer` is about; where the logging policy is kept, a model of it, which can be worse."""
         chosen = self.choice.chosen
         if chosen is not None:
             return self.policy_of(chosen)
@@ -213,7 +214,10 @@ class Study:
 
     @cached_property
     def promising(self) -> Any:
-        """The policy with the highest believable estimate, which nothing has shown to be better; None without one."""
+        """The policy that is worth a trial: better by its own bound, as if no other had been tried; None without one.
+
+        Its verdict is at least caution, and where propensities are estimated its bound survives Γ: try it where safe.
+        """
         number = self._ended.promising
         return None if number is None else self.policy_of(self.points[number])
 

@@ -64,7 +64,7 @@ def action_shares(logs: StudyLogs, by: Sequence[str] = ()) -> ActionShares:
 
 def _acting(logs: StudyLogs) -> FloatArray:
     if logs.acting is None:
-        raise InputError("this study has no policy to show: nothing that was tried has an estimate to be believed")
+        raise InputError("this study has no policy to show: none is recommended, and none is worth a trial")
     return logs.acting
 
 

@@ -52,7 +52,8 @@ class Frontier:
     """Value against effective sample size."""
 
     points: tuple[JudgedPolicy, ...]
-    episodes: int
+    units: int  # episodes that judged, or clusters
+    called: str  # what the chosen one is
     current: float  # what the logging policy achieved
     current_error: float
 
@@ -68,8 +69,10 @@ def frontier_of(study: Study) -> Frontier:
     best = {tuple(row[name] for name in key) for row in study.frontier().to_pylist()}
     rows = [row for row in study.table().to_pylist() if row["sntis"] is not None and row["ess"]]
     points = tuple(_judged(row, tuple(row[name] for name in key) in best) for row in rows)
-    data, current = study.record.data, study.record.logging_policy
-    return Frontier(points, data.validation_episodes, current.value, current.standard_error)
+    current, result = study.record.logging_policy, study.result
+    units = study.record.data.validation_episodes if result is None else result.estimate.diagnostics.n_units
+    called = "" if result is None else study.answer.called
+    return Frontier(points, units, called, current.value, current.standard_error)
 
 
 def ladder_of(study: Study) -> tuple[JudgedPolicy, ...]:

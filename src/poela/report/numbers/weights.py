@@ -8,8 +8,10 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.data.continuous import finite_actions
 from poela.data.folds import fold_numbers
 from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.diagnostics import largest_share
 from poela.evaluation.gain import MOST_SENSITIVITY, least_value, vanishing_sensitivity
 from poela.evaluation.overfitting import AvoidedContext, Gap, LowReturnWeight, avoided_contexts, low_return_weight
+from poela.evaluation.recombination import effective_share
 from poela.evaluation.weights import weights_of
 from poela.report.study_logs import StudyLogs
 
@@ -27,8 +29,9 @@ class WeightsByReturn:
     episodes: FloatArray  # [k], shares
     weight: FloatArray  # [k], shares
     below_median: LowReturnWeight
-    ess: float
-    largest_share: float
+    ess: float  # of clusters, where there are any
+    largest_share: float  # of one episode or cluster
+    clustered: bool = False
 
 
 def weights_by_return(logs: StudyLogs) -> WeightsByReturn | None:
@@ -50,8 +53,9 @@ def weights_by_return(logs: StudyLogs) -> WeightsByReturn | None:
         np.bincount(group, minlength=k) / len(returns),
         np.asarray(np.bincount(group, shares, k), np.float64),
         low_return_weight(used, returns, float(np.median(returns))),
-        float(1 / np.square(shares).sum()),
-        float(shares.max()),
+        effective_share(used, evidence.logs.clusters) * evidence.logs.n_units,
+        largest_share(used, evidence.logs.clusters),
+        clustered=evidence.logs.clusters is not None,
     )
 
 

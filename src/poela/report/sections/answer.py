@@ -1,4 +1,4 @@
-"""The answer in words: change or keep, by how much, under which rule, and what could undo it."""
+"""The answer in words: change, try or keep, by how much, under which rule, and what could undo it."""
 
 from markupsafe import Markup
 
@@ -7,6 +7,7 @@ from poela.eligibility.words import rule_in_words, strictness_in_words
 from poela.report.blocks import Block, Fact, Facts, Section, Text, named
 from poela.report.study_logs import Shown
 from poela.report.wording import readable
+from poela.studies.answer import whose_gain
 from poela.studies.study import Study
 from poela.studies.words import changed_in_words, sentence
 
@@ -17,12 +18,12 @@ def answer_section(study: Study, shown: Shown | None) -> Section:
     blocks: list[Block] = [Text(answer.headline, "lead"), *([Text(answer.words)] if answer.words else [])]
     blocks += [Text(answer.why), Facts(_facts(study, shown))]
     if shown is not None and shown.recommended:
-        blocks.append(Text(_recommended(shown)))
+        blocks.append(Text(_recommended(shown, answer.called)))
     elif shown is not None:
         words = named(shown.name)
         blocks.append(
             Text(
-                "Nothing is recommended. Where this page looks at a policy, it is the most promising one: "
+                "Nothing is recommended. Where this page looks at a policy, it is the one that is worth a trial: "
                 + words
                 + "."
             )
@@ -33,10 +34,10 @@ def answer_section(study: Study, shown: Shown | None) -> Section:
     return Section("answer", "The answer", (*blocks, Text(f"Next: {answer.next}", "next")))
 
 
-def _recommended(shown: Shown) -> Markup:
+def _recommended(shown: Shown, called: str) -> Markup:
     rule = getattr(shown.policy, "eligibility", None)
     acts = "" if rule is None else f" {rule_in_words(rule)} {strictness_in_words(rule)}".rstrip()
-    return Markup("Recommended: ") + named(shown.name) + f".{acts}"
+    return Markup(f"{called.capitalize()}: ") + named(shown.name) + f".{acts}"
 
 
 def _facts(study: Study, shown: Shown | None) -> list[Fact]:
@@ -48,8 +49,8 @@ def _facts(study: Study, shown: Shown | None) -> list[Fact]:
         ends = None
         if gain.low is not None and gain.high is not None:
             ends = f"{readable(gain.low, error, signed=True)} to {readable(gain.high, error, signed=True)}"
-        whose = "New − current" if study.choice.chosen is not None else "Most promising − current"
-        facts.append(Fact(whose, readable(gain.value, error, signed=True), _holds(study, ends)))
+        whose = "New − current" if study.choice.chosen is not None else f"{whose_gain(study.result)} − current"
+        facts.append(Fact(whose[:1].upper() + whose[1:], readable(gain.value, error, signed=True), _holds(study, ends)))
     facts.append(
         Fact(
             "What is done now",
@@ -59,12 +60,12 @@ def _facts(study: Study, shown: Shown | None) -> list[Fact]:
     )
     if shown is not None:
         facts += _of_policy(study, shown)
-    if gain is not None and gain.sensitivity is not None and gain.value > 0:
-        what = "the estimated gain" if study.keeps_logging_policy else "what is shown"
+    if gain is not None and gain.undone_by is not None:
+        what = "its own bound" if study.keeps_logging_policy else "what is shown"
         facts.append(
             Fact(
                 "Γ",
-                factor_in_words(gain.sensitivity),
+                factor_in_words(gain.undone_by),
                 f"weights would have to be wrong by this factor to undo {what}",
             )
         )
@@ -89,7 +90,7 @@ def _of_policy(study: Study, shown: Shown) -> list[Fact]:
         Fact(
             "Effective cases",
             effective(metrics.get("ess")),
-            f"of {study.record.data.validation_episodes:,} episodes that judge",
+            f"of {'' if study.result is None else study.result.units} that judge",
         )
     ]
     if changed := changed_in_words(metrics):

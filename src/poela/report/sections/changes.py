@@ -57,7 +57,7 @@ def _in_words(logs: StudyLogs) -> str:
     change, acting = departures(logs), logs.acting
     assert acting is not None
     assert logs.shown is not None
-    whose = "The recommended policy" if logs.shown.recommended else "The most promising policy (not recommended)"
+    whose = f"The policy that is {logs.study.answer.called if logs.shown.recommended else 'worth a trial'}"
     if change is None or logs.logging is None:
         return f"{whose} is set beside the logged actions; how probable other actions were is not known."
     other = float((acting.argmax(axis=1) != logs.logging.argmax(axis=1)).mean())

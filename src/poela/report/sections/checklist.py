@@ -12,6 +12,7 @@ from poela.evaluation.verdict import chances
 from poela.report.blocks import Column, Entry, Section, Table, Text, Words
 from poela.report.study_logs import Shown, StudyLogs
 from poela.report.wording import readable
+from poela.studies.answer import whose_gain
 from poela.studies.study import Study
 from poela.studies.words import changed_in_words, gaps_in_words, sentence
 
@@ -123,8 +124,8 @@ def _target_results(study: Study) -> list[Item]:
 def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) -> list[Item]:
     """Gottesman et al.: does it see enough, is there enough, and would it behave?"""
     metrics = {} if shown is None else shown.point.metrics
-    data = study.record.data
-    enough = f"{effective(metrics.get('ess'))} effective cases of {data.validation_episodes:,} speak for the policy."
+    units = "" if study.result is None else study.result.units
+    enough = f"{effective(metrics.get('ess'))} effective cases of {units} speak for the policy."
     departure, changed = metrics.get("departure"), ""
     if departure is not None:
         changed = f" {departure:.0%} of decisions change; section “What would change” shows where."
@@ -163,7 +164,7 @@ def _strategies(study: Study, shown: Shown | None) -> str:
     tried = f"What is done now, against the best of {len(study.points)} policies"
     if shown is None or not shown.recommended:
         return f"{tried}; none is recommended."
-    return f"{tried}; recommended: {shown.name}."
+    return f"{tried}; {study.answer.called}: {shown.name}."
 
 
 def _without_logs(study: Study) -> str:
@@ -212,15 +213,17 @@ def _estimate(study: Study) -> str:
     ends = ""
     if gain.low is not None and gain.high is not None:
         ends = f" [{readable(gain.low, error, signed=True)}, {readable(gain.high, error, signed=True)}]"
-    whose = "" if study.choice.chosen is not None else " (of the most promising policy, which is not recommended)"
+    assert study.result is not None
+    whose = whose_gain(study.result)
+    whose = f" (of the policy {whose}, which is not recommended)" if whose else ""
     return f"New − current {readable(gain.value, error, signed=True)}{ends}{whose}."
 
 
 def _gamma(study: Study) -> str:
     gain = study.gain
-    if gain is None or gain.sensitivity is None or gain.value <= 0:
+    if gain is None or gain.undone_by is None:
         return "There is no gain to undo."
-    return f"Weights wrong by a factor of Γ = {factor_in_words(gain.sensitivity)}, in the worst way."
+    return f"Weights wrong by a factor of Γ = {factor_in_words(gain.undone_by)}, in the worst way."
 
 
 def _rule(shown: Shown | None) -> str:

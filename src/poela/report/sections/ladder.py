@@ -10,6 +10,7 @@ from poela.report.numbers.judged import Frontier, JudgedPolicy, all_judged, fron
 from poela.report.pictures.charts import Dot, Key, LadderRow, Level, Line, Plane
 from poela.report.pictures.charts import ladder as draw_ladder
 from poela.report.wording import readable
+from poela.studies.answer import held_out_in_words
 from poela.studies.study import Study
 from poela.studies.words import kept_by_support
 
@@ -29,8 +30,8 @@ def ladder_section(study: Study) -> Section:
     error = frontier.current_error
     blocks: list[Block] = [
         Text(
-            f"{len(study.points)} policies were judged by {frontier.episodes:,} episodes that took no part in learning "
-            "them. The bolder a policy, the more it may gain, and the fewer past cases speak for it."
+            f"{len(study.points)} policies were judged by {_judges(study)} that took no part in learning them. The "
+            "bolder a policy, the more it may gain, and the fewer past cases speak for it."
         )
     ]
     if not frontier.points:
@@ -42,6 +43,12 @@ def ladder_section(study: Study) -> Section:
     blocks.append(judged_table("The ladder in numbers", rungs, error))
     blocks.append(judged_table(f"All {len(judged)} policies", judged[:MOST_ROWS], error, folded=True))
     return Section("ladder", "From cautious to bold", blocks)
+
+
+def _judges(study: Study) -> str:
+    """Episodes, and where they belong together the clusters: effective cases are of these."""
+    result, episodes = study.result, f"{study.record.data.validation_episodes:,} episodes"
+    return episodes if result is None else held_out_in_words(result, study.record)
 
 
 def _ladder_picture(rungs: Sequence[JudgedPolicy], error: float, study: Study) -> Picture:
@@ -81,9 +88,9 @@ def frontier_picture(frontier: Frontier, title: str = "Value against effective c
         for point in points
         if not point.chosen
     ]
-    now = Dot(float(frontier.episodes), frontier.current, "log", "what is done now", "what is done now", 5, below=True)
+    now = Dot(float(frontier.units), frontier.current, "log", "what is done now", "what is done now", 5, below=True)
     chosen = [
-        Dot(point.ess or 1.0, point.value or 0.0, "pick", _tip(point, error), "recommended", 6.5)
+        Dot(point.ess or 1.0, point.value or 0.0, "pick", _tip(point, error), frontier.called, 6.5)
         for point in points
         if point.chosen
     ]

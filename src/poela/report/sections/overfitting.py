@@ -44,8 +44,10 @@ def _facts(weights: WeightsByReturn, gap: Gap | None) -> list[Fact]:
             ),
         ]
     )
-    heaviest = f"of all weight; {weights.ess:,.0f} effective cases"
-    facts.append(Fact("Heaviest episode", f"{weights.largest_share:.1%}", heaviest))
+    heaviest = f"of all weight; {weights.ess:,.0f} effective {'clusters' if weights.clustered else 'cases'}"
+    facts.append(
+        Fact(f"Heaviest {'cluster' if weights.clustered else 'episode'}", f"{weights.largest_share:.1%}", heaviest)
+    )
     if gap is not None:
         error = gap.standard_error
         sure = "a gap beyond chance: be careful" if gap.z > SUSPECT else "no more than chance"

@@ -5,7 +5,6 @@ from poela.report.blocks import Block, Picture, Pictures, Section, Text, needs_l
 from poela.report.numbers.weights import GammaCurve, gamma_curve
 from poela.report.pictures.charts import Level, Line, Plane
 from poela.report.study_logs import StudyLogs
-from poela.report.wording import readable
 from poela.studies.study import Study
 
 TITLE = "Sensitivity to what was not recorded"
@@ -20,8 +19,8 @@ def sensitivity_section(study: Study, logs: StudyLogs | None) -> Section:
             "much: every weight may be up to Γ times too large or too small, in the worst way for the policy."
         )
     ]
-    if gain is not None and gain.sensitivity is not None:
-        blocks.append(Text(_vanishes(gain.value, gain.sensitivity, shown=not study.keeps_logging_policy)))
+    undone_by = None if gain is None else gain.undone_by
+    blocks.append(Text(_vanishes(undone_by, shown=not study.keeps_logging_policy)))
     gamma = study.settings.selection.sensitivity
     if data.estimated:
         known = chances(data.layout.is_real).capitalize()
@@ -35,12 +34,11 @@ def sensitivity_section(study: Study, logs: StudyLogs | None) -> Section:
     return Section("sensitivity", TITLE, blocks)
 
 
-def _vanishes(value: float, gamma: float, *, shown: bool) -> str:
-    if value <= 0:
-        return "There is no estimated gain that could vanish."
-    if shown:
-        return f"What is shown is gone at Γ = {gamma:.2f}; the estimated gain, below, later."
-    return f"The estimated gain of {readable(value, signed=True)} vanishes at Γ = {gamma:.2f}."
+def _vanishes(gamma: float | None, *, shown: bool) -> str:
+    if gamma is None:
+        return "There is no gain that could vanish: no lower end is above zero."
+    what = "What is shown" if shown else "The bound of the policy worth a trial"
+    return f"{what} is gone at Γ = {gamma:.2f}; the estimated gain, below, later."
 
 
 def gamma_picture(curve: GammaCurve, gamma: float | None) -> Picture:

@@ -1,0 +1,147 @@
+"""What each policy shows on its own, as if no other had been tried: by which one is found that is worth a trial."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+
+from scipy.special import ndtri
+
+from poela.evaluation.bounds import in_clusters
+from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.estimators import sntis
+from poela.evaluation.evidence import Evidence
+from poela.evaluation.gain import least_value
+from poela.evaluation.verdict import WORDS, TrustThresholds
+from poela.studies.selection import Point
+
+NO_ERROR = 1e-6  # of the spread of returns
+
+
+def promising(points: Sequence[Point]) -> Point | None:
+    """The policy that is worth a trial: the highest bound of its own that is above zero, of those that may be tried.
+
+    The bound is that of the gain by weights (`own`), as if no other policy had been tried: for one that is tried in the
+    world, where its worth is seen, that is enough.
+
+    >>> bold, mild, lost = ({"own": bound} for bound in (0.5, 0.2, -0.1))
+    >>> points = [Point("a", 0, True, bold, "do not trust"), Point("b", 0, True, mild, "caution")]
+    >>> promising(points).path_id, promising([Point("c", 0, True, lost, "trust")])
+    ('b', None)
+    """
+    bounds = [(own, item) for item in points if may_be_tried(item) and (own := item.metrics.get("own")) is not None]
+    own, best = max(bounds, key=lambda pair: pair[0], default=(0.0, None))
+    return best if own > 0 else None
+
+
+def may_be_tried(point: Point) -> bool:
+    """Whether the estimate of a policy can be believed at all, and what it does was done before in like cases.
+
+    >>> may_be_tried(Point("a", 0, True, {"outside": 0.001}, "caution"))
+    True
+    >>> may_be_tried(Point("a", 0, True, {}, "do not trust")), may_be_tried(Point("a", 0, True, {"outside": 0.02}))
+    (False, False)
+    """
+    outside = point.metrics.get("outside") or 0.0
+    return point.verdict in WORDS[:2] and outside <= TrustThresholds().outside_share[0]
+
+
+def paired_error(evidence: Evidence) -> float:
+    """The standard error of the gain by weights, in which what both policies share cancels."""
+    clusters = evidence.logs.clusters
+    of_value = in_clusters(sntis(evidence), clusters)
+    return standard_error(of_value.less(in_clusters(Contributions.mean(evidence.returns), clusters)))
+
+
+def lost_to(gamma: float, evidence: Evidence) -> float:
+    """How much of a gain goes to weights that are wrong by a factor of up to Γ, in the worst way.
+
+    >>> import numpy as np
+    >>> from poela.data.trajectories import Trajectories
+    >>> from poela.evaluation.weights import LogWeights
+    >>> logs = Trajectories(np.zeros((2, 1)), [0, 0], [0.0, 1.0], [0, 1, 2])
+    >>> round(lost_to(2.0, Evidence(LogWeights(np.zeros(2), logs.offsets), logs)), 9)  # 1/2 less (1/2) / (2 + 1/2)
+    0.3
+    """
+    return 0.0 if gamma <= 1 else sntis(evidence).value - least_value(evidence.used, evidence.returns, gamma)
+
+
+def fold_factor(point: Point, folds: int) -> float:
+    """By how much folds that teach each other add to the error by weights: if that is known, else the worst case.
+
+    >>> fold_factor(Point("a", 0, True, {"folds_factor": 1.1}), folds=5), fold_factor(Point("a", 0, True, {}), folds=1)
+    (1.1, 1.0)
+    """
+    known = point.metrics.get("folds_factor") if point.metrics.get("controlled") is None else None
+    return known if known is not None else sqrt(2.0) if folds > 1 else 1.0
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """By what points are ranked before their own bounds are known: normal errors, and what was achieved before."""
+
+    mean: float  # of the returns of episodes that judge
+    spread: float  # their standard deviation
+    confidence: float
+    folds: int
+
+    def errors_above(self, point: Point) -> float | None:
+        """How many standard errors the gain (less what Γ takes) is above zero; None: unknown, or nothing changes.
+
+        >>> Yardstick(1.0, 2.0, 0.95, folds=1).errors_above(Point("a", 0, True, {"sntis": 3.0, "own_error": 0.5}))
+        4.0
+        """
+        value, error = point.metrics.get("sntis"), self._error(point)
+        lost = point.metrics.get("own_lost") or 0.0
+        return None if value is None or error is None else (value - self.mean - lost) / error
+
+    def at_most(self, point: Point) -> float | None:
+        """What its own bound cannot be above, since no interval is narrower than that of a normal error.
+
+        >>> yardstick, point = Yardstick(1.0, 2.0, 0.95, folds=1), Point("a", 0, True, {"sntis": 3.0, "own_error": 0.5})
+        >>> round(yardstick.at_most(point), 3)
+        1.178
+        """
+        above, error = self.errors_above(point), self._error(point)
+        return None if above is None or error is None else (above - float(ndtri(self.confidence))) * error
+
+    def nearness(self, point: Point) -> float:
+        """The higher, the closer to being worth a trial; below zero where there is no gain."""
+        above, most = self.errors_above(point), self.at_most(point)
+        return -inf if above is None or most is None else above if above > 0 else most
+
+    def _error(self, point: Point) -> float | None:
+        error = point.metrics.get("own_error")
+        # Without an error the policy is what is done now, up to rounding.
+        return None if error is None or error <= NO_ERROR * self.spread else fold_factor(point, self.folds) * error
+
+
+def with_own_bounds(
+    points: Sequence[Point], yardstick: Yardstick, own: Callable[[Point], float | None]
+) -> tuple[list[Point], Point | None]:
+    """Points with their own bounds, as far as the highest of them has to be known, and the one closest to a trial.
+
+    An interval takes time, so that `own` is asked in the order of what it cannot be above, until no other can be
+    higher. The closest is the one whose gain is most standard errors above zero, worth a trial or not; its bound is
+    always known.
+
+    >>> metrics = [{"sntis": gain, "own_error": 1.0} for gain in (2.0, 4.0)]
+    >>> points = [Point(str(place), 0, True, known, "caution") for place, known in enumerate(metrics)]
+    >>> found, closest = with_own_bounds(points, Yardstick(0.0, 1.0, 0.95, folds=1), lambda point: 2.2)
+    >>> [point.metrics["own"] for point in found], closest.path_id
+    ([None, 2.2], '1')
+    """
+    limits = {
+        place: limit
+        for place, point in enumerate(points)
+        if may_be_tried(point) and (limit := yardstick.at_most(point)) is not None
+    }
+    bounds: dict[int, float | None] = {}
+    for place in sorted(limits, key=lambda place: -limits[place]):
+        if limits[place] <= max([0.0, *(bound for bound in bounds.values() if bound is not None)]):
+            break
+        bounds[place] = own(points[place])
+    closest = max(limits, key=lambda place: yardstick.nearness(points[place]), default=None)
+    if closest is not None and closest not in bounds:
+        bounds[closest] = own(points[closest])
+    found = [replace(point, metrics={**point.metrics, "own": bounds.get(place)}) for place, point in enumerate(points)]
+    return found, None if closest is None else found[closest]
