@@ -129,8 +129,6 @@ def test_the_gain_over_gamma_begins_at_the_estimate_and_vanishes_where_it_says(s
     assert gain is not None
     assert curve.gains[0] == pytest.approx(gain.value)
     assert (np.diff(curve.gains) <= 1e-12).all()
-    assert study.estimate.gain is not None
-    assert curve.vanishes == pytest.approx(study.estimate.gain.sensitivity)
     assert gain.sensitivity is not None
     assert 1 < gain.sensitivity < curve.vanishes  # that of what is shown
     assert np.interp(curve.vanishes, curve.gammas, curve.gains) == pytest.approx(0.0, abs=0.02)

@@ -42,8 +42,8 @@ def test_change(study: Study) -> None:
     assert answer.headline.startswith("Change: at least +6.5")
     assert "better than what is done now (95%); best estimate +7.25" in answer.headline
     assert answer.why == (
-        "80 held-out episodes show it, by importance sampling, for all 10 policies together that they can judge, of 10 "
-        "that were tried. The best of many estimates is often too high: count on the lower end. "
+        "80 held-out episodes show it, by importance sampling. Of 10 policies tried, 10 had enough data, "
+        "and the 95% covers all of them together. The best of many estimates is often too high: count on the lower end. "
         "Something that was not recorded would have to make weights wrong by a factor of 1.84 to undo it."
     )
 

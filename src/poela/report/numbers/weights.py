@@ -137,8 +137,11 @@ def gamma_curve(logs: StudyLogs) -> GammaCurve | None:
     evidence, returns = logs.judged
     if not (evidence.used > -np.inf).any():
         return None
-    vanishes = vanishing_sensitivity(evidence.used, returns)
+    # What control variates add to the gain is taken to stay: weights that are wrong lose what they lose by themselves.
+    by_weights, gain = least_value(evidence.used, returns, 1.0) - float(returns.mean()), logs.study.gain
+    added = 0.0 if gain is None else gain.value - by_weights
+    vanishes = vanishing_sensitivity(evidence.used, returns, -added)
     last = min(max(vanishes * 1.5, 2.0), MOST_SENSITIVITY)
     gammas = np.geomspace(1.0, last, GAMMAS)
     least = np.array([least_value(evidence.used, returns, float(gamma)) for gamma in gammas])
-    return GammaCurve(gammas, least - float(returns.mean()), vanishes)
+    return GammaCurve(gammas, least - float(returns.mean()) + added, vanishes)
