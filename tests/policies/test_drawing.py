@@ -60,7 +60,7 @@ def test_drawn_actions_follow_their_propensities(policy: Any) -> None:
     decided = policy.decide(people(5000, 1), case="id")
     chances = propensities(decided)
     np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-12)
-    assert len(np.unique(chances.round(6))) > 5000  # cases differ
+    assert len(np.unique(chances.round(6))) > 100  # cases differ
     for place, name in enumerate(ACTIONS):
         taken, chance = np.array(decided["action"].to_pylist()) == name, chances[:, place]
         group = np.digitize(chance, np.quantile(chance, np.linspace(0, 1, 11)[1:-1]))

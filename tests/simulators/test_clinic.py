@@ -130,7 +130,7 @@ def test_plain_importance_sampling_grossly_overestimates_a_strongly_tilted_polic
     """Only short, lucky episodes keep weight: the mean weight is far below 1, and the verdict must notice."""
     simulator, behavior = Clinic(), ClinicBehavior()
     train, test = (run(simulator, behavior, 2000, seed=start + seed) for start in (100, 200))
-    policy = FittedQ(temperatures=(), temperature=2.0, history=0).fit(train, behavior=behavior)
+    policy = FittedQ(temperatures=(), temperature=2.0, history=0, regressor="ridge").fit(train, behavior=behavior)
     estimate = evaluate(policy, test, interval=None)
     claimed = estimate.value - test.returns().mean()
     truth = true_value(policy, simulator, 4000).value - true_value(behavior, simulator, 4000).value

@@ -296,8 +296,5 @@ class Study:
         return tables.best_by(self, "sntis")
 
     def ladder(self) -> "pa.Table":
-        """From cautious to bold: the policies whose shown gain no other beats at their effective sample size or above.
-
-        Then those that can be verified no longer, by their estimated gain.
-        """
+        """From cautious to bold: by shown gain and effective sample size, then those that cannot be verified."""
         return tables.ladder(self)
