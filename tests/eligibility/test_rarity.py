@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.holes_in_support.scenarios import scenario
 
-from poela.core.arrays import FloatArray
+from poela.core.arrays import BoolArray, FloatArray
 from poela.eligibility.rarity import Evidence, is_missing
 from poela.eligibility.support import fit_support, limits
 
@@ -56,7 +56,7 @@ def test_limits_bar_what_is_missing_and_nothing_else() -> None:
     chances = np.where(hole, 0.1, 0.3)
     rarer, never = rng.random(2000) < chances, ~hole & (rng.random(2000) < 0.3)
 
-    def found(taken: FloatArray, expected: FloatArray | None) -> float:
+    def found(taken: BoolArray, expected: FloatArray | None) -> float:
         rows = np.stack([1 - chances, chances], axis=1)
         trend = None if expected is None else np.stack([1 - expected, expected], axis=1)
         return float(limits(rows, np.stack([~taken, taken], axis=1) * 1.0, 0.02, trend)[0][1])

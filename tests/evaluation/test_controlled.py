@@ -122,7 +122,10 @@ def test_the_share_is_that_of_least_variance() -> None:
 
 def test_infinite_weights_are_not_controlled() -> None:
     evidence, own = estimated(30, 0)
-    assert Controlled.of_folds([np.where(own > 0, np.inf, own)] * 1, evidence, np.zeros(30), estimated=True) is None
+    assert (
+        Controlled.of_folds([np.where(own > 0, np.inf, own)] * 1, evidence, np.zeros(30, np.int64), estimated=True)
+        is None
+    )
 
 
 def test_what_is_left_to_come_is_that_of_the_training_episodes() -> None:

@@ -1,6 +1,7 @@
 """Amounts that cases like these never received: ranges, shares in closed form and by draws, and what verdicts say."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,14 +99,15 @@ class TestShares:
         return float(norm.cdf(high, 0.3, SPREAD) - norm.cdf(low, 0.3, SPREAD))
 
     def test_a_gaussian(self) -> None:
-        found = RANGES.shares(Mixed(None), CONTEXTS, np.array([True, True, True]))
+        mixed: Any = Mixed(None)
+        found = RANGES.shares(mixed, CONTEXTS, np.array([True, True, True]))
         wanted = [self.between(-np.inf, -0.5), self.between(-0.5, 1.5), self.between(1.5, np.inf)]
         np.testing.assert_allclose(found, [wanted] * 3, rtol=1e-12)
 
     @pytest.mark.parametrize("columns", [1, 2])
     def test_under_a_rule(self, columns: int) -> None:
         """Of two columns, the second one is the same for both boxes and cancels."""
-        policy = Mixed(Halves(columns), means=(0.3, -0.2)[:columns])
+        policy: Any = Mixed(Halves(columns), means=(0.3, -0.2)[:columns])
         found = RANGES.shares(policy, CONTEXTS, np.array([True, True, True]))
         whole = self.between(-1, 2)
         wanted = [self.between(-1, -0.5) / whole, self.between(-0.5, 1.5) / whole, self.between(1.5, 2) / whole]

@@ -85,13 +85,14 @@ def test_actions_drawn_outside_a_graph_are_those_that_decide_draws(tmp_path: Pat
     columns = {name: episodes.contexts[:, place] for place, name in enumerate(FEATURES)}
     acted = {"action": [ACTIONS[one] for one in episodes.actions]}
     decided = policy.decide(pa.table({**keys, **columns, **acted}))
-    rows = zip(probabilities, keys["episode"], keys["step"], decided["defer"].to_pylist(), strict=True)
+    named: Any = keys
+    rows = zip(probabilities, named["episode"], named["step"], decided["defer"].to_pylist(), strict=True)
     assert decided["action"].to_pylist() == [None if defer else drawn(*row) for *row, defer in rows]
     assert about["policy_sha256"] == policy.content_hash
 
 
 @pytest.mark.parametrize("regressor", ["ridge", "boosted"])
-def test_graphs_of_single_decisions_ask_for_nothing_but_contexts(regressor: str, tmp_path: Path) -> None:
+def test_graphs_of_single_decisions_ask_for_nothing_but_contexts(regressor: Any, tmp_path: Path) -> None:
     train = logs(300, length=1)
     policy: Any = last(FittedQ(rule=NEAR, regressor=regressor), train, MULTINOMIAL, place=3)
     assert (policy.history, policy.needs) == (None, "context")

@@ -42,8 +42,8 @@ def test_change(study: Study) -> None:
     assert answer.headline.startswith("Change: at least +6.5")
     assert "better than what is done now (95%); best estimate +7.25" in answer.headline
     assert answer.why == (
-        "80 held-out episodes show it, by importance sampling. Of 10 policies tried, 10 had enough data, "
-        "and the 95% covers all of them together. The best of many estimates is often too high: count on the lower end. "
+        "80 held-out episodes show it, by importance sampling. Of 10 policies tried, 10 had enough data, and the 95% "
+        "covers all of them together. The best of many estimates is often too high: count on the lower end. "
         "Something that was not recorded would have to make weights wrong by a factor of 1.84 to undo it."
     )
 
@@ -75,7 +75,10 @@ def test_keep(study: Study) -> None:
 
 
 def test_keep_beside_a_policy_that_is_worth_a_trial(study: Study) -> None:
-    answer = told(study, chosen=None, promising=0, gain=Gain(1.2, 0.6, 3.0), needed=4321.0)
+    assert study.result is not None
+    first, *others = study.result.points
+    points = (replace(first, metrics={**first.metrics, "own": 0.6}), *others)
+    answer = told(study, chosen=None, promising=0, gain=Gain(1.2, 0.6, 3.0), needed=4321.0, points=points)
     assert (answer.kind, answer.change) == ("keep", False)
     assert answer.headline == "Keep what you do: nothing is shown to be better (95%); one policy is worth a trial."
     assert "One policy is worth a trial: it looks better by +1.2" in answer.why
@@ -87,8 +90,9 @@ def test_keep_beside_a_policy_that_is_worth_a_trial(study: Study) -> None:
 
 def test_what_an_earlier_version_called_promising_is_worth_a_trial_only_by_its_bound(study: Study) -> None:
     assert study.result is not None
-    answer = told(study, chosen=None, promising=0, gain=Gain(1.2, -0.6, 3.0), needed=None)
-    assert "No policy is worth a trial" in answer.why
+    for low in (-0.6, 0.6):  # it knew no bound of its own
+        answer = told(study, chosen=None, promising=0, gain=Gain(1.2, low, 3.0), needed=None)
+        assert "No policy is worth a trial" in answer.why
     points = tuple(replace(point, verdict="do not trust") for point in study.result.points)
     answer = told(study, chosen=None, promising=0, gain=Gain(1.2, 0.6, 3.0), needed=None, points=points)
     assert "worth a trial" not in answer.headline

@@ -59,7 +59,9 @@ def test_the_own_bound_is_the_paired_gain_less_a_one_sided_reach_that_knows_of_t
     plain: tuple[Study, GainsShown, list[Trajectories]],
 ) -> None:
     study, gains, parts = plain
-    point = replace(study.points[0], metrics={**study.points[0].metrics, "folds_factor": None, "controlled": None})
+    point = replace(
+        study.points[0], metrics={**study.points[0].metrics, "folds_factor": None, "controlled": None, "shown": None}
+    )
     _, _, gain, error = by_hand(study, point, parts)
     assert point.metrics["own_error"] == pytest.approx(error)
     reach = {
@@ -73,6 +75,7 @@ def test_the_own_bound_is_the_paired_gain_less_a_one_sided_reach_that_knows_of_t
     returns = np.concatenate([part.rewards for part in parts])
     limit = Yardstick(returns.mean(), returns.std(), 0.95, FOLDS).at_most(point)
     assert limit == pytest.approx(gain - np.sqrt(2) * norm.ppf(0.95) * error)
+    assert limit is not None
     assert limit > gain - reach[None]
     assert fold_factor(point, 1) == 1.0
     other = replace(point, metrics={**point.metrics, "folds_factor": 1.0, "controlled": 0.3})
@@ -83,7 +86,7 @@ def test_the_own_bound_of_estimated_propensities_survives_gamma(
     plain: tuple[Study, GainsShown, list[Trajectories]],
 ) -> None:
     study, gains, parts = plain
-    point = study.points[0]
+    point = replace(study.points[0], metrics={**study.points[0].metrics, "shown": None})
     weights, returns, gain, _ = by_hand(study, point, parts)
     doubted = GainsShown(study, replace(Episodes.of(parts, 1.0), estimated=True), study.settings)
     lost = gain + returns.mean() - least_value(np.log(weights), returns, 1.5)

@@ -157,7 +157,9 @@ def _print_places(study: "Study") -> None:
         )
     if result.promising is not None and result.promising != result.chosen:
         beside = "" if result.chosen is None else ", beside it"
-        say(f"Worth a trial{beside}: {study.directory / 'promising'} has a policy that is better by its own bound.")
+        told = result.points[result.promising].metrics.get("own") is not None  # by studies of this version
+        what = "has a policy that is better by its own bound" if told else "has the policy of the highest estimate"
+        say(f"{'Worth a trial' if told else 'Unproven'}{beside}: {study.directory / 'promising'} {what}.")
 
 
 def _print_value(estimate: "Estimate", where: str) -> None:

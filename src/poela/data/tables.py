@@ -15,7 +15,7 @@ from poela.data.checks import NO_CONTEXT, learning_problems
 from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
 from poela.data.continuous import ContinuousTrajectories, Logs
-from poela.data.decided import notes_of_decisions
+from poela.data.decided import notes_of_decisions, of_decisions
 from poela.data.labels import Labels, encode, is_label
 from poela.data.layout import DENSITY, EPISODE, STEP, LogLayout
 from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers
@@ -124,6 +124,8 @@ def _opened_and_read(source: Any, layout: LogLayout) -> tuple[TableSource, Logs]
     import pyarrow as pa
 
     opened = open_source(source, layout, layout.label_columns, layout.time_columns)
+    if (decided := of_decisions(layout, opened.names)) != layout:  # by which other columns are read
+        return _opened_and_read(source, decided)
     again = opened.reopened
     try:
         return opened, _read(opened, layout)

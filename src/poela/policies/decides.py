@@ -17,7 +17,16 @@ SHORT = 16  # digits of a hash that stand for a policy
 
 
 class Decides:
-    """Gives `decide` and a name to policies that can be stored."""
+    """Gives `decide`, a name and a short `repr` to policies that can be stored."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):  # a dataclass would print its arrays, which may be rows of a log
+            cls.__repr__ = Decides.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(str, getattr(self, "action_names", ())))
+        return f"{type(self).__name__}({names})"
 
     def stored(self) -> Stored:
         """The policy as plain settings and arrays."""

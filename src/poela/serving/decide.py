@@ -14,7 +14,7 @@ from poela.core.errors import InputError
 from poela.core.files import atomic_file
 from poela.core.paths import folder_at, is_there, new_path, place, regular_file
 from poela.core.readable import readable
-from poela.data.decided import ROW
+from poela.data.decided import CASE
 from poela.data.layout import LogLayout
 from poela.data.words import quoted
 from poela.policies.deciding import Deciding, decided_parts
@@ -83,7 +83,9 @@ def decide_file(
     if amounts and deferred < count:
         found = np.nanmean(np.concatenate(amounts), axis=0).tolist()
         means = dict(zip(map(str, policy.action_names), found, strict=True))
-    return Decided(count, int(deferred), taken, noted, means, how.name_of(policy), ROW in first.column_names)
+    # A column of row numbers alone does not tell: a case may be named and have several rows.
+    numbered = not {how.case, policy.table_schema.episode, CASE} & set(first.column_names)
+    return Decided(count, int(deferred), taken, noted, means, how.name_of(policy), numbered)
 
 
 def file_for_decisions(out: str | PathLike[str], overwrite: bool) -> Path:

@@ -156,7 +156,8 @@ def worth_a_trial(result: ChoiceRecord) -> bool:
     gain, place = result.gain, result.promising
     if result.chosen is not None or place is None or gain is None or gain.low is None:
         return False
-    return gain.low > 0 and result.points[place].verdict != "do not trust"
+    point = result.points[place]
+    return gain.low > 0 and point.verdict != "do not trust" and point.metrics.get("own") is not None
 
 
 def whose_gain(result: ChoiceRecord) -> str:

@@ -76,7 +76,9 @@ class GainsShown:
         worst, chance = lost_outside(evidence.outside, estimate.value, lowest, known=not episodes.estimated)
         reach = float(np.hypot(gain.value - gain.low, ndtri(confidence) * chance))
         factor = fold_factor(point, self._study.n_folds)
-        return finite(gain.value - self._lost(point) - worst - factor * reach)
+        own = finite(gain.value - self._lost(point) - worst - factor * reach)
+        shown = point.metrics.get("shown")  # holds for this policy too, and may be had by control variates
+        return own if shown is None or own is None else max(own, shown)
 
     def gain(self, chosen: Point | None, tried: Point | None) -> Gain | None:
         """That of the chosen policy, or else of one that is worth a trial, or closest to it.
@@ -88,7 +90,8 @@ class GainsShown:
         if point is None or gain is None:
             return None
         if chosen is None:
-            bound, value = point.metrics.get("own"), None
+            bound = point.metrics.get("own")
+            value = point.metrics.get("controlled") if bound == point.metrics.get("shown") else None
         else:
             bound, value = point.metrics.get("shown"), point.metrics.get("controlled")
         return gain if bound is None else self._shown(gain, bound, point, value)

@@ -85,7 +85,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
             run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, [*wanted.values(), plain], pairs)
         },
         plain=None if plain is None else points.index(plain),
-        words="" if plain is None else study.policy_of(plain).rule,
+        words="" if plain is None else _said(study.policy_of(plain).rule, splits),
         closest=None if tried is None or hopeful is not None else points.index(tried),
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
         likeliest=judged_likeliest(study, choice.chosen, folds, episodes),
@@ -106,6 +106,11 @@ def _sayable(study: Study, points: list[Point], chosen: Point | None, folds: Map
     """The best policy that can be said in words, fitted on all episodes."""
     plain = best_in_words(points, chosen) if study.settings.selection.by == "gain" else None
     return None if plain is None or _unfitted(study, plain, folds) else plain
+
+
+def _said(rule: str, splits: Splits) -> str:
+    """The rule, and where something was never done in some cases that it does not change that."""
+    return rule if splits.support.along is None else f"{rule.rstrip('.')}, where similar past cases received it"
 
 
 def _write_policies(study: Study, policies: Mapping[str, Any], result: ChoiceRecord) -> None:

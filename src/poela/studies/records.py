@@ -185,7 +185,8 @@ class LikeliestRecord:
         estimate = "no estimate" if self.gain is None else f"best estimate {self.gain:+.4g}"
         if self.low is None:
             return f"nothing is shown for it ({estimate}, {self.ess:.3g} effective cases: {self.verdict})"
-        what = f"at least {self.low:+.4g} better than what is done now ({100 * self.confidence:g}%)"
+        alone = f"{100 * self.confidence:g}%, as if no other policy had been tried"
+        what = f"at least {self.low:+.4g} better than what is done now ({alone})"
         shown = what if self.is_shown else f"not shown to be better: {what}"
         return f"{shown}; {estimate}, {self.ess:.3g} effective cases, verdict: {self.verdict}"
 
