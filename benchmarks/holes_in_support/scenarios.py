@@ -70,6 +70,11 @@ def corner(x: FloatArray) -> BoolArray:
     return np.asarray((x[:, 0] > 0.3) & (x[:, 1] > 0.3))
 
 
+def edge(x: FloatArray) -> BoolArray:
+    """The few with the highest value of one feature, one case in 44."""
+    return np.asarray(x[:, 0] > 2.0)
+
+
 def pocket(x: FloatArray) -> BoolArray:
     """A pocket, with others on all sides of it."""
     return np.asarray((np.abs(x[:, 0] - 0.8) < 0.4) & (np.abs(x[:, 1]) < 1))
@@ -144,6 +149,7 @@ KINDS: dict[str, Callable[[int], Process]] = {
     "half": partial(_plain, half),
     "corner": partial(_plain, corner),
     "pocket": partial(_plain, pocket),
+    "edge": partial(_plain, edge),
     "protocol-first": partial(_protocol, lambda x: np.asarray(x[:, -1] < MONTHS / 3)),
     "protocol-last": partial(_protocol, lambda x: np.asarray(x[:, -1] >= 2 * MONTHS / 3)),
     "ward": _ward,

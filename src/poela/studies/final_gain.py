@@ -13,9 +13,10 @@ from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.verdict import TrustThresholds
 from poela.studies.held_out import Episodes, finite
 from poela.studies.judging import Shown, evidence_of
-from poela.studies.own_bounds import fold_factor, lost_to
+from poela.studies.own_bounds import fold_factor
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
+from poela.studies.shown_gain import lost_to
 
 if TYPE_CHECKING:
     from poela.studies.study import Study

@@ -6,16 +6,16 @@ import numpy as np
 
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.interruption import safe_point
+from poela.evaluation.contributions import standard_error
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.recombination import effective_share
 from poela.studies.held_out import OUTSIDE, Episodes, HeldOut, finite
-from poela.studies.own_bounds import lost_to, paired_error
 from poela.studies.records import RunRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.shown_gain import Judged, Proof, corrected, judged
+from poela.studies.shown_gain import Judged, Proof, corrected, gains_of, judged, lost_to
 from poela.studies.store import Store
 
 METRICS = (
@@ -153,7 +153,7 @@ def _by_gain(
             "shown": one.shown,
             **_by_control(best),
             "folds_factor": None if best is None else best.factor,
-            "own_error": finite(paired_error(evidence)),
+            "own_error": finite(standard_error(gains_of(evidence)[0])),
             "own_lost": finite(lost_to(gamma, evidence)),
             "sensitivity": None if gain is None else gain.sensitivity,
         }

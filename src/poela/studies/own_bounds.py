@@ -6,11 +6,6 @@ from math import inf, sqrt
 
 from scipy.special import ndtri
 
-from poela.evaluation.bounds import in_clusters
-from poela.evaluation.contributions import Contributions, standard_error
-from poela.evaluation.estimators import sntis
-from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import least_value
 from poela.evaluation.verdict import WORDS, TrustThresholds
 from poela.studies.selection import Point
 
@@ -43,26 +38,6 @@ def may_be_tried(point: Point) -> bool:
     """
     outside = point.metrics.get("outside") or 0.0
     return point.verdict in WORDS[:2] and outside <= TrustThresholds().outside_share[0]
-
-
-def paired_error(evidence: Evidence) -> float:
-    """The standard error of the gain by weights, in which what both policies share cancels."""
-    clusters = evidence.logs.clusters
-    of_value = in_clusters(sntis(evidence), clusters)
-    return standard_error(of_value.less(in_clusters(Contributions.mean(evidence.returns), clusters)))
-
-
-def lost_to(gamma: float, evidence: Evidence) -> float:
-    """How much of a gain goes to weights that are wrong by a factor of up to Γ, in the worst way.
-
-    >>> import numpy as np
-    >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
-    >>> logs = Trajectories(np.zeros((2, 1)), [0, 0], [0.0, 1.0], [0, 1, 2])
-    >>> round(lost_to(2.0, Evidence(LogWeights(np.zeros(2), logs.offsets), logs)), 9)  # 1/2 less (1/2) / (2 + 1/2)
-    0.3
-    """
-    return 0.0 if gamma <= 1 else sntis(evidence).value - least_value(evidence.used, evidence.returns, gamma)
 
 
 def fold_factor(point: Point, folds: int) -> float:

@@ -132,7 +132,8 @@ def judged(
             error = standard_error(gain)
             errors = max(reach, student_quantile(gain, single.level)) if controlled else reach
             by_chance = float(widened * np.hypot(errors * error, ndtri(confidence) * chance))
-            lost = worst + _lost(evidence, sensitivity, controlled=bool(controlled))
+            by_control = evidence.controlled if controlled else None
+            lost = worst + (by_control.lost(evidence, sensitivity) if by_control else lost_to(sensitivity, evidence))
             if np.isfinite(by_chance):
                 bounds: Any = {"shown": gain.value - lost - by_chance, "low": gain.value - errors * error}
                 proofs.append(Proof(gain.value, reach=by_chance, error=error, controlled=bool(controlled), **bounds))
@@ -155,14 +156,17 @@ def _in_errors(distance: float, gain: Contributions) -> float:
     return distance / error if error > 0 else (0.0 if distance == 0 else np.inf)
 
 
-def _lost(evidence: Evidence, gamma: float, *, controlled: bool) -> float:
-    """How much of a gain goes if weights are wrong by this factor."""
-    if gamma <= 1:
-        return 0.0
-    if controlled:
-        assert evidence.controlled is not None
-        return evidence.controlled.lost(evidence, gamma)
-    return sntis(evidence).value - least_value(evidence.used, evidence.returns, gamma)
+def lost_to(gamma: float, evidence: Evidence) -> float:
+    """How much of a gain goes to weights that are wrong by a factor of up to Γ, in the worst way.
+
+    >>> import numpy as np
+    >>> from poela.data.trajectories import Trajectories
+    >>> from poela.evaluation.weights import LogWeights
+    >>> logs = Trajectories(np.zeros((2, 1)), [0, 0], [0.0, 1.0], [0, 1, 2])
+    >>> round(lost_to(2.0, Evidence(LogWeights(np.zeros(2), logs.offsets), logs)), 9)  # 1/2 less (1/2) / (2 + 1/2)
+    0.3
+    """
+    return 0.0 if gamma <= 1 else sntis(evidence).value - least_value(evidence.used, evidence.returns, gamma)
 
 
 def corrected(
