@@ -17,8 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from poela.data.continuous import Logs
 from poela.data.tables import read_logs
+from poela.data.trajectories import Trajectories
 from poela.simulators.registry import simulate
 from poela.studies.audit import audit
 from poela.studies.findings_of_audit import Audit
@@ -182,7 +182,7 @@ KINDS: dict[str, Callable[[Rng], Columns]] = {
 SIMULATED = ("tumor", "clinic", "sepsis", "dosing")
 
 
-def clean_logs(kind: str, seed: int) -> Logs:
+def clean_logs(kind: str, seed: int) -> Trajectories:
     """A clean table of a kind, read as `poela learn` reads it."""
     if kind in SIMULATED:
         return simulate(kind, episodes=300, seed=seed)
@@ -190,15 +190,15 @@ def clean_logs(kind: str, seed: int) -> Logs:
     return read(columns, cluster="patient" if kind == "clusters" else None)
 
 
-def read(columns: Columns, **names: Any) -> Logs:
+def read(columns: Columns, **names: Any) -> Trajectories:
     """A table as `poela learn` reads it."""
     if "dose" in columns:
         names |= {"action": ["dose"], "log_density": "log_density" if "log_density" in columns else None}
-    logs: Logs = read_logs(pa.table(columns), for_learning=True, **names)
+    logs: Trajectories = read_logs(pa.table(columns), for_learning=True, **names)
     return logs
 
 
-def amount_of_arm(rng: Rng) -> Logs:
+def amount_of_arm(rng: Rng) -> Trajectories:
     """A trial with the amount behind the arm."""
     table = one_step(rng, 1500, 3)
     table["amount"] = np.select([table["action"] == "treat", table["action"] == "wait"], [100.0, 250.0], 0.0)
@@ -206,43 +206,43 @@ def amount_of_arm(rng: Rng) -> Logs:
     return read(table)
 
 
-def payment_after_outcome(rng: Rng) -> Logs:
+def payment_after_outcome(rng: Rng) -> Trajectories:
     """A payment that is made for the outcome."""
     table = one_step(rng, 1500, outcome=lambda rng, signal: 1.0 * (rng.random(len(signal)) < 0.3 + 0.1 * (signal > 0)))
     return read(table | {"paid": table["reward"] * rng.uniform(80, 120, 1500)})
 
 
-def an_id(rng: Rng) -> Logs:
+def an_id(rng: Rng) -> Trajectories:
     """A number for each row."""
     return read(one_step(rng, 800) | {"subject": rng.permutation(800) + 1000})
 
 
-def exchanged_propensities(rng: Rng) -> Logs:
+def exchanged_propensities(rng: Rng) -> Trajectories:
     """The propensity columns of two arms, each called by the other's name."""
     table = one_step(rng, 1500, smooth=1.0)
     names = ("propensity_rest", "propensity_treat")
     return read(table | {names[0]: table[names[1]], names[1]: table[names[0]]})
 
 
-def cluster_not_named(rng: Rng) -> Logs:
+def cluster_not_named(rng: Rng) -> Trajectories:
     """An action for each patient, and nobody says so."""
     return read(in_clusters(rng))
 
 
-def filled_after_decision(rng: Rng) -> Logs:
+def filled_after_decision(rng: Rng) -> Trajectories:
     """A cell that is filled in for the treated alone."""
     table = one_step(rng, 1500, smooth=1.0, logged="none")
     return read(table | {"site": pa.array(rng.normal(size=1500), mask=table["action"] != "treat")})
 
 
-def late_column(rng: Rng) -> Logs:
+def late_column(rng: Rng) -> Trajectories:
     """A score that was measured after the outcome, and tells nine tenths of it."""
     table = one_step(rng, 1500, smooth=0.5)
     outcome = table["reward"]
     return read(table | {"score": outcome + rng.normal(scale=outcome.std() / 3, size=1500)})
 
 
-def date_after_decision(rng: Rng) -> Logs:
+def date_after_decision(rng: Rng) -> Trajectories:
     """Two visits of 300 people, with the day on which a result came: for some after the visit."""
     person, visit = np.repeat(np.arange(300), 2), np.tile([0, 1], 300)
     day = np.datetime64("2024-03-01") + 30 * visit + rng.integers(0, 400, 300)[person]
@@ -254,7 +254,7 @@ def date_after_decision(rng: Rng) -> Logs:
 
 
 # How each is made, what it may be called, and which columns are to blame.
-TRAPS: dict[str, tuple[Callable[[Rng], Logs], tuple[str, ...], tuple[str, ...]]] = {
+TRAPS: dict[str, tuple[Callable[[Rng], Trajectories], tuple[str, ...], tuple[str, ...]]] = {
     "amount behind the arm": (amount_of_arm, ("filled", "action"), ("amount",)),
     "payment after the outcome": (payment_after_outcome, ("outcome",), ("paid",)),
     "an id": (an_id, ("id",), ("subject",)),
@@ -272,7 +272,7 @@ def is_found(result: Audit, kinds: tuple[str, ...], columns: tuple[str, ...]) ->
     return any(finding.kind in kinds and finding.columns == columns for finding in result.findings)
 
 
-def audited(logs: Logs) -> tuple[Audit, float]:
+def audited(logs: Trajectories) -> tuple[Audit, float]:
     """What an audit finds, and the seconds that it takes."""
     start = time.perf_counter()
     return audit(logs), time.perf_counter() - start

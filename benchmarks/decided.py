@@ -1,10 +1,13 @@
 """What `poela decide` hands out, acted step by step: is it worth what the study has shown?
 
-    python benchmarks/decided.py --logs 10 --episodes 400
+    python benchmarks/decided.py --logs 10 --jobs 2 --out decided/
+    python benchmarks/decided.py --only tumor dosing --episodes 400 --learners fittedq+rules --out decided/
+    python benchmarks/decided.py --table decided/
 
-For each log: the gain that is shown, the true gain of `study.policy`, and that of the actions which the command writes
-into its file, asked at every step about all rows so far (deferred cases are decided as before). Then the share of logs
-in which the last is above the shown gain, and the mean difference of the two true gains with its standard error.
+A study is made of each log. Then new cases are decided about as a hospital would: at every step a CSV file with all
+rows so far goes into the command, what it writes is done, and the next step follows (deferred cases are decided as
+before). Beside the gain that the study has shown stand the true gain of what was handed out and that of `study.policy`,
+over the same cases with the same luck. Rows go to OUT as they are made, and those that are there are not made again.
 """
 
 import argparse
@@ -12,15 +15,18 @@ import contextlib
 import io
 import sys
 import tempfile
+import time
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
+from claims import commit, interval
+from handed_out import Decide, HandedOut
+from stored_rows import add_flags, carry_out, rows_in, seeds
 
 import poela
 from poela.cli import main as command_line
@@ -31,8 +37,6 @@ from poela.simulators.registry import Source
 from poela.simulators.registry import clinic as clinic_source
 from poela.simulators.registry import dosing as dosing_source
 from poela.simulators.registry import tumor as tumor_source
-
-Decide = Callable[[pa.Table], pa.Table]
 
 
 class OneStep:
@@ -75,84 +79,17 @@ SOURCES: dict[str, Callable[[], Source]] = {
     "one step": OneStep.source,
     "dosing": dosing_source,
 }
-LEARNERS = {"dosing": None}  # its usual ones; the others: fitted Q, which takes seconds
-
-
-@dataclass(frozen=True)
-class HandedOut:
-    """A policy that does what a file of decisions says; cases that are deferred are left to practice."""
-
-    decide: Decide
-    simulator: Any
-    practice: Any
-
-    def probabilities(self, contexts: Any) -> Any:
-        """Of loose contexts: those of a first step."""
-        return self.actor(len(contexts)).probabilities(contexts)
-
-    def along(self, trajectories: Any) -> Any:
-        """Not asked for."""
-        raise NotImplementedError
-
-    def actor(self, n: int) -> "Acting":
-        """Acts in n episodes at once."""
-        return Acting(self, self.practice.actor(n))
-
-    def sample(self, contexts: Any, rng: np.random.Generator) -> Any:
-        """Real-valued actions of one step."""
-        decided = self.decide(_table(self.simulator.feature_names, [contexts], []))
-        practised = self.practice.sample(contexts, rng)
-        columns = [decided[name].to_numpy() for name in self.simulator.action_names]
-        return np.where(np.asarray(decided["defer"])[:, None], practised, np.stack(columns, axis=1))
-
-    def log_density(self, contexts: Any, actions: Any) -> Any:
-        """Not needed for a true value."""
-        return np.zeros(len(contexts))
-
-
-@dataclass
-class Acting:
-    """Running episodes: what was seen and done so far goes into the table that is decided about."""
-
-    policy: HandedOut
-    practice: Any
-    seen: list[Any] = field(default_factory=list)
-    done: list[Any] = field(default_factory=list)
-
-    def probabilities(self, contexts: Any) -> Any:
-        """All on the action that is handed out."""
-        simulator = self.policy.simulator
-        self.seen.append(np.array(contexts))
-        names = np.array(simulator.action_names)
-        table = _table(simulator.feature_names, self.seen, [names[actions] for actions in self.done])
-        decided = self.policy.decide(table).slice(len(contexts) * len(self.done))
-        given, left = np.array(decided["action"].to_pylist(), object), np.asarray(decided["defer"])
-        handed = np.stack([[str(one) == str(name) for one in given] for name in names], axis=1).astype(float)
-        return np.where(left[:, None], self.practice.probabilities(contexts), handed)
-
-    def record(self, actions: Any) -> None:
-        """What was done."""
-        self.done.append(np.array(actions))
-        self.practice.record(actions)
-
-
-def _table(features: tuple[str, ...], seen: list[Any], done: list[Any]) -> pa.Table:
-    """All rows so far, step by step; the action of the last step is yet to come."""
-    n, steps = len(seen[0]), len(seen)
-    contexts = np.concatenate(seen)
-    acted = [name for names in done for name in names.tolist()] + [None] * n
-    named = {name: contexts[:, place] for place, name in enumerate(features)}
-    keys = {"episode": np.tile(np.arange(n), steps), "step": np.repeat(np.arange(steps), n)}
-    return pa.table({**keys, **named, **({"action": acted} if done else {})})
+FIRST_SEED = 60_000  # where no setting was chosen
+SIZES = {"tumor": 400, "clinic": 2000, "one step": 600, "dosing": 600}
 
 
 def by_command(study: Path) -> Decide:
-    """Decisions as the command line writes them."""
+    """Decisions as the command line writes them, from a CSV file into a CSV file."""
 
     def decide(table: pa.Table) -> pa.Table:
         with tempfile.TemporaryDirectory() as folder:
-            rows, out = Path(folder) / "rows.parquet", Path(folder) / "decisions.csv"
-            pq.write_table(table, rows)
+            rows, out = Path(folder) / "rows.csv", Path(folder) / "decisions.csv"
+            pyarrow.csv.write_csv(table, rows)
             with contextlib.redirect_stdout(io.StringIO()):
                 code = command_line(["decide", str(study), "--rows", str(rows), "--out", str(out), "--no-similar"])
             if code:
@@ -163,51 +100,85 @@ def by_command(study: Path) -> Decide:
     return decide
 
 
-def measured(name: str, episodes: int, seed: int, acted: int) -> tuple[float, float, float, float] | None:
-    """Shown, true of the policy, true of what is handed out, and the error of the last two's difference.
-
-    None where nothing is recommended.
-    """
-    source = SOURCES[name]()
+def measured(name: str, seed: int, episodes: int, learners: str, acted: int) -> dict[str, Any]:
+    """What is shown, what the policy and what is handed out are truly worth; no more where nothing is recommended."""
+    source, started = SOURCES[name](), time.process_time()
+    chosen = None if learners == "default" or name == "dosing" else learners.split("+")
+    row: dict[str, Any] = {"kind": name, "seed": seed, "commit": commit()}
+    warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "study"
-        study = poela.learn(source.collect(episodes, seed), learners=LEARNERS.get(name, ["fittedq"]), out=path)
+        study = poela.learn(source.collect(episodes, seed), learners=chosen, out=path, backend="inline")
         if study.keeps_logging_policy or study.gain is None or study.gain.low is None:
-            return None
+            return row | {"cpu": time.process_time() - started}
         handed = HandedOut(by_command(path), source.simulator, source.behavior)
         policies = {"policy": study.policy, "handed out": handed, "practice": source.behavior}
-        found = compare(policies, source.simulator, acted, seed)
+        found = compare(policies, source.simulator, acted, seed, batch=acted)
+        own, given = (found.difference(one, "practice") for one in ("policy", "handed out"))
         apart = found.difference("handed out", "policy")
-        gains = [found.difference(one, "practice").value for one in ("policy", "handed out")]
-        return study.gain.low, gains[0], gains[1], apart.standard_error
+        return row | {
+            "name": study.chosen_name,
+            "shown": study.gain.low,
+            "policy": own.value,
+            "policy_error": own.standard_error,
+            "handed": given.value,
+            "handed_error": given.standard_error,
+            "apart": apart.value,
+            "apart_error": apart.standard_error,
+            "cpu": time.process_time() - started,
+        }
+
+
+def tables(rows: list[dict[str, Any]]) -> list[str]:
+    """A line for each log, and what the logs of each kind come to."""
+    own, given = "true: `study.policy`", "true: what `decide` hands out"
+    lines = [f"| logs | seed | policy | shown | {own} | {given} | the second less the first |", "|---" * 7 + "|"]
+    sums = [
+        "",
+        "| logs | claims | handed out at least what was shown (95%) | handed out less policy |",
+        "|---" * 4 + "|",
+    ]
+    for kind in [*SOURCES, "all"]:
+        some = [row for row in rows if row["kind"] == kind or kind == "all"]
+        claims = [row for row in some if "shown" in row]
+        lines += [_line(row) for row in sorted(some, key=lambda row: row["seed"])] if kind != "all" else []
+        if not some:
+            continue
+        kept = sum(row["handed"] >= row["shown"] for row in claims)
+        low, high = interval(kept, len(claims)) if claims else (0.0, 1.0)
+        scale = [row["apart"] / row["apart_error"] for row in claims if row["apart_error"] > 0]
+        off = np.mean([row["apart"] for row in claims]) if claims else 0.0
+        error = np.sqrt(np.sum([row["apart_error"] ** 2 for row in claims])) / max(len(claims), 1)
+        apart = f"{off:+.3f} ± {error:.3f}" if kind != "all" else f"{np.mean(scale or [0.0]):+.2f} errors on average"
+        apart = apart if scale else "-"
+        share = f"{kept} of {len(claims)} ({low:.0%} to {high:.0%})"
+        sums.append(f"| {kind} | {len(claims)} of {len(some)} | {share} | {apart} |")
+    return lines + sums
+
+
+def _line(row: dict[str, Any]) -> str:
+    if "shown" not in row:
+        return f"| {row['kind']} | {row['seed']} | as before | - | - | - | - |"
+    own, given, apart = (f"{row[name]:+.3f} ± {row[f'{name}_error']:.3f}" for name in ("policy", "handed", "apart"))
+    return f"| {row['kind']} | {row['seed']} | {row['name']} | {row['shown']:+.3f} | {own} | {given} | {apart} |"
 
 
 def main(arguments: list[str]) -> None:
-    """Print a row for each log, and what they come to."""
+    """Measure what has no row yet, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--logs", type=int, default=2, help="of each kind")
-    parser.add_argument("--episodes", type=int, default=400, help="in each log")
-    parser.add_argument("--acted", type=int, default=1000, help="episodes that are acted")
+    add_flags(parser, "decided")
+    parser.add_argument("--episodes", type=int, help="in each log; default: as many as its kind needs to claim a gain")
+    parser.add_argument("--acted", type=int, default=1000, help="new cases that are decided about")
+    parser.add_argument("--learners", default="fittedq+rules", help="NAME+NAME, or default; doses have their own")
     parser.add_argument("--only", choices=list(SOURCES), nargs="+", default=list(SOURCES))
-    options = parser.parse_args(arguments)
-    print("| logs | seed | shown | true of study.policy | true of what decide hands out | handed out − policy |")
-    print("|---|---|---|---|---|---|")
-    for name in options.only:
-        rows = []
-        for seed in range(options.logs):
-            row = measured(name, options.episodes, seed, options.acted)
-            if row is None:
-                print(f"| {name} | {seed} | - | - | - | - |", flush=True)
-                continue
-            rows.append(row)
-            shown, own, handed, error = row
-            cells = f"{shown:+.3f} | {own:+.3f} | {handed:+.3f} | {handed - own:+.3f} ± {error:.3f}"
-            print(f"| {name} | {seed} | {cells} |", flush=True)
-        if rows:
-            kept = np.mean([handed >= shown for shown, _, handed, _ in rows])
-            off = np.mean([handed - own for _, own, handed, _ in rows])
-            error = np.sqrt(np.sum([one[3] ** 2 for one in rows])) / len(rows)
-            print(f"| {name} | all | kept in {kept:.0%} | | | {off:+.3f} ± {error:.3f} |", flush=True)
+    asked = parser.parse_args(arguments)
+    if asked.table is None:
+        own = seeds(FIRST_SEED if asked.first is None else asked.first, asked.logs, asked.shard)
+        sizes = {kind: asked.episodes or SIZES[kind] for kind in asked.only}
+        tasks = [(kind, seed, sizes[kind], asked.learners, asked.acted) for kind in asked.only for seed in own]
+        for row in carry_out(tasks, measured, asked.out, asked.shard, asked.jobs):
+            print(_line(row), flush=True)
+    print("\n".join(tables(rows_in(asked.table or asked.out))))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1]
-MOST_LINES, MOST_OF_A_FUNCTION = 300, 60
+MOST_LINES, MOST_OF_A_FUNCTION = 400, 60
 FILES = sorted(path for home in ("src", "benchmarks/coverage_of_intervals") for path in (SOURCE / home).rglob("*.py"))
 
 

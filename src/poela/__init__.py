@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from poela.data.bandits import from_bandit as from_bandit
     from poela.data.bandits import to_bandit as to_bandit
     from poela.data.cohorts import read_mimic_sepsis as read_mimic_sepsis
-    from poela.data.continuous import ContinuousTrajectories as ContinuousTrajectories
     from poela.data.layout import LogLayout as LogLayout
     from poela.data.minari import from_minari as from_minari
     from poela.data.minari import to_minari as to_minari
@@ -73,7 +72,6 @@ _HOME = {
     "Bounds": "poela.evaluation.bounds",
     "CloneBehavior": "poela.behavior.clone",
     "ContinuousEligibility": "poela.eligibility.continuous",
-    "ContinuousTrajectories": "poela.data.continuous",
     "DensityPolicy": "poela.core.density",
     "Eligibility": "poela.eligibility.rules",
     "Estimate": "poela.evaluation.estimate",

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from poela.behavior.gaussian import GaussianBehavior, GaussianModel
 from poela.core.arrays import FloatArray
-from poela.data.continuous import ContinuousTrajectories
+from poela.data.trajectories import Trajectories
 from poela.learners.advantages import batches, returns_to_go
 from poela.networks.gaussian import gaussian_of, log_density_of
 from poela.networks.training import train_steps
@@ -23,7 +23,7 @@ TRUNCATION = 10.0  # of a step's ratio
 
 
 def avoidance(
-    logs: ContinuousTrajectories, seed: int, steps: int, every: int, learning_rate: float, rows: int
+    logs: Trajectories, seed: int, steps: int, every: int, learning_rate: float, rows: int
 ) -> Iterator[tuple[dict[str, Any], GaussianModel]]:
     """From the clone on: the number of steps, the objective on all logged steps, and the policy."""
     model = GaussianBehavior(device="cpu").fit(logs, seed)
@@ -48,11 +48,11 @@ def avoidance(
             yield {"steps": done, "objective": objective(policy, logs, following)}, policy
 
 
-def objective(policy: GaussianModel, logs: ContinuousTrajectories, following: FloatArray) -> float:
+def objective(policy: GaussianModel, logs: Trajectories, following: FloatArray) -> float:
     """The weighted mean of what follows, in the log of a policy.
 
     >>> x = np.zeros((2, 1))
-    >>> logs = ContinuousTrajectories(x, [[0.0], [1.0]], [1, 3], [0, 1, 2], log_densities=[0.0, 0.0])
+    >>> logs = Trajectories(x, [[0.0], [1.0]], [1, 3], [0, 1, 2], log_densities=[0.0, 0.0])
     >>> class Certain:
     ...     def log_density(self, contexts, actions):
     ...         return np.log(np.where(actions[:, 0] > 0.5, 3.0, 1.0))

@@ -17,7 +17,7 @@ import numpy as np
 from poela.core.arrays import FloatArray
 from poela.core.errors import PoelaError
 from poela.core.files import atomic_file
-from poela.data.continuous import ContinuousTrajectories
+from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.weights import effective_sample_size, log_weights
 from poela.learners.continuous import ContinuousClone, ContinuousPOELA
@@ -63,11 +63,11 @@ class RobotLog:
         arrays = np.load(file, allow_pickle=False)
         return Episodes(**{name: arrays[name] for name in arrays.files})
 
-    def logs(self) -> ContinuousTrajectories:
+    def logs(self) -> Trajectories:
         """As learners take them, with the density of what was drawn."""
         made = self.made()
         densities = shipped_policy(self.robot, self.level).log_density(made.contexts, made.actions)
-        return ContinuousTrajectories(made.contexts, made.actions, made.rewards, made.offsets, densities)
+        return Trajectories(made.contexts, made.actions, made.rewards, made.offsets, log_densities=densities)
 
     def fresh(self, policy: Sampler, episodes: int) -> FloatArray:
         """The returns of a policy [episodes], from starts that no log has."""

@@ -10,7 +10,7 @@ import torch
 from scipy import integrate
 
 from poela.core.errors import InputError
-from poela.data.continuous import ContinuousTrajectories
+from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.learners.learner import Learner
 from poela.learners.registry import LEARNERS
@@ -106,12 +106,12 @@ def test_settings_are_frozen_and_logs_of_a_finite_set_refused(learner: Any) -> N
 @every_learner
 def test_several_action_columns_can_be_learned(learner: Any) -> None:
     rng = np.random.default_rng(0)
-    logs = ContinuousTrajectories(
+    logs = Trajectories(
         rng.normal(size=(30, 2)),
         rng.normal(size=(30, 2)),
         rng.normal(size=30),
         range(0, 31, 2),
-        rng.normal(size=30) - 2,
+        log_densities=rng.normal(size=30) - 2,
     )
     policy = learner.fit(logs)
     draws = policy.sample(logs.contexts, rng)

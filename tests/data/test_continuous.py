@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from poela import ContinuousTrajectories, InputError, read_logs
-from poela.data.continuous import finite_actions
+from poela import InputError, Trajectories, read_logs
 from poela.data.layout import LogLayout
+from poela.data.trajectories import finite_actions
 
 
-def logs(**more: Any) -> ContinuousTrajectories:
+def logs(**more: Any) -> Trajectories:
     rng = np.random.default_rng(0)
     given: dict[str, Any] = {
         "contexts": rng.normal(size=(7, 2)),
@@ -26,7 +26,7 @@ def logs(**more: Any) -> ContinuousTrajectories:
         "action_names": ["dose", "rate"],
         **more,
     }
-    return ContinuousTrajectories(**given)
+    return Trajectories(**given)
 
 
 def test_parts_and_returns_are_those_of_the_arrays() -> None:
@@ -43,7 +43,7 @@ def test_parts_and_returns_are_those_of_the_arrays() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"actions": np.zeros(7)}, r"actions must have shape \(7, columns\)"),
+        ({"actions": np.zeros(7)}, r"these must have shape \(7, columns\)"),
         ({"actions": np.full((7, 2), np.nan)}, "7 actions hold NaN or infinity"),
         ({"log_densities": np.full(7, -np.inf)}, "7 log densities are NaN or infinite"),
         ({"log_densities": np.zeros(6)}, r"log_densities must have shape \(7,\)"),
@@ -56,8 +56,8 @@ def test_what_cannot_be_is_refused(wrong: dict[str, Any], words: str) -> None:
         logs(**wrong)
 
 
-def same(read: Any, ours: ContinuousTrajectories) -> None:
-    assert isinstance(read, ContinuousTrajectories)
+def same(read: Any, ours: Trajectories) -> None:
+    assert read.is_real
     for name in ("contexts", "actions", "rewards", "offsets", "log_densities"):
         np.testing.assert_array_equal(getattr(read, name), getattr(ours, name))
     assert (read.feature_names, read.action_names) == (ours.feature_names, ours.action_names)
@@ -101,7 +101,8 @@ def test_numbers_that_cannot_be_are_refused(column: str, value: float, said: str
 def test_one_column_with_a_log_density_is_real() -> None:
     table = pa.table({"age": [1, 2, 3], "dose": [1, 2, 3], "reward": [0, 1, 0], "lp": [-1.0, -2.0, -0.5]})
     read = read_logs(table, action="dose", log_density="lp")
-    assert (read.actions.ravel().tolist(), read.log_densities.tolist()) == ([1, 2, 3], [-1.0, -2.0, -0.5])
+    np.testing.assert_array_equal(read.actions, [[1], [2], [3]])
+    np.testing.assert_array_equal(read.log_propensities, [-1.0, -2.0, -0.5])
     assert read.feature_names == ("age",)
     later = read_logs(table, layout=LogLayout(reward="reward").fixed(read))  # without being told of the density
     assert later.log_densities is None

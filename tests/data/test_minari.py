@@ -13,7 +13,7 @@ from minari.data_collector.episode_buffer import EpisodeBuffer
 
 import poela
 from poela.core.errors import InputError, PoelaError, PoelaWarning
-from poela.data.continuous import ContinuousTrajectories
+from poela.data.trajectories import Trajectories
 
 FORMATS = ["arrow", pytest.param("hdf5", marks=pytest.mark.skipif(find_spec("h5py") is None, reason="needs h5py"))]
 FIELDS = ("contexts", "actions", "rewards", "offsets", "propensities", "episode_ids", "clusters")
@@ -169,12 +169,12 @@ def test_spaces_that_cannot_be_read(observation: Any, action: Any, words: str) -
 def test_real_valued_actions_there_and_back(data_format: str) -> None:
     pytest.importorskip("h5py")
     rng = np.random.default_rng(0)
-    ours = ContinuousTrajectories(
+    ours = Trajectories(
         rng.normal(size=(5, 2)),
         rng.normal(size=(5, 3)),
         rng.normal(size=5),
         [0, 3, 5],
-        rng.normal(size=5),
+        log_densities=rng.normal(size=5),
         feature_names=["age", "sofa"],
         action_names=["dose", "rate", "flow"],
         clusters=[0, 0],
@@ -182,7 +182,7 @@ def test_real_valued_actions_there_and_back(data_format: str) -> None:
     dataset = poela.to_minari(ours, "doses-v0", data_format=data_format)
     assert dataset.action_space.shape == (3,)
     read = poela.from_minari("doses-v0")
-    assert isinstance(read, ContinuousTrajectories)
+    assert read.is_real
     for name in ("contexts", "actions", "rewards", "offsets", "log_densities"):
         np.testing.assert_array_equal(getattr(read, name), getattr(ours, name))
     assert (read.feature_names, read.action_names, read.n_units) == (ours.feature_names, ours.action_names, 1)

@@ -10,18 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from poela import ContinuousEligibility, ContinuousTrajectories, InputError
+from poela import ContinuousEligibility, InputError, Trajectories
 from poela.core.arrays import FloatArray
 from poela.core.density import gaussian_log_density
 from poela.eligibility.boxes import Boxes, log_interval, most_boxes, truncated_normal
 from poela.eligibility.continuous import FittedContinuousEligibility
 
 
-def logs_of(seed: int, n: int = 30, m: int = 1) -> ContinuousTrajectories:
+def logs_of(seed: int, n: int = 30, m: int = 1) -> Trajectories:
     rng = np.random.default_rng(seed)
-    return ContinuousTrajectories(
-        rng.normal(size=(n, 2)), rng.normal(size=(n, m)) * 3 + 1, np.zeros(n), [*range(0, n, 3), n]
-    )
+    return Trajectories(rng.normal(size=(n, 2)), rng.normal(size=(n, m)) * 3 + 1, np.zeros(n), [*range(0, n, 3), n])
 
 
 def kept(rule: FittedContinuousEligibility, mean: FloatArray, std: FloatArray) -> Any:
@@ -137,7 +135,7 @@ def test_masses_near_and_far_are_those_of_all_cells(columns: int) -> None:
 
 
 def test_explanations_name_the_nearest_logged_pair() -> None:
-    logs = ContinuousTrajectories(
+    logs = Trajectories(
         [[0.0], [0.0], [9.0]], [[1.0], [2.0], [5.0]], [0, 0, 0], [0, 1, 2, 3], episode_ids=["anna", "ben", "cleo"]
     )
     rule = ContinuousEligibility(0.01).fit(logs)

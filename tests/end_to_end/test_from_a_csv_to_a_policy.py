@@ -157,7 +157,7 @@ def test_interrupted_and_resumed(home: Path, tmp_path: Path, sent: signal.Signal
     process = subprocess.Popen(
         [*POELA, *arguments_of_learn(home, out), "--jobs", "1"], stderr=subprocess.PIPE, text=True
     )
-    while not list(out.glob("runs/*.json")) and process.poll() is None:
+    while not list(out.glob("runs/*.safetensors")) and process.poll() is None:
         time.sleep(0.01)
     assert process.poll() is None, process.communicate()[1]
     process.send_signal(signal.SIGSTOP)

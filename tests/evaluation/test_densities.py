@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import poela
-from poela import Candidate, ContinuousTrajectories, GaussianBehavior
+from poela import Candidate, GaussianBehavior, Trajectories
 from poela.core.errors import PoelaWarning
 from poela.evaluation.densities import density_problem
 from poela.simulators.registry import simulate
@@ -19,11 +19,11 @@ NORMAL, SIDES, LEVELS = RNG.normal(size=N), RNG.choice([-3.0, 3.0], N), RNG.choi
 JUMP = np.where(X[:, 0] > 0, 10.0, 2.0)
 
 
-def logged(actions: Any, log_densities: Any) -> ContinuousTrajectories:
-    return ContinuousTrajectories(X, actions[:, None], np.zeros(N), np.arange(N + 1), log_densities=log_densities)
+def logged(actions: Any, log_densities: Any) -> Trajectories:
+    return Trajectories(X, actions[:, None], np.zeros(N), np.arange(N + 1), log_densities=log_densities)
 
 
-def right(shape: str) -> ContinuousTrajectories:
+def right(shape: str) -> Trajectories:
     if shape == "linear":
         return logged(X[:, 0] + NORMAL, stats.norm.logpdf(NORMAL))
     if shape == "a jump with little noise":

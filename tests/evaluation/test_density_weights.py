@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from poela import ContinuousTrajectories, InputError, evaluate
+from poela import InputError, Trajectories, evaluate
 from poela.core.arrays import FloatArray
 from poela.core.density import gaussian_log_density, standard_normal
-from poela.data.trajectories import Trajectories
 from poela.evaluation.rollouts import true_value
 from poela.evaluation.weights import log_weights
 from poela.simulators.doses import Dosing, LinearGaussian, Titration
@@ -56,8 +55,12 @@ def test_the_mean_weight_and_its_variance_are_the_closed_form() -> None:
     # For N(δ, 1) against N(0, 1), E[w²] = exp(δ²), so that the effective share is exp(−δ²).
     rng, shift = np.random.default_rng(1), 0.5
     actions = rng.normal(size=(200_000, 1))
-    logs = ContinuousTrajectories(
-        np.zeros((len(actions), 1)), actions, actions[:, 0], range(len(actions) + 1), stats.norm.logpdf(actions[:, 0])
+    logs = Trajectories(
+        np.zeros((len(actions), 1)),
+        actions,
+        actions[:, 0],
+        range(len(actions) + 1),
+        log_densities=stats.norm.logpdf(actions[:, 0]),
     )
     policy = LinearGaussian(shift, (0.0,), 1.0)
     weights = np.exp(log_weights(policy, logs).episodes)
@@ -105,7 +108,7 @@ def test_an_enumerated_problem_of_one_dose() -> None:
     contexts, behavior = kinds[:, None].astype(np.float64), Three()
     doses = behavior.sample(contexts, rng)
     rewards = np.sin(doses[:, 0] - best[kinds])
-    logs = ContinuousTrajectories(contexts, doses, rewards, range(n + 1), behavior.log_density(contexts, doses))
+    logs = Trajectories(contexts, doses, rewards, range(n + 1), log_densities=behavior.log_density(contexts, doses))
     estimate = evaluate(Other(), logs)
     assert estimate.value == pytest.approx(exact, abs=4 * estimate.standard_error)
     assert estimate.standard_error < 0.02

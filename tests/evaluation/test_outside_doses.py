@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from poela.core.arrays import BoolArray, FloatArray
 from poela.core.density import gaussian_log_density
-from poela.data.continuous import ContinuousTrajectories
+from poela.data.trajectories import Trajectories
 from poela.eligibility.boxes import Boxes
 from poela.eligibility.doses import DoseRanges
 from poela.evaluation.evaluate import evaluate
@@ -20,7 +20,7 @@ from poela.studies.fold_data import FoldData, read_fold, write_fold
 SPREAD = 1.0
 
 
-def doses(n: int, seed: int, hole: bool) -> ContinuousTrajectories:
+def doses(n: int, seed: int, hole: bool) -> Trajectories:
     """Doses around 4 or 6, alike; with a hole, those whose first feature is above 1 only get the low ones."""
     rng = np.random.default_rng(seed)
     contexts = rng.normal(size=(n, 2)).astype(np.float32)
@@ -29,7 +29,7 @@ def doses(n: int, seed: int, hole: bool) -> ContinuousTrajectories:
     given = np.where(high, 6.0, 4.0) + 0.5 * rng.normal(size=n)
     density = (1 - chance) * norm.pdf(given, 4, 0.5) + chance * norm.pdf(given, 6, 0.5)
     rewards = given + rng.normal(size=n)
-    return ContinuousTrajectories(contexts, given[:, None], rewards, np.arange(n + 1), np.log(density))
+    return Trajectories(contexts, given[:, None], rewards, np.arange(n + 1), log_densities=np.log(density))
 
 
 class TestEvaluate:
@@ -123,7 +123,7 @@ class TestShares:
 
 def test_ranges_of_few_amounts_and_of_none() -> None:
     given = np.column_stack([np.repeat([1.0, 2.0, 3.0], [60, 30, 10]), np.full(100, 7.0)])
-    logs = ContinuousTrajectories(np.zeros((100, 1)), given, np.zeros(100), np.arange(101))
+    logs = Trajectories(np.zeros((100, 1)), given, np.zeros(100), np.arange(101))
     ranges = DoseRanges.of(logs)
     np.testing.assert_array_equal(ranges.column, 0)  # the second column never varies
     np.testing.assert_allclose(ranges.high, [0.8, 1.0, 2.0, 3.2, np.inf])

@@ -10,7 +10,6 @@ from scipy.stats import norm, t
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.policy import Memoryless
-from poela.data.continuous import ContinuousTrajectories
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds, Interval
 from poela.evaluation.contributions import Contributions
@@ -222,9 +221,7 @@ def test_real_valued_actions_and_evaluate_share_it() -> None:
     n, shift = 300, 0.3
     actions = rng.normal(size=(n, 1))
     rewards = actions[:, 0] + rng.normal(size=n)
-    logs = ContinuousTrajectories(
-        np.zeros((n, 1)), actions, rewards, np.arange(n + 1), log_densities=norm.logpdf(actions[:, 0])
-    )
+    logs = Trajectories(np.zeros((n, 1)), actions, rewards, np.arange(n + 1), log_densities=norm.logpdf(actions[:, 0]))
 
     class Shifted:
         def log_density(self, contexts: FloatArray, taken: FloatArray) -> FloatArray:

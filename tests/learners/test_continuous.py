@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from poela import ContinuousClone, ContinuousPOELA, ContinuousTrajectories, GaussianBehavior, evaluate
+from poela import ContinuousClone, ContinuousPOELA, GaussianBehavior, Trajectories, evaluate
 from poela.core.arrays import FloatArray
 from poela.eligibility.continuous import ContinuousEligibility, fitted
 from poela.evaluation.rollouts import true_value
@@ -16,14 +16,13 @@ from poela.simulators.doses import Dosing, Titration
 from poela.simulators.registry import simulate
 
 
-def bandit(n: int = 3000, seed: int = 0) -> ContinuousTrajectories:
+def bandit(n: int = 3000, seed: int = 0) -> Trajectories:
     """One dose without a context that matters: worth 10 − (dose − 3)², logged around 2."""
     rng = np.random.default_rng(seed)
     doses = 2 + rng.normal(size=(n, 1))
     worth = 10 - np.square(doses[:, 0] - 3) + 0.5 * rng.normal(size=n)
-    return ContinuousTrajectories(
-        rng.normal(size=(n, 1)), doses, worth, range(n + 1), -np.square(doses[:, 0] - 2) / 2 - np.log(2 * np.pi) / 2
-    )
+    densities = -np.square(doses[:, 0] - 2) / 2 - np.log(2 * np.pi) / 2
+    return Trajectories(rng.normal(size=(n, 1)), doses, worth, range(n + 1), log_densities=densities)
 
 
 @pytest.mark.parametrize("radius", [None, "q100"])
@@ -64,7 +63,7 @@ def test_clipped_steps_stay_near_and_improve() -> None:
 
 def test_long_episodes_are_learned_by_steps() -> None:
     logs = simulate("titration", episodes=80)
-    long = ContinuousTrajectories(logs.contexts, logs.actions, logs.rewards, range(0, 801, 40), logs.log_densities)
+    long = Trajectories(logs.contexts, logs.actions, logs.rewards, range(0, 801, 40), log_densities=logs.log_densities)
     auto, by_step, whole = (
         ContinuousPOELA(ratios=ratios, hidden=(4,), steps=3, value_steps=5, clone_steps=5).fit(long)
         for ratios in ("auto", "step", "episode")
@@ -99,7 +98,7 @@ def test_advantages_are_the_sums_by_definition() -> None:
 
     expected = [by_hand(step, end) for start, end in [(0, 2), (2, 3), (3, 6)] for step in range(start, end)]
     np.testing.assert_allclose(found, expected)
-    logs = ContinuousTrajectories(np.zeros((6, 1)), np.zeros((6, 1)), rewards, offsets)
+    logs = Trajectories(np.zeros((6, 1)), np.zeros((6, 1)), rewards, offsets)
     assert returns_to_go(logs, 0.5)[3] == pytest.approx(rewards[3:] @ [1, 0.5, 0.25])
 
 
@@ -125,7 +124,7 @@ def test_a_linear_form_is_taken_where_it_is_as_likely() -> None:
     straight, bent = x @ [[1.0], [-0.5]], np.abs(2 * x[:, :1])
     for mean, rows, linear in ((straight, 150, True), (bent, 800, False)):
         doses = mean + 0.5 * rng.normal(size=(800, 1))
-        logs = ContinuousTrajectories(x[:rows], doses[:rows], np.zeros(rows), np.arange(rows + 1))
+        logs = Trajectories(x[:rows], doses[:rows], np.zeros(rows), np.arange(rows + 1))
         model = GaussianBehavior(max_steps=500).fit(logs)
         assert (model.network.shape.hidden == ()) == linear
         assert np.abs(model.moments(x)[0] - mean).mean() < 0.2

@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.plain_processes import trial, true_value, zhou_athey_wager
 
 from poela import Rules, Trajectories
-from poela.core.arrays import FloatArray, IntArray
 from poela.eligibility.rules import Eligibility
 from poela.learners.rule_search import Bins, Search, Split, Terms, Tree, round_between
 from poela.learners.rules import margins
 from poela.policies.barring import BarringPolicy, barred_by
-from poela.policies.plain import PlainPolicy
 
 
 def worth_by_hand(search: Search, tree: Tree, terms: Terms) -> float:
@@ -68,32 +67,6 @@ def test_bins_are_at_most_so_many_and_apart() -> None:
         assert ((values[:, 0] > np.float32(cut)) == (bins.codes[:, 0] > code)).all()
 
 
-def zhou_athey_wager(n: int, seed: int) -> tuple[Trajectories, FloatArray]:
-    """The process of section 6.4.1 of Zhou, Athey & Wager (arXiv 1810.04778), and the mean outcome of every action."""
-    rng = np.random.default_rng(seed)
-    x = rng.random((n, 10)).astype(np.float32)
-    a, b = x[:, 4].astype(np.float64), x[:, 6].astype(np.float64)
-    ellipses = (a**2 / 0.6**2 + b**2 / 0.35**2 < 1) | ((a - 1) ** 2 / 0.4**2 + (b - 1) ** 2 / 0.35**2 < 1)
-    region = np.where(ellipses, 2, np.where((a < 0.6) & (b > 0.35), 0, 1))
-    means = np.array([[3.0, 2.0, 1.0], [1.5, 2.0, 1.5], [-1.5, 0.0, 1.5]])[region]
-    chances = np.array([[0.2, 0.6, 0.2], [0.2, 0.6, 0.2], [0.4, 0.2, 0.4]])[region]
-    actions: IntArray = np.minimum((chances.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), 2)
-    rewards = means[np.arange(n), actions] + 2 * rng.normal(size=n)
-    return Trajectories(x, actions, rewards, np.arange(n + 1), chances), means
-
-
-def true_value(policy: PlainPolicy, logs: Trajectories, means: FloatArray) -> float:
-    """By the true means, with the logged propensities as practice."""
-    assert logs.propensities is not None
-    acted = np.array(logs.propensities)
-    left = np.ones(len(acted), np.bool_)
-    for case in policy.cases:
-        rows = left & case.holds(logs.contexts, policy.feature_names)
-        acted[rows] = case.acted(logs.propensities[rows], np.ones((int(rows.sum()), 3), np.bool_))
-        left &= ~rows
-    return float((acted * means).sum(axis=1).mean())
-
-
 def test_two_conditions_reach_the_best_tree_of_a_published_process() -> None:
     """The best of depth 2 is worth 2.216, of depth 1 1.756; the logging policy 1.383."""
     fresh, means = zhou_athey_wager(20_000, seed=99)
@@ -103,16 +76,6 @@ def test_two_conditions_reach_the_best_tree_of_a_published_process() -> None:
     single = np.mean([true_value(path[-5].policy, fresh, means) for path in paths])
     assert 2.15 <= deep <= 2.217
     assert 1.55 < single < 1.757
-
-
-def trial(seed: int, n: int = 2830, effects: tuple[float, ...] = (0.0, 0.05, 0.08)) -> Trajectories:
-    """A trial of three incentives, like a real one."""
-    rng = np.random.default_rng(seed)
-    actions = rng.integers(3, size=n)
-    contexts = np.stack([rng.integers(18, 80, n), rng.integers(2, size=n), rng.normal(30, 8, n)], axis=1)
-    rewards = (rng.random(n) < 0.3 + np.asarray(effects)[actions]) * 1.0
-    names: dict[str, Any] = {"feature_names": ["age", "sex", "income"], "action_names": ["none", "small", "large"]}
-    return Trajectories(contexts, actions, rewards, np.arange(n + 1), np.full((n, 3), 1 / 3), **names)
 
 
 def path_of(logs: Trajectories, **settings: Any) -> dict[str, Any]:

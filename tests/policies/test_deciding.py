@@ -253,7 +253,9 @@ def test_steps_that_are_missing_before_a_row_are_told(history: int) -> None:
     assert told(~((first == 0) & (hours == 0))) == [True] * 2 + [False] * 177
     assert told(~((first == 1) & (hours == 4))) == [False] * 4 + [True] + [False] * 174
     uneven = table.set_column(1, "hour", pa.array(np.tile([0, 4, 9], 60)))
-    assert read_logs(uneven, **NAMES).schema.pace is None
+    schema = read_logs(uneven, **NAMES).schema
+    assert schema is not None
+    assert schema.pace is None
 
 
 def test_steps_are_counted_and_needs_are_said() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from benchmarks.decided import HandedOut
+from benchmarks.handed_out import HandedOut
 from scipy.stats import chi2, kstest
 
 import poela
@@ -125,6 +125,7 @@ def test_decisions_with_outcomes_are_the_next_log(policy: Any) -> None:
     assert decided.column_names[:4] == ["id", "reward", "age", "ward"]
     assert decided.column_names[4:10] == ["action", *(f"propensity_{name}" for name in ACTIONS), "defer", "policy"]
     logs = read_logs(decided, episode="id", step=None)
+    assert logs.schema is not None
     assert logs.schema.columns == ("age", "ward")
     order = np.argsort(table["id"].to_numpy(zero_copy_only=False))
     np.testing.assert_array_equal(logs.all_propensities, policy.probabilities(table)[order])

@@ -1,5 +1,7 @@
 """The numbers behind the pictures, against what a few lines of plain Python say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,10 +9,19 @@ import pytest
 from poela.core.errors import InputError
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
-from poela.report.numbers.changes import action_shares, by_step, departures, flows_of, largest_changes
+from poela.report.numbers.changes import (
+    action_shares,
+    by_step,
+    departures,
+    enough_cases,
+    flows_of,
+    largest_changes,
+    strata_of_column,
+)
 from poela.report.numbers.eligible import eligible_along, eligible_sets
 from poela.report.numbers.judged import frontier_of, ladder_of
 from poela.report.numbers.weights import avoided, gamma_curve, training_gap, weights_by_return
+from poela.report.numbers.whom import touched
 from poela.report.study_logs import StudyLogs, study_logs
 from poela.studies.candidates import Candidate
 from poela.studies.learning import learn
@@ -189,5 +200,37 @@ def test_a_column_of_text_has_a_stratum_for_each_category() -> None:
     assert found is not None
     _, *strata = action_shares(found, ["ward"]).strata
     assert {stratum.name: stratum.decisions for stratum in strata} == {
-        f"ward={ward}": int((wards == ward).sum()) for ward in ("ICU", "general", "surgery")
+        f"ward = {ward}": int((wards == ward).sum()) for ward in ("ICU", "general", "surgery")
     }
+
+
+def test_groups_of_too_few_cases_are_left_out_however_many_decisions_they_have() -> None:
+    """Thirty cases of ten decisions: a group of nine cases has ninety decisions, and still tells of few persons."""
+    rng = np.random.default_rng(0)
+    n, steps = 30, 10
+    ward = np.repeat(np.where(np.arange(n) < 9, 1.0, 0.0), steps)
+    contexts = np.column_stack([ward, rng.normal(size=n * steps)])
+    logs = Trajectories(
+        contexts, rng.integers(2, size=n * steps), np.zeros(n * steps), np.arange(0, n * steps + 1, steps)
+    )
+    assert [name for name, _ in strata_of_column(logs, logs.feature_names[0])] == [f"{logs.feature_names[0]} = 0"]
+    ten = np.repeat(np.arange(n) < 10, steps)
+    assert enough_cases(logs, ten)
+    assert not enough_cases(logs, np.repeat(np.arange(n) < 9, steps))
+    of_one = replace(logs, clusters=np.zeros(n, np.int64))  # all of one person
+    assert not enough_cases(of_one, ten)
+
+
+def test_the_column_that_tells_whom_a_policy_touches(study: Study, beside: StudyLogs, logs: Trajectories) -> None:
+    """By hand: of all columns, the one whose groups differ most in the share of decisions that change."""
+    change = departures(beside)
+    found = touched(beside)
+    assert change is not None
+    assert found is not None
+    spreads = {}
+    for column in (*logs.feature_names, "step"):
+        means = [change[inside].mean() for _, inside in strata_of_column(logs, column)]
+        spreads[column] = max(means) - min(means)
+    best = max(spreads, key=lambda name: spreads[name])
+    assert found.most.startswith(best)
+    assert found.most_share - found.fewest_share == pytest.approx(spreads[best])

@@ -23,10 +23,11 @@ from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.evaluation import evaluate_study
 from poela.studies.learning import learn
+from poela.studies.run_files import PackedPolicies, opened, run_file
 from poela.studies.selection import Selection
 from poela.studies.study import Study
 
-DOCUMENTS = ("study.json", "choice.json", "looks.json", "runs/*.json")
+DOCUMENTS = ("study.json", "choice.json", "looks.json", "runs/*.safetensors")
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 10**9, 10**400, 0.5, 1e308, -1e300, "", "x", "../../etc/passwd", "\0", "q50", [], {},
     [[]], [None], {"": None}, [1, "a"], "nan", "x" * 10_000,
@@ -58,18 +59,18 @@ def make_study(out: Path, settings: dict[str, Any] = SETTINGS[0]) -> None:
 def uses(settings: dict[str, Any] = SETTINGS[0]) -> Iterator[tuple[str, Callable[[Path], object]]]:
     """What people do with a study."""
 
-    def opened(use: Callable[[Study], object]) -> Callable[[Path], object]:
+    def on_study(use: Callable[[Study], object]) -> Callable[[Path], object]:
         return lambda directory: use(Study.open(directory))
 
-    yield "table", opened(lambda study: study.table())
-    yield "frontier", opened(lambda study: (study.frontier(), study.ladder()))
-    yield "answer", opened(lambda study: (str(study.answer), study.gain, study.estimate))
-    yield "promising", opened(lambda study: study.promising)
-    yield "exact policy", opened(lambda study: study.exact_policy.along(logs()))
-    yield "choice", opened(lambda study: (study.chosen_name, study.choice, study.left_out))
-    yield "result", opened(lambda study: (study.result, study.test_evaluation, study.evaluations))
-    yield "policy", opened(lambda study: study.policy.along(logs()))
-    yield "evaluate", opened(lambda study: evaluate_study(study, logs()))
+    yield "table", on_study(lambda study: study.table())
+    yield "frontier", on_study(lambda study: (study.frontier(), study.ladder()))
+    yield "answer", on_study(lambda study: (str(study.answer), study.gain, study.estimate))
+    yield "promising", on_study(lambda study: study.promising)
+    yield "exact policy", on_study(lambda study: study.exact_policy.along(logs()))
+    yield "choice", on_study(lambda study: (study.chosen_name, study.choice, study.left_out))
+    yield "result", on_study(lambda study: (study.result, study.test_evaluation, study.evaluations))
+    yield "policy", on_study(lambda study: study.policy.along(logs()))
+    yield "evaluate", on_study(lambda study: evaluate_study(study, logs()))
     yield "resume", lambda directory: learn(
         logs(), candidates=[Candidate("fittedq", {"history": 0})], restarts=1, out=directory, resume=True,
         backend="inline", behavior="multinomial", **settings,
@@ -101,16 +102,29 @@ def _places(document: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(value)
 
 
+def document_in(path: Path) -> Any:
+    """A document of a study: a JSON file, or the record in the file of a run."""
+    return json.loads(path.read_text()) if path.suffix == ".json" else opened(path.read_bytes())[1]
+
+
+def put_document(path: Path, document: Any) -> None:
+    """Put it back."""
+    if path.suffix == ".json":
+        path.write_text(json.dumps(document))
+    else:
+        path.write_bytes(run_file(document, PackedPolicies(opened(path.read_bytes())[0], {})))
+
+
 def tamper(directory: Path, rng: random.Random) -> str:
     """Change one document, and make its checksum right again; which one."""
     path = rng.choice([found for pattern in DOCUMENTS for found in sorted(directory.glob(pattern))])
-    document = json.loads(path.read_text())
+    document = document_in(path)
     document.pop("checksum")
     for _ in range(rng.choice([1, 1, 2])):
         document = tampered(document, rng)
     if isinstance(document, dict):
         document["checksum"] = sha256(canonical(document))
-    path.write_text(json.dumps(document))
+    put_document(path, document)
     return path.name
 
 

@@ -21,6 +21,7 @@ from poela.learners.consensus import Consensus
 from poela.learners.fitted_q import FittedQ
 from poela.learners.policy_gradient import POELA
 from poela.learners.q_learning import BCQ
+from poela.learners.rules import Rules
 from poela.learners.safe_improvement import SPIBB
 from poela.policies.ruled import softmax
 from poela.serving.pyfunc import save_mlflow
@@ -132,6 +133,23 @@ def test_the_server_decides_as_the_policy(tmp_path: Path) -> None:
         allowed = set() if eligible.stranded[row] else {ACTIONS[place] for place in np.flatnonzero(eligible.mask[row])}
         assert {part.split(":")[0] for part in cell.split("; ") if part} == allowed
         assert {one["action"] for one in answer[row]["eligible"]} == allowed
+        barred = set() if eligible.stranded[row] else set(ACTIONS) - allowed
+        assert {part for part in decided["barred"][row].as_py().split("; ") if part} == barred
+        assert answer[row]["barred"] == decided["barred"][row].as_py()
+    assert "high" in decided["barred"].to_pylist()  # which nobody like that received
+
+
+def test_what_a_policy_bars_and_what_support_bars_stand_together() -> None:
+    """In the hole "high" is barred for want of support, everywhere "wait" by the policy itself."""
+    train = holed("all")
+    said = next(policy for policy, note, _ in Rules(rule=RULE).policies(train, 0, None) if note == "never wait")
+    decided = said.decide(cases(train))
+    hole = np.asarray(decided[FEATURES[1]]) > 2.9
+    told = np.array(decided["barred"].to_pylist())[~np.asarray(decided["defer"])]
+    hole = hole[~np.asarray(decided["defer"])]
+    assert set(told[hole]) == {"wait; high"}
+    assert "wait" in set(told[~hole])
+    assert all(cell == "" for cell in np.array(decided["barred"].to_pylist())[np.asarray(decided["defer"])])
 
 
 @pytest.mark.filterwarnings("ignore")  # of mlflow's own

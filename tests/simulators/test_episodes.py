@@ -38,10 +38,10 @@ class Walk:
 
 class Fixed(Memoryless):
     def __init__(self, *chances: float) -> None:
-        self.chances = chances
+        self.logging_probabilities = chances
 
     def probabilities(self, contexts: ArrayLike) -> FloatArray:
-        return np.tile(self.chances, (len(np.asarray(contexts)), 1))
+        return np.tile(self.logging_probabilities, (len(np.asarray(contexts)), 1))
 
 
 class OneAfterTheOther:

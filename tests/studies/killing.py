@@ -73,7 +73,7 @@ def main(directory: Path, kills: int) -> None:
             whole *= 0.8  # it was quicker than the first one, and has ended
             continue
         done += 1
-        finished_before = {path: path.stat().st_mtime_ns for path in out.glob("runs/*.json")}
+        finished_before = {path: path.stat().st_mtime_ns for path in out.glob("runs/*.safetensors")}
         study(out)
         redone = any(path.stat().st_mtime_ns != when for path, when in finished_before.items())
         same = results(out) == results(directory / "whole")

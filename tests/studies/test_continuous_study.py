@@ -14,7 +14,6 @@ import pytest
 import poela
 from poela import Candidate, GaussianBehavior, InputError
 from poela.cli import main
-from poela.core.errors import PoelaWarning
 from poela.evaluation.rollouts import true_value
 from poela.simulators.doses import Dosing
 from poela.simulators.registry import simulate
@@ -86,11 +85,11 @@ def test_a_study_on_disk_decides_evaluates_and_reports(study: Any, tmp_path: Pat
     assert main(["evaluate", str(study.directory / "policy"), "--logs", str(later), "--json"]) == 0
     page = opened.report(tmp_path / "report.html")
     assert "at least" in page.read_text()
-    assert "--logs" not in page.read_text().partition("poela learn")[0]
-    assert "Columns of actions" in page.read_text()
-    assert "is not there for real-valued actions, with logs or without" in page.read_text()
-    with pytest.warns(PoelaWarning, match="has no sections on what changes in which cases"):
-        opened.report(tmp_path / "report.html", logs=simulate("dosing", episodes=500, seed=1))
+    assert "Columns of doses" in page.read_text()
+    assert "Doses, before and after" not in page.read_text()
+    beside = opened.report(tmp_path / "report.html", logs=simulate("dosing", episodes=500, seed=1), by=["severity:2"])
+    assert "Doses, before and after" in beside.read_text()
+    assert "severity: above" in beside.read_text()
     metrics = study.choice.chosen.metrics
     assert f"{metrics['change_sd']:.2f} SD)" in page.read_text()
     means = [study.fold_policy(study.choice.chosen, fold) for fold in range(3)]
@@ -132,7 +131,7 @@ def test_decisions_with_outcomes_are_the_next_log(study: Any, tmp_path: Path, ca
         ),
         (
             ["report", "STUDY", "--by", "step", "--out", "OUT/r.html"],
-            "--by: the page of a study of real-valued",
+            "--by step: single decisions are not shown for real-valued actions",
         ),
         (["serve", "STUDY"], "decides about real-valued actions, which is not served: use poela decide"),
     ],

@@ -14,8 +14,8 @@ from poela.studies import execution
 from poela.studies.candidates import Candidate
 from poela.studies.execution import Lost, run_inline, run_local
 from poela.studies.records import RunRecord, Task
+from poela.studies.run_files import PackedPolicies
 from poela.studies.runs import Result
-from poela.studies.store import PackedPolicies
 from poela.studies.worker import read_frame, read_result, write_frame, write_result
 
 TINY = {"steps": 3, "warm_start_steps": 1, "hidden": (2,), "checkpoints": 1, "device": "cpu"}

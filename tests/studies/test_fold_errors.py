@@ -15,7 +15,6 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import PoelaError
 from poela.core.files import sha256
 from poela.core.storage import canonical
-from poela.data.continuous import ContinuousTrajectories
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence
@@ -352,7 +351,7 @@ def test_two_folds_held_out_have_the_propensities_of_their_own_folds(tmp_path: P
     assert splits.fold_of is not None
     fold = splits.pair_data(1, 3, settings())
     assert isinstance(fold.held_out, Trajectories)
-    expected = np.concatenate([np.asarray(splits.folds[number].parts[1].chances) for number in (1, 3)])  # type: ignore[union-attr]
+    expected = np.concatenate([np.asarray(splits.folds[number].parts[1].logging_probabilities) for number in (1, 3)])  # type: ignore[union-attr]
     np.testing.assert_array_equal(fold.held_out.propensities, expected)
     assert fold.held_out.estimated
     assert fold.train.estimated
@@ -372,7 +371,7 @@ def test_real_valued_actions_have_it_too() -> None:
     actions = 0.5 * x[:, 0] + noise
     rewards = 1.0 * actions + 0.5 * rng.normal(size=n)
     densities = -0.5 * noise**2 - 0.5 * np.log(2 * np.pi)
-    logs = ContinuousTrajectories(x, actions[:, None], rewards, np.arange(n + 1), log_densities=densities)
+    logs = Trajectories(x, actions[:, None], rewards, np.arange(n + 1), log_densities=densities)
     candidates = [Candidate("continuouspoela", {"steps": 30, "hidden": (), "least_ess": 60.0, "device": "cpu"})]
     study = learn(logs, candidates=candidates, restarts=1)
     chosen = study.choice.chosen

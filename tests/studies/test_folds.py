@@ -125,10 +125,10 @@ def test_where_actions_make_no_difference_the_logging_policy_is_kept() -> None:
 def test_a_study_that_goes_on_comes_to_the_same_end(better: Study, tmp_path: Path, lost: str) -> None:
     out = Path(shutil.copytree(better.directory, tmp_path / "study"))
     (out / "choice.json").unlink()
-    gone = list(out.glob(f"runs/*-{lost}.json"))
+    gone = list(out.glob(f"runs/*-{lost}.safetensors"))
     for path in gone:
         path.unlink()
-    kept = {path: path.stat().st_mtime_ns for path in out.glob("runs/*.json")}
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("runs/*.safetensors")}
     candidates = better.settings.candidates
     logs = coins(300, effect=1.0)
     poela.learn(logs, candidates=candidates, folds=3, out=out, resume=True, backend="inline")
@@ -149,7 +149,7 @@ def test_a_study_stopped_while_it_fits_on_all_episodes_goes_on(
     out = Path(shutil.copytree(better.directory, tmp_path / "study"))
     settings: dict[str, Any] = {"candidates": better.settings.candidates, "folds": 3, "out": out, "resume": True}
     (out / "choice.json").unlink()
-    for path in out.glob("runs/*-all.json"):
+    for path in out.glob("runs/*-all.safetensors"):
         path.unlink()
     with monkeypatch.context() as patched:
         patched.setattr(finishing, "carry_out", stop)
@@ -198,7 +198,7 @@ def test_a_budget_leaves_out_paths_that_not_all_folds_have_finished(
 def test_choosing_anew_needs_no_fits_but_of_what_is_chosen(better: Study, tmp_path: Path) -> None:
     out = Path(shutil.copytree(better.directory, tmp_path / "study"))
     settings: dict[str, Any] = {"candidates": better.settings.candidates, "folds": 3, "out": out, "resume": True}
-    kept = {path: path.stat().st_mtime_ns for path in out.glob("runs/*.json")}
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("runs/*.safetensors")}
     study = poela.learn(
         coins(300, effect=1.0), selection=Selection("guarded", "best", 0.99), backend="inline", **settings
     )

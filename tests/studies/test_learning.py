@@ -90,11 +90,21 @@ def test_a_study_without_a_place_lives_as_long_as_its_object(tiny_study: Run) ->
     assert not directory.exists()
 
 
-def test_shared_contexts_are_stored_once(tiny_study: Run, tmp_path: Path) -> None:
+def test_large_contexts_are_stored_once(tiny_study: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poela.studies.run_files.LARGE", 100)
     study = tiny_study(out=tmp_path / "study")
-    shared = list((study.directory / "shared").iterdir())
     # Twelve POELA checkpoints under two radii hold the same training contexts.
-    assert len(shared) == 1
+    assert len(list((study.directory / "shared").iterdir())) == 1
+    small = tiny_study(out=tmp_path / "small")
+    assert (small.directory / "shared").exists()
+
+
+def test_a_run_is_one_file(tiny_study: Run, tmp_path: Path) -> None:
+    study = tiny_study(out=tmp_path / "study")
+    assert {path.name for path in (study.directory / "runs").iterdir()} == {
+        f"{run_id}.safetensors" for run_id in study.all_runs
+    }
+    assert not (study.directory / "shared").exists()
 
 
 def test_resuming_adds_candidates_and_keeps_what_is_there(

@@ -78,7 +78,7 @@ def test_estimated_propensities_are_kept_when_a_study_goes_on(
     whole = poela.learn(bare, **settings, restarts=2)
     table, choice = (out / "table.parquet").read_bytes(), (out / "choice.json").read_bytes()
     for run in list(whole.runs)[::2]:
-        (out / "runs" / f"{run}.json").unlink()
+        (out / "runs" / f"{run}.safetensors").unlink()
 
     def again(*_: Any) -> None:
         raise AssertionError("the logging policy is estimated twice")

@@ -38,26 +38,28 @@ def test_a_study_parses_no_document_that_it_wrote(
     tiny_study: Callable[..., Study], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsed = counting(monkeypatch, store, "read_record", lambda kind, path: path.name)
+    headers = counting(monkeypatch, store, "record_in", lambda path: path.name)
     study = tiny_study(folds=2, restarts=1, test=0.2, out=tmp_path / "study")
     assert study.all_runs
     assert study.result is not None
     assert not parsed
+    assert not headers
 
     again = Study.open(tmp_path / "study")  # another process would know nothing
     for name in ("record", "all_runs", "result", "evaluations"):
         assert repr(getattr(again, name)) == repr(getattr(study, name))  # where NaN is like NaN
-    assert set(parsed.values()) == {1}
-    assert len(parsed) == len(study.all_runs) + 3
+    assert set(parsed.values()) == set(headers.values()) == {1}
+    assert (len(parsed), len(headers)) == (3, len(study.all_runs))
 
 
 def test_a_document_that_changed_is_parsed_again(tiny_study: Callable[..., Study], tmp_path: Path) -> None:
     study = tiny_study(restarts=1, out=tmp_path / "study")
-    path = next((tmp_path / "study" / "runs").glob("*.json"))
-    shutil.copy(path, tmp_path / "whole.json")
-    path.write_text(path.read_text().replace('"done"', '"gone"'))
+    path = next((tmp_path / "study" / "runs").glob("*.safetensors"))
+    shutil.copy(path, tmp_path / "whole")
+    path.write_bytes(path.read_bytes().replace(b"done", b"gone"))
     with pytest.raises(InputError, match="damaged or was changed"):
         study.store.finished_runs()
-    shutil.copy(tmp_path / "whole.json", path)
+    shutil.copy(tmp_path / "whole", path)
     assert study.store.finished_runs() == study.all_runs
 
 

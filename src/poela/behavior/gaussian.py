@@ -18,9 +18,8 @@ from poela.core.progress import progress
 from poela.core.storage import Stored
 from poela.core.typed import Count, NonNegative, Positive, from_plain, refuse_problems
 from poela.core.validation import expect_array, expect_contents, expect_names, finite_scores, refuse
-from poela.data.continuous import ContinuousTrajectories, continuous_actions
-from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
+from poela.data.trajectories import Trajectories, real_actions
 from poela.networks.gaussian import LOG_STD, gaussian_of, gaussian_outputs, log_density_of
 from poela.networks.modules import Device, Hidden, Network, NetworkShape, device_of
 from poela.networks.outputs import outputs_at
@@ -40,7 +39,7 @@ class GaussianBehavior:
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(500, 1))
-    >>> logs = ContinuousTrajectories(x, 2 * x + rng.normal(size=(500, 1)), np.zeros(500), np.arange(501))
+    >>> logs = Trajectories(x, 2 * x + rng.normal(size=(500, 1)), np.zeros(500), np.arange(501))
     >>> mean, std = GaussianBehavior().fit(logs).moments([[0.0], [1.0]])
     >>> bool(abs(mean[1, 0] - mean[0, 0] - 2) < 0.4), bool(abs(std[0, 0] - 1) < 0.2)
     (True, True)
@@ -60,13 +59,13 @@ class GaussianBehavior:
     def __post_init__(self) -> None:
         refuse_problems(self)
 
-    def fit(self, train: LoggedEpisodes, seed: int = 0) -> "GaussianModel":
+    def fit(self, train: Trajectories, seed: int = 0) -> "GaussianModel":
         """The fitted model."""
         return self.fit_quietly(train, seed)
 
-    def fit_quietly(self, train: LoggedEpisodes, seed: int = 0) -> "GaussianModel":
+    def fit_quietly(self, train: Trajectories, seed: int = 0) -> "GaussianModel":
         """The fitted model; the seed sets weights, batches and the held-out episodes."""
-        logs = continuous_actions(train, "a Gaussian model of the logging policy")
+        logs = real_actions(train, "a Gaussian model of the logging policy")
         learn, judge = held_out_split(logs, self.held_out if self.steps is None else 0.0, seed)
         model = self._trained(logs, learn, judge, seed)
         if not self.linear or not self.hidden or judge is None:
@@ -77,9 +76,9 @@ class GaussianBehavior:
 
     def _trained(
         self,
-        logs: ContinuousTrajectories,
-        learn: ContinuousTrajectories,
-        judge: ContinuousTrajectories | None,
+        logs: Trajectories,
+        learn: Trajectories,
+        judge: Trajectories | None,
         seed: int,
     ) -> "GaussianModel":
         """A model on the scale of the logs, as it was when the held-out actions were likeliest."""
@@ -112,7 +111,7 @@ class GaussianBehavior:
             raise
         return best if judge is not None else model.with_network(network)
 
-    def annotate(self, logs: ContinuousTrajectories, folds: int = 5, seed: int = 0) -> ContinuousTrajectories:
+    def annotate(self, logs: Trajectories, folds: int = 5, seed: int = 0) -> Trajectories:
         """Cross-fitted log densities: each episode's come from a model that saw neither it nor its cluster."""
         found, fold_of = np.empty(logs.n_steps), fold_numbers(logs.units, folds, seed)
         for fold in range(folds):
@@ -176,7 +175,7 @@ class GaussianModel:
         """The same around a copy of another network."""
         return GaussianModel(network.on_cpu(), self.centre, self.spread, self.feature_names, self.action_names)
 
-    def annotate(self, logs: ContinuousTrajectories) -> ContinuousTrajectories:
+    def annotate(self, logs: Trajectories) -> Trajectories:
         """The logs with this model's log densities."""
         return logs.with_log_densities(self.log_density(logs.contexts, logs.actions), estimated=True)
 
@@ -204,7 +203,7 @@ class GaussianModel:
         return cls(shape.from_stored(stored), centre, spread, features, actions)
 
 
-def untrained(logs: ContinuousTrajectories, hidden: Hidden, seed: int) -> GaussianModel:
+def untrained(logs: Trajectories, hidden: Hidden, seed: int) -> GaussianModel:
     """A fresh network on the scale of these logs."""
     network = NetworkShape("mlp", logs.n_features, 2 * logs.n_components, hidden).build(seed)
     network.standardise_by(logs.contexts)
@@ -213,11 +212,11 @@ def untrained(logs: ContinuousTrajectories, hidden: Hidden, seed: int) -> Gaussi
     return GaussianModel(network, logs.actions.mean(axis=0), spread, logs.feature_names, logs.action_names)
 
 
-def least_squares(logs: ContinuousTrajectories) -> GaussianModel:
+def least_squares(logs: Trajectories) -> GaussianModel:
     """A linear mean by least squares with the spread of what it leaves: the likeliest of its kind, in closed form.
 
     >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> logs = ContinuousTrajectories(x, 2 * x + [[0.5], [-0.5], [-0.5], [0.5]], np.zeros(4), np.arange(5))
+    >>> logs = Trajectories(x, 2 * x + [[0.5], [-0.5], [-0.5], [0.5]], np.zeros(4), np.arange(5))
     >>> [part.round(3).tolist() for part in least_squares(logs).moments([[5.0]])]
     [[[10.0]], [[0.5]]]
     """
@@ -234,7 +233,7 @@ def least_squares(logs: ContinuousTrajectories) -> GaussianModel:
     return model
 
 
-def refuse_plain_densities(logs: ContinuousTrajectories) -> None:
+def refuse_plain_densities(logs: Trajectories) -> None:
     """Refuse logged densities that stand where their logarithms are due.
 
     Any density over the one that actions were drawn from has mean 1. Here that is a linear Gaussian over the logged
@@ -254,12 +253,12 @@ def refuse_plain_densities(logs: ContinuousTrajectories) -> None:
         )
 
 
-def _likelihood(model: GaussianModel, judge: ContinuousTrajectories | None) -> float:
+def _likelihood(model: GaussianModel, judge: Trajectories | None) -> float:
     return -math.inf if judge is None else float(model.log_density(judge.contexts, judge.actions).mean())
 
 
 def _likelihood_loss(
-    model: GaussianModel, network: Network, logs: ContinuousTrajectories, rows: int, seed: int, device: torch.device
+    model: GaussianModel, network: Network, logs: Trajectories, rows: int, seed: int, device: torch.device
 ) -> Callable[[int], Tensor]:
     contexts = torch.tensor(logs.contexts, device=device)
     actions = torch.tensor(model.standardised(logs.actions), dtype=torch.float32, device=device)

@@ -1,20 +1,18 @@
 """Held-out episodes: what tells a flexible behavior model when to stop."""
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.typed import Range
-from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import random_parts
 from poela.data.trajectories import Trajectories
 
-L = TypeVar("L", bound=LoggedEpisodes)
 HeldOut = Annotated[float, Range(least=0, below=1)]  # a share of episodes
 
 
-def held_out_split(train: L, share: float, seed: int) -> tuple[L, L | None]:
+def held_out_split(train: Trajectories, share: float, seed: int) -> tuple[Trajectories, Trajectories | None]:
     """Episodes to learn from and episodes to judge by (None where the share is 0 or there is only one unit).
 
     An episode with an action that no learning episode has goes, with its cluster, to the learning ones: a model must
@@ -30,7 +28,7 @@ def held_out_split(train: L, share: float, seed: int) -> tuple[L, L | None]:
     count = min(max(1, round(share * train.n_episodes)), train.n_episodes - 1)
     held = np.zeros(train.n_episodes, np.bool_)
     held[random_parts(train.units, [0, count, train.n_episodes], seed)[0]] = True
-    if isinstance(train, Trajectories):
+    if not train.is_real:
         held_steps = held[train.episode_of_step]
         only_held = held_steps & ~np.isin(train.actions, train.actions[~held_steps])
         held &= ~np.isin(train.units, train.units[train.episode_of_step[only_held]])

@@ -1,14 +1,19 @@
 """`poela evaluate`: a study's policy (or a saved policy) on other logs."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from poela.cli.flags import column_flags, layout_in
+from poela.cli.flags import column_flags, layout_in, some_flags
+from poela.core.options import read_from_text
+from poela.studies.options import LearnOptions
+
+GROUPS = LearnOptions()
 
 
 @column_flags
+@some_flags(("by", "smallest_group"), GROUPS)
 def evaluate(
     study: Annotated[Path, typer.Argument(help="Directory of a study, or of a saved policy.")],
     *,
@@ -40,10 +45,9 @@ def evaluate(
     Example: poela evaluate study/ --logs test.parquet
     """
     from poela.cli.output import print_json, say
-    from poela.cli.study_output import print_estimate
+    from poela.cli.study_output import print_estimate, print_groups
     from poela.core.errors import InputError
     from poela.core.paths import is_there, place
-    from poela.core.typed import to_plain
     from poela.evaluation.options import bounds_in, cap_in
 
     described = layout_in(settings)
@@ -53,38 +57,97 @@ def evaluate(
     changed = {name: value for name, value in options.items() if value is not None}
     if not is_there(study) or not study.is_dir():
         raise InputError(f"{place(study)} is no directory of a study or a policy: make one with poela learn")
-    name, estimate, caveat, advice, audit = (_of_study if is_there(study / "study.json") else _of_policy)(
-        study, logs, described, changed, no_audit
+    asked = read_from_text([GROUPS], settings)
+    columns = (asked["by"], asked["smallest_group"]) if "by" in asked else None
+    judged = (_of_study if is_there(study / "study.json") else _of_policy)(
+        study, logs, described, changed, no_audit, columns
     )
     if json:
-        judged = estimate.to_dict() | {"next": advice}
-        print_json({"policy": name, "logs": str(logs), "estimate": judged, "caveat": caveat, "audit": to_plain(audit)})
+        print_json({"logs": str(logs), **judged.document()})
         return
-    say(f"Policy: {name}")
-    print_estimate(estimate, f"On {estimate.n_episodes} episodes of {logs}", caveat, advice)
+    say(f"Policy: {judged.name}")
+    where = f"On {judged.estimate.n_episodes} episodes of {logs}"
+    print_estimate(judged.estimate, where, judged.caveat, judged.advice, judged.outcome)
+    if judged.groups is not None:
+        print_groups(judged.groups)
+    elif columns is not None:
+        say("No other policy is recommended, so nothing changes for any group.")
 
 
-Judged = tuple[str, Any, str, str, Any]  # the policy's name, its estimate, a caveat, advice, and the audit of the logs
+class Judged(NamedTuple):
+    """A policy on other logs."""
+
+    name: str
+    details: str  # how it was made
+    estimate: Any
+    caveat: str
+    advice: str
+    audit: Any
+    groups: Any = None
+    outcome: Any = None
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        from poela.core.typed import to_plain
+
+        return {
+            "policy": self.name,
+            "details": self.details,
+            "estimate": self.estimate.to_dict() | {"next": self.advice},
+            "caveat": self.caveat,
+            "audit": to_plain(self.audit),
+            "groups": to_plain(self.groups),
+        }
 
 
-def _of_study(directory: Path, path: Path, layout: Any, settings: dict[str, Any], no_audit: bool) -> Judged:
-    from poela.studies.evaluation import evaluate_study
+Columns = tuple[tuple[str, ...], int] | None  # to group by, and the smallest group
+
+
+def _of_study(
+    directory: Path, path: Path, layout: Any, settings: dict[str, Any], no_audit: bool, columns: Columns
+) -> Judged:
+    from poela.data.tables import read_and_warn
+    from poela.studies.by_group import GroupRequest
+    from poela.studies.evaluation import evaluate_study, evaluate_study_groups, layout_for
     from poela.studies.study import Study
 
     study = Study.open(directory)
-    evaluation = evaluate_study(study, path, layout, no_audit=no_audit, **settings)
+    _ = study.keeps_logging_policy  # which says so where the study has not come to its end
+    described = layout_for(study, layout)
+    read = read_and_warn(path, described)
+    request = None if columns is None else GroupRequest.of_table(*columns, path, described)
+    if request is not None:
+        request.refuse_unknown(read)
+    evaluation = evaluate_study(study, read, no_audit=no_audit, **settings)
     unchanged = "what is done now (the study recommends no other)"
-    name = unchanged if study.choice.chosen is None else study.chosen_name
-    return name, evaluation.estimate, evaluation.caveat, evaluation.advice, evaluation.audit
+    chosen, groups = study.choice.chosen, None
+    if chosen is not None and request is not None:
+        problem = "" if evaluation.audit is None else evaluation.audit.problem
+        groups = evaluate_study_groups(study, read, request, problem, **settings)
+    return Judged(
+        unchanged if chosen is None else study.chosen_name,
+        study.details_of(chosen),
+        evaluation.estimate,
+        evaluation.caveat,
+        evaluation.advice,
+        evaluation.audit,
+        groups,
+        study.record.outcome,
+    )
 
 
-def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any], no_audit: bool) -> Judged:
+def _of_policy(
+    directory: Path, path: Path, layout: Any, settings: dict[str, Any], no_audit: bool, columns: Columns
+) -> Judged:
     from poela.data.layout import LogLayout
     from poela.data.tables import read_and_warn
     from poela.evaluation.evaluate import evaluate as estimate
+    from poela.evaluation.scoring import Scoring
     from poela.policies.gaussian import GaussianPolicy
     from poela.policies.storage import load_policy
     from poela.studies.audit import audited
+    from poela.studies.by_group import GroupRequest, evaluated_groups
+    from poela.studies.selection import DEFAULT_SELECTION
 
     policy = load_policy(directory)
     if isinstance(policy, GaussianPolicy):
@@ -95,4 +158,10 @@ def _of_policy(directory: Path, path: Path, layout: Any, settings: dict[str, Any
     read = read_and_warn(path, described)
     looked_at = audited(read, no_audit)
     judged = estimate(policy, read, wrong=looked_at.problem, **settings)
-    return str(directory), judged, "", judged.advice, looked_at
+    groups = None
+    if columns is not None:
+        request, gamma = GroupRequest.of_table(*columns, path, described), DEFAULT_SELECTION.sensitivity
+        scoring = Scoring(**settings)
+        problem = looked_at.problem
+        groups = evaluated_groups(policy, str(directory), read, scoring, request, gamma=gamma, problem=problem)
+    return Judged(str(directory), "", judged, "", judged.advice, looked_at, groups)

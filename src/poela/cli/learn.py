@@ -21,6 +21,7 @@ def learn(
     *,
     out: Annotated[str, typer.Option(help="Directory for everything that is tried, and for the policy.")],
     resume: Annotated[bool, typer.Option("--resume", help="Continue where an interrupted study stopped.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Print the settings of every policy, too.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     **settings: Any,
 ) -> None:
@@ -45,4 +46,4 @@ def learn(
         from poela.core.paths import place
 
         raise PoelaError(f"interrupted: what has finished is kept in {place(out)}; continue with --resume") from None
-    print_study(study, as_json=json)
+    print_study(study, as_json=json, details=details)

@@ -5,7 +5,7 @@ from pathlib import Path
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
 from poela.core.paths import folder_at, is_there, new_path, place
-from poela.data.continuous import Logs
+from poela.data.trajectories import Trajectories
 
 
 def file_for_logs(out: str, overwrite: bool) -> Path:
@@ -20,7 +20,7 @@ def file_for_logs(out: str, overwrite: bool) -> Path:
     return path
 
 
-def write_logs(logs: Logs, path: Path, overwrite: bool) -> None:
+def write_logs(logs: Trajectories, path: Path, overwrite: bool) -> None:
     """Write the logs as Parquet or CSV, whole or not at all."""
     table = logs.to_table()
     with atomic_file(path, replacing=overwrite) as temporary:

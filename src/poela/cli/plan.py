@@ -34,7 +34,6 @@ def plan(
     """
     from poela.cli.output import print_json
     from poela.core.typed import to_plain
-    from poela.data.continuous import ContinuousTrajectories
     from poela.data.tables import read_and_warn
     from poela.studies.planning import Goal
     from poela.studies.planning import plan as carry_out
@@ -47,7 +46,7 @@ def plan(
     if json:
         print_json({**to_plain(result), "sentence": str(result)})
     else:
-        _print(result, isinstance(read, ContinuousTrajectories))
+        _print(result, read.is_real)
 
 
 def _print(result: object, real: bool) -> None:

@@ -5,69 +5,110 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from poela.core.options import names_in
+
 if TYPE_CHECKING:
     from poela.report.page import Page, PageOptions
 
 
+Studies = Annotated[list[Path], typer.Argument(help="Directory of a study; of two or more with --compare.")]
+Logs = Annotated[
+    Path | None,
+    typer.Option(help="The logs that the study was learned from. Without them, some details stay empty."),
+]
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Show gains by group: columns, separated by commas; age:3 is three quantile bins. step: groups of "
+        "decisions. May be repeated."
+    ),
+]
+Trajectory = Annotated[
+    int | None, typer.Option(help="Which case to follow step by step, from 0. Default: one that varies much.")
+]
+ShowValues = Annotated[
+    bool,
+    typer.Option(
+        "--show-values", help="Show the feature values of the cases that change most. They may be personal data."
+    ),
+]
+Title = Annotated[str | None, typer.Option(help="Title of the page. Default: the name of the log file.")]
+Brief = Annotated[bool, typer.Option("--brief", help="The first screen alone, on one A4 page for printing.")]
+PerYear = Annotated[int | None, typer.Option(help="Cases expected in a year, to say how many decisions would change.")]
+Compare = Annotated[bool, typer.Option("--compare", help="Compare several studies on one page.")]
+Watch = Annotated[int | None, typer.Option(help="While the study runs, write the page again every so many seconds.")]
+
+
 def report(
-    studies: Annotated[list[Path], typer.Argument(help="Directory of a study; of two or more with --compare.")],
+    studies: Studies,
     out: Annotated[str, typer.Option(help="The page to write.")] = "report.html",
-    logs: Annotated[
-        Path | None,
-        typer.Option(help="The logs that the study was learned from. Without them, sections about cases stay empty."),
-    ] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(help="A feature (or: step) that tells groups of cases apart. May be repeated."),
-    ] = None,
-    trajectory: Annotated[
-        int | None, typer.Option(help="Which episode to follow step by step, from 0. Default: a telling one.")
-    ] = None,
-    show_values: Annotated[
-        bool,
-        typer.Option("--show-values", help="Show what was known in the cases that change most. They may be personal."),
-    ] = False,
-    title: Annotated[str | None, typer.Option(help="Of the page. Default: the name of the study.")] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="One page that sets studies side by side.")] = False,
-    watch: Annotated[
-        int | None, typer.Option(help="While the study runs, write the page again every so many seconds.")
-    ] = None,
+    logs: Logs = None,
+    by: By = None,
+    trajectory: Trajectory = None,
+    show_values: ShowValues = False,
+    title: Title = None,
+    brief: Brief = False,
+    per_year: PerYear = None,
+    compare: Compare = False,
+    watch: Watch = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file whatever it is.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Write one page that says what a study found, for whom it matters, and how far it can be believed.
+    """Write one page for those who decide: what changes, for whom, how sure that is, and what could go wrong.
 
-    The page needs no network, can be printed and mailed, and shows no values of features unless asked to.
+    Technical details are folded below. The page needs no network, prints well, and shows no single case unless
+    asked to.
 
     Example: poela report study/ --logs logs.parquet --out report.html
 
+    One A4 page for a meeting: poela report study/ --logs logs.parquet --brief --out brief.html
+
     Two studies side by side: poela report --compare study/ other/
     """
-    from poela.core.errors import InputError
     from poela.report.page import PageOptions, page_place
 
-    if not compare and len(studies) > 1:
-        raise InputError(f"{len(studies)} studies are named: add --compare to set them side by side, or name one")
-    for_other_uses = {
-        "--logs": logs,
-        "--by": by,
-        "--trajectory": trajectory,
-        "--title": title,
-        "--watch": watch,
-        "--show-values": show_values or None,
-    }
-    unused = [flag for flag, value in for_other_uses.items() if value is not None]
-    if compare and unused:
-        raise InputError(f"{' and '.join(unused)} do not go with --compare: leave them out")
-    if watch is not None and watch < 1:
-        raise InputError(f"--watch {watch} must be 1 second or more")
+    options = PageOptions(columns_in(by), show_values, trajectory, title, watch, brief, per_year)
+    _refuse(studies, logs, options, compare=compare)
     page_place(out, overwrite=overwrite)  # refused before any work
-    options = PageOptions(tuple(by or ()), show_values, trajectory, title, watch)
     if compare:
         page = _comparison(studies)
     else:
         page = _watched(studies[0], logs, options, out, overwrite) if watch else _page(studies[0], logs, options)
     _write(page, out, overwrite, json)
+
+
+def _refuse(studies: list[Path], logs: Path | None, options: "PageOptions", *, compare: bool) -> None:
+    """Refuse flags that do not go together, or make no sense."""
+    from poela.core.errors import InputError
+
+    if not compare and len(studies) > 1:
+        raise InputError(f"{len(studies)} studies are named: add --compare to set them side by side, or name one")
+    of_one = {
+        "--logs": logs is not None,
+        "--by": bool(options.by),
+        "--trajectory": options.trajectory is not None,
+        "--title": options.title is not None,
+        "--watch": options.refresh is not None,
+        "--show-values": options.show_values,
+        "--brief": options.brief,
+        "--per-year": options.per_year is not None,
+    }
+    unused = [flag for flag, said in of_one.items() if said]
+    if compare and unused:
+        raise InputError(f"{' and '.join(unused)} do not go with --compare: leave them out")
+    if options.refresh is not None and options.refresh < 1:
+        raise InputError(f"--watch {options.refresh} must be 1 second or more")
+    if options.per_year is not None and options.per_year < 1:
+        raise InputError(f"--per-year {options.per_year} must be 1 case or more")
+
+
+def columns_in(texts: list[str] | None) -> tuple[str, ...]:
+    """Columns from flags that may be repeated, each with names separated by commas.
+
+    >>> columns_in(["ward,age:3", "site"]), columns_in(None)
+    (('ward', 'age:3', 'site'), ())
+    """
+    return tuple(name for text in texts or () for name in names_in(text))
 
 
 def _page(directory: Path, logs: Path | None, options: "PageOptions") -> "Page":
@@ -100,6 +141,7 @@ def _watched(directory: Path, logs: Path | None, options: "PageOptions", out: st
 def _write(page: "Page", out: str, overwrite: bool, as_json: bool) -> None:
     from poela.cli.output import print_json, say
     from poela.core.paths import place
+    from poela.data.words import counted
     from poela.report.page import write_page
 
     path = write_page(page, out, overwrite=overwrite)
@@ -107,4 +149,4 @@ def _write(page: "Page", out: str, overwrite: bool, as_json: bool) -> None:
     if as_json:
         print_json({"page": str(path), "bytes": size, "sections": [section.title for section in page.sections]})
     else:
-        say(f"{place(path)}: {len(page.sections)} sections, {size / 1e6:.2f} MB. Open it in any browser.")
+        say(f"{place(path)}: {counted(len(page.sections), 'section')}, {size / 1e6:.2f} MB. Open it in any browser.")

@@ -48,6 +48,7 @@ def show(
     every: Annotated[
         bool, typer.Option("--all", help="Every policy that was judged, not only those from cautious to bold.")
     ] = False,
+    details: Annotated[bool, typer.Option("--details", help="Print the settings of every policy, too.")] = False,
     json: AsJson = False,
 ) -> None:
     """Show one study: what to do, why, the policies from cautious to bold, and what the recommended one is worth.
@@ -57,7 +58,7 @@ def show(
     from poela.cli.study_output import print_study
     from poela.studies.study import Study
 
-    print_study(Study.open(study), as_json=json, every_point=every)
+    print_study(Study.open(study), as_json=json, every_point=every, details=details)
 
 
 @app.command("compare")

@@ -4,10 +4,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from poela.cli.output import print_json, print_table, say
-from poela.core.readable import between, effective, factor_in_words, readable
+from poela.core.readable import effective, factor_in_words
 from poela.core.typed import to_plain
 from poela.eligibility.words import rule_in_words, strictness_in_words
 from poela.studies.findings_of_audit import context_in_words
+from poela.studies.groups import Groups, moves_in_words
+from poela.studies.names import FAMILIES
+from poela.studies.outcome_unit import Outcome
 from poela.studies.words import (
     LEAST_OUTSIDE,
     changed_in_words,
@@ -24,10 +27,11 @@ if TYPE_CHECKING:
     from poela.studies.study import Study
 
 MOST_FAILED = 2
+ADD_UP = "Weights are normalised within each group, so that gains do not add up exactly to that of everybody."
 BY_GAIN, BY_ESTIMATE = ("new −\ncurrent", "at\nleast"), ("value", "score")
 
 
-def print_study(study: "Study", *, as_json: bool, every_point: bool = False) -> None:
+def print_study(study: "Study", *, as_json: bool, every_point: bool = False, details: bool = False) -> None:
     """What to do and why, the policies from cautious to bold, and what the recommended one is worth."""
     if as_json:
         print_json(study_document(study))
@@ -52,7 +56,11 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False) -> 
     if study.left_out:
         say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
     if study.choice.chosen is not None:
-        say(f"{answer.called.capitalize()}: {without_rule(study.chosen_name)}", bold=True)
+        say(f"{answer.called.capitalize()}: {study.chosen_name}", bold=True)
+    if details:
+        _print_details(study, every_point)
+    if study.result.groups is not None:
+        print_groups(study.result.groups)
     _print_worth(study)
     _print_outside(study)
     say(sentence(study.record.data.propensities))
@@ -72,13 +80,14 @@ def _print_policies(study: "Study", every_point: bool) -> None:
     units = result.estimate.diagnostics
     of = {"ess": units.n_units, "sntis": logging.value}
     amounts = any(row["change_sd"] is not None for row in rows)
+    unit = study.record.outcome or Outcome()
     current = {"gain": None, "shown": None, "score": None, "verdict": "", **of}
     print_table(
-        f"{'From cautious to bold' if by_gain else 'Policies'} ({_tried(study)})",
+        f"{'From cautious to bold' if by_gain else 'Policies'} ({_tried(study)}){in_unit(unit)}",
         ("policy", *(BY_GAIN if by_gain else BY_ESTIMATE), "effective\ncases", "decisions\nchanged", "verdict"),
         [
-            (f"{mark}what is done now", *_cells(current, error, by_gain)),
-            *((_name(row, whole=every_point), *_cells(row, error, by_gain)) for row in rows),
+            (f"{mark}what is done now", *_cells(current, error, by_gain, unit)),
+            *((f"{'* ' * row['chosen']}{row['name']}", *_cells(row, error, by_gain, unit)) for row in rows),
         ],
         f"Effective cases: how many past {'cases' if units.n_clusters is None else 'clusters'} speak for the policy."
         + by_gain * "\nAt least: what is shown, for all policies together; -: these cases cannot tell."
@@ -95,39 +104,65 @@ def _print_failed(study: "Study", every: bool) -> None:
         say(f"{len(failed) - MOST_FAILED} more runs have no policy: --all shows them.")
 
 
-def _name(row: dict[str, Any], *, whole: bool) -> str:
-    learned = f"{without_rule(row['candidate'])}, " if whole else f"{row['learner']} "
-    if row["plainness"] is not None:  # a name that people can say
-        learned = ""
-    return f"{'* ' if row['chosen'] else ''}{learned}{where_on_path(row)}"
+def _print_details(study: "Study", every: bool) -> None:
+    """How the policies of the ladder were made, the recommended one among them."""
+    by_gain = study.settings.selection.by == "gain" and not every
+    rows = thinned(study.ladder().to_pylist()) if by_gain else study.table().to_pylist()
+    say("Details: how each policy was made")
+    for row in rows:
+        say(f"- {row['name']}: {without_rule(row['candidate'])}, restart {row['restart']}, {where_on_path(row)}")
 
 
-def _cells(row: dict[str, Any], error: float, by_gain: bool) -> tuple[str, ...]:
+def print_groups(groups: Groups) -> None:
+    """Who gets what and, where there are groups, who gains."""
+    if len(groups) == 1:
+        say(f"Who gets what, before → after: {groups.in_words()}.")
+        return
+    what = "Mean amounts" if groups.amounts else "Who gets what: shares of decisions"
+    header, rows = groups.who_gets_what()
+    note = "Before: as logged. After: along the policy's own episodes. Changed: at the contexts of the log."
+    print_table(f"{what}, before → after", header, rows, "" if groups.amounts else note)
+    if moves := moves_in_words(groups):
+        say(f"Most changes: {moves}.")
+    header, rows = groups.who_gains()
+    together = f"At least: {groups.confidence:.0%}, for all groups together, and so is the interval"
+    added = "Gains, weighted by episodes, add up to that of everybody." if groups.adds_up else ADD_UP
+    print_table(f"Who gains{in_unit(groups.outcome)}", header, rows, f"{together}.\n{added}")
+    for note in groups.notes:
+        say(f"{note}.")
+
+
+def in_unit(outcome: Outcome) -> str:
+    """What numbers of a table are in, after its title; empty where nothing was said."""
+    return f", {outcome.title}" if outcome.title else ""
+
+
+def _cells(row: dict[str, Any], error: float, by_gain: bool, unit: Outcome) -> tuple[str, ...]:
     if by_gain:
-        judged = (readable(row["gain"], error, signed=True), readable(row["shown"], error, signed=True))
+        judged = (unit.number(row["gain"], error, signed=True), unit.number(row["shown"], error, signed=True))
     else:
-        judged = (readable(row["sntis"], error), readable(row["score"], error))
+        judged = (unit.number(row["sntis"], error), unit.number(row["score"], error))
     return (*judged, effective(row["ess"]), changed_in_words(row) or "-", row["verdict"] or "-")
 
 
 def _print_worth(study: "Study") -> None:
-    look, result = study.test_evaluation, study.result
+    look, result, unit = study.test_evaluation, study.result, study.record.outcome
     assert result is not None
     if look is None and result.chosen is None:
-        _print_value(result.estimate, f"What is done now, on {result.estimate.n_episodes:,} episodes")
+        _print_value(result.estimate, f"What is done now, on {result.estimate.n_episodes:,} episodes", unit)
         return
     if look is None:
-        _print_value(result.estimate, f"Its value on the {result.estimate.n_episodes:,} held-out episodes")
+        _print_value(result.estimate, f"Its value on the {result.estimate.n_episodes:,} held-out episodes", unit)
         if study.settings.selection.by == "gain":
             say("- this interval is not corrected for the choice among many policies: what is shown above is.")
         say(f"Verdict: {result.estimate.verdict} ({'; '.join(result.estimate.reasons)})")
         return
     where = f"On {look.estimate.n_episodes:,} test episodes, used for nothing else"
-    print_estimate(look.estimate, where, look.caveat, look.advice)
+    print_estimate(look.estimate, where, look.caveat, look.advice, unit)
     logging = result.logging_policy_on_test
     if logging is not None and result.chosen is not None:
-        error = logging.standard_error
-        say(f"What is done now achieved {readable(logging.value, error)} ± {readable(error, error)} there.")
+        error, unit = logging.standard_error, unit or Outcome()
+        say(f"What is done now achieved {unit.number(logging.value, error)} ± {unit.number(error, error)} there.")
 
 
 def _print_outside(study: "Study") -> None:
@@ -162,22 +197,23 @@ def _print_places(study: "Study") -> None:
         say(f"{'Worth a trial' if told else 'Unproven'}{beside}: {study.directory / 'promising'} {what}.")
 
 
-def _print_value(estimate: "Estimate", where: str) -> None:
-    error = estimate.standard_error
-    ends = "" if estimate.low is None else f" {between(estimate.low, estimate.high, error)}"
+def _print_value(estimate: "Estimate", where: str, outcome: Outcome | None = None) -> None:
+    error, unit = estimate.standard_error, outcome or Outcome()
+    ends = "" if estimate.low is None else f" {unit.between(estimate.low, estimate.high, error)}"
     level = "" if estimate.level is None else f" ({100 * estimate.level:g}%)"
-    say(f"{where}: {readable(estimate.value, error)}{ends}{level}{estimate.about}", bold=True)
+    value = f"{unit.number(estimate.value, error)}{ends}{in_unit(unit)}"
+    say(f"{where}: {value}{level}{estimate.about}", bold=True)
 
 
-def print_estimate(estimate: "Estimate", where: str, caveat: str, advice: str) -> None:
+def print_estimate(estimate: "Estimate", where: str, caveat: str, advice: str, outcome: Outcome | None = None) -> None:
     """An estimate in a few lines, and what to do next."""
-    gain, error = estimate.gain, estimate.standard_error
-    _print_value(estimate, where)
+    gain, error, unit = estimate.gain, estimate.standard_error, outcome or Outcome()
+    _print_value(estimate, where, outcome)
     if gain is not None:
-        ends = "" if gain.low is None else f" {between(gain.low, gain.high, error)}"
+        ends = "" if gain.low is None else f" {unit.between(gain.low, gain.high, error)}"
         factor, gone = gain.undone_by, "; gone if weights are wrong by a factor of"
         undone = "" if factor is None else f"{gone} {factor_in_words(factor)}"
-        say(f"New − current: {readable(gain.value, error, signed=True)}{ends}{undone}")
+        say(f"New − current: {unit.number(gain.value, error, signed=True)}{ends}{undone}")
     if words := outside_in_words(estimate.diagnostics.outside_share, estimate.diagnostics.leaving_share):
         say(f"Support: {words}.")
     if estimate.verdict and estimate.estimator != "behavior":
@@ -199,6 +235,7 @@ def study_document(study: "Study") -> dict[str, Any]:
         "runs": len(study.tasks),
         "answer": None if result is None else {**to_plain(study.answer), "change": study.answer.change},
         "chosen": study.chosen_name,
+        "details": study.details_of(study.choice.chosen),
         "reason": study.choice.reason,
         "gain": None if result is None else to_plain(result.gain),
         "promising": None
@@ -206,6 +243,8 @@ def study_document(study: "Study") -> dict[str, Any]:
         else study.name_of(study.points[result.promising]),
         "episodes_needed": None if result is None else result.needed,
         "propensities": study.record.data.propensities,
+        "outcome": to_plain(study.record.outcome),
+        "groups": None if result is None else to_plain(result.groups),
         "context": list(study.record.data.layout.context or ()),
         "audit": to_plain(study.record.audit),
         "logging_policy": to_plain(study.record.logging_policy),
@@ -220,7 +259,7 @@ def study_document(study: "Study") -> dict[str, Any]:
 
 def _tried(study: "Study") -> str:
     counts = Counter(study.all_runs[point.run_id].task.candidate.learner for point in study.points)
-    tried = ", ".join(f"{count} of {learner}" for learner, count in counts.items())
+    tried = ", ".join(f"{count} {FAMILIES.get(learner, learner)}" for learner, count in counts.items())
     return f"tried: {tried}" if tried else "no policy has been judged"
 
 

@@ -15,6 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Sections of the help of `poela learn`.
 EPISODES, TRYING, CHOOSING, RUNNING = "Episodes", "What to try", "How the policy is chosen", "How it is run"
+REPORTING = "What is reported"
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,18 @@ def regular_bytes(path: Path, largest: int) -> bytes:
         return file.read(status.st_size)
 
 
+def regular_head(path: Path, length: int, largest: int) -> bytes:
+    """The first bytes of a regular file: a number of that `length`, and as many bytes as it says."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | GUARDS)) as file:
+        _refuse_irregular(path, os.fstat(file.fileno()), LARGEST_ARRAYS)
+        start = file.read(length)
+        more = int.from_bytes(start, "little")
+        head = b"" if more > largest else file.read(more)
+        if len(start) < length or len(head) < more:
+            raise ValueError("its header is longer than the file")
+        return start + head
+
+
 def parsed_json(content: bytes) -> Any:
     """One JSON document in UTF-8; a name that stands twice, NaN and infinity (1e400) are errors.
 

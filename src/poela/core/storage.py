@@ -38,14 +38,14 @@ class Stored:
 
 def read_bytes(path: Path) -> bytes:
     """Read a file whole: a regular one, no link."""
-    with _explained_reading(path):
+    with explained_reading(path):
         return regular_bytes(path, LARGEST_ARRAYS)
 
 
 def read_json(path: Path) -> Any:
     """Read one JSON document; a damaged file gets one clear sentence."""
     path = Path(path)
-    with _explained_reading(path):
+    with explained_reading(path):
         return parsed_json(regular_bytes(path, LARGEST_JSON))
 
 
@@ -215,7 +215,7 @@ def _loaded(text: Path, file_format: str, version: int) -> tuple[Stored, dict[st
             f"{place(directory)} has format version {repr(stored_version)[:40]}; this poela reads version {version}"
         )
     checksums = document.pop("checksums", None)
-    with _explained_reading(text):
+    with explained_reading(text):
         body = canonical(document)
     named = _array_files(checksums)
     if len(named) != 1:
@@ -231,7 +231,7 @@ def _loaded(text: Path, file_format: str, version: int) -> tuple[Stored, dict[st
     for path, name, content in ((arrays, arrays.name, packed), (text, "document", body)):
         if not isinstance(checksums, dict) or checksums.get(name) != sha256(content):
             raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match; save it again")
-    with _explained_reading(arrays):
+    with explained_reading(arrays):
         unpacked = unpacked_arrays(packed)
     try:
         stored = _unflatten(document.get("object"), unpacked)
@@ -287,7 +287,8 @@ def canonical(document: Any) -> bytes:
 
 
 @contextmanager
-def _explained_reading(path: Path) -> Iterator[None]:
+def explained_reading(path: Path) -> Iterator[None]:
+    """What the system or a file itself makes impossible to read, as one sentence."""
     try:
         yield
     except FileNotFoundError:

@@ -43,6 +43,12 @@ def name_actions(
         f"column {quoted(layout.action_columns)} is a number beyond 2^63",
         "label actions with text or shorter numbers",
     )
+    lost = read_as_missing(names)
+    problems.note(
+        _rows_with(labels.codes, np.array([value in lost for value in values], bool)),
+        f"column {quoted(layout.action_columns)} has an action called {quoted(lost)}, which CSV files take for missing",
+        "give it another name, such as none",
+    )
     code_of: dict[Any, int] = {name: code for code, name in enumerate(names)}
     code_of_value = np.array([code_of.get(value, -1) for value in values], np.int64)
     unknown = (code_of_value < 0) & ~fractional & ~large
@@ -68,6 +74,8 @@ def _values_and_names(
             return values, tuple(declared_as)  # flags and TOML name numbers as text
         return (values if as_text or not source.is_text else [_parsed(value) for value in values]), layout.actions
     declared = layout.labels_of_propensities()
+    if declared is not None and any(map(_is_decimal, declared)) and {*map(str, values)} <= {*declared}:
+        return [str(value) for value in values], declared  # levels that look like doses: propensity_0.1
     parsed: list[Any] = [_parsed(text) for text in declared or ()]
     if source.is_text:
         guesses = [_parsed(value) for value in values]
@@ -107,9 +115,25 @@ def _parsed(text: Any) -> "ActionName | float":
         return int(text)
     if text.lower() in TRUTH:
         return TRUTH[text.lower()]
-    if re.fullmatch(r"-?[0-9]+\.[0-9]+", text):
+    if _is_decimal(text):
         return _plain(float(text))
     return str(text)
+
+
+def _is_decimal(text: str) -> bool:
+    return re.fullmatch(r"-?[0-9]+\.[0-9]+", text) is not None
+
+
+def read_as_missing(names: "Sequence[ActionName]") -> "tuple[ActionName, ...]":
+    """The names of actions that would be read as missing from a CSV file, such as that of decisions.
+
+    >>> read_as_missing(["", "NA", "None", "wait", 3])
+    ('', 'NA')
+    """
+    from pyarrow.csv import ConvertOptions
+
+    missing = set(ConvertOptions().null_values)
+    return tuple(name for name in names if isinstance(name, str) and name in missing)
 
 
 def _kind(value: "ActionName | float") -> str:

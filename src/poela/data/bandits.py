@@ -81,7 +81,7 @@ def to_bandit(logs: Trajectories) -> dict[str, Any]:
     >>> feedback["n_rounds"], feedback["n_actions"], feedback["pscore"]
     (2, 2, array([0.2, 0.7]))
     """
-    if not isinstance(logs, Trajectories):
+    if not isinstance(logs, Trajectories) or logs.is_real:
         raise InputError("to_bandit needs logs (Trajectories)")
     longer = int((logs.lengths > 1).sum())
     if longer:

@@ -11,8 +11,6 @@ from poela.core.ragged import episode_sums
 from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
-    from poela.data.continuous import ContinuousTrajectories
-    from poela.data.episodes import LoggedEpisodes
     from poela.data.trajectories import Trajectories
 
 ROW_SUM_TOLERANCE = 1e-6
@@ -24,19 +22,16 @@ MANY_ACTIONS = 100  # where there are more, and none was taken twice, they are n
 NO_CONTEXT = "there are no context columns: learning needs at least one"
 
 
-def problems_of(logs: "Trajectories | ContinuousTrajectories") -> list[str]:
+def problems_of(logs: "Trajectories") -> list[str]:
     """Everything that is wrong with the logs, each as one sentence; empty when all is well."""
-    from poela.data.continuous import ContinuousTrajectories
-
-    shapes = _shape_problems(logs)
-    if isinstance(logs, ContinuousTrajectories):
-        shapes = shapes or _continuous_shapes(logs)
-        return shapes or [*_value_problems(logs), *_continuous_values(logs)]
-    shapes = shapes or _finite_shapes(logs)
-    return shapes or [*(values := _value_problems(logs)), *_finite_values(logs, sound=not values)]
+    shapes = _shape_problems(logs) or (_real_shapes(logs) if logs.is_real else _finite_shapes(logs))
+    if shapes:
+        return shapes
+    values = _value_problems(logs)
+    return [*values, *(_real_values(logs) if logs.is_real else _finite_values(logs, sound=not values))]
 
 
-def _shape_problems(logs: "LoggedEpisodes") -> list[str]:
+def _shape_problems(logs: "Trajectories") -> list[str]:
     """Of what all logs have."""
     problems = []
     if logs.contexts.ndim != 2:
@@ -61,7 +56,7 @@ def _shape_problems(logs: "LoggedEpisodes") -> list[str]:
     return problems or _naming_problems(logs)
 
 
-def _naming_problems(logs: "LoggedEpisodes") -> list[str]:
+def _naming_problems(logs: "Trajectories") -> list[str]:
     """Names of episodes that are more or fewer than these."""
     problems, n = [], logs.n_episodes
     if logs.episode_ids is not None and len(logs.episode_ids) != n:
@@ -79,16 +74,23 @@ def _finite_shapes(logs: "Trajectories") -> list[str]:
         problems.append(
             f"propensities must have shape ({steps},) or ({steps}, {logs.n_actions}), not {logs.propensities.shape}"
         )
+    if logs.log_densities is not None:
+        problems.append(
+            f"log_densities belong to real-valued actions: these must have shape ({steps}, columns), not "
+            f"{logs.actions.shape}"
+        )
     problems += _action_name_problems(logs.action_names, logs.n_actions)
     if not problems and len({type(name) for name in logs.action_names}) != 1:
         problems.append("action_names must be all text, all whole numbers or all booleans")
     return problems
 
 
-def _continuous_shapes(logs: "ContinuousTrajectories") -> list[str]:
+def _real_shapes(logs: "Trajectories") -> list[str]:
     problems, steps = [], len(logs.contexts)
     if logs.actions.ndim != 2 or len(logs.actions) != steps or logs.actions.shape[1] == 0:
         return [f"actions must have shape ({steps}, columns) like the contexts, not {logs.actions.shape}"]
+    if logs.propensities is not None:
+        problems.append("propensities belong to actions out of a finite set: give log_densities of real-valued ones")
     if logs.log_densities is not None and logs.log_densities.shape != (steps,):
         problems.append(f"log_densities must have shape ({steps},), not {logs.log_densities.shape}")
     return problems + _action_name_problems(logs.action_names, logs.n_components)
@@ -112,7 +114,7 @@ class _Report:
             self.problems.append(f"{count} {what}, first at step {first} of the flat log: {remedy}")
 
 
-def _value_problems(logs: "LoggedEpisodes") -> list[str]:
+def _value_problems(logs: "Trajectories") -> list[str]:
     report = _Report()
     report(
         _rows_where(_not_finite, logs.contexts),
@@ -155,7 +157,7 @@ def _finite_values(logs: "Trajectories", sound: bool) -> list[str]:
     return report.problems
 
 
-def _continuous_values(logs: "ContinuousTrajectories") -> list[str]:
+def _real_values(logs: "Trajectories") -> list[str]:
     report = _Report()
     report(
         _rows_where(_not_finite, logs.actions),
@@ -192,7 +194,7 @@ def _uneven(rows: NDArray[Any]) -> BoolArray:
     return np.asarray(np.abs(rows.sum(axis=1) - 1) > ROW_SUM_TOLERANCE)
 
 
-def learning_problems(logs: "Trajectories | ContinuousTrajectories", merged: Sequence[str] = ()) -> list[str]:
+def learning_problems(logs: "Trajectories", merged: Sequence[str] = ()) -> list[str]:
     """Why nothing can be learned from logs that are sound in themselves; empty when something can.
 
     `merged` are features whose different numbers are the same in single precision.
@@ -228,12 +230,11 @@ def learning_problems(logs: "Trajectories | ContinuousTrajectories", merged: Seq
     return problems
 
 
-def _action_problems(logs: "Trajectories | ContinuousTrajectories") -> list[str]:
+def _action_problems(logs: "Trajectories") -> list[str]:
     """Actions among which there is nothing to choose."""
-    from poela.data.continuous import ContinuousTrajectories
 
     problems = []
-    if isinstance(logs, ContinuousTrajectories):
+    if logs.is_real:
         equal = np.flatnonzero(logs.actions.min(axis=0) == logs.actions.max(axis=0))
         if len(equal):
             names = quoted([str(logs.action_names[column]) for column in equal])

@@ -11,7 +11,7 @@ from poela.data.labels import Labels
 from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
-    from poela.data.episodes import LoggedEpisodes
+    from poela.data.trajectories import Trajectories
 
 
 def numbered(names: ArrayLike) -> IntArray:
@@ -33,7 +33,7 @@ def numbered(names: ArrayLike) -> IntArray:
     return readonly(numbers, np.int64)
 
 
-def joined_clusters(first: "LoggedEpisodes", second: "LoggedEpisodes") -> IntArray | None:
+def joined_clusters(first: "Trajectories", second: "Trajectories") -> IntArray | None:
     """The clusters of the episodes of both logs, which share none; None where neither names any."""
     if first.clusters is None and second.clusters is None:
         return None
@@ -42,16 +42,19 @@ def joined_clusters(first: "LoggedEpisodes", second: "LoggedEpisodes") -> IntArr
 
 def cluster_of_episodes(clusters: Labels, episodes: Labels, name: str) -> tuple[IntArray, list[str]]:
     """The cluster of each episode, as coded in the column of this name, and what is wrong with it."""
-    of_row, of_episode = clusters.codes, np.empty(len(episodes.values), np.int64)
+    of_episode, changing = label_of_episodes(clusters, episodes, name)
+    return of_episode, [f"{changing}: give all rows of an episode the same cluster"] if changing else []
+
+
+def label_of_episodes(labels: Labels, episodes: Labels, name: str) -> tuple[IntArray, str]:
+    """The code of each episode (its first row's) in the column of this name; and where it changes, in words."""
+    of_row, of_episode = labels.codes, np.empty(len(episodes.values), np.int64)
     known = episodes.codes >= 0
     # Backwards, so that an episode's first row has the last word.
     of_episode[episodes.codes[known][::-1]] = of_row[known][::-1]
     first = of_episode[episodes.codes]
     changes: BoolArray = known & (of_row >= 0) & (first >= 0) & (of_row != first)
     if not changes.any():
-        return of_episode, []
+        return of_episode, ""
     count, row = len(np.unique(episodes.codes[changes])), int(changes.argmax()) + 1
-    return of_episode, [
-        f"column {quoted(name)} changes within {counted(count, 'episode')}, first row {row}: "
-        "give all rows of an episode the same cluster"
-    ]
+    return of_episode, f"column {quoted(name)} changes within {counted(count, 'episode')}, first row {row}"

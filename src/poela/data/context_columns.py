@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,9 +22,8 @@ from poela.data.words import counted, kind_in_words, quoted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from poela.data.episodes import LoggedEpisodes
+    from poela.data.trajectories import Trajectories
 
-L = TypeVar("L", bound="LoggedEpisodes")
 
 LONGEST_CATEGORY = 100  # characters; longer ones are free text
 OFTEN = 0.05  # of gaps between decisions may be unusual without a word
@@ -237,7 +236,7 @@ def _subject(columns: Sequence[str]) -> str:
     return f"column {quoted(columns)} is" if len(columns) == 1 else f"columns {quoted(columns)} are"
 
 
-def without_constants(logs: L, but: Sequence[str] = ()) -> L:
+def without_constants(logs: "Trajectories", but: Sequence[str] = ()) -> "Trajectories":
     """The logs without columns that are the same in every row, which say nothing; noted."""
     same: BoolArray = np.asarray(logs.contexts.min(axis=0) == logs.contexts.max(axis=0))
     constant = {name for name, equal in zip(logs.feature_names, same, strict=True) if equal and name not in but}
@@ -260,7 +259,7 @@ def without_constants(logs: L, but: Sequence[str] = ()) -> L:
     return selected(logs, columns_left, None if schema is None else schema.without(set(columns)), (*logs.notes, note))
 
 
-def with_features(logs: L, first: "LoggedEpisodes") -> L:
+def with_features(logs: "Trajectories", first: "Trajectories") -> "Trajectories":
     """The logs with the features of others, where they have more."""
     places = {name: column for column, name in enumerate(logs.feature_names)}
     if logs.feature_names == first.feature_names or not set(first.feature_names) <= places.keys():
@@ -268,12 +267,14 @@ def with_features(logs: L, first: "LoggedEpisodes") -> L:
     return selected(logs, [places[name] for name in first.feature_names], None, logs.notes)
 
 
-def selected(logs: L, features: Sequence[int], schema: TableSchema | None, notes: tuple[str, ...]) -> L:
+def selected(
+    logs: "Trajectories", features: Sequence[int], schema: TableSchema | None, notes: tuple[str, ...]
+) -> "Trajectories":
     """The logs with some of their features."""
     names = tuple(logs.feature_names[column] for column in features)
     contexts = np.ascontiguousarray(logs.contexts[:, list(features)])
     changed: dict[str, Any] = {"contexts": contexts, "feature_names": names, "schema": schema, "notes": notes}
-    return replace(logs, **changed)  # type: ignore[type-var]
+    return replace(logs, **changed)
 
 
 def irregular(steps: IntArray, offsets: IntArray, name: str) -> list[str]:

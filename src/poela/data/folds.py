@@ -11,10 +11,10 @@ from poela.core.arrays import IntArray
 from poela.core.errors import InputError
 
 if TYPE_CHECKING:
-    from poela.data.episodes import LoggedEpisodes
+    from poela.data.trajectories import Trajectories
 
 
-def fold_numbers(logs_or_units: "LoggedEpisodes | IntArray", folds: int, seed: "int | np.random.Generator") -> IntArray:
+def fold_numbers(logs_or_units: "Trajectories | IntArray", folds: int, seed: "int | np.random.Generator") -> IntArray:
     """A random fold for each episode; units (numbered from 0) stay whole, folds are about equal in episodes.
 
     Where every episode is its own unit, the folds differ in size by one episode at most.

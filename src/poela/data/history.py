@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,9 @@ from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
 from poela.core.typed import from_plain
 from poela.core.validation import expect_contents, expect_names, expect_part, expect_sizes, refuse
-from poela.data.trajectories import ActionName, Trajectories
+
+if TYPE_CHECKING:
+    from poela.data.trajectories import ActionName, Trajectories
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class HistoryFeatures:
     def _width_of_lag(self) -> int:
         return self.n_features + self.n_actions + 1
 
-    def names(self, feature_names: Sequence[str], action_names: Sequence[ActionName]) -> tuple[str, ...]:
+    def names(self, feature_names: Sequence[str], action_names: Sequence["ActionName"]) -> tuple[str, ...]:
         """The names of the features with history."""
         of_step = [*feature_names, *(f"action={name}" for name in action_names), "exists"]
         lagged = [f"{name}[-{lag}]" for lag in range(1, self.steps + 1) for name in of_step]
@@ -119,9 +121,10 @@ def history_of(plain: Any, n_features: int, n_actions: int) -> HistoryFeatures:
     return features
 
 
-def with_history(logs: Trajectories, steps: int, initial: bool = False) -> Trajectories:
+def with_history(logs: "Trajectories", steps: int, initial: bool = False) -> "Trajectories":
     """The logs with history features in place of their contexts; all else is kept.
 
+    >>> from poela.data.trajectories import Trajectories
     >>> logs = Trajectories([[5.0], [6.0]], [1, 0], [0, 0], [0, 2])
     >>> with_history(logs, steps=1).n_features
     6
@@ -145,6 +148,7 @@ class WithHistory:
     >>> class TreatsAtFirst(Memoryless):
     ...     def probabilities(self, contexts):
     ...         return np.where(np.asarray(contexts)[:, -1:] == 0, [[0.0, 1.0]], [[1.0, 0.0]])
+    >>> from poela.data.trajectories import Trajectories
     >>> logs = Trajectories([[5.0], [6.0]], [1, 0], [0, 0], [0, 2])
     >>> WithHistory.of(TreatsAtFirst(), logs, steps=1).along(logs)
     array([[0., 1.],
@@ -154,10 +158,10 @@ class WithHistory:
     policy: Policy
     features: HistoryFeatures
     feature_names: tuple[str, ...]
-    action_names: tuple[ActionName, ...]
+    action_names: tuple["ActionName", ...]
 
     @classmethod
-    def of(cls, policy: Policy, logs: Trajectories, steps: int, initial: bool = False) -> "WithHistory":
+    def of(cls, policy: Policy, logs: "Trajectories", steps: int, initial: bool = False) -> "WithHistory":
         """For a policy learned on `logs.with_history(steps, initial)`; `logs` are the plain ones."""
         features = HistoryFeatures(steps, logs.n_features, logs.n_actions, initial)
         return cls(policy, features, logs.feature_names, logs.action_names)

@@ -13,7 +13,7 @@ from poela.data.words import counted, quoted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from poela.data.episodes import LoggedEpisodes
+    from poela.data.trajectories import Trajectories
 
 ADVICE = "leave it out of the context, unless it was known before the decision, as planned dates are"
 
@@ -41,7 +41,7 @@ def late_notes(source: TableSource, step: str | None, variables: Sequence[Variab
     return notes
 
 
-def late_columns(logs: "LoggedEpisodes") -> list[tuple[str, str]]:
+def late_columns(logs: "Trajectories") -> list[tuple[str, str]]:
     """The columns that were noted so when the logs were read, and what was said of them before the advice."""
     times = [] if logs.schema is None else [one.name for one in logs.schema.variables if one.kind == "time"]
     return [

@@ -28,8 +28,7 @@ from poela.data.schema import TableSchema
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
-    from poela.data.continuous import Logs
-    from poela.data.trajectories import ActionName
+    from poela.data.trajectories import ActionName, Trajectories
 
 PREFIX, DENSITY = "propensity_", "log_density"
 EPISODE, STEP, ROWS = "episode", "step", "rows"
@@ -230,7 +229,7 @@ class LogLayout:
             problems.append("a column has no name (a saved index?): drop it, or name the context columns")
         return problems
 
-    def fixed(self, logs: "Logs") -> "LogLayout":
+    def fixed(self, logs: "Trajectories") -> "LogLayout":
         """The layout with the context order and actions of these logs, to read other logs into the same shape.
 
         >>> from poela.data.trajectories import Trajectories

@@ -1,6 +1,6 @@
 """Flat arrays with flags at the ends of episodes, as d3rlpy's MDPDataset and many other libraries take them."""
 
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,7 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from poela.core.arrays import BoolArray, Float32Array, IntArray
 from poela.core.errors import InputError
 from poela.data.array_inputs import array_of, count
-from poela.data.trajectories import Trajectories
+
+if TYPE_CHECKING:
+    from poela.data.trajectories import Trajectories
 
 
 class MDPArrays(TypedDict):
@@ -22,7 +24,7 @@ class MDPArrays(TypedDict):
     action_size: int
 
 
-def mdp_arrays_of(logs: Trajectories, terminated: ArrayLike = True) -> MDPArrays:
+def mdp_arrays_of(logs: "Trajectories", terminated: ArrayLike = True) -> MDPArrays:
     """The logs as flat arrays; see `Trajectories.to_mdp_arrays`."""
     ended = ended_of(terminated, logs.n_episodes)
     flags = np.zeros((2, logs.n_steps), np.float32)
@@ -39,6 +41,7 @@ def mdp_arrays_of(logs: Trajectories, terminated: ArrayLike = True) -> MDPArrays
 
 
 def from_mdp_arrays(
+    kind: type["Trajectories"],
     observations: ArrayLike,
     actions: ArrayLike,
     rewards: ArrayLike,
@@ -46,8 +49,8 @@ def from_mdp_arrays(
     timeouts: ArrayLike | None = None,
     action_size: int | None = None,
     **more: Any,
-) -> Trajectories:
-    """Logs from flat arrays; see `Trajectories.from_mdp_arrays`."""
+) -> "Trajectories":
+    """Logs of this kind from flat arrays; see `Trajectories.from_mdp_arrays`."""
     contexts = array_of("observations", observations)
     if contexts.ndim == 0 or not contexts.size:
         raise InputError("observations must be a matrix [steps, features] with at least one of each")
@@ -61,7 +64,7 @@ def from_mdp_arrays(
         raise InputError("the last step ends no episode: set its flag in terminals or in timeouts, or drop the rest")
     offsets = np.append(0, np.flatnonzero(ends) + 1)
     flat = contexts.reshape(len(contexts), -1)
-    return Trajectories(flat, _column("actions", actions), _column("rewards", rewards), offsets, n_actions=size, **more)
+    return kind(flat, _column("actions", actions), _column("rewards", rewards), offsets, n_actions=size, **more)
 
 
 def ended_of(terminated: ArrayLike, n_episodes: int) -> BoolArray:

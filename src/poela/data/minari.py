@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.typed import from_plain, to_plain
-from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.layout import DENSITY
 from poela.data.mdp_arrays import ended_of
 from poela.data.trajectories import Trajectories
@@ -26,7 +25,7 @@ MOST_FEATURES = 10_000  # more is an image, from which features should be made f
 def from_minari(dataset: Any) -> Any:
     """Logs from a Minari dataset, or from the id of one that is on this machine.
 
-    Discrete actions give `Trajectories`, a Box of numbers `ContinuousTrajectories`. Observations are flattened,
+    Discrete actions give `Trajectories`, a Box of numbers `Trajectories`. Observations are flattened,
     discrete ones become one feature for each value. Each episode's last observation, after which nothing was decided,
     is left out. Where the infos have `propensity` (of the logged action), `propensities` (of every action) or
     `log_density`, these are read: one for each step, or one more, the first of which belongs to the reset. How many
@@ -53,13 +52,13 @@ def from_minari(dataset: Any) -> Any:
     names = _names(opened, episodes, None if real else range(start, start + n_actions))
     if real:
         acted = [np.asarray(episode.actions, np.float64).reshape(len(episode), n_actions) for episode in episodes]
-        return ContinuousTrajectories(contexts, np.concatenate(acted), rewards, offsets, known, **names)
+        return Trajectories(contexts, np.concatenate(acted), rewards, offsets, log_densities=known, **names)
     taken = np.concatenate([np.asarray(episode.actions).reshape(-1) for episode in episodes]) - start
     return Trajectories(contexts, taken, rewards, offsets, propensities=known, **names)
 
 
 def to_minari(
-    logs: Logs, dataset_id: str, *, terminated: ArrayLike = True, data_format: str | None = None, **details: Any
+    logs: Trajectories, dataset_id: str, *, terminated: ArrayLike = True, data_format: str | None = None, **details: Any
 ) -> Any:
     """Write the logs as a new local Minari dataset, and return it.
 
@@ -76,7 +75,7 @@ def to_minari(
 
     _refuse_id(dataset_id)
     ended = ended_of(terminated, logs.n_episodes)
-    space = Discrete(logs.n_actions) if isinstance(logs, Trajectories) else _box_of(logs)
+    space = _box_of(logs) if logs.is_real else Discrete(logs.n_actions)
     buffers = []
     for number, (start, stop) in enumerate(zip(logs.offsets[:-1], logs.offsets[1:], strict=True)):
         last = np.arange(start, stop) == stop - 1
@@ -138,7 +137,7 @@ def _refuse_id(dataset_id: str) -> None:
         raise InputError(f"there is a Minari dataset {dataset_id!r} already: choose another name or version")
 
 
-def _box_of(logs: ContinuousTrajectories) -> Any:
+def _box_of(logs: Trajectories) -> Any:
     from gymnasium.spaces import Box
 
     return Box(-np.inf, np.inf, (logs.n_components,), np.float64)
@@ -222,14 +221,14 @@ def _of_episode(episode: Any, keys: tuple[str, ...]) -> FloatArray | None:
     return values[:-1] if padded_last else values[1:]
 
 
-def _infos(logs: Logs, start: int, stop: int) -> dict[str, Any] | None:
+def _infos(logs: Trajectories, start: int, stop: int) -> dict[str, Any] | None:
     """Propensities after a NaN that belongs to the reset."""
-    if logs.chances is None:
+    if logs.logging_probabilities is None:
         return None
-    rows = logs.chances[start:stop]
+    rows = logs.logging_probabilities[start:stop]
     values = np.concatenate([np.full((1, *rows.shape[1:]), np.nan), rows])
     # Minari cannot read flat arrays in the infos of its Arrow files, but lists of numbers.
-    single = DENSITY if isinstance(logs, ContinuousTrajectories) else ONE
+    single = DENSITY if logs.is_real else ONE
     return {single: values.tolist()} if values.ndim == 1 else {EVERY: values}
 
 
@@ -244,7 +243,7 @@ class _Notes:
     estimated: bool
 
 
-def _notes(logs: Logs) -> _Notes:
+def _notes(logs: Trajectories) -> _Notes:
     ids = np.asarray(logs.episode_ids)
     return _Notes(
         features=logs.feature_names,

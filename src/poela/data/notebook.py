@@ -7,10 +7,10 @@ from poela.core.readable import readable
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
-    from poela.data.episodes import LoggedEpisodes
+    from poela.data.trajectories import Trajectories
 
 
-def html_of(logs: "LoggedEpisodes") -> str:
+def html_of(logs: "Trajectories") -> str:
     """A small table in HTML."""
     returns, lengths = logs.returns(), logs.lengths
     known = {
@@ -20,6 +20,6 @@ def html_of(logs: "LoggedEpisodes") -> str:
         "features": f"{logs.n_features:,}: {quoted(logs.feature_names)}",
         "actions": f"{len(logs.action_names):,}: {quoted(logs.action_names)}",
         "mean return": readable(float(returns.mean()), float(returns.std()) / len(logs) ** 0.5),
-        "propensities": logs.propensities_in_words,
+        "propensities": logs.logging_in_words,
     }
     return facts("Logged decisions", known)

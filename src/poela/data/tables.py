@@ -14,7 +14,6 @@ from poela.data.actions import name_actions
 from poela.data.checks import NO_CONTEXT, learning_problems
 from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
-from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.decided import notes_of_decisions, of_decisions
 from poela.data.labels import Labels, encode, is_label
 from poela.data.layout import DENSITY, EPISODE, STEP, LogLayout
@@ -55,7 +54,7 @@ def read_logs(
     encoding: str = "utf-8",
     layout: LogLayout | None = None,
     for_learning: bool = False,
-) -> Any:
+) -> Trajectories:
     """Read a table with one row for each decision, in any order, and check all of it.
 
     The source is a Parquet, CSV, Arrow or Feather file, or anything that Arrow takes for a table (pandas, polars, …).
@@ -93,7 +92,7 @@ def read_logs(
     return _checked(source, layout or named, for_learning)
 
 
-def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Logs:
+def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Trajectories:
     with readable(source):
         opened, logs = _opened_and_read(source, layout)
         merged = _merged_features(opened, logs)
@@ -106,9 +105,11 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Logs:
     return replace(logs, notes=(*logs.notes, note)) if note else logs
 
 
-def read_and_warn(source: str | PathLike[str] | Any, layout: LogLayout | None, for_learning: bool = False) -> Logs:
+def read_and_warn(
+    source: str | PathLike[str] | Any, layout: LogLayout | None, for_learning: bool = False
+) -> Trajectories:
     """The logs, with what was noted while they were read said as warnings; the command line shows them as notes."""
-    logs: Logs = read_logs(source, layout=layout, for_learning=for_learning)
+    logs: Trajectories = read_logs(source, layout=layout, for_learning=for_learning)
     warn_of(logs.notes)
     return logs
 
@@ -120,7 +121,7 @@ def warn_of(notes: Sequence[str]) -> None:
         warnings.warn(note, PoelaWarning, stacklevel=3)
 
 
-def _opened_and_read(source: Any, layout: LogLayout) -> tuple[TableSource, Logs]:
+def _opened_and_read(source: Any, layout: LogLayout) -> tuple[TableSource, Trajectories]:
     import pyarrow as pa
 
     opened = open_source(source, layout, layout.label_columns, layout.time_columns)
@@ -139,7 +140,7 @@ def _opened_and_read(source: Any, layout: LogLayout) -> tuple[TableSource, Logs]
     return opened, _read(opened, layout)
 
 
-def _read(source: TableSource, layout: LogLayout) -> Logs:
+def _read(source: TableSource, layout: LogLayout) -> Trajectories:
     """Read every column that can be read, whatever is wrong with others, and tell all problems together."""
     layout = with_noted_actions(_with_noted_cluster(layout, source), source)
     problems = layout.problems(source.names)
@@ -195,7 +196,7 @@ def _read_real(
     notes: tuple[str, ...],
     problems: list[str],
     found: RowProblems,
-) -> ContinuousTrajectories:
+) -> Trajectories:
     """The same where actions are real numbers."""
     layout = layout.resolve(source.names)
     done = read_actions(source, layout, doses, order, found)
@@ -208,7 +209,7 @@ def _read_real(
     if problems or episodes is None or order is None or done is None or contexts is None:
         raise bad_log(problems)
     features = contexts.schema.feature_names
-    return ContinuousTrajectories(
+    return Trajectories(
         contexts=freeze(contexts.rows.contexts),
         actions=done.actions,
         rewards=freeze(numbers.rewards),
@@ -285,7 +286,7 @@ def labels_in(source: TableSource, name: str, problems: RowProblems, is_action: 
     return labels
 
 
-def _merged_features(source: TableSource, logs: Logs) -> list[str]:
+def _merged_features(source: TableSource, logs: Trajectories) -> list[str]:
     """Features whose different numbers are the same in the single precision of contexts."""
     low, high = logs.contexts.min(axis=0), logs.contexts.max(axis=0)
     largest = np.maximum(-low, high)

@@ -1,30 +1,45 @@
 """`Trajectories`: ragged episodes stored flat. Construction validates, so nobody downstream has to."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.core.arrays import Float32Array, FloatArray, IntArray, freeze
 from poela.core.errors import InputError
-from poela.data.array_inputs import count, numbers, plain_names, whole
-from poela.data.checks import problems_of
-from poela.data.episodes import ActionName as ActionName
-from poela.data.episodes import LoggedEpisodes
+from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
+from poela.data.array_inputs import array_of, count, numbers, plain_names, whole
+from poela.data.checks import EMPTY, problems_of
+from poela.data.clusters import numbered
+from poela.data.folds import random_parts
 from poela.data.schema import TableSchema
+from poela.data.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from poela.data.mdp_arrays import MDPArrays
 
+ActionName = str | int
 MOST_ACTIONS = 100_000
 
 
+@dataclass(frozen=True)
+class ActionSpace:
+    """What can be done: one of a finite set of named actions, or an amount in each of some named columns."""
+
+    names: tuple[ActionName, ...]
+    finite: bool
+
+    def __str__(self) -> str:
+        return f"{len(self.names)} actions" if self.finite else counted(len(self.names), "action column")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Trajectories(LoggedEpisodes):
+class Trajectories:
     """Logged decisions: contexts, actions and rewards of ragged episodes, flat, in step order.
 
     >>> logs = Trajectories(contexts=[[0.0], [1.0], [0.5]], actions=[0, 1, 1], rewards=[0, 1, 2], offsets=[0, 2, 3])
@@ -33,26 +48,35 @@ class Trajectories(LoggedEpisodes):
     >>> logs.returns()
     array([1., 2.])
 
+    Actions are whole numbers [N], which stand for a finite set, or real numbers [N, m] such as doses. What is known of
+    the logging policy are `propensities` of the former, and `log_densities` of the latter: those of the logged actions,
+    in their units. What an environment clips is logged as it was before, since the density belongs to that.
+
+    >>> Trajectories([[0.0], [1.0], [0.5]], [[0.1], [0.7], [0.4]], [0, 1, 2], offsets=[0, 2, 3])
+    Trajectories(2 episodes, 3 steps, 1 features, 1 action column, no log densities)
+
     `clusters` names the independent unit of each episode, such as the patient of several stays; whatever splits or
-    resamples episodes keeps those of one cluster together. `estimated` says that propensities come from a model.
-    `schema` says how the columns of the table that was read became features, `notes` what was done on the way.
+    resamples episodes keeps those of one cluster together. `estimated` says that what is known of the logging policy
+    comes from a model. `schema` says how the columns of the table that was read became features, `notes` what was done
+    on the way.
     """
 
-    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities")
+    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities")
 
     contexts: Float32Array  # [N, d]
-    actions: IntArray  # [N]
+    actions: NDArray[Any]  # [N] whole numbers, or [N, m] real ones
     rewards: FloatArray  # [N]
     offsets: IntArray  # [n + 1]
     propensities: FloatArray | None = None  # [N, A] of every action, or [N] of the logged one
-    n_actions: int = 0  # 0: as many as the data show
+    n_actions: int = 0  # 0: as many as the data show; stays 0 where actions are real numbers
     feature_names: tuple[str, ...] = ()
-    action_names: tuple[ActionName, ...] = ()
+    action_names: tuple[ActionName, ...] = ()  # of the A actions, or of the m columns
     episode_ids: NDArray[Any] | None = None  # [n]
     clusters: IntArray | None = None  # [n], numbered from 0 in order of first appearance; None: each episode is its own
-    estimated: bool = False  # whether propensities are estimates of a model
+    estimated: bool = False
     schema: TableSchema | None = None  # None: these were arrays
     notes: tuple[str, ...] = ()
+    log_densities: FloatArray | None = None  # [N]
 
     def __init__(
         self,
@@ -69,59 +93,104 @@ class Trajectories(LoggedEpisodes):
         estimated: bool = False,
         schema: TableSchema | None = None,
         notes: Sequence[str] = (),
+        *,
+        log_densities: ArrayLike | None = None,
     ) -> None:
-        self._keep_shared(contexts, rewards, offsets, feature_names, episode_ids, clusters)
+        rows, ends = numbers("contexts", contexts, np.float32), numbers("offsets", offsets, np.int64)
+        features = () if feature_names is None else tuple(map(str, plain_names(feature_names)))
+        width = rows.shape[1] if rows.ndim == 2 else 0
+        ids = np.arange(max(ends.size - 1, 0)) if episode_ids is None else array_of("episode_ids", episode_ids)
         self._keep(
-            actions=numbers("actions", whole(actions), np.int64),
+            contexts=rows,
+            rewards=numbers("rewards", rewards, np.float64),
+            offsets=ends,
+            feature_names=features or tuple(f"x{column}" for column in range(width)),
+            episode_ids=freeze(ids.copy()),
+            clusters=None if clusters is None else numbered(clusters),
             propensities=None if propensities is None else numbers("propensities", propensities, np.float64),
-        )
-        names = plain_names(() if action_names is None else action_names)
-        seen = int(self.actions.max(initial=-1)) + 1
-        self._keep(n_actions=count("n_actions", n_actions) or len(names) or self._width_of_propensities() or seen)
-        if self.n_actions > MOST_ACTIONS:
-            raise InputError(f"there are {self.n_actions} actions: at most {MOST_ACTIONS}, from 0 on, can be read")
-        self._keep(
-            action_names=names or tuple(range(self.n_actions)),
-            estimated=bool(estimated) and self.propensities is not None,
+            log_densities=None if log_densities is None else numbers("log_densities", log_densities, np.float64),
+            estimated=bool(estimated) and (propensities is not None or log_densities is not None),
             schema=schema,
             notes=tuple(notes),
         )
+        self._keep_actions(actions, n_actions, plain_names(() if action_names is None else action_names))
         problems = problems_of(self)
         if problems:
             raise InputError(problems)
 
-    def _width_of_propensities(self) -> int:
-        return 0 if self.propensities is None or self.propensities.ndim == 1 else self.propensities.shape[1]
+    def _keep_actions(self, actions: ArrayLike, n_actions: int | None, names: tuple[ActionName, ...]) -> None:
+        done = array_of("actions", actions)
+        if done.ndim == 2:
+            width = done.shape[1]
+            usual = ("action",) if width == 1 else tuple(f"action_{place}" for place in range(width))
+            self._keep(actions=numbers("actions", done, np.float64), n_actions=0)
+            self._keep(action_names=tuple(map(str, names)) or usual)
+            return
+        self._keep(actions=numbers("actions", whole(done), np.int64))
+        seen = int(self.actions.max(initial=-1)) + 1
+        known = self.propensities
+        listed = 0 if known is None or known.ndim == 1 else known.shape[1]
+        self._keep(n_actions=count("n_actions", n_actions) or len(names) or listed or seen)
+        if self.n_actions > MOST_ACTIONS:
+            raise InputError(f"there are {self.n_actions} actions: at most {MOST_ACTIONS}, from 0 on, can be read")
+        self._keep(action_names=names or tuple(range(self.n_actions)))
+
+    def _keep(self, **fields: object) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     @property
-    def actions_in_words(self) -> str:
-        """How many actions there are."""
-        return f"{self.n_actions} actions"
+    def action_space(self) -> ActionSpace:
+        """What can be done."""
+        return ActionSpace(self.action_names, finite=not self.is_real)
 
     @property
-    def propensities_in_words(self) -> str:
-        """Whether there are propensities, and of what kind."""
-        kinds = {None: "no propensities", 1: "logged propensities", 2: "full propensities"}
-        known = kinds[None if self.propensities is None else self.propensities.ndim]
-        return "estimated propensities" if self.estimated else known
+    def is_real(self) -> bool:
+        """Whether actions are real numbers, rather than one of a finite set."""
+        return self.actions.ndim == 2
 
     @property
-    def chances(self) -> FloatArray | None:
-        """The propensities."""
-        return self.propensities
+    def n_components(self) -> int:
+        """How many columns a real-valued action has."""
+        return int(self.actions.shape[1]) if self.is_real else 0
 
-    def with_chances(self, chances: ArrayLike | None, estimated: bool = False) -> "Trajectories":
-        """As `with_propensities`."""
-        return self.with_propensities(chances, estimated)
+    @property
+    def logging_probabilities(self) -> FloatArray | None:
+        """What is known of the logging policy, as the logs carry it: propensities, or log densities."""
+        return self.log_densities if self.is_real else self.propensities
+
+    def with_logging_probabilities(self, known: ArrayLike | None, estimated: bool = False) -> "Trajectories":
+        """The same logs with other ones; `estimated` says whether these come from a model."""
+        field = "log_densities" if self.is_real else "propensities"
+        return replace(self, estimated=estimated, **{field: known})  # type: ignore[arg-type]
+
+    def with_propensities(self, propensities: ArrayLike | None, estimated: bool = False) -> "Trajectories":
+        """The same logs with other propensities; `estimated` says whether these come from a model."""
+        return replace(self, propensities=propensities, estimated=estimated)  # type: ignore[arg-type]
+
+    def with_log_densities(self, log_densities: ArrayLike | None, estimated: bool = False) -> "Trajectories":
+        """The same logs with other log densities; `estimated` says whether these come from a model."""
+        return replace(self, log_densities=log_densities, estimated=estimated)  # type: ignore[arg-type]
+
+    @property
+    def knows_logging_policy(self) -> bool:
+        """Whether the logs carry what weights take, logged or estimated."""
+        return self.logging_probabilities is not None
 
     @property
     def log_propensities(self) -> FloatArray:
-        """The log of `logged_propensities` [N]."""
-        return np.asarray(np.log(self.logged_propensities))
+        """The log of the probability, or of the density, [N] that the logging policy gave to the logged action."""
+        if not self.is_real:
+            return np.asarray(np.log(self.logged_propensities))
+        if self.log_densities is None:
+            raise InputError(
+                "these logs carry no log densities: name their column, or estimate them (GaussianBehavior().annotate)"
+            )
+        return self.log_densities
 
     @property
     def all_propensities(self) -> FloatArray | None:
-        """The propensities of every action [N, A], where those are known."""
+        """The probability of every action [N, A]; None where it is not known, or where actions cannot be counted."""
         return None if self.propensities is None or self.propensities.ndim == 1 else self.propensities
 
     @property
@@ -135,9 +204,121 @@ class Trajectories(LoggedEpisodes):
             return self.propensities
         return np.asarray(np.take_along_axis(self.propensities, self.actions[:, None], axis=1)[:, 0])
 
-    def with_propensities(self, propensities: ArrayLike | None, estimated: bool = False) -> "Trajectories":
-        """The same logs with other propensities; `estimated` says whether these come from a model."""
-        return replace(self, propensities=propensities, estimated=estimated)  # type: ignore[arg-type]
+    @property
+    def logging_in_words(self) -> str:
+        """What is known of the logging policy."""
+        what = "log densities" if self.is_real else "propensities"
+        known = self.logging_probabilities
+        full = known is not None and known.ndim == 2
+        return f"{'no' if known is None else 'estimated' if self.estimated else 'full' if full else 'logged'} {what}"
+
+    def __repr__(self) -> str:
+        clusters = "" if self.clusters is None else f" in {counted(self.n_units, 'cluster')}"
+        return (
+            f"{type(self).__name__}({self.n_episodes} episodes{clusters}, {self.n_steps} steps, "
+            f"{self.n_features} features, {self.action_space}, {self.logging_in_words})"
+        )
+
+    def _repr_html_(self) -> str:
+        from poela.data.notebook import html_of
+
+        return html_of(self)
+
+    def __len__(self) -> int:
+        return self.n_episodes
+
+    @property
+    def n_episodes(self) -> int:
+        """How many episodes."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps in all episodes together."""
+        return len(self.actions)
+
+    @property
+    def n_features(self) -> int:
+        """The width of a context."""
+        return int(self.contexts.shape[1])
+
+    @property
+    def lengths(self) -> IntArray:
+        """Steps of each episode."""
+        return lengths_of(self.offsets)
+
+    @property
+    def step_numbers(self) -> IntArray:
+        """Each step's number within its episode, from 0."""
+        return step_numbers(self.offsets)
+
+    @property
+    def episode_of_step(self) -> IntArray:
+        """The episode (by position) that each step belongs to."""
+        return episode_of_step(self.offsets)
+
+    @property
+    def units(self) -> IntArray:
+        """The independent unit of each episode, numbered from 0: its cluster or, where none are named, itself."""
+        return np.arange(self.n_episodes) if self.clusters is None else self.clusters
+
+    @property
+    def n_units(self) -> int:
+        """How many independent units there are."""
+        return self.n_episodes if self.clusters is None else int(self.clusters.max()) + 1
+
+    @property
+    def initial_contexts(self) -> Float32Array:
+        """The first context of each episode."""
+        return self.contexts[self.offsets[:-1]]
+
+    def returns(self, discount: float = 1.0) -> FloatArray:
+        """The (discounted) sum of each episode's rewards."""
+        if discount == 1.0:
+            return episode_sums(self.rewards, self.offsets)
+        return episode_sums(self.rewards * discount**self.step_numbers, self.offsets)
+
+    def take(self, episodes: ArrayLike) -> "Trajectories":
+        """The given episodes (positions or a boolean mask), in that order."""
+        chosen = np.asarray(episodes)
+        if chosen.dtype == np.bool_ and chosen.shape != (self.n_episodes,):
+            raise InputError(f"a mask of episodes must have shape ({self.n_episodes},), not {chosen.shape}")
+        chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else whole(chosen).astype(np.int64)
+        rows, offsets = rows_of_episodes(chosen, self.offsets)
+        if not len(rows):
+            raise InputError(EMPTY)
+        columns = {name: getattr(self, name) for name in self.by_step}
+        arrays: dict[str, NDArray[Any] | None] = {
+            **{name: None if column is None else column[rows] for name, column in columns.items()},
+            "offsets": offsets,
+            "episode_ids": None if self.episode_ids is None else self.episode_ids[chosen],
+            "clusters": None if self.clusters is None else numbered(self.clusters[chosen]),
+        }
+        taken = copy(self)  # without the checks: rows that were sound are sound
+        for name, array in arrays.items():
+            object.__setattr__(taken, name, None if array is None else freeze(array))
+        return taken
+
+    def split(self, shares: Sequence[float], seed: int) -> "tuple[Trajectories, ...]":
+        """Disjoint random parts of whole episodes, in the given shares (which sum to at most 1).
+
+        Clusters stay whole: the shares of episodes are met as nearly as that allows.
+        """
+        total = sum(shares)
+        if not shares or min(shares) <= 0 or total > 1 + 1e-9:
+            raise InputError(f"shares {tuple(shares)} must be positive and sum to at most 1")
+        bounds = np.round(np.cumsum([0.0, *shares]) * self.n_episodes).astype(int)
+        if (np.diff(bounds) == 0).any():
+            raise InputError(
+                f"{self.n_episodes} episodes are too few for the shares {tuple(shares)}: a part would be empty"
+            )
+        if self.n_units < len(shares):
+            raise InputError(
+                f"{counted(self.n_units, 'cluster')} cannot be split into {len(shares)} parts, since episodes of a "
+                "cluster stay together: add more clusters, or name smaller ones"
+            )
+        # Each part keeps the order of the log, so that only membership is random.
+        return tuple(self.take(part) for part in random_parts(self.units, bounds.tolist(), seed))
 
     def with_history(self, steps: int, initial: bool = False) -> "Trajectories":
         """The logs with lagged contexts and actions, and the number of steps so far, as further features."""
@@ -201,4 +382,26 @@ class Trajectories(LoggedEpisodes):
         """
         from poela.data.mdp_arrays import from_mdp_arrays
 
-        return from_mdp_arrays(observations, actions, rewards, terminals, **more)
+        return from_mdp_arrays(cls, observations, actions, rewards, terminals, **more)
+
+
+def finite_actions(logs: Trajectories, what: str) -> Trajectories:
+    """The logs, whose actions must be a finite set; else one sentence that begins with what asks for that.
+
+    >>> finite_actions(Trajectories([[0.0]], [[0.5]], [1.0], [0, 1]), "a model of values")
+    Traceback (most recent call last):
+    poela.core.errors.InputError: a model of values needs a finite set of actions, and these logs have real numbers ...
+    """
+    if not logs.is_real:
+        return logs
+    raise InputError(
+        f"{what} needs a finite set of actions, and these logs have real numbers as actions: choose what does without, "
+        "such as the estimator 'sntis', or divide them into levels first"
+    )
+
+
+def real_actions(logs: Trajectories, what: str) -> Trajectories:
+    """The logs, whose actions must be real numbers."""
+    if logs.is_real:
+        return logs
+    raise InputError(f"{what} needs real-valued actions, and these logs have a finite set: choose another learner")

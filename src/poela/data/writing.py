@@ -15,7 +15,7 @@ from poela.data.words import quoted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from poela.data.continuous import Logs
+    from poela.data.trajectories import Trajectories
 
 CLUSTER = "cluster"
 # What `to_table` notes in the schema: that the column above names clusters, that propensities are estimates, and how
@@ -24,7 +24,7 @@ CLUSTERS, ESTIMATED, FEATURES = b"poela.clusters", b"poela.estimated", b"poela.s
 ACTION_COLUMNS = b"poela.action_columns"  # of real-valued actions
 
 
-def table_of(logs: "Logs") -> "pa.Table":
+def table_of(logs: "Trajectories") -> "pa.Table":
     """The logs as an Arrow table; `read_logs` reads it back as it was, episodes in the order of their ids."""
     import pyarrow as pa
 
@@ -53,14 +53,12 @@ def table_of(logs: "Logs") -> "pa.Table":
     return pa.table({**columns, **chances}, metadata=metadata)
 
 
-def _acted(logs: "Logs") -> tuple[dict[str, Any], dict[str, Any], dict[bytes, bytes]]:
+def _acted(logs: "Trajectories") -> tuple[dict[str, Any], dict[str, Any], dict[bytes, bytes]]:
     """The columns of actions and of their chances, and what is noted of them beside the columns."""
     import pyarrow as pa
 
-    from poela.data.continuous import ContinuousTrajectories
-
     names = [str(name) for name in logs.action_names]
-    if isinstance(logs, ContinuousTrajectories):
+    if logs.is_real:
         taken = {"episode", "step", "reward", DENSITY, CLUSTER, ""} & set(names)
         if taken:
             raise InputError(f"actions {quoted(sorted(taken))} have no name or that of another column: rename them")

@@ -23,8 +23,7 @@ from poela.core.neighbours import Neighbours
 from poela.core.storage import Stored
 from poela.core.typed import Count, Positive, from_plain, refuse_problems, to_plain
 from poela.core.validation import expect_array, expect_contents, refuse
-from poela.data.continuous import ContinuousTrajectories, continuous_actions
-from poela.data.episodes import LoggedEpisodes
+from poela.data.trajectories import Trajectories, real_actions
 from poela.eligibility.boxes import Boxes, most_boxes
 from poela.eligibility.pair_explanation import LoggedPair, PairExplanation
 from poela.eligibility.quantiles import distances_to_others
@@ -42,7 +41,7 @@ class ContinuousEligibility:
     much actions count beside contexts. `neighbours=None` takes 32, or as many as several action columns allow. Where no
     logged context is near, the nearest stands for it, and the step is counted as stranded.
 
-    >>> logs = ContinuousTrajectories([[0.0], [0.0], [9.0]], [[1.0], [2.0], [5.0]], [0, 0, 0], [0, 1, 2, 3])
+    >>> logs = Trajectories([[0.0], [0.0], [9.0]], [[1.0], [2.0], [5.0]], [0, 0, 0], [0, 1, 2, 3])
     >>> rule = ContinuousEligibility(radius=0.01).fit(logs)
     >>> rule.eligible([[0.0], [0.0], [0.0]], [[1.1], [5.0], [2.0]])
     array([ True, False,  True])
@@ -55,9 +54,9 @@ class ContinuousEligibility:
     def __post_init__(self) -> None:
         refuse_problems(self)
 
-    def fit(self, train: LoggedEpisodes) -> "FittedContinuousEligibility":
+    def fit(self, train: Trajectories) -> "FittedContinuousEligibility":
         """The rule over these training logs, with a radius that is a number."""
-        logs = continuous_actions(train, "a distance to logged actions")
+        logs = real_actions(train, "a distance to logged actions")
         most = most_boxes(logs.n_components)
         if self.radius == np.inf:
             raise InputError("radius is infinite, which is no rule: leave the rule out")
@@ -199,7 +198,7 @@ class FittedContinuousEligibility:
         return cls(settings, *arrays)
 
 
-def fitted(settings: ContinuousEligibility, logs: ContinuousTrajectories) -> FittedContinuousEligibility:
+def fitted(settings: ContinuousEligibility, logs: Trajectories) -> FittedContinuousEligibility:
     """The rule over these logs, whose radius and neighbours are numbers."""
     context_scale, action_scale = _scale(logs.contexts.astype(np.float64)), _scale(logs.actions)
     ids = None if logs.episode_ids is None else logs.episode_ids[logs.episode_of_step]
@@ -209,12 +208,12 @@ def fitted(settings: ContinuousEligibility, logs: ContinuousTrajectories) -> Fit
     return FittedContinuousEligibility(settings, contexts, actions, context_scale, action_scale, ids)
 
 
-def precedent_distances(settings: ContinuousEligibility, logs: ContinuousTrajectories) -> FloatArray:
+def precedent_distances(settings: ContinuousEligibility, logs: Trajectories) -> FloatArray:
     """The distance of logged pairs from the nearest of other episodes, and other clusters of them."""
     if logs.n_units < 2:
         return np.zeros(1)
 
-    def asked(others: ContinuousTrajectories, held_out: ContinuousTrajectories, rows: IntArray) -> FloatArray:
+    def asked(others: Trajectories, held_out: Trajectories, rows: IntArray) -> FloatArray:
         return fitted(settings, others).distances(held_out.contexts[rows], held_out.actions[rows], largest=True)
 
     return distances_to_others(logs, asked)

@@ -12,7 +12,6 @@ import torch
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, readonly
 from poela.core.density import DensityPolicy
-from poela.data.continuous import ContinuousTrajectories
 from poela.data.trajectories import Trajectories
 from poela.eligibility.boxes import Boxes, log_interval
 from poela.eligibility.rarity import Evidence
@@ -34,11 +33,11 @@ class DoseRanges:
     high: FloatArray  # [K]
 
     @classmethod
-    def of(cls, logs: ContinuousTrajectories) -> "DoseRanges":
+    def of(cls, logs: Trajectories) -> "DoseRanges":
         """Those of each column that varies: as low as nobody got, the quarters, and as high as nobody got.
 
         >>> doses = [[1.0], [2.0], [3.0], [4.0], [5.0]]
-        >>> ranges = DoseRanges.of(ContinuousTrajectories(np.zeros((5, 1)), doses, np.zeros(5), np.arange(6)))
+        >>> ranges = DoseRanges.of(Trajectories(np.zeros((5, 1)), doses, np.zeros(5), np.arange(6)))
         >>> ranges.high
         array([0.6, 2. , 3. , 4. , 5.4, inf])
         """
@@ -54,7 +53,7 @@ class DoseRanges:
             parts.append(np.column_stack([np.full(len(ends) - 1, column), ends[:-1], ends[1:]]))
         return cls(*(readonly(numbers, np.float64) for numbers in np.concatenate(parts).T))
 
-    def within(self, logs: ContinuousTrajectories, column: int) -> Trajectories:
+    def within(self, logs: Trajectories, column: int) -> Trajectories:
         """The logs with the range of one column's amounts as a finite action, without propensities."""
         own = self.column == column
         levels = np.searchsorted(self.high[own][:-1], logs.actions[:, column], side="left")
@@ -119,7 +118,7 @@ def _cut(boxes: Boxes, column: int, low: float, high: float) -> Boxes:
     return Boxes(lower, upper, boxes.there & (upper[..., column] > lower[..., column]))
 
 
-def dose_support(logs: ContinuousTrajectories, share: float, surely: float) -> tuple[DoseRanges, BoolArray] | None:
+def dose_support(logs: Trajectories, share: float, surely: float) -> tuple[DoseRanges, BoolArray] | None:
     """Ranges of amounts, and where [N, K] like cases never received any such amount; None where nothing can be told.
 
     An action is outside where it is predicted at no more than this part (`surely`) of the limit of its support.

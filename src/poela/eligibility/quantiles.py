@@ -6,20 +6,17 @@ clusters of them. At the radius q50, half of all pairs of context and action hav
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.log_cache import cached
-from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility, quantile_of
 from poela.eligibility.scales import FeatureScale
 
-L = TypeVar("L", bound=LoggedEpisodes)
 FOLDS = 5
 ROOM = 1.5  # new cases may be so much farther from their nearest than logged ones are, as Euclidean distances
 MOST_CONTEXTS = 5000  # asked in each fold; quantiles of more are no different
@@ -56,7 +53,9 @@ def with_numeric_reach(rule: Eligibility, train: Trajectories) -> Eligibility:
     return replace(rule, reach=float(farthest * (ROOM if rule.metric == "euclidean" else ROOM**2)))
 
 
-def distances_to_others(train: L, ask: Callable[[L, L, IntArray], FloatArray]) -> FloatArray:
+def distances_to_others(
+    train: Trajectories, ask: Callable[[Trajectories, Trajectories, IntArray], FloatArray]
+) -> FloatArray:
     """What `ask` says of rows of held-out episodes beside all others, fold by fold; clusters stay together."""
     rng = np.random.default_rng(0)
     folds = min(FOLDS, train.n_units)

@@ -5,7 +5,7 @@ highest as that; how many episodes lie beyond is said, and how much that may hid
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from poela.core.kinds import is_number
 from poela.core.ragged import running_sums, step_numbers
 from poela.core.readable import readable, share_in_words
 from poela.core.typed import NonNegative, Range, Share, refuse_problems, shown, to_plain
-from poela.data.episodes import LoggedEpisodes
+from poela.data.trajectories import Trajectories
 from poela.evaluation.bounded import bounded_ends
 from poela.evaluation.bounds import Bounds, in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
@@ -23,7 +23,6 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.options import ScoringOptions
 from poela.evaluation.weights import safe_shift
 
-L = TypeVar("L", bound=LoggedEpisodes)
 WHAT = "a share above 0.5 and below 1 (0.99), or two values, the lowest return that counts and then the highest"
 UNSURE = 0.01  # for each of the two shares beyond a cap that decide what it may hide
 
@@ -112,7 +111,7 @@ class Cap:
         return replace(bounds, lowest_return=float(low), highest_return=float(high))
 
 
-def capped(logs: L, cap: Cap | None, discount: float) -> L:
+def capped(logs: Trajectories, cap: Cap | None, discount: float) -> Trajectories:
     """The logs with rewards whose (discounted) sums are the capped returns.
 
     What is capped is the sum up to each step, so that a reward depends on nothing that comes after it, and none is
@@ -135,7 +134,7 @@ def capped(logs: L, cap: Cap | None, discount: float) -> L:
     rewards = np.array(logs.rewards)
     np.divide(counted - counted_before, factors, out=rewards, where=~same & (factors > 0))
     known: Any = logs  # every kind of log is a dataclass
-    result: L = logs if same.all() else replace(known, rewards=rewards)
+    result: Trajectories = logs if same.all() else replace(known, rewards=rewards)
     return result
 
 
@@ -152,11 +151,11 @@ class CapSettings(ScoringOptions):
         names = [field.name for field in fields(self) if field.name != "cap" or self.cap is not None]
         return {name: to_plain(getattr(self, name)) for name in names}
 
-    def knowing(self, logs: LoggedEpisodes) -> Self:
+    def knowing(self, logs: Trajectories) -> Self:
         """The same with the ends of its cap, as these logs have them where they were not known."""
         return self if self.cap is None else replace(self, cap=self.cap.known(logs.returns(self.discount)))
 
-    def capped(self, logs: L) -> L:
+    def capped(self, logs: Trajectories) -> Trajectories:
         """The logs with capped returns, where they are to be capped."""
         return capped(logs, self.cap, self.discount)
 

@@ -15,19 +15,19 @@ what was foreseen, Σ_t γᵗ (r_t + γ V_π(x_{t+1}) − Q). With λ = 0 it is 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from poela.core.arrays import FloatArray, IntArray
+from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.ragged import episode_sums, returns_to_go, step_numbers
-from poela.data.episodes import LoggedEpisodes
+from poela.data.trajectories import Trajectories
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.gain import least_value
 
 
-def mean_to_come(train: LoggedEpisodes, steps: IntArray, discount: float) -> FloatArray:
+def mean_to_come(train: Trajectories, steps: IntArray, discount: float) -> FloatArray:
     """What is left to come at these step numbers [N], on average over the training episodes; 0 beyond their steps.
 
     >>> from poela.data.trajectories import Trajectories
@@ -101,6 +101,10 @@ class Controlled:
                 parts = _normalised(*parts, weights[others], returns[others])
             shares[~others] = best_share(*parts)
         return cls(first, second, shares, estimated)
+
+    def take(self, episodes: BoolArray) -> "Controlled":
+        """Of some of the episodes [n]; their shares stay, so that gains of groups add up to that of all."""
+        return replace(self, first=self.first[episodes], second=self.second[episodes], shares=self.shares[episodes])
 
     def gain(self, evidence: Evidence) -> Contributions:
         """The gain as one estimate.

@@ -8,9 +8,8 @@ from scipy.spatial import cKDTree
 from poela.behavior.gaussian import GaussianBehavior, GaussianModel, least_squares
 from poela.core.log_cache import cached
 from poela.core.readable import plain
-from poela.data.continuous import ContinuousTrajectories
-from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
+from poela.data.trajectories import Trajectories
 from poela.evaluation.diagnostics import mean_weight
 from poela.evaluation.pareto import pareto_k
 
@@ -20,10 +19,10 @@ MOST_COUNTED = 20.0  # larger ratios count as this much: the mean is then at mos
 LIMIT = 1.4  # by what factor a mean ratio may differ
 ERRORS = 4.0  # and by how many standard errors it must
 HEAVY = 0.7  # Pareto k from which a mean below 1 may be a tail that was not seen
-Fit = Callable[[ContinuousTrajectories], GaussianModel]
+Fit = Callable[[Trajectories], GaussianModel]
 
 
-def density_problem(logs: LoggedEpisodes) -> str:
+def density_problem(logs: Trajectories) -> str:
     """What is wrong with the log densities, in one sentence; empty where nothing can be said against them.
 
     The densities of a Gaussian model, cross-fitted, over those that actions were drawn from have mean 1. A mean above 1
@@ -33,18 +32,18 @@ def density_problem(logs: LoggedEpisodes) -> str:
     >>> rng = np.random.default_rng(0)
     >>> doses, rows = rng.normal(size=(400, 1)), np.zeros((400, 1))
     >>> right = -0.5 * (doses[:, 0] ** 2 + np.log(2 * np.pi))
-    >>> logs = ContinuousTrajectories(rows, doses, np.zeros(400), np.arange(401), log_densities=right)
+    >>> logs = Trajectories(rows, doses, np.zeros(400), np.arange(401), log_densities=right)
     >>> density_problem(logs), density_problem(logs.with_log_densities(right - 3))[:53]
     ('', 'the logged log densities cannot be those of these 400')
     """
-    if not isinstance(logs, ContinuousTrajectories) or logs.log_densities is None or logs.estimated:
+    if not logs.is_real or logs.log_densities is None or logs.estimated:
         return ""
     if logs.n_units < FEWEST_UNITS or logs.n_steps < 10 * (logs.n_features + 1):
         return ""
     return cached(logs, "density problem", None, lambda: _problem(logs))
 
 
-def _problem(logs: ContinuousTrajectories) -> str:
+def _problem(logs: Trajectories) -> str:
     mean = 1.0
     for fit in (least_squares, GaussianBehavior().fit_quietly):
         mean, wrong = _mean_ratio(logs, fit)
@@ -59,7 +58,7 @@ def _problem(logs: ContinuousTrajectories) -> str:
     )
 
 
-def _mean_ratio(logs: ContinuousTrajectories, fit: Fit) -> tuple[float, bool]:
+def _mean_ratio(logs: Trajectories, fit: Fit) -> tuple[float, bool]:
     """The mean ratio, and whether it is too far from 1 to be chance, or the fault of the model."""
     fold_of = fold_numbers(logs.units, FOLDS, 0)
     models = [fit(logs.take(fold_of != fold)) for fold in range(FOLDS)]
@@ -80,7 +79,7 @@ def _mean_ratio(logs: ContinuousTrajectories, fit: Fit) -> tuple[float, bool]:
     return mean, share < 1 / LIMIT and below < -ERRORS
 
 
-def _share_near(model: GaussianModel, logs: ContinuousTrajectories) -> float:
+def _share_near(model: GaussianModel, logs: Trajectories) -> float:
     """How much of a model lies near logged actions, as near as these lie to each other: gaps in them are no fault."""
     logged = model.standardised(logs.actions)
     drawn = model.standardised(model.sample(logs.contexts, np.random.default_rng(0)))

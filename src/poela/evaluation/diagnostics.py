@@ -8,7 +8,7 @@ from poela.behavior.calibration import reliability
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.ragged import step_numbers
 from poela.core.typed import Count, Unknowable, Whole
-from poela.data.episodes import LoggedEpisodes
+from poela.data.trajectories import Trajectories
 from poela.evaluation.bounded import two_valued
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.estimators import Estimator
@@ -163,7 +163,7 @@ def diagnosed(
     )
 
 
-def undiagnosed(logs: LoggedEpisodes) -> Diagnostics:
+def undiagnosed(logs: Trajectories) -> Diagnostics:
     """Where the logs carry no propensities, nothing is known of the weights.
 
     >>> from poela.data.trajectories import Trajectories
@@ -245,7 +245,7 @@ def _log_sums(groups: IntArray, log_values: FloatArray, count: int) -> tuple[Flo
     return sums, squares
 
 
-def calibration_error(logs: LoggedEpisodes) -> float | None:
+def calibration_error(logs: Trajectories) -> float | None:
     """Expected calibration error of the logged propensities (of the likeliest action, in ten bins; Guo et al. 2017).
 
     None where only the logged action's propensity is known: then there is nothing to compare it with.

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from poela.behavior.gaussian import refuse_plain_densities
 from poela.core.errors import InputError
-from poela.data.continuous import ContinuousTrajectories, Logs
+from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.outside import logged_support
@@ -18,7 +18,7 @@ from poela.evaluation.values import QValues
 
 def evaluate(
     policy: Any,
-    logs: Logs,
+    logs: Trajectories,
     *,
     scoring: Scoring | None = None,
     q: str | QValues | None = None,
@@ -57,7 +57,7 @@ def evaluate(
     if clusters is not None:
         logs = replace(logs, clusters=clusters)  # type: ignore[arg-type]
     _refuse(policy, logs, scoring, q)
-    if isinstance(logs, ContinuousTrajectories):
+    if logs.is_real:
         refuse_plain_densities(logs)
     weighted = ESTIMATORS[scoring.estimator].weights != "none"
     support = logged_support(logs) if weighted and logs.knows_logging_policy else None
@@ -67,7 +67,7 @@ def evaluate(
     return evaluator.estimate(evidence)
 
 
-def _refuse(policy: Any, logs: Logs, scoring: Scoring, q: Any) -> None:
+def _refuse(policy: Any, logs: Trajectories, scoring: Scoring, q: Any) -> None:
     chosen = ESTIMATORS[scoring.estimator]
     problems: list[str] = []
     if chosen.weights != "none" and not logs.knows_logging_policy:

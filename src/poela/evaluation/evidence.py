@@ -9,7 +9,7 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import step_numbers
-from poela.data.episodes import LoggedEpisodes
+from poela.data.trajectories import Trajectories
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.weights import LogWeights
 
@@ -55,7 +55,7 @@ class Evidence:
     """
 
     weights: LogWeights
-    logs: LoggedEpisodes
+    logs: Trajectories
     discount: float = 1.0
     truncation: float = DEFAULT_TRUNCATION
     values: ModelValues | None = None

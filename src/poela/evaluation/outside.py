@@ -8,8 +8,6 @@ import numpy as np
 from poela.core.arrays import BoolArray, FloatArray
 from poela.core.log_cache import cached
 from poela.core.ragged import episode_sums, running_sums
-from poela.data.continuous import ContinuousTrajectories
-from poela.data.episodes import LoggedEpisodes
 from poela.data.trajectories import Trajectories
 from poela.eligibility.doses import DoseRanges, dose_support
 from poela.eligibility.rules import USUAL_SUPPORT
@@ -37,7 +35,7 @@ class LoggedSupport:
         """At some steps."""
         return replace(self, outside=self.outside[steps], doubtful=self.doubtful[steps])
 
-    def rows(self, policy: Any, logs: LoggedEpisodes, probabilities: FloatArray | None) -> FloatArray | None:
+    def rows(self, policy: Any, logs: Trajectories, probabilities: FloatArray | None) -> FloatArray | None:
         """What a policy does [N, A] along the logs: its probabilities, or those of ranges of amounts (0: not asked)."""
         if self.ranges is None:
             return probabilities
@@ -58,7 +56,7 @@ class OutsideSupport:
     missing_error: float = 0.0
 
 
-def logged_support(logs: LoggedEpisodes, behavior: Any = None) -> LoggedSupport | None:
+def logged_support(logs: Trajectories, behavior: Any = None) -> LoggedSupport | None:
     """The support along these logs: by the propensities of all actions, else by a model that is cross-fitted on them.
 
     None where every action is taken everywhere, or where nothing can be told. A model of the logging policy
@@ -69,9 +67,9 @@ def logged_support(logs: LoggedEpisodes, behavior: Any = None) -> LoggedSupport 
     array([[False,  True],
            [False, False]])
     """
-    if isinstance(logs, ContinuousTrajectories):
+    if logs.is_real:
         return cached(logs, "support along", None, lambda: _support_of_doses(logs))
-    if not isinstance(logs, Trajectories) or logs.n_actions < 2:
+    if logs.is_real or logs.n_actions < 2:
         return None
     if has_holes(logs) is not None:
         return support_along(logs, None)
@@ -83,7 +81,7 @@ def logged_support(logs: LoggedEpisodes, behavior: Any = None) -> LoggedSupport 
     )
 
 
-def _support_of_doses(logs: ContinuousTrajectories) -> LoggedSupport | None:
+def _support_of_doses(logs: Trajectories) -> LoggedSupport | None:
     found = dose_support(logs, USUAL_SUPPORT, SURELY)
     if found is None:
         return None
@@ -138,7 +136,7 @@ def expected_propensities(logs: Trajectories, others: BoolArray, own: BoolArray)
 
 
 def outside_support(
-    support: LoggedSupport, probabilities: FloatArray, logs: LoggedEpisodes, weights: LogWeights
+    support: LoggedSupport, probabilities: FloatArray, logs: Trajectories, weights: LogWeights
 ) -> OutsideSupport:
     """What of a policy with these probabilities [N, A] lies outside support, along its own episodes (by weights).
 
@@ -152,7 +150,7 @@ def outside_support(
     there = np.minimum(np.where(support.outside, probabilities, 0.0).sum(axis=1), 1.0)  # [N]
     with np.errstate(divide="ignore"):
         staying = np.exp(episode_sums(np.log(np.maximum(1.0 - there, 0.0)), logs.offsets))
-    if not isinstance(logs, Trajectories):  # weights cannot tell more of amounts than their mean does
+    if logs.is_real:  # weights cannot tell more of amounts than their mean does
         return OutsideSupport(float(there.mean()), float(1.0 - staying.mean()))
     in_doubt = np.where(support.doubtful, probabilities, 0.0).sum(axis=1)
     taken = support.doubtful[np.arange(logs.n_steps), logs.actions]

@@ -20,7 +20,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.ragged import episode_of_step, lengths_of, step_numbers
-from poela.data.episodes import LoggedEpisodes
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import in_clusters
 from poela.evaluation.contributions import Contributions
@@ -79,7 +78,7 @@ def effective_share(log_weights: FloatArray, clusters: IntArray | None = None) -
 class Recombined:
     """Recombines the episodes of a log for any policies; what does not depend on the policy is drawn once."""
 
-    def __init__(self, logs: LoggedEpisodes, seed: int, copies: int | None = None) -> None:
+    def __init__(self, logs: Trajectories, seed: int, copies: int | None = None) -> None:
         self._logs, self._seed = logs, seed
         self._copies = copies or max(COPIES[0], min(COPIES[1], -(-_MANY // logs.n_episodes)))
 

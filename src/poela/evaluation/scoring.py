@@ -10,8 +10,7 @@ import numpy as np
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in
-from poela.data.continuous import ContinuousTrajectories, Logs, finite_actions
-from poela.data.trajectories import Trajectories
+from poela.data.trajectories import Trajectories, finite_actions
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
 from poela.evaluation.cap import Cap, CapSettings, beyond_cap
 from poela.evaluation.contributions import Contributions, standard_error
@@ -66,7 +65,7 @@ class Scoring(CapSettings):
     resamples: Count = DEFAULT_RESAMPLES
     seed: Seed = 0
 
-    def estimates(self, policies: Sequence[Any], logs: Logs) -> list[Estimate]:
+    def estimates(self, policies: Sequence[Any], logs: Trajectories) -> list[Estimate]:
         """The estimate of each policy on the same logs; what does not depend on the policy is computed once.
 
         >>> from poela.simulators.registry import simulate
@@ -91,10 +90,10 @@ class Evaluator:
 
     def __init__(
         self,
-        logs: Logs,
+        logs: Trajectories,
         scoring: Scoring,
         *,
-        beside: Logs | None = None,
+        beside: Trajectories | None = None,
         q: QValues | None = None,
         behavior: FitsBehavior | None = None,
         wrong: str = "",
@@ -105,7 +104,7 @@ class Evaluator:
         scoring = scoring.knowing(logs)
         self._uncapped = logs.returns(scoring.discount) if uncapped is None else uncapped
         logs, beside = scoring.capped(logs), None if beside is None else scoring.capped(beside)
-        self._real = real or isinstance(logs, ContinuousTrajectories)
+        self._real = real or logs.is_real
         self.logs, self.scoring = logs, scoring
         self._beside, self._q, self._behavior, self._wrong = beside, q, behavior, wrong
         self._support = support
@@ -153,7 +152,7 @@ class Evaluator:
             yield from (self._without_policy() for _ in policies)
             return
         with_model = any(estimator.model != "none" for estimator in used)
-        if isinstance(self.logs, ContinuousTrajectories) and not with_model:
+        if self.logs.is_real and not with_model:
             yield from (self._with_weights(policy, log_weights(policy, self.logs)) for policy in policies)
             return
         seen = self._with_beside if with_model else self._finite

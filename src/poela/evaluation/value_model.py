@@ -9,7 +9,6 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.clusters import joined_clusters
-from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
 from poela.data.history import with_history
 from poela.data.trajectories import Trajectories
@@ -147,7 +146,7 @@ class ValueModel:
         return squares.T
 
 
-def state_values(logs: LoggedEpisodes, beside: LoggedEpisodes, discount: float = 1.0, seed: int = 0) -> ModelValues:
+def state_values(logs: Trajectories, beside: Trajectories, discount: float = 1.0, seed: int = 0) -> ModelValues:
     """What is to come of each context of logs under the logging policy, whatever the action: for real-valued ones.
 
     >>> kind = np.arange(200) % 2 * 1.0
@@ -156,7 +155,7 @@ def state_values(logs: LoggedEpisodes, beside: LoggedEpisodes, discount: float =
     array([0., 1.])
     """
 
-    def idle(own: LoggedEpisodes) -> Trajectories:
+    def idle(own: Trajectories) -> Trajectories:
         nothing = np.zeros(own.n_steps, np.int64)
         return Trajectories(own.contexts, nothing, own.rewards, own.offsets, n_actions=1, clusters=own.clusters)
 
@@ -206,7 +205,7 @@ def _logging_probabilities(logs: Trajectories) -> FloatArray:
     """Of the logging policy [N, A]: as known, or else all on the logged action."""
     if logs.propensities is not None and logs.propensities.ndim == 2:
         return logs.propensities
-    return np.eye(logs.n_actions)[logs.actions]
+    return np.asarray(np.eye(logs.n_actions)[logs.actions])
 
 
 def _with_history(logs: Trajectories, steps: int | None) -> Trajectories:

@@ -10,8 +10,6 @@ from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
 from poela.core.policy import as_policy
 from poela.core.ragged import episode_sums, running_sums
-from poela.data.continuous import ContinuousTrajectories
-from poela.data.episodes import LoggedEpisodes
 from poela.data.trajectories import Trajectories
 
 # Policies may compute in single precision; rows further from 1 than this are mistakes.
@@ -72,7 +70,7 @@ class LogWeights:
         return np.minimum(self.episodes, np.log(truncation))
 
 
-def log_weights(policy: object, trajectories: LoggedEpisodes) -> LogWeights:
+def log_weights(policy: object, trajectories: Trajectories) -> LogWeights:
     """The log weights of any policy along logged episodes that carry propensities, or log densities.
 
     >>> from poela.core.policy import Memoryless
@@ -83,9 +81,8 @@ def log_weights(policy: object, trajectories: LoggedEpisodes) -> LogWeights:
     >>> np.exp(log_weights(Always(), logs).episodes)
     array([2., 0.])
     """
-    if isinstance(trajectories, ContinuousTrajectories):
+    if trajectories.is_real:
         return LogWeights(densities_along(policy, trajectories) - trajectories.log_propensities, trajectories.offsets)
-    assert isinstance(trajectories, Trajectories)
     return weights_of(probabilities_along(policy, trajectories), trajectories)
 
 
@@ -97,7 +94,7 @@ def weights_of(probabilities: FloatArray, trajectories: Trajectories) -> LogWeig
         return LogWeights(np.log(target) - trajectories.log_propensities, trajectories.offsets)
 
 
-def densities_along(policy: object, logs: ContinuousTrajectories) -> FloatArray:
+def densities_along(policy: object, logs: Trajectories) -> FloatArray:
     """The policy's log densities [N] of the logged actions, checked: shape, and neither NaN nor +infinity."""
     if not isinstance(policy, DensityPolicy):
         raise InputError(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.ragged import lengths_of
-from poela.data.episodes import LoggedEpisodes
+from poela.data.trajectories import Trajectories
 from poela.networks.modules import Hidden, Network, NetworkShape
 from poela.networks.outputs import outputs_at
 from poela.networks.training import train_steps
@@ -37,13 +37,13 @@ def generalised_advantages(
     return found
 
 
-def returns_to_go(logs: LoggedEpisodes, discount: float) -> FloatArray:
+def returns_to_go(logs: Trajectories, discount: float) -> FloatArray:
     """The discounted sum of rewards from each step on [N]."""
     return generalised_advantages(logs.rewards, np.zeros(logs.n_steps), logs.offsets, discount, 1.0)
 
 
 def fitted_values(
-    logs: LoggedEpisodes, discount: float, hidden: Hidden, steps: int, seed: int, device: torch.device
+    logs: Trajectories, discount: float, hidden: Hidden, steps: int, seed: int, device: torch.device
 ) -> FloatArray:
     """V along the logs [N], by regression of the returns from each step on."""
     targets = returns_to_go(logs, discount)

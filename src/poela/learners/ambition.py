@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from poela.behavior.gaussian import GaussianBehavior, GaussianModel
-from poela.data.continuous import Logs, finite_actions
+from poela.data.trajectories import Trajectories, finite_actions
 from poela.eligibility.supported_behavior import SupportedBehavior
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.logging_policy import logging_policy
@@ -17,7 +17,9 @@ from poela.policies.value import GreedyQPolicy
 SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 
 
-def ambition_path(learner: Learner, checkpoints: Sequence[Checkpoint], train: Logs, behavior: Any) -> list[Checkpoint]:
+def ambition_path(
+    learner: Learner, checkpoints: Sequence[Checkpoint], train: Trajectories, behavior: Any
+) -> list[Checkpoint]:
     """The learner's own path where it walks from cautious to bold, else blends of what it learned last.
 
     >>> from poela.learners.consensus import Consensus
@@ -54,7 +56,7 @@ def ambition_path(learner: Learner, checkpoints: Sequence[Checkpoint], train: Lo
     ]
 
 
-def _gaussian_path(learned: GaussianPolicy, train: Logs, behavior: Any) -> list[Checkpoint]:
+def _gaussian_path(learned: GaussianPolicy, train: Trajectories, behavior: Any) -> list[Checkpoint]:
     """Gaussians on the way from the logging policy to what was learned, within its rule."""
     base = behavior if isinstance(behavior, GaussianModel) else GaussianBehavior().fit_quietly(train)
     return [

@@ -13,8 +13,7 @@ from poela.behavior.held_out import HeldOut
 from poela.core.errors import InputError
 from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Range, Share, one_of
-from poela.data.continuous import ContinuousTrajectories, continuous_actions
-from poela.data.episodes import LoggedEpisodes
+from poela.data.trajectories import Trajectories, real_actions
 from poela.eligibility.boxes import Cells
 from poela.eligibility.continuous import NEAREST, ContinuousEligibility, FittedContinuousEligibility, fitted
 from poela.eligibility.rules import RadiusSetting
@@ -45,12 +44,12 @@ class ContinuousLearner(Learner):
     held_out: HeldOut = 0.1
     device: Device = "auto"
 
-    def fit(self, train: LoggedEpisodes, seed: int = 0, behavior: Any = None) -> Any:
+    def fit(self, train: Trajectories, seed: int = 0, behavior: Any = None) -> Any:
         """The final policy."""
         logs: Any = train
         return super().fit(logs, seed, behavior)
 
-    def clone(self, logs: ContinuousTrajectories, seed: int, behavior: Any = None) -> GaussianModel:
+    def clone(self, logs: Trajectories, seed: int, behavior: Any = None) -> GaussianModel:
         """A model of the logging policy, to begin from: the given one, where it is of this form."""
         if isinstance(behavior, GaussianModel) and behavior.network.shape.hidden == self.hidden:
             return behavior.with_network(behavior.network)
@@ -64,7 +63,7 @@ class ContinuousLearner(Learner):
         )
         return settings.fit_quietly(logs, seed)
 
-    def rule(self, logs: ContinuousTrajectories) -> FittedContinuousEligibility | None:
+    def rule(self, logs: Trajectories) -> FittedContinuousEligibility | None:
         """The hard rule over the training logs, where there is one."""
         if self.radius is None:
             return None
@@ -77,14 +76,14 @@ class ContinuousClone(ContinuousLearner):
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(300, 1))
-    >>> logs = ContinuousTrajectories(x, x + rng.normal(size=(300, 1)), np.zeros(300), np.arange(301))
+    >>> logs = Trajectories(x, x + rng.normal(size=(300, 1)), np.zeros(300), np.arange(301))
     >>> ContinuousClone(clone_steps=50).fit(logs).sample([[0.0]], np.random.default_rng(0)).shape
     (1, 1)
     """
 
-    def fit_path(self, train: LoggedEpisodes, seed: int = 0, behavior: Any = None) -> Iterator[Checkpoint]:
+    def fit_path(self, train: Trajectories, seed: int = 0, behavior: Any = None) -> Iterator[Checkpoint]:
         """Yield the one policy."""
-        logs = continuous_actions(train, "learner 'continuousclone'")
+        logs = real_actions(train, "learner 'continuousclone'")
         yield Checkpoint(
             1, GaussianPolicy(model=self.clone(logs, seed, behavior), eligibility=self.rule(logs), schema=logs.schema)
         )
@@ -102,9 +101,9 @@ class ContinuousPOELA(ContinuousLearner):
 
     >>> rng = np.random.default_rng(0)
     >>> doses = rng.normal(size=(400, 1))
-    >>> logs = ContinuousTrajectories(
-    ...     np.zeros((400, 1)), doses, -np.square(doses[:, 0] - 1), np.arange(401), -np.square(doses[:, 0]) / 2 - 0.919
-    ... )
+    >>> densities = -np.square(doses[:, 0]) / 2 - 0.919
+    >>> worth = -np.square(doses[:, 0] - 1)
+    >>> logs = Trajectories(np.zeros((400, 1)), doses, worth, np.arange(401), log_densities=densities)
     >>> mean, _ = ContinuousPOELA(steps=100, least_ess=50).fit(logs).moments([[0.0]])
     >>> bool(0.5 < mean[0, 0] < 1.5)
     True
@@ -129,9 +128,9 @@ class ContinuousPOELA(ContinuousLearner):
         """The same share of episodes stays effective: a bound for few of many would let the weights run away."""
         return replace(self, least_ess=self.least_ess * times)
 
-    def fit_path(self, train: LoggedEpisodes, seed: int = 0, behavior: Any = None) -> Iterator[Checkpoint]:
+    def fit_path(self, train: Trajectories, seed: int = 0, behavior: Any = None) -> Iterator[Checkpoint]:
         """Yield the policy at each checkpoint, the final one last."""
-        logs = continuous_actions(train, "learner 'continuouspoela'")
+        logs = real_actions(train, "learner 'continuouspoela'")
         _ = logs.log_propensities  # which must be known
         rule, start, device = self.rule(logs), self.clone(logs, seed, behavior), device_of(self.device)
         network = start.network.to(device)
@@ -212,7 +211,7 @@ class _Batch:
 
     def __init__(
         self,
-        logs: ContinuousTrajectories,
+        logs: Trajectories,
         model: GaussianModel,
         rule: FittedContinuousEligibility | None,
         device: torch.device,
@@ -242,7 +241,7 @@ class _Batch:
         return torch.segment_reduce(self.log_ratios(network)[:, None], "sum", lengths=self._lengths)[:, 0]
 
 
-def _standardised_cells(rule: FittedContinuousEligibility, logs: ContinuousTrajectories, model: GaussianModel) -> Cells:
+def _standardised_cells(rule: FittedContinuousEligibility, logs: Trajectories, model: GaussianModel) -> Cells:
     boxes, _ = rule.boxes(logs.contexts)
     lower, upper = ((side - model.centre) / model.spread for side in (boxes.lower, boxes.upper))
     return replace(boxes, lower=lower, upper=upper).cells()

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from poela.behavior.gaussian import GaussianModel
 from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Range, Share
-from poela.data.continuous import ContinuousTrajectories, continuous_actions
-from poela.data.episodes import LoggedEpisodes
+from poela.data.trajectories import Trajectories, real_actions
 from poela.learners.advantages import batches, plain_outputs, returns_to_go
 from poela.learners.continuous import ContinuousLearner
 from poela.learners.learner import Checkpoint
@@ -36,7 +35,7 @@ class IQL(ContinuousLearner):
 
     >>> rng = np.random.default_rng(0)
     >>> doses = rng.normal(size=(400, 1))
-    >>> logs = ContinuousTrajectories(np.zeros((400, 1)), doses, -np.square(doses[:, 0] - 1), np.arange(401))
+    >>> logs = Trajectories(np.zeros((400, 1)), doses, -np.square(doses[:, 0] - 1), np.arange(401))
     >>> mean, _ = IQL(steps=300).fit(logs).moments([[0.0]])
     >>> bool(0.3 < mean[0, 0] < 1.5)
     True
@@ -52,9 +51,9 @@ class IQL(ContinuousLearner):
     steps: Count = 1000
     checkpoints: Count = 10
 
-    def fit_path(self, train: LoggedEpisodes, seed: int = 0, behavior: Any = None) -> Iterator[Checkpoint]:
+    def fit_path(self, train: Trajectories, seed: int = 0, behavior: Any = None) -> Iterator[Checkpoint]:
         """Yield the policy at each checkpoint, the final one last."""
-        logs = continuous_actions(train, "learner 'iql'")
+        logs = real_actions(train, "learner 'iql'")
         rule, start = self.rule(logs), self.clone(logs, seed, behavior)
         nets = _Networks(self, logs, start, seed)
         every = max(self.steps // self.checkpoints, 1)
@@ -77,7 +76,7 @@ class IQL(ContinuousLearner):
 class _Networks(nn.Module):
     """The policy, V, two Q with their targets, and the logs as tensors."""
 
-    def __init__(self, settings: IQL, logs: ContinuousTrajectories, start: GaussianModel, seed: int) -> None:
+    def __init__(self, settings: IQL, logs: Trajectories, start: GaussianModel, seed: int) -> None:
         super().__init__()
         device = device_of(settings.device)
         self._settings, self._device = settings, device

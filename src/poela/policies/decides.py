@@ -64,9 +64,9 @@ class Decides:
         The result has the case (or `row`), its context and columns to `keep`; the `action`, `propensity_<action>` of
         every action, whether the policy would `defer` (nothing like it was logged: no action), and the `policy` (its
         hash): with outcomes added, `read_logs` reads it as the next log. Then come the `distance` to the nearest
-        logged case, whether each feature is `in_range` of the log, the `eligible` actions, what a policy that says
-        *never* has `barred`, how many `similar` cases got the action, and a `note` on gaps. Of real-valued actions
-        there are the amounts, their `log_density` and spread.
+        logged case, whether each feature is `in_range` of the log, the `eligible` actions, those that are `barred` (by
+        a policy that says *never*, or since similar past cases did not receive them), how many `similar` cases got the
+        action, and a `note` on gaps. Of real-valued actions there are the amounts, their `log_density` and spread.
 
         With `likeliest` it hands out the likeliest action, which is another policy: `Study.decide` knows whether
         anything is shown for it; here `unproven` says that you know it is not.

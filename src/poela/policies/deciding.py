@@ -125,7 +125,7 @@ class _Block:
     probabilities: FloatArray  # [N, A], by which they were drawn
     stranded: BoolArray
     mask: BoolArray
-    barred: BoolArray | None  # of a policy that says what must no longer be done
+    barred: BoolArray  # what must not be done: by a policy that says *never*, or since similar cases did not receive it
     distances: FloatArray | None
     in_range: BoolArray | None
     similar: IntArray | None
@@ -167,8 +167,7 @@ def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks:
         columns["in_range"] = in_range
     written = eligible_lists if how.lists else eligible_texts
     columns["eligible"] = written(policy.action_names, whole("mask") & ~stranded[:, None], distances)
-    if (barred := whole("barred")) is not None:
-        columns["barred"] = eligible_texts(policy.action_names, barred, None)
+    columns["barred"] = eligible_texts(policy.action_names, whole("barred") & ~stranded[:, None], None)
     if similar is not None:
         columns["similar"] = pa.array(similar, mask=stranded)
     if outcome is not None:
@@ -200,12 +199,13 @@ def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray, how
         assert similar is not None
         outcome = rule.outcomes_of(steps, chosen, how.outcomes, NEAREST_CASES)
         outcome[similar < FEWEST_CASES] = np.nan
+    mask = np.asarray(probabilities > 0) if policy.acts_beyond_rule else eligible.mask
     return _Block(
         chosen=chosen,
         probabilities=probabilities,
         stranded=eligible.stranded,
-        mask=probabilities > 0 if policy.acts_beyond_rule else eligible.mask,
-        barred=None if bars is None else bars(steps),
+        mask=mask,
+        barred=~mask if bars is None else ~mask | bars(steps),
         distances=rule.distances_along(steps) if measured else None,
         in_range=rule.in_range(steps.contexts),
         similar=similar,

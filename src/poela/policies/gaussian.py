@@ -18,8 +18,8 @@ from poela.core.storage import Stored
 from poela.core.typed import Share
 from poela.core.validation import expect_contents, expect_part, expect_setting, refuse
 from poela.data.decision_rows import has_columns, loose_contexts
-from poela.data.episodes import LoggedEpisodes
 from poela.data.schema import TableSchema
+from poela.data.trajectories import Trajectories
 from poela.eligibility.continuous import FittedContinuousEligibility
 from poela.policies.decides import Decides
 
@@ -85,7 +85,7 @@ class GaussianPolicy(Decides):
             return mean + std * standard_normal(mean.shape, rng)
         return self.eligibility.sample(rows, mean, std, rng)
 
-    def stranded(self, trajectories: LoggedEpisodes) -> BoolArray:
+    def stranded(self, trajectories: Trajectories) -> BoolArray:
         """Which steps [N] had nothing logged nearby, so that the rule's fallback acted."""
         if self.eligibility is None:
             return np.zeros(trajectories.n_steps, np.bool_)

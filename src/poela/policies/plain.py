@@ -17,7 +17,7 @@ from poela.eligibility.fitted import Eligible
 from poela.policies.cases import MOST_CASES, Case
 from poela.policies.network import NAMES, common_fields
 from poela.policies.practice import PracticePolicy, stored_behavior
-from poela.policies.rule_words import cases_in_words
+from poela.policies.rule_words import cases_in_words, sentences_of
 from poela.policies.ruled import followed
 from poela.policies.valued import priced
 
@@ -35,6 +35,11 @@ class PlainPolicy(PracticePolicy):
     def rule(self) -> str:
         """What it says, in the columns, categories and units of the log."""
         return cases_in_words(self.cases, self.table_schema, self.action_names)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The same, a sentence for each case and one for the rest."""
+        return sentences_of(self.cases, self.table_schema, self.action_names)
 
     def decided(self, contexts: Float32Array, behavior: FloatArray, eligible: Eligible) -> FloatArray:
         """Probabilities [N, A] from contexts and μ."""

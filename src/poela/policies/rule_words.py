@@ -24,16 +24,26 @@ def cases_in_words(cases: Sequence[Case], schema: TableSchema, action_names: Seq
     >>> cases_in_words([Case("instead", 1, other=0)], schema, ("wait", "treat"))
     'In every case: treat instead of wait.'
     """
+    return " ".join(sentences_of(cases, schema, action_names))
+
+
+def sentences_of(cases: Sequence[Case], schema: TableSchema, action_names: Sequence[ActionName]) -> tuple[str, ...]:
+    """The same, a sentence for each case and one for the rest.
+
+    >>> cases = [Case("never", 0, where=(Condition("lactate", 2.0),), share=0.12)]
+    >>> sentences_of(cases, TableSchema((Variable("lactate"),)), ("wait", "treat"))
+    ('If lactate > 2: never wait (12% of decisions).', 'Otherwise as before.')
+    """
     sentences: list[str] = []
     for case in cases:
         act = instruction_in_words(case, action_names)
         if not case.where and case.do in ("always", "never") and not sentences:
-            return f"{act[:1].upper()}{act[1:]}."
+            return (f"{act[:1].upper()}{act[1:]}.",)
         if not case.where:
-            return " ".join([*sentences, f"Otherwise {act}." if sentences else f"In every case: {act}."])
+            return (*sentences, f"Otherwise {act}." if sentences else f"In every case: {act}.")
         share = f"{share_in_words(case.share)} of decisions"
         sentences.append(f"If {conditions_in_words(case.where, schema)}: {act} ({share}).")
-    return " ".join([*sentences, "Otherwise as before."]) if sentences else AS_BEFORE
+    return (*sentences, "Otherwise as before.") if sentences else (AS_BEFORE,)
 
 
 def instruction_in_words(case: Case, action_names: Sequence[ActionName]) -> str:

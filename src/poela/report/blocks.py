@@ -23,7 +23,7 @@ def joined(parts: Sequence[Words], between: str = ", ") -> Markup:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; `style` is lead, note or empty."""
+    """A paragraph; `style` is lead, rule, note, small or empty."""
 
     words: Words
     style: str = ""
@@ -104,30 +104,55 @@ class Code:
 
     title: str
     lines: str
+    folded: bool = False  # behind its title, in print too
     kind: ClassVar[str] = "code"
 
 
-Block = Text | Facts | Pictures | Table | Code
+@dataclass(frozen=True)
+class Points:
+    """A list of short sentences."""
+
+    items: Sequence[Words]
+    style: str = ""  # rule, or empty
+    kind: ClassVar[str] = "points"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A titled part of the first screen."""
+
+    key: str
+    title: str
+    blocks: Sequence["Block"]
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Panels side by side, where there is room."""
+
+    panels: Sequence[Panel]
+    kind: ClassVar[str] = "panels"
+
+
+Block = Text | Facts | Pictures | Table | Code | Points | Panels
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page."""
+    """A part of the page; one with an `about` is folded behind its title and this line."""
 
     key: str  # its anchor
     title: str
     blocks: Sequence[Block] = field(default_factory=tuple)
+    about: str = ""
+    style: str = ""  # first: the first screen, with change, trial or keep
 
 
-def needs_logs(what: str, *, real: bool = False) -> Text:
-    """Where a section cannot say more without the logs or, of real-valued actions, at all.
+def needs_logs(what: str) -> Text:
+    """Where a section cannot say more without the logs.
 
-    >>> needs_logs("The curve", real=True).words
-    'The curve is not there for real-valued actions, with logs or without: it is made for a finite set of them.'
+    >>> needs_logs("The curve").words
+    'The curve needs the logs, which a study does not keep: add --logs with the file that it was learned from.'
     """
-    if real:
-        why = "with logs or without: it is made for a finite set of them"
-        return Text(f"{what} is not there for real-valued actions, {why}.", "note")
-    return Text(
-        f"{what} needs the logs, which a study does not keep: add --logs with the file it was learned from.", "note"
-    )
+    words = f"{what} needs the logs, which a study does not keep: add --logs with the file that it was learned from."
+    return Text(words, "note")

@@ -10,7 +10,7 @@ from poela.report.blocks import Block, Column, Entry, Pictures, Section, Table, 
 from poela.report.numbers.judged import frontier_of, ladder_of
 from poela.report.page import Page
 from poela.report.sections.ladder import frontier_picture, judged_table
-from poela.report.wording import readable
+from poela.report.subject import Numbers
 from poela.studies.study import Study
 
 COLUMNS = (
@@ -53,11 +53,10 @@ def _answers(names: Sequence[str], studies: Sequence[Study]) -> list[Block]:
     words = (
         "They were made from the same episodes."
         if all(same.values())
-        else ("They were not made from the same episodes: values differ by chance too.")
+        else "They were not made from the same episodes: values differ by chance, too."
     )
     note = (
-        "At least: what is shown, for all policies of a study together. Choosing between studies by it is one more "
-        "choice, which it does not pay for."
+        "At least: the lower bound, for all policies of a study together. It does not cover a choice between studies."
     )
     cards: list[Block] = [
         Text(named(name) + ": " + study.answer.headline)
@@ -68,8 +67,7 @@ def _answers(names: Sequence[str], studies: Sequence[Study]) -> list[Block]:
 
 
 def _answer_row(name: str, study: Study) -> tuple[Entry, ...]:
-    current = study.record.logging_policy
-    error = current.standard_error
+    current, number = study.record.logging_policy, Numbers.of(study).number
     if study.result is None:
         done = f"{len(study.runs)} of {len(study.tasks)} runs"
         return (Entry(named(name), name), Entry(f"not finished ({done})"), *(Entry("–") for _ in COLUMNS[2:]))
@@ -79,10 +77,10 @@ def _answer_row(name: str, study: Study) -> tuple[Entry, ...]:
     return (
         Entry(named(name), name),
         Entry(study.answer.kind),
-        Entry("–" if gain is None else readable(gain.value, error, signed=True), None if gain is None else gain.value),
-        Entry(readable(shown, error, signed=True), shown),
-        Entry(readable(estimate.value, error), estimate.value),
-        Entry(readable(current.value, error), current.value),
+        Entry("–" if gain is None else number(gain.value, signed=True), None if gain is None else gain.value),
+        Entry(number(shown, signed=True), shown),
+        Entry(number(estimate.value), estimate.value),
+        Entry(number(current.value), current.value),
         Entry(effective(estimate.ess), estimate.ess),
         Entry(
             "–" if gain is None or gain.undone_by is None else factor_in_words(gain.undone_by),
@@ -93,15 +91,17 @@ def _answer_row(name: str, study: Study) -> tuple[Entry, ...]:
 
 
 def _frontiers(ended: Sequence[tuple[str, Study]]) -> list[Block]:
-    frontiers = [(name, frontier_of(study)) for name, study in ended]
-    pictures = [frontier_picture(frontier, name) for name, frontier in frontiers if frontier.points]
+    frontiers = [(name, study, frontier_of(study)) for name, study in ended]
+    pictures = [
+        frontier_picture(frontier, Numbers.of(study), name) for name, study, frontier in frontiers if frontier.points
+    ]
     return [Pictures(pictures)] if pictures else [Text("No policy has been judged yet.", "note")]
 
 
 def _ladders(ended: Sequence[tuple[str, Study]]) -> list[Block]:
-    return [
-        judged_table(name, ladder_of(study), study.record.logging_policy.standard_error) for name, study in ended
-    ] or [Text("No policy has been judged yet.", "note")]
+    return [judged_table(name, ladder_of(study), Numbers.of(study)) for name, study in ended] or [
+        Text("No policy has been judged yet.", "note")
+    ]
 
 
 def _differences(names: Sequence[str], studies: Sequence[Study]) -> list[Block]:

@@ -1,10 +1,9 @@
-"""From a study to one self-contained page: no network, no values of features unless asked for."""
+"""From a study to one self-contained page: no network, and no single case unless asked for."""
 
 import base64
 import hashlib
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -15,30 +14,33 @@ from typing import Any
 from markupsafe import Markup
 
 import poela
-from poela.core.errors import InputError, PoelaWarning
+from poela.core.errors import InputError
 from poela.core.files import atomic_file
 from poela.core.paths import folder_at, is_there, new_path, place
 from poela.core.progress import progress
 from poela.core.temporary import OWN_FOLDER
 from poela.report.blocks import Section
+from poela.report.dose_logs import dose_logs
+from poela.report.numbers.changes import STEP
 from poela.report.pictures.drawing import clean
-from poela.report.sections.answer import answer_section
 from poela.report.sections.changes import changes_section
 from poela.report.sections.checklist import checklist_section
 from poela.report.sections.data import data_section
+from poela.report.sections.doses import doses_section
 from poela.report.sections.eligible import eligible_section
+from poela.report.sections.first import first_screen
+from poela.report.sections.full import full_section
+from poela.report.sections.groups import groups_section
 from poela.report.sections.ladder import ladder_section
 from poela.report.sections.overfitting import overfitting_section
 from poela.report.sections.reproduce import reproduce_section
 from poela.report.sections.sensitivity import sensitivity_section
 from poela.report.study_logs import Given, shown_policy, study_logs
+from poela.report.subject import Subject
 from poela.report.unfinished import unfinished_sections
 from poela.studies.study import Study
 
-NO_CASES = (
-    "the page of a study of real-valued actions has no sections on what changes in which cases, on eligible actions "
-    "and on avoided ones, with logs or without"
-)
+NO_CASES = "single decisions are not shown for real-valued actions"
 MARK = "<!-- a page by poela report -->"
 
 
@@ -51,6 +53,8 @@ class PageOptions:
     trajectory: int | None = None  # the episode whose eligible actions are drawn
     title: str | None = None
     refresh: int | None = None  # seconds after which a browser reads the page again
+    brief: bool = False  # the first screen alone, on one sheet
+    per_year: int | None = None  # cases that are expected in a year
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,9 @@ class Page:
     subtitle: str
     sections: Sequence[Section]
     refresh: int | None = None
+    brief: bool = False
+    source: str = ""  # the file of the logs
+    study: str = ""  # the first letters of its hash
 
     def html(self) -> str:
         """The page as one document."""
@@ -82,50 +89,79 @@ class Page:
 def study_page(study: Study, logs: Given | None = None, options: PageOptions | None = None) -> Page:
     """The page of a study, finished or not."""
     options = options or PageOptions()
-    title = options.title or _name(study)
+    title = options.title or _name(study, logs)
     if study.result is None:
-        return Page(title, "This study has not come to its end.", unfinished_sections(study), options.refresh)
-    real = study.record.data.layout.is_real
-    if real:
-        _refuse_cases(options)
-        if logs is not None:
-            warnings.warn(NO_CASES, PoelaWarning, stacklevel=2)
-    shown, beside = shown_policy(study), study_logs(study, logs)
-    parts: tuple[Callable[[], Section], ...] = (
-        lambda: answer_section(study, shown),
-        lambda: ladder_section(study),
-        lambda: changes_section(beside, options.by, options.show_values),
-        lambda: eligible_section(shown, beside, options.trajectory),
-        lambda: overfitting_section(beside),
-        lambda: data_section(study, beside),
-        lambda: sensitivity_section(study, beside),
-        lambda: checklist_section(study, shown, beside),
-        lambda: reproduce_section(study, beside),
-    )
-    if real:
-        counted = (2, 3, 4)  # what changes, what is eligible and what is avoided are told action by action
-        parts = tuple(part for place, part in enumerate(parts) if place not in counted)
+        return Page(title, "This study has not finished yet.", unfinished_sections(study), options.refresh)
+    subject = _subject(study, logs, options)
+    parts: tuple[Callable[[], Section], ...] = (lambda: first_screen(subject, brief=options.brief),)
+    if not options.brief:
+        parts += _details(subject, options)
     sections = []
     with progress("the page", len(parts)) as advance:
         for part in parts:
             sections.append(part())
             advance(1, note=sections[-1].title)
-    return Page(title, "What logged decisions show about a better way to decide", sections)
+    subtitle = f"What {study.record.data.train_episodes:,} past cases say about deciding better"
+    return Page(
+        title, subtitle, sections, brief=options.brief, source=_source(study, logs), study=study.record.fingerprint[:12]
+    )
+
+
+def _subject(study: Study, logs: Given | None, options: PageOptions) -> Subject:
+    assert study.result is not None
+    subject = Subject(study, study.result, shown_policy(study), None, None, logs, tuple(options.by), options.per_year)
+    if study.record.data.layout.is_real:
+        _refuse_cases(options)
+        return replace(subject, doses=dose_logs(study, logs))
+    return replace(subject, logs=study_logs(study, logs))
+
+
+def _details(subject: Subject, options: PageOptions) -> tuple[Callable[[], Section], ...]:
+    """The sections below the first screen; of real-valued actions, those that do not count actions."""
+    shown, beside, doses = subject.shown, subject.logs, subject.doses
+    full: tuple[Callable[[], Section], ...] = (lambda: full_section(subject),)
+    rest: tuple[Callable[[], Section], ...] = (
+        lambda: data_section(subject),
+        lambda: sensitivity_section(subject),
+        lambda: checklist_section(subject),
+        lambda: reproduce_section(subject.study, beside),
+    )
+    if subject.real:
+        given = () if doses is None else (lambda: doses_section(doses),)
+        return (*full, *given, lambda: groups_section(subject), lambda: ladder_section(subject), *rest)
+    return (
+        *full,
+        lambda: changes_section(subject, options.show_values),
+        lambda: groups_section(subject),
+        lambda: ladder_section(subject),
+        lambda: eligible_section(shown, beside, options.trajectory),
+        lambda: overfitting_section(subject),
+        *rest,
+    )
 
 
 def _refuse_cases(options: PageOptions) -> None:
-    """Refuse what asks for sections that there are not for real-valued actions."""
-    asked = {"--by": options.by, "--trajectory": options.trajectory is not None, "--show-values": options.show_values}
+    """Refuse what asks for single decisions, which a page does not show of real-valued actions."""
+    asked = {
+        "--by step": STEP in options.by,
+        "--trajectory": options.trajectory is not None,
+        "--show-values": options.show_values,
+    }
     if flags := [flag for flag, value in asked.items() if value]:
         raise InputError(f"{' and '.join(flags)}: {NO_CASES}; leave that out")
 
 
-def _name(study: Study) -> str:
-    """The name of its folder, unless that is one of ours which nobody has chosen."""
-    name = study.directory.resolve().name
-    return (
-        f"A study of {study.record.data.train_episodes:,} episodes" if name.startswith(OWN_FOLDER) else f"Study {name}"
-    )
+def _source(study: Study, logs: Given | None) -> str:
+    """The name of the file that the study was learned from; empty where it was none."""
+    given = Path(logs).name if isinstance(logs, str | PathLike) else ""
+    return study.record.data.source or given
+
+
+def _name(study: Study, logs: Given | None) -> str:
+    """The file of its log or, without one, its folder, unless that is one of ours which nobody has chosen."""
+    folder = study.directory.resolve().name
+    unnamed = f"A study of {study.record.data.train_episodes:,} cases"
+    return _source(study, logs) or (unnamed if folder.startswith(OWN_FOLDER) else f"Study {folder}")
 
 
 def write_page(page: Page, out: str | PathLike[str], *, overwrite: bool = False) -> Path:

@@ -3,7 +3,6 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -11,28 +10,22 @@ import numpy as np
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import as_policy
-from poela.data.continuous import ContinuousTrajectories, Logs, finite_actions
-from poela.data.episodes import LoggedEpisodes
-from poela.data.folds import fold_numbers
-from poela.data.tables import read_logs
-from poela.data.trajectories import Trajectories
+from poela.data.trajectories import Trajectories, finite_actions
 from poela.eligibility.fitted import Eligible, FittedEligibility
 from poela.eligibility.rules import Eligibility
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import LoggedSupport, logged_support
 from poela.evaluation.weights import probabilities_along
-from poela.studies.fold_data import data_hash, read_behavior
+from poela.studies.fold_data import read_behavior
 from poela.studies.held_out import Episodes
 from poela.studies.judging import evidence_of
-from poela.studies.logging_policy import stored_logging_policy
+from poela.studies.own_logs import Given as Given
+from poela.studies.own_logs import Parts, checked_parts, with_propensities
 from poela.studies.selection import Point
-from poela.studies.splits import parts_of, splits_of
 from poela.studies.study import Study
 
 MOST_STEPS = 30_000  # that a policy is followed along: more change no picture, and take minutes
 USUAL_NEARNESS = Eligibility(radius="q100", scale="standard")  # where the policy's rule has no radius
-Given = Logs | str | PathLike[str]
-Parts = tuple[Logs, Logs | None, Logs | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,54 +121,14 @@ def study_logs(study: Study, logs: Given | None) -> StudyLogs | None:
 
     Logs that the study was not made of are refused.
     """
-    parts = study.parts if logs is None else _checked_parts(study, logs)
-    if parts is None or isinstance(parts[0], ContinuousTrajectories):
+    parts = study.parts if logs is None else checked_parts(study, logs)
+    if parts is None or parts[0].is_real:
         return None  # what is shown beside logs counts their actions
     train, held_out = _with_propensities(study, parts)
     return StudyLogs(study, train, held_out, shown_policy(study))
 
 
-def _checked_parts(study: Study, source: Given) -> Parts:
-    logs = source if isinstance(source, LoggedEpisodes) else read_logs(source, layout=study.record.data.layout)
-    hashes = study.record.data.hashes
-    for parts in _ways(logs, study):
-        if data_hash(parts[0]) == hashes["train"]:
-            train, validation, test = parts
-            known = validation is not None and data_hash(validation) == hashes.get("validation")
-            return train, validation if known else None, test
-    raise InputError(
-        f"these are not the logs that {study.directory} was made of: give those that it was learned from, as they were"
-    )
-
-
-def _ways(logs: Logs, study: Study) -> list[Parts]:
-    """How a study may have split its logs: alone, beside test logs from another file, or not at all."""
-    ways: list[Parts] = []
-    with suppress(InputError):  # too few episodes for its shares
-        ways.append(parts_of(logs, None, None, study.settings))
-        ways.append((*parts_of(logs, None, logs, study.settings)[:2], None))
-    return [*ways, (logs, None, None)]
-
-
 def _with_propensities(study: Study, parts: Parts) -> tuple[Trajectories, tuple[Trajectories, ...]]:
     """The teaching episodes and the judging ones, with propensities as the study has them."""
-    taught, judging = _annotated(study, parts)
+    taught, judging = with_propensities(study, parts)
     return finite_actions(taught, "the page"), tuple(finite_actions(part, "the page") for part in judging)
-
-
-def _annotated(study: Study, parts: Parts) -> tuple[Logs, tuple[Logs, ...]]:
-    train, validation, _ = parts
-    settings, folds = study.settings, study.n_folds
-    judged = folds > 1 or validation is not None
-    if not train.knows_logging_policy and judged:
-        splits = splits_of(*parts, settings, study.directory)
-        return splits.train, tuple(splits.held_out)
-    if not train.knows_logging_policy:
-        logging = stored_logging_policy(study.directory, parts, settings.behavior, settings.seed)
-        return logging.parts[0] or train, ()
-    if validation is not None:
-        return train, (validation,)
-    if folds == 1:
-        return train, ()
-    fold_of = fold_numbers(train, folds, settings.seed)
-    return train, tuple(train.take(fold_of == fold) for fold in range(folds))

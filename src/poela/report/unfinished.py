@@ -19,7 +19,7 @@ def unfinished_sections(study: Study) -> list[Section]:
     seconds = sum(run.wall_seconds for run in study.runs.values())
     facts = [
         Fact("Runs finished", f"{done} of {every}", f"{done / max(every, 1):.0%}"),
-        Fact("Work so far", f"{seconds / 60:.1f} min", "of all processes together"),
+        Fact("Work so far", f"{seconds / 60:.1f} min", "all processes together"),
         Fact("Episodes", f"{data.train_episodes:,}", f"in {data.folds} folds" if data.folds > 1 else "in one split"),
         Fact("What is done now", readable(logging.value, logging.standard_error), "mean return"),
     ]
@@ -27,9 +27,8 @@ def unfinished_sections(study: Study) -> list[Section]:
     blocks: list[Block] = [
         Text(f"There is no answer yet: {done} of {every} runs have finished.", "lead"),
         Text(
-            f"This is how things stood at {now}. Make the page again, and reload it, to see more (or let --watch do "
-            "so); if the study was interrupted, poela learn … --resume continues it. Nothing is judged or chosen "
-            "before all runs that are asked for have finished."
+            f"As of {now}. Make the page again (or use --watch) and reload it to see more. If the study was "
+            "interrupted, poela learn … --resume continues it. Nothing is judged or chosen before all runs are done."
         ),
         Facts(facts),
         _progress(study),
@@ -50,7 +49,7 @@ def _progress(study: Study) -> Table:
         Column("state"),
     )
     rows = [_row([study.runs.get(task.run_id) for task in tasks], tasks[0]) for tasks in of_path.values()]
-    note = "Value and effective cases: of the boldest policy, averaged over the finished folds; no promise of anything."
+    note = "Value and effective cases: of the boldest policy, averaged over the finished folds. They promise nothing."
     return Table("Runs", columns, rows, note=note)
 
 

@@ -67,6 +67,7 @@ def _decision(form: Form) -> dict[str, Any]:
                 "items": _object({"action": _action(form), "distance": _nullable({"type": "number"})}),
                 "description": "what may be done, with the distance to the nearest logged case of each",
             },
+            "barred": {"type": "string", "description": "what must not be done here, separated by semicolons"},
             "similar": _nullable({"type": "integer"}) | {"description": "logged cases nearby with that action"},
             "outcome": _nullable({"type": "number"}) | {"description": "what came of the nearest of them, on average"},
             "note": _nullable({"type": "string"}) | {"description": "gaps that were filled, categories that are new"},

@@ -11,15 +11,11 @@ from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
 from poela.core.policy import Actor, MemorylessActor, sample_actions
 from poela.data.checks import ROW_SUM_TOLERANCE
-from poela.data.continuous import ContinuousTrajectories
-from poela.data.episodes import LoggedEpisodes
-from poela.data.trajectories import Trajectories
 
 
 class Acting(ABC):
     """Chooses actions in n episodes at once, and says what is to be logged of their chances."""
 
-    kind: ClassVar[type[LoggedEpisodes]]
     known: ClassVar[str]  # what those logs call the chances
     draws: int  # uniform numbers that an episode takes at a step
 
@@ -37,7 +33,6 @@ class Acting(ABC):
 class FiniteActing(Acting):
     """By probabilities."""
 
-    kind = Trajectories
     known = "propensities"
 
     def __init__(self, actor: Actor, n_actions: int) -> None:
@@ -73,7 +68,6 @@ class FiniteActing(Acting):
 class RealActing(Acting):
     """By a density; all rows are asked, so that the same episode has the same luck whatever others do."""
 
-    kind = ContinuousTrajectories
     known = "log_densities"
 
     def __init__(self, policy: Any, n_components: int) -> None:

@@ -6,18 +6,15 @@ however many episodes run, in whatever batches, and however long the other episo
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, Literal, Protocol, overload
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.policy import as_policy
-from poela.data.continuous import ContinuousTrajectories
-from poela.data.episodes import LoggedEpisodes
 from poela.data.trajectories import ActionName, Trajectories
 from poela.simulators.acting import Acting, FiniteActing, RealActing
 
@@ -113,25 +110,7 @@ class Simulator(Protocol):
         """The next state, the rewards [n] and which episodes have now ended [n]; the given state is left as it is."""
 
 
-class RealSimulator(Simulator, Protocol):
-    """A simulator whose actions are real numbers, a column for each of `action_names`."""
-
-    @property
-    def real_valued(self) -> Literal[True]:
-        """They are."""
-
-
-@overload
-def run(
-    simulator: RealSimulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000
-) -> ContinuousTrajectories: ...
-
-
-@overload
-def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000) -> Trajectories: ...
-
-
-def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000) -> Any:
+def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000) -> Trajectories:
     """Episodes of a policy (anything with `probabilities(contexts)`), with the propensities of every action.
 
     A simulator of real-valued actions takes policies with `log_density` and `sample`, and its logs have log densities.
@@ -145,14 +124,15 @@ def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch:
     parts = list(run_in_batches(simulator, policy, episodes, seed, batch))
     if len(parts) == 1:
         return parts[0]
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0].by_step}
+    known = [name for name in Trajectories.by_step if getattr(parts[0], name) is not None]
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in known}
     lengths = np.concatenate([part.lengths for part in parts])
-    return _trajectories(simulator, type(parts[0]), joined, lengths)
+    return _trajectories(simulator, joined, lengths)
 
 
 def run_in_batches(
     simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000
-) -> Iterator[Any]:
+) -> Iterator[Trajectories]:
     """The same episodes as `run`, a batch at a time."""
     if episodes < 1 or batch < 1:
         raise InputError(f"episodes ({episodes}) and batch ({batch}) must be at least 1")
@@ -164,7 +144,7 @@ def run_in_batches(
         yield _run_batch(simulator, acting, n, first, seed)
 
 
-def _run_batch(simulator: Simulator, acting: Acting, n: int, first: int, seed: Seed) -> LoggedEpisodes:
+def _run_batch(simulator: Simulator, acting: Acting, n: int, first: int, seed: Seed) -> Trajectories:
     horizon = simulator.horizon
     contexts = np.empty((n, horizon, len(simulator.feature_names)), np.float32)
     rewards = np.empty((n, horizon))
@@ -183,15 +163,12 @@ def _run_batch(simulator: Simulator, acting: Acting, n: int, first: int, seed: S
         if not running.any():
             break
     flat = {"contexts": contexts[ran], "actions": actions[ran], "rewards": rewards[ran], acting.known: logged[ran]}
-    return _trajectories(simulator, acting.kind, flat, ran.sum(axis=1))
+    return _trajectories(simulator, flat, ran.sum(axis=1))
 
 
-def _trajectories(
-    simulator: Simulator, kind: type[LoggedEpisodes], arrays: dict[str, NDArray[Any]], lengths: IntArray
-) -> LoggedEpisodes:
+def _trajectories(simulator: Simulator, arrays: Mapping[str, Any], lengths: IntArray) -> Trajectories:
     for array in arrays.values():
         array.flags.writeable = False  # ours to give away: saves a copy
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    names: dict[str, Any] = {"feature_names": simulator.feature_names, "action_names": simulator.action_names}
-    build: Any = kind
-    return build(**arrays, offsets=offsets, **names)  # type: ignore[no-any-return]
+    names: Any = {"feature_names": simulator.feature_names, "action_names": simulator.action_names}
+    return Trajectories(**arrays, offsets=offsets, **names)

@@ -3,14 +3,13 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, get_type_hints, overload
+from typing import Annotated, Any, get_type_hints
 
 from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
 from poela.core.policy import Policy
 from poela.core.registry import Registry
 from poela.core.typed import Range, Share, one_of, parsed
-from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.trajectories import Trajectories
 from poela.simulators.episodes import Simulator, run
 
@@ -33,10 +32,10 @@ class Source:
     seen: Simulator | None = None  # what the behavior looks at, where it sees more than the logs show
     logged_only: bool = False  # of the propensities, only those of the logged actions are written down
 
-    def collect(self, episodes: int, seed: int = 0) -> Logs:
+    def collect(self, episodes: int, seed: int = 0) -> Trajectories:
         """Logs of the behavior."""
-        logs: Logs = run(self.seen or self.simulator, self.behavior, episodes, seed)
-        if isinstance(logs, ContinuousTrajectories):
+        logs: Trajectories = run(self.seen or self.simulator, self.behavior, episodes, seed)
+        if logs.is_real:
             return logs.with_log_densities(None) if self.recorded is None else logs
         if self.recorded is not self.behavior:
             assert not isinstance(self.recorded, DensityPolicy)
@@ -145,17 +144,7 @@ def source(name: str, **options: Any) -> Source:
     return SOURCES[name](**{option: parsed(option, kinds[option], value) for option, value in options.items()})
 
 
-@overload
-def simulate(
-    name: Literal["dosing", "titration"], episodes: int, seed: int = 0, **options: Any
-) -> ContinuousTrajectories: ...
-
-
-@overload
-def simulate(name: str, episodes: int, seed: int = 0, **options: Any) -> Trajectories: ...
-
-
-def simulate(name: str, episodes: int, seed: int = 0, **options: Any) -> Any:
+def simulate(name: str, episodes: int, seed: int = 0, **options: Any) -> Trajectories:
     """Logged episodes of a simulator; see `SOURCES` for the names and their options.
 
     >>> simulate("tumor", episodes=5, markov=True)

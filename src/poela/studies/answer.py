@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from poela.core.errors import InputError
-from poela.core.readable import about, effective, factor_in_words, readable
+from poela.core.readable import about, effective, factor_in_words
 from poela.evaluation.verdict import chances
+from poela.studies.outcome_unit import Outcome
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
@@ -79,7 +80,9 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
     gain, error = result.gain, record.logging_policy.standard_error
     if gain is None or gain.low is None:
         raise InputError("choice.json names a policy but no gain that is shown: it was changed")
-    least, best = readable(gain.low, error, signed=True), readable(gain.value, error, signed=True)
+    unit = record.outcome or Outcome()
+    least, best = unit.amount(gain.low, error), unit.amount(gain.value, error)
+    than = "compared with" if unit.title else "better than"
     known = chances(record.data.layout.is_real)
     judged = sum(point.metrics.get("shown") is not None for point in result.points)
     by_values = result.points[result.chosen or 0].metrics.get("controlled") is not None
@@ -92,13 +95,13 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
     if result.points[result.chosen or 0].metrics.get("smoothing"):
         shown += " It was judged with 1% of the logging policy mixed in, since it is greedy."
     if not record.data.estimated:
-        headline = f"Change: at least {least} better than what is done now ({confidence}); best estimate {best}."
+        headline = f"Change: at least {least} {than} what is done now ({confidence}); best estimate {best}."
         return Answer("change", headline, f"{shown}{_undone_by(gain.undone_by)}", f"{TRY_IT} {known}.")
     undone = "" if gain.undone_by is None else f"; it would take Γ = {factor_in_words(gain.undone_by)} to undo it"
     allowing = f", with weights up to {allowed:g} times wrong" if allowed > 1 else ""
     return Answer(
         "worth a trial",
-        f"Worth a trial: at least {least} per episode better than what is done now ({confidence}{allowing}) if "
+        f"Worth a trial: at least {least} per episode {than} what is done now ({confidence}{allowing}) if "
         f"everything that mattered was recorded{undone}. Best estimate {best}.",
         f"{shown}{_undone_by(gain.undone_by)} {known.capitalize()} are estimated: where those who decided knew more "
         "than the log, what they knew may be why some fared better, and no number here can rule that out.",
@@ -111,7 +114,7 @@ def _in_words(result: ChoiceRecord, record: StudyRecord) -> str:
     if result.plain is None or not result.words:
         return ""
     shown = result.points[result.plain].metrics.get("shown")
-    least = readable(shown, record.logging_policy.standard_error, signed=True)
+    least = (record.outcome or Outcome()).amount(shown, record.logging_policy.standard_error)
     rule = result.words[:1].lower() + result.words[1:].rstrip(".")
     other = "" if result.plain == result.chosen else ", the best policy that can be said"
     return f"In words{other}: {rule}; at least {least}."
@@ -173,9 +176,10 @@ def _hope(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
     place = result.closest if result.promising is None else result.promising
     if none_trusted(result.points) or gain is None or gain.low is None or place is None:
         return "No policy is worth a trial: none has an estimate that could be believed"
-    best = readable(gain.value, error, signed=True)
-    alone = f"at least {readable(gain.low, error, signed=True)} if it had been the only one tried, {confidence}"
-    none = best == readable(0.0, error, signed=True)
+    unit = record.outcome or Outcome()
+    best = unit.amount(gain.value, error)
+    alone = f"at least {unit.amount(gain.low, error)} if it had been the only one tried, {confidence}"
+    none = best == unit.amount(0.0, error)
     cases = f"{effective(result.points[place].metrics.get('ess'))} effective cases of {result.units} speak for it"
     if worth_a_trial(result):
         hope = f"One policy is worth a trial: it looks better by {best} ({alone}); {cases}"

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +12,6 @@ from poela.behavior.memory import LINEAR
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import PoelaWarning
 from poela.data.context_columns import selected
-from poela.data.continuous import ContinuousTrajectories, Logs
-from poela.data.episodes import LoggedEpisodes
 from poela.data.folds import fold_numbers
 from poela.data.late_times import ADVICE as LATE
 from poela.data.late_times import late_columns
@@ -25,14 +23,13 @@ from poela.studies.findings_of_audit import SWITCHED_OFF, Audit, Finding, named
 from poela.studies.telling_columns import MOSTLY, Sample, filled_for_some, ids, told_actions, told_outcomes
 from poela.studies.unnamed_clusters import may_be_cluster, unnamed_clusters
 
-L = TypeVar("L", bound=LoggedEpisodes)
 MOST_STEPS = 20_000  # of random episodes: more would tell hardly more
 MOST_UNITS = 10_000
 FEWEST_UNITS = 50
 NARROW = 1.5  # nats by which logged log densities may exceed those of the amounts by themselves
 
 
-def audit(logs: Logs, seed: int = 0) -> Audit:
+def audit(logs: Trajectories, seed: int = 0) -> Audit:
     """What speaks against logs: columns that tell the action or the outcome, ids, wrong propensities, lost clusters.
 
     Findings that void weights say that no estimate by weights can be believed until they are seen to.
@@ -59,7 +56,7 @@ def audit(logs: Logs, seed: int = 0) -> Audit:
     clusters = list(_clusters(logs, columns, seed))
     findings += [finding for finding, _ in clusters]
     columns = without(columns, _names(findings))
-    if isinstance(logs, Trajectories) and columns:
+    if not logs.is_real and columns:
         own = _with(logs, columns)
         levels: Any = clusters[0][1].take(logs.offsets[:-1]).levels if clusters else logs.clusters
         findings += doubted_propensities(replace(own, clusters=levels), columns, seed)
@@ -68,7 +65,7 @@ def audit(logs: Logs, seed: int = 0) -> Audit:
     return Audit(tuple(sorted(findings, key=lambda finding: not finding.voids_weights)))
 
 
-def audited(logs: Logs, no_audit: bool, seed: int = 0) -> Audit:
+def audited(logs: Trajectories, no_audit: bool, seed: int = 0) -> Audit:
     """The audit of logs, unless somebody wants none; its findings are said as warnings."""
     result = Audit(skipped=SWITCHED_OFF) if no_audit else audit(logs, seed)
     # What was noted when the table was read has been said then.
@@ -80,7 +77,7 @@ def _names(findings: Sequence[Finding]) -> set[str]:
     return {name for finding in findings for name in finding.columns}
 
 
-def _sampled(logs: Logs, rng: np.random.Generator) -> Logs:
+def _sampled(logs: Trajectories, rng: np.random.Generator) -> Trajectories:
     """Random episodes with so many steps at most, where that leaves enough of them."""
     if logs.n_steps <= MOST_STEPS:
         return logs
@@ -89,7 +86,7 @@ def _sampled(logs: Logs, rng: np.random.Generator) -> Logs:
     return logs.take(np.sort(order[:enough]))
 
 
-def _with(logs: L, columns: Sequence[Column]) -> L:
+def _with(logs: Trajectories, columns: Sequence[Column]) -> Trajectories:
     """The logs with the features of these columns alone."""
     names = {column.name for column in columns}
     schema = logs.schema
@@ -98,9 +95,9 @@ def _with(logs: L, columns: Sequence[Column]) -> L:
     return selected(logs, [place for place, name in enumerate(logs.feature_names) if name in names], None, ())
 
 
-def _telling(logs: Logs, columns: Sequence[Column], units: IntArray, rng: np.random.Generator) -> list[Finding]:
+def _telling(logs: Trajectories, columns: Sequence[Column], units: IntArray, rng: np.random.Generator) -> list[Finding]:
     """Columns that tell actions or outcomes."""
-    known = None if isinstance(logs, ContinuousTrajectories) else known_propensities(logs)
+    known = None if logs.is_real else known_propensities(logs)
     returns = logs.returns()[logs.episode_of_step]
 
     def sample(first: bool, some: Sequence[Column]) -> Sample:
@@ -125,7 +122,7 @@ def _telling(logs: Logs, columns: Sequence[Column], units: IntArray, rng: np.ran
     return findings
 
 
-def _to_check(logs: Logs, columns: Sequence[Column], rng: np.random.Generator) -> list[Finding]:
+def _to_check(logs: Trajectories, columns: Sequence[Column], rng: np.random.Generator) -> list[Finding]:
     """Columns that tell most of the outcome, as what was measured before may, and what came after does."""
     rows = row_of_each_unit(logs, logs.units, rng, first=True, most=MOST_UNITS)
     returns = logs.returns()[logs.episode_of_step]
@@ -135,20 +132,20 @@ def _to_check(logs: Logs, columns: Sequence[Column], rng: np.random.Generator) -
     return [Finding("prognosis", tuple(told), f"{named(told)} tells most of the outcome", advice)] if told else []
 
 
-def _narrow(logs: Logs) -> bool:
+def _narrow(logs: Trajectories) -> bool:
     """Whether logged chances themselves say that the context all but determines what is done."""
     if not logs.knows_logging_policy or logs.estimated:
         return False
-    if not isinstance(logs, ContinuousTrajectories):
+    if not logs.is_real:
         return known_propensities(logs) is None and bool(np.median(logs.log_propensities) > np.log(0.9))
     spread = np.linalg.slogdet(np.atleast_2d(np.cov(logs.actions.T)))[1]
     alone = -0.5 * (logs.actions.shape[1] * np.log(2 * np.pi * np.e) + spread)
     return bool(logs.log_propensities.mean() - alone > NARROW)
 
 
-def _clusters(logs: Logs, columns: Sequence[Column], seed: int) -> Sequence[tuple[Finding, Column]]:
+def _clusters(logs: Trajectories, columns: Sequence[Column], seed: int) -> Sequence[tuple[Finding, Column]]:
     units = logs.units[logs.episode_of_step]
-    known = None if isinstance(logs, ContinuousTrajectories) else known_propensities(logs)
+    known = None if logs.is_real else known_propensities(logs)
     if not any(may_be_cluster(column, units, known=known is not None) for column in columns):
         return []
     if known is not None:
@@ -158,14 +155,14 @@ def _clusters(logs: Logs, columns: Sequence[Column], seed: int) -> Sequence[tupl
     return list(unnamed_clusters(logs, columns, residuals, known=known is not None))
 
 
-def _beyond_context(logs: Logs, seed: int) -> FloatArray:
+def _beyond_context(logs: Trajectories, seed: int) -> FloatArray:
     """What was done, less what a linear model of the context expects that was fitted on other units."""
     half = fold_numbers(logs, 2, seed)
     done = logs.actions if logs.actions.ndim == 2 else logs.actions[:, None] == np.arange(len(logs.action_names))
     residuals = np.array(done, np.float64)
     for held in (0, 1):
         train, rows = logs.take(half != held), (half == held)[logs.episode_of_step]
-        if isinstance(train, ContinuousTrajectories):
+        if train.is_real:
             residuals[rows] -= least_squares(train).moments(logs.contexts[rows])[0]
         else:
             with warnings.catch_warnings():

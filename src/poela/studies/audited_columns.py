@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
-from poela.data.continuous import Logs
 from poela.data.schema import Variable
+from poela.data.trajectories import Trajectories
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Column:
         return bool(np.all(known == np.round(known)))
 
 
-def columns_of(logs: Logs) -> list[Column]:
+def columns_of(logs: Trajectories) -> list[Column]:
     """The columns that contexts were made of; the features themselves where logs were arrays."""
     contexts = np.asarray(logs.contexts, np.float64)
     nowhere = np.zeros(len(contexts), np.bool_)
@@ -59,7 +59,9 @@ def _column(variable: Variable, features: FloatArray) -> Column:
     return Column(variable.name, values, empty, is_text=True)
 
 
-def row_of_each_unit(logs: Logs, units: IntArray, rng: np.random.Generator, *, first: bool, most: int) -> IntArray:
+def row_of_each_unit(
+    logs: Trajectories, units: IntArray, rng: np.random.Generator, *, first: bool, most: int
+) -> IntArray:
     """One row of each of some units [n of episodes]: of an episode at random, its first step or any."""
     order = rng.permutation(logs.n_episodes)
     chosen = np.sort(rng.permutation(order[np.unique(units[order], return_index=True)[1]])[:most])

@@ -4,12 +4,13 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from poela.data.continuous import Logs
-from poela.data.episodes import LoggedEpisodes
 from poela.data.layout import LogLayout
 from poela.data.tables import read_and_warn
+from poela.data.trajectories import Trajectories
 from poela.studies.audit import audited
+from poela.studies.by_group import GroupRequest, evaluated_groups
 from poela.studies.fold_data import data_hash, read_behavior
+from poela.studies.groups import Groups
 from poela.studies.keeping_apart import recorded_evaluation
 from poela.studies.records import EvaluationRecord
 from poela.studies.study import Study
@@ -17,7 +18,7 @@ from poela.studies.study import Study
 
 def evaluate_study(
     study: Study,
-    logs: Logs | str | PathLike[str],
+    logs: Trajectories | str | PathLike[str],
     layout: LogLayout | None = None,
     *,
     no_audit: bool = False,
@@ -29,27 +30,50 @@ def evaluate_study(
     is kept, what it is worth is what it achieved.
     """
     keeps = study.keeps_logging_policy  # which says so where the study has not come to its end
-    annotated = logs if isinstance(logs, LoggedEpisodes) else read_and_warn(logs, _layout(study, layout))
-    key = data_hash(annotated)
-    looked_at = audited(annotated, no_audit)
+    given = logs if isinstance(logs, Trajectories) else read_and_warn(logs, layout_for(study, layout))
+    looked_at = audited(given, no_audit)
     scoring = replace(study.settings.scoring, **settings)
     scoring = replace(scoring, estimator="behavior") if keeps else scoring
-    if not keeps and not annotated.knows_logging_policy:
-        model = read_behavior(study.directory / "behavior")
-        annotated = annotated if model is None else model.annotate(annotated)
     with study.store.locked():
         return recorded_evaluation(
             study.store,
             None if keeps else study.policy,
-            study.chosen_name,
-            annotated,
-            key,
+            study.details_of(study.choice.chosen),
+            given if keeps else _annotated(study, given),
+            data_hash(given),
             scoring,
             looked_at.problem,
             looked_at,
         )
 
 
-def _layout(study: Study, layout: LogLayout | None) -> LogLayout:
+def evaluate_study_groups(
+    study: Study, logs: Trajectories, request: GroupRequest, problem: str = "", **settings: Any
+) -> Groups:
+    """Who gets what, and who gains, on other logs under the recommended policy.
+
+    `problem` says why no weight can be right, if that is known; `settings` are those of `Scoring` that shall differ.
+    """
+    return evaluated_groups(
+        study.acting_policy,
+        study.chosen_name,
+        _annotated(study, logs),
+        replace(study.settings.scoring, **settings),
+        request,
+        gamma=study.settings.selection.sensitivity,
+        problem=problem,
+        outcome=study.record.outcome,
+    )
+
+
+def layout_for(study: Study, layout: LogLayout | None) -> LogLayout:
+    """How other logs are read: as the study's own were, but for what is said here."""
     own = study.record.data.layout
     return own if layout is None else layout.over(own)
+
+
+def _annotated(study: Study, logs: Trajectories) -> Trajectories:
+    """With propensities of the study's model where the logs carry none."""
+    model = None if logs.knows_logging_policy else read_behavior(study.directory / "behavior")
+    annotated: Trajectories = logs if model is None else model.annotate(logs)
+    return annotated

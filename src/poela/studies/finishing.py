@@ -8,20 +8,23 @@ from poela.core.errors import PoelaError
 from poela.core.files import atomic_file
 from poela.core.interruption import safe_point
 from poela.core.storage import remove_stored
-from poela.data.continuous import Logs
+from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
 from poela.policies.storage import save_policy
 from poela.studies.answer import none_trusted
+from poela.studies.by_group import GroupRequest, groups_of
 from poela.studies.final_gain import GainsShown
 from poela.studies.findings import findings
 from poela.studies.fold_data import ALL, FoldData, write_behavior
 from poela.studies.fold_errors import Fit, LeftTwoOut
+from poela.studies.groups import Groups
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
 from poela.studies.likeliest import judged_likeliest
 from poela.studies.logging_policy import model_of_logging_policy
+from poela.studies.names import names_of
 from poela.studies.outcomes import write_outcomes
 from poela.studies.own_bounds import Yardstick, promising, with_own_bounds
 from poela.studies.place import TABLE
@@ -34,20 +37,21 @@ from poela.studies.splits import Splits
 from poela.studies.study import LOGGING_POLICY, Study
 
 
-def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem: str, fit: Fit) -> None:
+def finish(
+    study: Study, splits: Splits, folds: Mapping[str, FoldData], problem: str, fit: Fit, request: GroupRequest
+) -> None:
     """Judge every policy, choose, fit what is chosen on all episodes, look at the test logs, and write it all down.
 
-    `problem` says why no weight can be right, if that is known; `fit` carries out the runs that the choice needs.
+    `problem` says why no weight can be right, if any; `fit` carries out runs; `request` names groups to be reported.
     """
-    settings = study.settings
+    settings, record = study.settings, study.record
     episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
     points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
     gains = GainsShown(study, episodes, settings)
     points, closest = _with_own_bounds(points, gains, episodes, study)
-    estimated, logging = study.record.data.estimated, study.record.logging_policy
-    choice = choose(points, settings.selection, episodes.logs.n_units, logging, estimated)
+    choice = choose(points, settings.selection, episodes.logs.n_units, record.logging_policy, record.data.estimated)
     hopeful = promising(points)
     if choice.chosen is not None and (failure := _unfitted(study, choice.chosen, folds)):
         raise PoelaError(failure)
@@ -64,12 +68,11 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
     else:
         write_outcomes(study.directory, splits.train, settings.scoring.discount)
     tried = hopeful or closest
-    name = LOGGING_POLICY if choice.chosen is None else study.name_of(choice.chosen)
     policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
-    evaluation = _test_evaluation(study, policies["policy"], name, splits, problem)
+    evaluation = _test_evaluation(study, policies["policy"], study.details_of(choice.chosen), splits, problem)
     result = ChoiceRecord(
         study=study.record.fingerprint,
-        policy=name,
+        policy=_name(study, points, choice.chosen),
         chosen=None if choice.chosen is None else points.index(choice.chosen),
         promising=None if hopeful is None else points.index(hopeful),
         score=choice.score,
@@ -89,6 +92,7 @@ def finish(study: Study, splits: Splits, folds: Mapping[str, FoldData], problem:
         closest=None if tried is None or hopeful is not None else points.index(tried),
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
         likeliest=judged_likeliest(study, choice.chosen, folds, episodes),
+        groups=_groups(study, points, choice.chosen or hopeful, splits, request),
     )
     _write_policies(study, policies, result)
     study.store.write(result)
@@ -100,6 +104,17 @@ def _write_table(study: Study) -> None:
 
     with atomic_file(study.directory / TABLE) as temporary:
         pq.write_table(study.table(), temporary)
+
+
+def _groups(
+    study: Study, points: Sequence[Point], point: Point | None, splits: Splits, request: GroupRequest
+) -> Groups | None:
+    """Who gets what, and who gains, by the policy that is recommended or worth a trial."""
+    return None if point is None else groups_of(study, points, point, splits.held_out, request)
+
+
+def _name(study: Study, points: Sequence[Point], chosen: Point | None) -> str:
+    return LOGGING_POLICY if chosen is None else names_of(study, points)[chosen.path_id, chosen.number]
 
 
 def _sayable(study: Study, points: list[Point], chosen: Point | None, folds: Mapping[str, FoldData]) -> Point | None:
@@ -164,7 +179,7 @@ def _unfitted(study: Study, point: Point, folds: Mapping[str, FoldData]) -> str 
     return None
 
 
-def _logging_value(test: Logs | None, settings: StudySettings) -> LoggingValue | None:
+def _logging_value(test: Trajectories | None, settings: StudySettings) -> LoggingValue | None:
     return None if test is None else logging_value([test], settings.scoring)
 
 

@@ -20,9 +20,8 @@ from poela.core.policy import Policy
 from poela.core.storage import load_stored, read_json, remove_stored, save_stored
 from poela.core.temporary import sweep
 from poela.core.typed import from_plain, to_plain
-from poela.data.continuous import ContinuousTrajectories, Logs, finite_actions
 from poela.data.schema import TableSchema
-from poela.data.trajectories import Trajectories
+from poela.data.trajectories import Trajectories, finite_actions
 from poela.eligibility.doses import DoseRanges
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import tell_support
@@ -55,8 +54,8 @@ class Judging:
 class FoldData:
     """One fold: episodes to learn from, episodes to judge by (never the test logs), a model of the logging policy."""
 
-    train: Logs
-    held_out: Logs
+    train: Trajectories
+    held_out: Trajectories
     behavior: Policy | GaussianModel | None = None
     judging: Judging = field(default_factory=Judging)
     support: LoggedSupport | None = None  # of the held-out episodes; None: nothing lies outside, or it is not looked at
@@ -72,7 +71,7 @@ class FoldData:
         return Evaluator(self.held_out, self.judging.scoring, beside=self.train, support=self.support)
 
 
-def data_hash(logs: Logs) -> str:
+def data_hash(logs: Trajectories) -> str:
     """A hash of everything in the logs that learning or evaluation can see.
 
     >>> logs = Trajectories([[0.0], [1.0]], [0, 1], [0.0, 1.0], [0, 1, 2])
@@ -135,7 +134,7 @@ def read_fold(directory: Path) -> FoldData:
     """The fold, with arrays mapped from the files."""
     document = read_json(directory / "material.json")
 
-    def logs(part: str) -> Logs:
+    def logs(part: str) -> Trajectories:
         paths = {name: directory / f"{part}_{name}.npy" for name in ARRAYS}
         arrays = {name: np.load(path, mmap_mode="r") for name, path in paths.items() if path.exists()}
         return logs_of(arrays, document["names"][part])
@@ -215,7 +214,7 @@ def read_behavior(directory: Path) -> Any:
     return load_object(load_stored(directory, file_format=BEHAVIOR_FORMAT, version=1)[0])
 
 
-def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Logs:
+def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Trajectories:
     """Logs from their arrays and names."""
     given: Mapping[str, Any] = arrays
     named: dict[str, Any] = {
@@ -225,22 +224,22 @@ def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Log
         "schema": None if names.get("schema") is None else TableSchema.from_json(names["schema"]),
     }
     if given["actions"].ndim == 2:
-        return ContinuousTrajectories(**given, **named)
+        return Trajectories(**given, **named)
     return Trajectories(**given, n_actions=len(names["actions"]), **named)
 
 
-def _arrays(logs: Logs) -> dict[str, NDArray[Any]]:
+def _arrays(logs: Trajectories) -> dict[str, NDArray[Any]]:
     return {name: getattr(logs, name) for name in ARRAYS if getattr(logs, name, None) is not None}
 
 
-def _names(logs: Logs) -> dict[str, Any]:
+def _names(logs: Trajectories) -> dict[str, Any]:
     names = {"features": list(logs.feature_names), "actions": [_plain(name) for name in logs.action_names]}
     schema = {} if logs.schema is None else {"schema": logs.schema.to_json()}
     # Said only where it is so: the hash of logs with known propensities stays what it was.
     return {**names, **({"estimated": True} if logs.estimated else {}), **schema}
 
 
-def _seen_names(logs: Logs) -> dict[str, Any]:
+def _seen_names(logs: Trajectories) -> dict[str, Any]:
     """What a hash is about; what columns were called before they became these features is no part of it."""
     return {name: value for name, value in _names(logs).items() if name != "schema"}
 

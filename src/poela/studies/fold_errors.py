@@ -18,6 +18,7 @@ from poela.studies.fold_data import FoldData
 from poela.studies.held_out import HeldOut
 from poela.studies.records import FoldsError, Task
 from poela.studies.splits import Splits
+from poela.studies.store import Store
 from poela.studies.study import Study
 
 Pair = tuple[int, int]
@@ -61,6 +62,50 @@ def added_by_weights(evidence: Evidence, log_weights: FloatArray, episodes: IntA
     return np.asarray(np.exp(log_weights) * (evidence.returns[episodes] - value) / weights.sum())
 
 
+def shared_variances(
+    evidence: Evidence, sizes: Sequence[int], number: int, runs: Mapping[Pair, HeldOut]
+) -> list[float | None]:
+    """The shared variance of each way to show the gain of a policy, by its number in runs that leave two folds out.
+
+    None where it is not known. By weights first, then by control variates where there are any. `sizes` are those of the
+    folds, whose episodes the evidence has one fold after the other.
+    """
+    if not runs or any(number >= len(run.log_weights) for run in runs.values()):
+        return [None] * (1 if evidence.controlled is None else 2)
+    starts = np.cumsum([0, *sizes])
+    own = {pair: np.concatenate([np.arange(starts[fold], starts[fold + 1]) for fold in pair]) for pair in runs}
+    weights = {pair: np.minimum(run.log_weights[number], np.log(evidence.truncation)) for pair, run in runs.items()}
+    everyone = np.arange(starts[-1])
+    left_out = {pair: added_by_weights(evidence, weights[pair], own[pair]) for pair in runs}
+    shared: list[float | None] = [shared_variance(added_by_weights(evidence, evidence.used, everyone), sizes, left_out)]
+    if (controlled := evidence.controlled) is not None:
+        others = {pair: run.controls[number] for pair, run in runs.items() if run.controls is not None}
+        known = len(others) == len(runs) and all(np.isfinite(rows).all() for rows in others.values())
+        left_out = {pair: controlled.added(evidence, weights[pair], others[pair], own[pair]) for pair in others}
+        both = np.stack([controlled.first, controlled.second])
+        now = controlled.added(evidence, evidence.used, both, everyone)
+        shared.append(shared_variance(now, sizes, left_out) if known else None)
+    return shared
+
+
+def numbered_pairs(folds: int) -> dict[int, Pair]:
+    """Pairs of folds by the numbers that stand for them in tasks; none where too little would be left to learn from.
+
+    >>> numbered_pairs(3), numbered_pairs(2)
+    ({3: (0, 1), 4: (0, 2), 5: (1, 2)}, {})
+    """
+    return dict(enumerate(combinations(range(folds), 2), start=folds)) if folds >= LEAST else {}
+
+
+def stored_pairs(store: Store, path_id: str, folds: int) -> dict[Pair, HeldOut]:
+    """The runs of a path that leave two folds out; none where they were not all carried out."""
+    known, pairs = store.finished_runs(), numbered_pairs(folds)
+    ids = {pair: f"{path_id}-{number}" for number, pair in pairs.items()}
+    if not all(run_id in known and known[run_id].checkpoints for run_id in ids.values()):
+        return {}
+    return {pair: store.held_out(run_id) for pair, run_id in ids.items()}
+
+
 class LeftTwoOut:
     """The runs of a study that leave two folds out, carried out when they are asked for.
 
@@ -69,8 +114,7 @@ class LeftTwoOut:
 
     def __init__(self, study: Study, splits: Splits, fit: Fit) -> None:
         self._study, self._splits, self._fit = study, splits, fit
-        folds = len(splits.folds)
-        self._pairs = dict(enumerate(combinations(range(folds), 2), start=folds)) if folds >= LEAST else {}
+        self._pairs = numbered_pairs(len(splits.folds))
         self._finished: dict[str, tuple[str, ...]] = {}
 
     def shared(self, path_id: str, points: Sequence[tuple[int, Evidence]]) -> list[Sequence[float | None]]:
@@ -82,32 +126,8 @@ class LeftTwoOut:
         if not self._pairs or not self._carried_out(path_id):
             return [[None] * count for count in ways]
         runs = {pair: self._study.store.held_out(f"{path_id}-{number}") for number, pair in self._pairs.items()}
-        return [
-            self._shared(evidence, number, runs)
-            if all(number < len(run.log_weights) for run in runs.values())
-            else [None] * count
-            for (number, evidence), count in zip(points, ways, strict=True)
-        ]
-
-    def _shared(self, evidence: Evidence, number: int, runs: Mapping[Pair, HeldOut]) -> list[float | None]:
         sizes = [part.n_episodes for part in self._splits.held_out]
-        starts = np.cumsum([0, *sizes])
-        own = {pair: np.concatenate([np.arange(starts[fold], starts[fold + 1]) for fold in pair]) for pair in runs}
-        truncation = np.log(self._study.settings.scoring.truncation)
-        weights = {pair: np.minimum(run.log_weights[number], truncation) for pair, run in runs.items()}
-        everyone = np.arange(starts[-1])
-        left_out = {pair: added_by_weights(evidence, weights[pair], own[pair]) for pair in runs}
-        shared: list[float | None] = [
-            shared_variance(added_by_weights(evidence, evidence.used, everyone), sizes, left_out)
-        ]
-        if (controlled := evidence.controlled) is not None:
-            others = {pair: run.controls[number] for pair, run in runs.items() if run.controls is not None}
-            known = len(others) == len(runs) and all(np.isfinite(rows).all() for rows in others.values())
-            left_out = {pair: controlled.added(evidence, weights[pair], others[pair], own[pair]) for pair in others}
-            both = np.stack([controlled.first, controlled.second])
-            now = controlled.added(evidence, evidence.used, both, everyone)
-            shared.append(shared_variance(now, sizes, left_out) if known else None)
-        return shared
+        return [shared_variances(evidence, sizes, number, runs) for number, evidence in points]
 
     def _carried_out(self, path_id: str) -> bool:
         """Whether all pairs of folds have a path, after carrying out those that no earlier session has."""

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.core.arrays import Float32Array, FloatArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.errors import InputError
 from poela.core.ragged import step_numbers
-from poela.data.continuous import ContinuousTrajectories, Logs
 from poela.data.trajectories import Trajectories
 from poela.evaluation.cap import Cap
 from poela.evaluation.controlled import Controlled, controls, mean_to_come
@@ -21,6 +20,7 @@ from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.value_model import state_values
 from poela.evaluation.weights import LogWeights
 from poela.policies.gaussian import GaussianPolicy
+from poela.studies.acted import departures
 
 ENOUGH = 20_000  # recombined episodes
 OUTSIDE = ("outside", "leaving", "missing", "missing_error")  # of support: metrics of a point
@@ -43,6 +43,11 @@ class HeldOut:
         controls = {} if self.controls is None else {CONTROLS: self.controls}
         return {LOG_WEIGHTS: self.log_weights, RECOMBINED: self.recombined, **controls}
 
+    def take(self, episodes: BoolArray) -> "HeldOut":
+        """On some of the episodes [n]."""
+        controls = None if self.controls is None else self.controls[..., episodes]
+        return HeldOut(self.log_weights[:, episodes], self.recombined[..., episodes], controls)
+
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "HeldOut":
         """The inverse of `arrays`."""
@@ -56,7 +61,7 @@ class HeldOut:
 
 
 def measured(
-    evaluator: Evaluator, policies: Sequence[Any], estimators: Sequence[str], n_episodes: int, train: Logs
+    evaluator: Evaluator, policies: Sequence[Any], estimators: Sequence[str], n_episodes: int, train: Trajectories
 ) -> Iterator[tuple[dict[str, float | None], FloatArray, FloatArray, FloatArray | None]]:
     """The metrics, log weights [n], recombined log weights [copies, n] and controls [2, n] of each held-out policy.
 
@@ -69,7 +74,7 @@ def measured(
     train = scoring.capped(train)
     to_come = mean_to_come(train, step_numbers(logs.offsets), scoring.discount)
     of_contexts = None
-    if isinstance(logs, ContinuousTrajectories):  # values of amounts are not modelled, those of contexts are
+    if logs.is_real:  # values of amounts are not modelled, those of contexts are
         of_contexts = state_values(logs, train, scoring.discount, scoring.seed)
     for policy, evidence in zip(policies, evaluator.evidence(policies, ("sntis", *estimators)), strict=True):
         ess = effective_share(evidence.used, logs.clusters) * logs.n_units
@@ -79,8 +84,9 @@ def measured(
             metrics |= {name: finite(value), f"{name}_error": finite(error)}
         if evidence.values is not None:
             metrics["model"] = finite(float(evidence.values.expected[logs.offsets[:-1]].mean()))
-        if evidence.probabilities is not None and logs.all_propensities is not None:
-            metrics["departure"] = float(np.abs(evidence.probabilities - logs.all_propensities).sum(axis=1).mean() / 2)
+        if evidence.probabilities is not None and logs.knows_logging_policy:
+            changed = departures(evidence.weights, evidence.probabilities, logs.all_propensities)
+            metrics["departure"] = float(changed.mean())
         metrics |= amounts_changed(policy, logs)
         metrics["smoothing"] = evidence.smoothing
         metrics["stranded"] = None if evidence.stranded_steps is None else evidence.stranded_steps / logs.n_steps
@@ -91,7 +97,7 @@ def measured(
         yield metrics, evidence.weights.episodes, recombine.log_weights(evidence), controlled
 
 
-def amounts_changed(policy: Any, logs: Logs) -> dict[str, float | None]:
+def amounts_changed(policy: Any, logs: Trajectories) -> dict[str, float | None]:
     """By how much a policy changes real-valued actions on average: in their unit, where they have one, and in
     deviations of the logged ones; nothing where actions are a finite set.
     """
@@ -114,7 +120,9 @@ class Episodes:
     uncapped: FloatArray | None = None  # [n], where the returns are capped
 
     @classmethod
-    def of(cls, held_out: Sequence[Logs], discount: float, problem: str = "", cap: Cap | None = None) -> "Episodes":
+    def of(
+        cls, held_out: Sequence[Trajectories], discount: float, problem: str = "", cap: Cap | None = None
+    ) -> "Episodes":
         """From the held-out logs of each fold; a cap has its ends."""
         uncapped = np.concatenate([logs.returns(discount) for logs in held_out])
         returns = uncapped if cap is None else cap.clip(uncapped)
@@ -134,7 +142,7 @@ class Episodes:
             np.ones(n),
             clusters=clusters,
         )
-        real = isinstance(held_out[0], ContinuousTrajectories)
+        real = held_out[0].is_real
         return cls(logs, held_out[0].all_propensities is not None, held_out[0].estimated, problem, real, uncapped)
 
     def evaluator(self, scoring: Scoring) -> Evaluator:
@@ -156,6 +164,11 @@ class Episodes:
             return evidence
         fold_of = np.repeat(np.arange(len(known)), [one.shape[1] for one in known])
         return replace(evidence, controlled=Controlled.of_folds(known, evidence, fold_of, estimated=self.estimated))
+
+    def take(self, episodes: BoolArray) -> "Episodes":
+        """Some of the episodes [n]."""
+        uncapped = None if self.uncapped is None else self.uncapped[episodes]
+        return replace(self, logs=self.logs.take(episodes), uncapped=uncapped)
 
     def pool(self, evidence: Evidence, recombined: Float32Array, seed: int) -> Pool:
         """Recombined log weights [copies, n] as a pool of episodes."""

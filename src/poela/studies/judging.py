@@ -1,6 +1,6 @@
 """From the runs of a study to every point of every path, judged on the held-out episodes of all folds together."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -67,8 +67,20 @@ def judged_points(
 
 def evidence_of(store: Store, point: Point, episodes: Episodes, settings: StudySettings, folds: int) -> Shown:
     """The pooled evidence on one point."""
-    held_out = [store.held_out(f"{point.path_id}-{fold}") for fold in range(folds)]
-    return _evidence(held_out, point.number, None, _outside(point.metrics), episodes, settings)
+    ((_, shown),) = evidence_on(store, [point], episodes, settings, folds)
+    return shown
+
+
+def evidence_on(
+    store: Store, points: Sequence[Point], episodes: Episodes, settings: StudySettings, folds: int
+) -> Iterator[tuple[Point, Shown]]:
+    """The pooled evidence on each of some points, path by path, whose files are read once."""
+    for path_id in dict.fromkeys(point.path_id for point in points):
+        held_out = [store.held_out(f"{path_id}-{fold}") for fold in range(folds)]
+        for point in points:
+            if point.path_id == path_id:
+                outside = _outside(point.metrics)
+                yield point, _evidence(held_out, point.number, None, outside, episodes, settings)
 
 
 def _outside(metrics: Mapping[str, float | None]) -> OutsideSupport | None:
@@ -132,7 +144,7 @@ def _by_gain(
     settings: StudySettings,
     shared: Shared | None,
 ) -> tuple[list[Point], list[Estimate]]:
-    gamma = _gamma(episodes, settings)
+    gamma = allowed_factor(episodes, settings)
     judged_ones = _judged(shown, episodes, settings, settings.selection.confidence)
     if shared is not None:
         judged_ones = corrected(
@@ -170,11 +182,11 @@ def _by_control(best: Proof | None) -> dict[str, float | None]:
 
 def _judged(shown: Sequence[Shown], episodes: Episodes, settings: StudySettings, confidence: float) -> list[Judged]:
     least = settings.selection.least_ess(episodes.logs.n_units)
-    return judged(episodes, shown, settings.scoring, confidence, _gamma(episodes, settings), least)
+    return judged(episodes, shown, settings.scoring, confidence, allowed_factor(episodes, settings), least)
 
 
-def _gamma(episodes: Episodes, settings: StudySettings) -> float:
-    """What a gain has to survive."""
+def allowed_factor(episodes: Episodes, settings: StudySettings) -> float:
+    """Γ: by what factor weights may be wrong without undoing a gain."""
     return settings.selection.sensitivity if episodes.estimated else 1.0
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.core.typed import to_plain
-from poela.data.continuous import Logs
+from poela.data.trajectories import Trajectories
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.scoring import Scoring
@@ -27,7 +27,7 @@ EPISODES = "poela-episodes"
 CHANCE = 0.05  # a share of episodes that may look alike without a word
 
 
-def refuse_unlike(train: Logs, others: Mapping[str, Logs | None]) -> None:
+def refuse_unlike(train: Trajectories, others: Mapping[str, Trajectories | None]) -> None:
     """Refuse logs whose features or actions are not those of the training logs, in that order."""
     names = (train.feature_names, train.action_names)
     problems = [
@@ -39,7 +39,7 @@ def refuse_unlike(train: Logs, others: Mapping[str, Logs | None]) -> None:
         raise InputError(problems)
 
 
-def refuse_same(train: Logs, others: Mapping[str, Logs | None]) -> None:
+def refuse_same(train: Trajectories, others: Mapping[str, Trajectories | None]) -> None:
     """Refuse logs to judge by that are those which teach, or each other; note those that share episodes with these."""
     known = {"training": train}
     for role, logs in others.items():
@@ -61,7 +61,7 @@ def refuse_same(train: Logs, others: Mapping[str, Logs | None]) -> None:
         known[role] = logs
 
 
-def _shared_episodes(train: Logs, logs: Logs) -> int:
+def _shared_episodes(train: Trajectories, logs: Trajectories) -> int:
     """How many episodes are in both by name and content; 0 where contexts are so few that many look alike anyway."""
     digests = episode_digests(train)
     if len(np.unique(digests)) < (1 - CHANCE) * len(digests) or train.episode_ids is None or logs.episode_ids is None:
@@ -70,19 +70,19 @@ def _shared_episodes(train: Logs, logs: Logs) -> int:
     return sum(pair in there for pair in zip(map(str, logs.episode_ids), episode_digests(logs).tolist(), strict=True))
 
 
-def hashes_of(parts: Sequence[Logs | None]) -> dict[str, str | None]:
+def hashes_of(parts: Sequence[Trajectories | None]) -> dict[str, str | None]:
     """The hash of the training, validation and test logs, as they were given."""
     return {role: None if logs is None else data_hash(logs) for role, logs in zip(PARTS, parts, strict=True)}
 
 
-def write_episodes(store: Store, train: Logs, held_out: Logs) -> None:
+def write_episodes(store: Store, train: Trajectories, held_out: Trajectories) -> None:
     """Note which episodes teach and judge, by hashes of their content: those of one fold, which has all of them."""
     arrays = {"train": episode_digests(train), "validation": episode_digests(held_out)}
     stored = Stored("episodes", arrays=arrays)
     save_stored(store.directory / "episodes", stored, file_format=EPISODES, version=1, notes={}, overwrite=True)
 
 
-def seen_before(store: Store, logs: Logs) -> int:
+def seen_before(store: Store, logs: Trajectories) -> int:
     """How many of these episodes took part in learning or choosing, beyond what chance would have.
 
     Where contexts are few, different episodes look alike. So those of validation that look like a training episode tell
@@ -95,7 +95,7 @@ def seen_before(store: Store, logs: Logs) -> int:
     return alike if alike / logs.n_episodes > 2 * by_chance + CHANCE else 0
 
 
-def episode_digests(logs: Logs) -> NDArray[np.uint64]:
+def episode_digests(logs: Trajectories) -> NDArray[np.uint64]:
     """A hash of each episode's contexts, actions and rewards.
 
     >>> from poela.data.trajectories import Trajectories
@@ -110,7 +110,7 @@ def episode_digests(logs: Logs) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), np.uint64)
 
 
-def logging_value(parts: Sequence[Logs], scoring: Scoring) -> LoggingValue:
+def logging_value(parts: Sequence[Trajectories], scoring: Scoring) -> LoggingValue:
     """The mean return of logs, and its standard error; of capped returns where these are asked about.
 
     >>> from poela.data.trajectories import Trajectories
@@ -125,7 +125,7 @@ def recorded_evaluation(
     store: Store,
     policy: Any,
     name: str,
-    logs: Logs,
+    logs: Trajectories,
     key: str,
     scoring: Scoring,
     wrong: str = "",

@@ -5,7 +5,7 @@ import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
@@ -16,21 +16,22 @@ from poela.core.errors import InputError, PoelaWarning
 from poela.core.interruption import orderly, safe_point
 from poela.core.options import with_options
 from poela.core.temporary import own_folder, remove_own_folder
-from poela.core.validation import expect_kind
+from poela.core.validation import expect_kind, expect_list
 from poela.data.checks import learning_problems
 from poela.data.context_columns import with_features, without_constants
-from poela.data.continuous import ContinuousTrajectories, Logs
-from poela.data.episodes import LoggedEpisodes
 from poela.data.layout import LogLayout
 from poela.data.tables import read_and_warn, warn_of
+from poela.data.trajectories import Trajectories
 from poela.evaluation.densities import density_problem
 from poela.evaluation.scoring import Scoring
 from poela.studies.audit import audited
+from poela.studies.by_group import GroupRequest
 from poela.studies.findings_of_audit import Audit
 from poela.studies.finishing import finish
 from poela.studies.fold_data import FoldData, remove_folds
 from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.options import Execution, LearnOptions, StudyOptions
+from poela.studies.outcome_unit import Outcome
 from poela.studies.place import study_place
 from poela.studies.records import DataRecord, Session, StudyRecord, Task
 from poela.studies.requests import STUDY_SCORING, fit_to_actions, sorted_out
@@ -42,8 +43,8 @@ from poela.studies.splits import Splits, parts_of, splits_of, store_splits
 from poela.studies.store import SCRATCH, Store
 from poela.studies.study import Study
 
-Parts = tuple[Logs, Logs | None, Logs | None]
-Given = Logs | str | PathLike[str]
+Parts = tuple[Trajectories, Trajectories | None, Trajectories | None]
+Given = Trajectories | str | PathLike[str]
 
 
 @with_options(LearnOptions(), StudyOptions(), DEFAULT_SELECTION, STUDY_SCORING, Execution())
@@ -87,9 +88,37 @@ def learn(
     study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
     looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
+    given = logs if learn_options.validation is None else learn_options.validation
+    request = _group_request(learn_options, given, read[0] if read[1] is None else read[1], layout)
+    returns = study_settings.scoring.capped(read[0]).returns(study_settings.scoring.discount)
+    outcome = Outcome.of(learn_options.outcome, returns) if learn_options.outcome else None
+    source = Path(logs).name if isinstance(logs, str | PathLike) else None
+    about = About(looked_at, problem, request, outcome, source)
     with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
-        return _carry_out(store, study_settings, parts, layout or LogLayout(), execution, looked_at, problem)
+        return _carry_out(store, study_settings, parts, layout or LogLayout(), execution, about)
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of the logs beside what they hold, and what is to be told."""
+
+    audit: Audit
+    problem: str  # why no weight can be right, if that is known
+    groups: GroupRequest
+    outcome: Outcome | None  # what the return is called
+    source: str | None  # the name of the file that they were read from
+
+
+def _group_request(options: LearnOptions, source: Given, logs: Trajectories, layout: LogLayout | None) -> GroupRequest:
+    """The groups that are asked for; what is wrong with them shows before anything is fitted."""
+    columns = () if options.by is None else expect_list("by", options.by)
+    if isinstance(source, Trajectories):
+        request = GroupRequest(columns, options.smallest_group)
+    else:
+        request = GroupRequest.of_table(columns, options.smallest_group, source, layout)
+    request.refuse_unknown(logs)
+    return request
 
 
 @contextmanager
@@ -115,8 +144,7 @@ def _carry_out(
     parts: Parts,
     layout: LogLayout,
     execution: Execution,
-    looked_at: Audit,
-    problem: str,
+    about: About,
 ) -> Study:
     hashes = hashes_of(parts)
     earlier = Study(store) if store.exists else None
@@ -127,7 +155,9 @@ def _carry_out(
     splits = splits_of(*parts, settings, store.directory)
     store_splits(store.directory, splits)
     write_episodes(store, *(part for part in splits.folds[0].parts[:2] if part is not None))
-    record = replace(_record(settings, splits, hashes, layout, _sessions(earlier)), audit=looked_at)
+    outcome = about.outcome or (None if earlier is None else earlier.record.outcome)
+    record = _record(settings, splits, hashes, layout, _sessions(earlier))
+    record = replace(record, data=replace(record.data, source=about.source), audit=about.audit, outcome=outcome)
     if earlier is not None and earlier.record.fingerprint != record.fingerprint:
         store.withdraw_choice()  # before anything that it rests on changes
     store.write(record)
@@ -142,7 +172,7 @@ def _carry_out(
     def fit(tasks: Sequence[Task], data: Mapping[str, FoldData]) -> None:
         run(study, tasks, data, execution, deadline)
 
-    finish(study, splits, folds, problem or looked_at.problem, fit)
+    finish(study, splits, folds, about.problem or about.audit.problem, fit, about.groups)
     remove_folds(scratch)
     return Study(store, parts)
 
@@ -150,16 +180,16 @@ def _carry_out(
 def _read(logs: Given, validation: Given | None, test: Given | None, layout: LogLayout | None) -> Parts:
     """The logs as they were given."""
     first = (
-        without_constants(logs) if isinstance(logs, LoggedEpisodes) else read_and_warn(logs, layout, for_learning=True)
+        without_constants(logs) if isinstance(logs, Trajectories) else read_and_warn(logs, layout, for_learning=True)
     )
-    if isinstance(logs, LoggedEpisodes):
+    if isinstance(logs, Trajectories):
         warn_of(first.notes[len(logs.notes) :])
         if problems := learning_problems(first):
             raise InputError(problems)
     fixed = (layout or LogLayout()).fixed(first)
 
-    def read(other: Given | None) -> Logs | None:
-        if other is None or isinstance(other, LoggedEpisodes):
+    def read(other: Given | None) -> Trajectories | None:
+        if other is None or isinstance(other, Trajectories):
             return None if other is None else with_features(other, first)
         return read_and_warn(other, fixed)
 
@@ -169,7 +199,7 @@ def _read(logs: Given, validation: Given | None, test: Given | None, layout: Log
     return first, others["validation"], others["test"]
 
 
-def _capped(settings: StudySettings, logs: Logs) -> StudySettings:
+def _capped(settings: StudySettings, logs: Trajectories) -> StudySettings:
     """With the ends of the cap, where returns are to be capped: the same ones for all folds and later logs."""
     if settings.scoring.cap is None:
         return settings
@@ -182,14 +212,14 @@ def _capped(settings: StudySettings, logs: Logs) -> StudySettings:
 def _look_at_densities(parts: Parts) -> str:
     """Refuse densities in the place of their logarithms; say where log densities cannot be right, and why."""
     for part in parts:
-        if isinstance(part, ContinuousTrajectories):
+        if part is not None and part.is_real:
             refuse_plain_densities(part)
     problems = [problem for part in parts if part is not None and (problem := density_problem(part))]
     warn_of(problems)
     return problems[0] if problems else ""
 
 
-def _smoothed_where_possible(settings: StudySettings, parts: Sequence[Logs | None]) -> StudySettings:
+def _smoothed_where_possible(settings: StudySettings, parts: Sequence[Trajectories | None]) -> StudySettings:
     """Without smoothing where the logs have the propensities of logged actions alone: it needs those of all."""
     known = [logs for logs in parts if logs is not None and logs.knows_logging_policy]
     if all(logs.all_propensities is not None for logs in known):

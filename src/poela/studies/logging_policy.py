@@ -19,8 +19,7 @@ from poela.core.paths import is_there
 from poela.core.policy import Policy
 from poela.core.readable import plain
 from poela.core.storage import Stored, load_stored, save_stored
-from poela.data.continuous import ContinuousTrajectories, Logs, continuous_actions
-from poela.data.trajectories import Trajectories
+from poela.data.trajectories import Trajectories, real_actions
 from poela.eligibility.propensities import LoggedPropensities
 from poela.studies.defaults import LOGGED
 from poela.studies.fold_data import data_hash, read_behavior, write_behavior
@@ -36,7 +35,7 @@ PROPENSITIES, PROPENSITIES_FORMAT = "propensities", "poela-propensities"
 class LoggingPolicy:
     """The three parts of the logs with propensities, a model of the logging policy where one was fitted, and a note."""
 
-    parts: tuple[Logs | None, ...]
+    parts: tuple[Trajectories | None, ...]
     model: Policy | GaussianModel | None
     note: str
     basis: str = ""  # a hash of what estimates were made of, where they were made here
@@ -48,7 +47,7 @@ class LoggingPolicy:
 
 
 def logging_policy(
-    parts: tuple[Logs | None, ...], behavior: str, seed: int, whole: Logs | None = None
+    parts: tuple[Trajectories | None, ...], behavior: str, seed: int, whole: Trajectories | None = None
 ) -> LoggingPolicy:
     """The parts (train, validation, test) with propensities: the logged ones, or estimates of a model.
 
@@ -57,10 +56,10 @@ def logging_policy(
     rules of policies at contexts outside the logs. Whether the logging policy remembers is asked of the `whole` logs
     where these are one fold's: once for a study, and of more episodes.
     """
-    if isinstance(parts[0], ContinuousTrajectories):
-        return _logging_density(parts, behavior, seed)
     train = parts[0]
     assert train is not None
+    if train.is_real:
+        return _logging_density(parts, behavior, seed)
     asked: Any = whole
     known = "propensities: estimates that the logs carry" if train.estimated else "propensities: as logged"
     if behavior == LOGGED:
@@ -87,9 +86,9 @@ def logging_policy(
     return LoggingPolicy(annotated, model, _note(name, likelihoods, crossed))
 
 
-def _logging_density(parts: tuple[Logs | None, ...], behavior: str, seed: int) -> LoggingPolicy:
+def _logging_density(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> LoggingPolicy:
     """The same of real-valued actions, by a Gaussian model; blends with a learned policy need it in any case."""
-    train = continuous_actions(parts[0], "a Gaussian model") if parts[0] is not None else None
+    train = real_actions(parts[0], "a Gaussian model") if parts[0] is not None else None
     assert train is not None
     if behavior != "auto":
         raise InputError(
@@ -112,10 +111,10 @@ def _logging_density(parts: tuple[Logs | None, ...], behavior: str, seed: int) -
 
 def stored_logging_policy(
     directory: Path,
-    parts: tuple[Logs | None, ...],
+    parts: tuple[Trajectories | None, ...],
     behavior: str,
     seed: int,
-    whole: Logs | None = None,
+    whole: Trajectories | None = None,
 ) -> LoggingPolicy:
     """As `logging_policy`; estimates that the study in this directory has made of the same logs are read from there."""
     if parts[0] is not None and parts[0].knows_logging_policy:
@@ -126,7 +125,7 @@ def stored_logging_policy(
         model = read_behavior(directory / "behavior")
         if stored.settings.get("basis") == basis and model is not None:
             annotated = tuple(
-                None if part is None else part.with_chances(stored.arrays[str(place)], estimated=True)
+                None if part is None else part.with_logging_probabilities(stored.arrays[str(place)], estimated=True)
                 for place, part in enumerate(parts)
             )
             return LoggingPolicy(annotated, model, str(stored.settings["note"]), basis)
@@ -138,14 +137,18 @@ def store_logging_policy(directory: Path, logging: LoggingPolicy) -> None:
     if logging.model is not None:
         write_behavior(directory / "behavior", logging.model)
     if logging.basis:
-        arrays = {str(place): np.asarray(part.chances) for place, part in enumerate(logging.parts) if part is not None}
+        arrays = {
+            str(place): np.asarray(part.logging_probabilities)
+            for place, part in enumerate(logging.parts)
+            if part is not None
+        }
         stored = Stored("propensities", {"basis": logging.basis, "note": logging.note}, arrays)
         save_stored(
             directory / PROPENSITIES, stored, file_format=PROPENSITIES_FORMAT, version=1, notes={}, overwrite=True
         )
 
 
-def _basis(parts: tuple[Logs | None, ...], behavior: str, seed: int) -> str:
+def _basis(parts: tuple[Trajectories | None, ...], behavior: str, seed: int) -> str:
     hashes = [None if part is None else data_hash(part) for part in parts]
     return hashlib.sha256(repr((hashes, behavior, seed, versions())).encode()).hexdigest()
 
@@ -167,9 +170,9 @@ def best_behavior(train: Trajectories, seed: int, whole: Trajectories | None = N
     return max(likelihoods, key=lambda name: likelihoods[name]), likelihoods
 
 
-def model_of_logging_policy(train: Logs, seed: int) -> Any:
+def model_of_logging_policy(train: Trajectories, seed: int) -> Any:
     """A policy that acts as the logs do, for where nothing better can be had."""
-    if isinstance(train, ContinuousTrajectories):
+    if train.is_real:
         return GaussianBehavior().fit_quietly(train, seed)
     return _fitted(train, "auto", seed)[1]
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from poela.behavior.registry import BEHAVIORS
 from poela.core.errors import InputError
-from poela.core.options import EPISODES, RUNNING, TRYING, Option, names_in, numbers_in
+from poela.core.options import EPISODES, REPORTING, RUNNING, TRYING, Option, names_in, numbers_in
 from poela.core.typed import Count, Positive, Range, Seed, named_in, one_of, refuse_problems
 
 
@@ -114,6 +114,20 @@ class LearnOptions:
             EPISODES,
         ),
     ] = False
+    by: Annotated[
+        Sequence[str] | None,
+        Option(
+            "Report actions and gains by group: columns, separated by commas; age:3 is three quantile bins.",
+            REPORTING,
+            read=names_in,
+        ),
+    ] = None
+    smallest_group: Annotated[
+        int,
+        Range(least=1),
+        Option("Groups of fewer cases are merged, so that none tells of single persons.", REPORTING),
+    ] = 10
+    outcome: Annotated[str, Option('Name and unit of the return, for what is printed: "survival, %".', REPORTING)] = ""
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from poela.core.paths import is_there
 from poela.core.ragged import returns_to_go
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.core.validation import expect_array, expect_contents
-from poela.data.continuous import Logs
+from poela.data.trajectories import Trajectories
 
 OUTCOMES, OUTCOMES_FORMAT = "outcomes", "poela-outcomes"
 
 
-def write_outcomes(directory: Path, train: Logs, discount: float) -> None:
+def write_outcomes(directory: Path, train: Trajectories, discount: float) -> None:
     """Write the (discounted) rewards from each step to the end of its episode, in the order of the training log."""
     arrays = {"to_go": returns_to_go(train.rewards, train.offsets, discount)}
     stored, notes = Stored(OUTCOMES, arrays=arrays), {"contains_outcomes": True}

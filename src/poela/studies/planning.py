@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from poela.core.readable import about, readable
 from poela.core.typed import Count, Positive, Range, refuse_problems
-from poela.data.continuous import ContinuousTrajectories, Logs
+from poela.data.trajectories import Trajectories
 from poela.evaluation.cap import Cap
 from poela.evaluation.gain import Gain
 from poela.studies.defaults import default_candidates
@@ -78,7 +78,7 @@ class Plan:
         )
 
 
-def plan(logs: Logs, gain: float, *, confidence: float = DEFAULT_SELECTION.confidence, **settings: Any) -> Plan:
+def plan(logs: Trajectories, gain: float, *, confidence: float = DEFAULT_SELECTION.confidence, **settings: Any) -> Plan:
     """How many episodes would show this gain over the logging policy; `settings` are those of `learn`.
 
     >>> from poela.simulators.registry import simulate
@@ -89,7 +89,7 @@ def plan(logs: Logs, gain: float, *, confidence: float = DEFAULT_SELECTION.confi
     (True, True)
     """
     goal = Goal(gain, confidence)
-    real = isinstance(logs, ContinuousTrajectories)
+    real = logs.is_real
     quick: dict[str, Any] = {"learners": ["continuouspoela" if real else "fittedq"]}
     if real and settings.keys().isdisjoint(("learners", "candidates", "no_rule")):
         quick = {"candidates": default_candidates(["continuouspoela"])[:1]}  # the linear one
@@ -101,7 +101,7 @@ def plan(logs: Logs, gain: float, *, confidence: float = DEFAULT_SELECTION.confi
     return replace(planned(rungs, goal, logs.n_episodes, estimated, wider), audit=found, cap=study.settings.scoring.cap)
 
 
-def rungs_of(study: Study, logs: Logs) -> list[Rung]:
+def rungs_of(study: Study, logs: Trajectories) -> list[Rung]:
     """The policies of a cross-fitted study whose gain has an interval."""
     splits = splits_of(logs, None, None, study.settings, study.directory)
     scoring = study.settings.scoring

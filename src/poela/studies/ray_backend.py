@@ -15,8 +15,8 @@ from poela.core.typed import from_plain, to_plain
 from poela.studies.execution import ATTEMPTS, ONE_THREAD, POLL_SECONDS, Lost, Outcome
 from poela.studies.fold_data import Folds
 from poela.studies.records import RunRecord, Task
+from poela.studies.run_files import PackedPolicies
 from poela.studies.runs import Result, carry_out
-from poela.studies.store import PackedPolicies
 
 Files = Mapping[str, bytes]
 Answer = tuple[dict[str, Any], bytes | None, dict[str, bytes]]

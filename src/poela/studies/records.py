@@ -14,6 +14,8 @@ from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain
 from poela.studies.candidates import Candidate
 from poela.studies.findings_of_audit import Audit
+from poela.studies.groups import Groups
+from poela.studies.outcome_unit import Outcome
 from poela.studies.selection import LoggingValue as LoggingValue
 from poela.studies.selection import Point as Point
 from poela.studies.selection import Selection
@@ -94,6 +96,7 @@ class DataRecord:
     layout: LogLayout
     propensities: str  # where they come from, in words
     estimated: bool
+    source: str | None = None  # the name of the file that they were read from
 
 
 @dataclass(frozen=True)
@@ -113,11 +116,14 @@ class StudyRecord:
     logging_policy: LoggingValue  # on the episodes that judge
     sessions: tuple[Session, ...]
     audit: Audit | None = None  # None: the study is older than audits
+    outcome: Outcome | None = None  # what the return is called; None: nothing was said
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that a result can rest on: not of who made it when."""
+        """A hash of all that a result can rest on: not of who made it when, or of what the return is called."""
         known = to_plain(replace(self, sessions=()))
+        del known["data"]["source"]  # a file may be called otherwise
+        del known["outcome"]
         if self.audit is None:
             del known["audit"]  # as it was when there was none
         if self.settings.selection.simplest == Selection().simplest:
@@ -129,7 +135,7 @@ class StudyRecord:
 class EvaluationRecord:
     """One evaluation on logs that were kept apart."""
 
-    policy: str
+    policy: str  # how it was made
     data: str  # the hash of the logs
     settings: Mapping[str, Any]
     number: Count  # 1: the first evaluation of this study on these logs
@@ -207,7 +213,7 @@ class ChoiceRecord:
     """What came of the study; `study` and `runs` are the fingerprints of what it rests on."""
 
     study: str
-    policy: str  # the recommended one, in a few words
+    policy: str  # the name of the recommended one
     chosen: Whole | None  # of the points; None: the logging policy
     promising: Whole | None  # worth a trial
     score: float | None
@@ -226,6 +232,7 @@ class ChoiceRecord:
     folds_error: FoldsError = ""  # how bounds allow for folds that teach each other; "": they do not
     closest: Whole | None = None  # to being worth a trial, where none is
     likeliest: LikeliestRecord | None = None  # None: it was not judged (no policy, real-valued, or an older study)
+    groups: Groups | None = None  # who gets what, and who gains; None: no policy, or an older study
 
     @property
     def units(self) -> str:

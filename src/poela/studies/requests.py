@@ -7,7 +7,7 @@ from typing import Any
 from poela.core.errors import InputError
 from poela.core.options import options_of, refuse_unknown, taken
 from poela.core.validation import expect_kind, expect_list
-from poela.data.continuous import ContinuousTrajectories, Logs
+from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.scoring import Scoring
 from poela.learners.learner import Learner
@@ -60,7 +60,7 @@ def sorted_out(
     return replace(learn_options, test=learn_options.test if share_of_test is None else None), execution, settings
 
 
-def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Logs) -> StudySettings:
+def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Trajectories) -> StudySettings:
     """The settings as the actions of the logs ask for: other learners, and no model of values, where they are real.
 
     >>> from poela.simulators.registry import simulate
@@ -68,7 +68,7 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Logs) -
     >>> sorted({one.learner for one in fit_to_actions(settings, options, simulate("dosing", episodes=9)).candidates})
     ['continuouspoela', 'iql']
     """
-    real = isinstance(logs, ContinuousTrajectories)
+    real = logs.is_real
     if real and options.learners is None and options.candidates is None:
         usual = default_candidates(DEFAULT_CONTINUOUS, ruled=not options.no_rule)
         settings = replace(settings, candidates=checked_candidates(usual))

@@ -17,7 +17,7 @@ from poela.learners.stacked import Learned, Member, fit_stacked
 from poela.studies.fold_data import FoldData
 from poela.studies.held_out import HeldOut, measured
 from poela.studies.records import CheckpointRecord, Metrics, RunRecord, Task
-from poela.studies.store import PackedPolicies, packed
+from poela.studies.run_files import PackedPolicies, packed
 
 OTHER_ERRORS = (ArithmeticError, RuntimeError, ValueError)  # what may go wrong in the libraries beneath
 PACKAGES = ("poela", "numpy", "scipy", "scikit-learn", "torch", "pyarrow", "safetensors")

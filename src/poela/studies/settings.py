@@ -9,7 +9,7 @@ import numpy as np
 from poela.core.errors import InputError
 from poela.core.options import options_of
 from poela.core.typed import Range, one_of, refuse_problems, shown, to_plain
-from poela.data.continuous import Logs
+from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.cap import Cap
 from poela.evaluation.options import ScoringOptions
@@ -54,7 +54,7 @@ class StudySettings(StudyOptions):
         """Beside SNTIS, what every policy is judged by."""
         return ("wdr", "guarded") if self.by_model else ()
 
-    def taught(self, logs: Logs) -> Logs:
+    def taught(self, logs: Trajectories) -> Trajectories:
         """Episodes as learners see them: where each is one step, with capped rewards, if returns are to be capped."""
         return self.scoring.capped(logs) if logs.n_steps == logs.n_episodes else logs
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from poela.core.arrays import Float32Array, FloatArray
+from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.progress import progress
 from poela.evaluation.bounds import in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
@@ -120,25 +120,40 @@ def judged(
     influences = np.stack([own.influence for both in gains.values() for own in both])
     widened = critical_value(influences, confidence, scoring.seed) / float(ndtri(confidence))
     lowest = lowest_return(episodes.logs.rewards, whole.bounds)
+    proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated)
     for number, both in gains.items():
-        evidence, estimate = points[number][0], estimates[number]
-        assert estimate.gain is not None
-        assert estimate.gain.low is not None
+        result[number] = Judged(estimates[number], proving.proofs(points[number][0], estimates[number], both))
+    return result
+
+
+@dataclass(frozen=True)
+class Proving:
+    """How gains become bounds: with which confidence, and what they have to survive."""
+
+    confidence: float  # one-sided
+    widened: float  # by how much the largest error of all that is judged together exceeds a single one
+    lowest: float  # what an episode outside support is taken to return
+    sensitivity: float = 1.0  # Γ
+    known: bool = True  # whether propensities are
+
+    def proofs(self, evidence: Evidence, estimate: Estimate, both: Sequence[Contributions]) -> tuple[Proof, ...]:
+        """What shows the gain that an estimate has, at the one-sided level; none where that cannot be told."""
+        if estimate.gain is None or estimate.gain.low is None:
+            return ()
         # As many standard errors of the gain as its own interval has, whatever shows it.
-        reach = _in_errors(estimate.gain.value - estimate.gain.low, both[0])
-        worst, chance = lost_outside(evidence.outside, estimate.value, lowest, known=not episodes.estimated)
+        reach = in_errors(estimate.gain.value - estimate.gain.low, both[0])
+        worst, chance = lost_outside(evidence.outside, estimate.value, self.lowest, known=self.known)
         proofs = []
         for controlled, gain in enumerate(both):
             error = standard_error(gain)
-            errors = max(reach, student_quantile(gain, single.level)) if controlled else reach
-            by_chance = float(widened * np.hypot(errors * error, ndtri(confidence) * chance))
-            by_control = evidence.controlled if controlled else None
-            lost = worst + (by_control.lost(evidence, sensitivity) if by_control else lost_to(sensitivity, evidence))
+            errors = max(reach, student_quantile(gain, 2 * self.confidence - 1)) if controlled else reach
+            by_chance = float(self.widened * np.hypot(errors * error, ndtri(self.confidence) * chance))
+            by_control, gamma = evidence.controlled if controlled else None, self.sensitivity
+            lost = worst + (by_control.lost(evidence, gamma) if by_control else lost_to(gamma, evidence))
             if np.isfinite(by_chance):
                 bounds: Any = {"shown": gain.value - lost - by_chance, "low": gain.value - errors * error}
                 proofs.append(Proof(gain.value, reach=by_chance, error=error, controlled=bool(controlled), **bounds))
-        result[number] = Judged(estimate, tuple(proofs))
-    return result
+        return tuple(proofs)
 
 
 def gains_of(evidence: Evidence) -> list[Contributions]:
@@ -151,7 +166,8 @@ def gains_of(evidence: Evidence) -> list[Contributions]:
     return [by_weights, in_clusters(evidence.controlled.gain(evidence), clusters)]
 
 
-def _in_errors(distance: float, gain: Contributions) -> float:
+def in_errors(distance: float, gain: Contributions) -> float:
+    """A distance in standard errors of a gain."""
     error = standard_error(gain)
     return distance / error if error > 0 else (0.0 if distance == 0 else np.inf)
 
@@ -214,8 +230,32 @@ def critical_value(influences: FloatArray, share: float, seed: int) -> float:
     >>> round(critical_value(alike, 0.95, seed=0), 1), round(critical_value(rng.normal(size=(20, 500)), 0.95, 0), 1)
     (1.6, 2.8)
     """
-    norms = np.sqrt(np.square(influences).sum(axis=1, keepdims=True))
-    standardised = (influences / np.where(norms > 0, norms, 1.0)).T  # [n, k]
+    return critical_values([(slice(None), influences)], influences.shape[1], share, seed)[0]
+
+
+def critical_values(
+    blocks: Sequence[tuple[slice | IntArray, FloatArray]], units: int, share: float, seed: int
+) -> tuple[float, float]:
+    """The same of estimates that each rest on some of the units, and that of errors of either sign.
+
+    A block has its units, and the influences [k, units of the block] of its estimates.
+
+    >>> rng = np.random.default_rng(0)
+    >>> halves = [(np.arange(250), rng.normal(size=(1, 250))), (np.arange(250, 500), rng.normal(size=(1, 250)))]
+    >>> one_sided, two_sided = critical_values(halves, 500, 0.95, seed=0)  # of two independent ones: 1.95 and 2.24
+    >>> 1.9 < one_sided < 2.0, 2.2 < two_sided < 2.3
+    (True, True)
+    """
+    standardised = []
+    for own, influences in blocks:
+        norms = np.sqrt(np.square(influences).sum(axis=1, keepdims=True))
+        standardised.append((own, (influences / np.where(norms > 0, norms, 1.0)).T))  # [units of the block, k]
     rng = np.random.default_rng((seed, 2))
-    largest = [(rng.normal(size=(100, len(standardised))) @ standardised).max(axis=1) for _ in range(DRAWS // 100)]
-    return max(float(np.quantile(np.concatenate(largest), share)), float(ndtri(share)))
+    highest, largest = [], []
+    for _ in range(DRAWS // 100):
+        drawn = rng.normal(size=(100, units))
+        errors = np.hstack([drawn[:, own] @ rows for own, rows in standardised])
+        highest.append(errors.max(axis=1))
+        largest.append(np.abs(errors).max(axis=1))
+    one, two = (float(np.quantile(np.concatenate(found), share)) for found in (highest, largest))
+    return max(one, float(ndtri(share))), max(two, float(ndtri((1 + share) / 2)))

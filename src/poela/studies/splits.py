@@ -1,6 +1,6 @@
 """How episodes teach and judge: in K folds, each judged by what the others taught, or in one split."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from poela.core.arrays import IntArray
-from poela.data.continuous import Logs, finite_actions
 from poela.data.folds import fold_numbers
-from poela.data.trajectories import Trajectories
+from poela.data.trajectories import Trajectories, finite_actions
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import cross_fitted_support, has_holes, looks_back, support_of_folds
 from poela.eligibility.support_model import SupportModel
@@ -31,12 +30,12 @@ class StudySupport:
     without: Mapping[tuple[int, ...], SupportModel | None] = field(default_factory=dict)
 
 
-def study_support(learning: Logs, fold_of: IntArray, behavior: Any) -> StudySupport:
+def study_support(learning: Trajectories, fold_of: IntArray, behavior: Any) -> StudySupport:
     """The support of a study in folds; nothing where every action is taken everywhere.
 
     Real-valued actions have other rules, so that their support only judges.
     """
-    if not isinstance(learning, Trajectories):
+    if learning.is_real:
         return StudySupport(logged_support(learning))
     if has_holes(learning) is False:
         return StudySupport()
@@ -61,17 +60,17 @@ class Splits:
     fold_of: IntArray | None = None  # the fold of each episode that teaches; None: one split
 
     @property
-    def held_out(self) -> list[Logs]:
+    def held_out(self) -> list[Trajectories]:
         """The episodes that judge, fold by fold."""
         return [_known(fold.parts[1]) for fold in self.folds]
 
     @property
-    def train(self) -> Logs:
+    def train(self) -> Trajectories:
         """All episodes that teach."""
         return _known(self.whole.parts[0])
 
     @property
-    def test(self) -> Logs | None:
+    def test(self) -> Trajectories | None:
         """The episodes of the last evaluation."""
         return self.whole.parts[2]
 
@@ -124,8 +123,8 @@ class Splits:
         train = _known(self.folds[first].parts[0]).take(np.flatnonzero(beside))
         held_out = self.train.take(np.concatenate([np.flatnonzero(self.fold_of == fold) for fold in (first, second)]))
         if self.folds[first].basis:  # estimated here
-            chances = [_known(self.folds[fold].parts[1]).chances for fold in (first, second)]
-            held_out = held_out.with_chances(np.concatenate([np.asarray(rows) for rows in chances]), estimated=True)
+            known = [np.asarray(_known(self.folds[fold].parts[1]).logging_probabilities) for fold in (first, second)]
+            held_out = held_out.with_logging_probabilities(np.concatenate(known), estimated=True)
         count = len(self.folds)
         # As few recombined episodes as there can be: nobody looks at those.
         estimators = ("dr",) if settings.by_model else ()  # whose values the gain's control variates need
@@ -136,9 +135,9 @@ class Splits:
 
 
 def splits_of(
-    learning: Logs,
-    validation: Logs | None,
-    test: Logs | None,
+    learning: Trajectories,
+    validation: Trajectories | None,
+    test: Trajectories | None,
     settings: StudySettings,
     directory: Path,
 ) -> Splits:
@@ -165,14 +164,14 @@ def store_splits(directory: Path, splits: Splits) -> None:
             store_logging_policy(directory / FOLDS / str(fold), logging)
 
 
-def _known(part: Logs | None) -> Logs:
+def _known(part: Trajectories | None) -> Trajectories:
     assert part is not None
     return part
 
 
 def parts_of(
-    learning: Logs, validation: Logs | None, test: Logs | None, settings: StudySettings
-) -> tuple[Logs, Logs | None, Logs | None]:
+    learning: Trajectories, validation: Trajectories | None, test: Trajectories | None, settings: StudySettings
+) -> tuple[Trajectories, Trajectories | None, Trajectories | None]:
     """The episodes that teach, those that judge (None: the same, in folds), and those of the last evaluation."""
     if validation is not None:
         return learning, validation, test
@@ -180,8 +179,9 @@ def parts_of(
         first, second, _ = settings.shares
         if test is not None:
             rest = first + second
-            return (*learning.split((first / rest, second / rest), seed=settings.seed), test)
-        parts: Sequence[Logs] = learning.split(settings.shares, seed=settings.seed)
+            train, judge = learning.split((first / rest, second / rest), seed=settings.seed)
+            return train, judge, test
+        parts = learning.split(settings.shares, seed=settings.seed)
         return parts[0], parts[1], parts[2]
     if test is None and settings.test_share:
         share = settings.test_share

@@ -2,42 +2,38 @@
 
     .poela-study         marks the folder as a study's; locked by whoever works on it
     study.json           what the study is: settings, seed, hash of the data, features and actions
-    runs/ID.json         one finished run: settings, seed, versions, wall time, metrics of every checkpoint; ID ends in
+    runs/ID.safetensors  one finished run: its record (settings, seed, versions, time, metrics of every checkpoint), the
+                         policies of its checkpoints, and their weights on the episodes held out from them; ID ends in
                          the fold that was held out, or beyond the last fold in the number of a pair of folds
-    runs/ID.safetensors  the policies of its checkpoints, and their weights on the episodes held out from them
-    shared/HASH.safetensors  arrays that many policies share, such as the logged contexts of a radius rule
+    shared/HASH.safetensors  large arrays that many runs share, such as the logged contexts of a radius rule
     episodes/            hashes of the episodes that learn and choose
     behavior/, propensities/   the estimated logging policy, where the logs carry no propensities or it is kept
     folds/               the same for each fold
     choice.json, table.parquet, policy/, promising/, looks.json   what came of it
 
-A run is finished when its JSON file stands; that file is written last. Every document has a checksum, and what came of
-the study names the checksums of the runs that it rests on.
+Every document and every run has a checksum, and what came of the study names the checksums of the runs that it rests
+on.
 """
 
 import errno
-import json
 import os
-import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from poela.core.errors import InputError, PoelaError
 from poela.core.files import make_private, refuse_foreign, remove_file, sha256, unwritable, write_bytes
 from poela.core.locks import take
 from poela.core.paths import is_there, kind_of, place
-from poela.core.records import read_record, write_record
-from poela.core.storage import Stored, read_bytes
+from poela.core.records import document_of, read_record, record_of, write_record
+from poela.core.storage import Stored, explained_reading, read_bytes
 from poela.core.temporary import sweep
 from poela.studies.held_out import HELD_OUT, HeldOut
 from poela.studies.records import ChoiceRecord, EvaluationsRecord, RunRecord, StudyRecord
+from poela.studies.run_files import PackedPolicies, opened, policy_in, record_in, run_file, shared_path
 
 MARK = ".poela-study"
 SCRATCH = ".scratch"  # what workers are given, while they work
@@ -49,55 +45,10 @@ FORMATS: dict[type, tuple[str, str]] = {
 }
 RUN_FORMAT = "poela-run"
 FORMAT_VERSION = 3
-DEEPEST = 20  # parts within parts of a policy
+OF_A_RUN: Any = {"file_format": RUN_FORMAT, "version": FORMAT_VERSION}
 
 T = TypeVar("T")
 _Version = tuple[int, ...] | None
-
-
-@dataclass(frozen=True, eq=False)
-class PackedPolicies:
-    """The policies of one run as bytes: their own arrays, and the shared ones by content."""
-
-    own: bytes  # safetensors; its metadata describe the policies
-    shared: Mapping[str, bytes]  # safetensors by the hash of their bytes
-
-
-def packed(policies: Sequence[Stored], beside: Mapping[str, NDArray[Any]] | None = None) -> PackedPolicies:
-    """Policies as bytes, with further arrays beside them.
-
-    Arrays of parts (such as a rule's logged contexts) are set apart, to be stored once.
-    """
-    from safetensors.numpy import save
-
-    own: dict[str, NDArray[Any]] = {name: np.ascontiguousarray(array) for name, array in (beside or {}).items()}
-    shared: dict[str, bytes] = {}
-    documents = [_pack(policy, own, shared) for policy in policies]
-    # safetensors needs one array at least.
-    return PackedPolicies(save(own or {"none": np.zeros(1)}, {"policies": json.dumps(documents)}), shared)
-
-
-def _pack(stored: Stored, own: dict[str, NDArray[Any]], shared: dict[str, bytes]) -> dict[str, Any]:
-    arrays = {}
-    for name, array in stored.arrays.items():
-        contiguous = np.ascontiguousarray(array)
-        key = sha256(contiguous.tobytes() + repr((contiguous.dtype.str, contiguous.shape)).encode())
-        own[key] = contiguous
-        arrays[name] = key
-    parts = {name: _pack_part(part, shared) for name, part in stored.parts.items()}
-    return {"kind": stored.kind, "settings": dict(stored.settings), "arrays": arrays, "parts": parts}
-
-
-def _pack_part(part: Stored, shared: dict[str, bytes]) -> dict[str, Any]:
-    from safetensors.numpy import save
-
-    where = None
-    if part.arrays:
-        content = save({name: np.ascontiguousarray(array) for name, array in sorted(part.arrays.items())})
-        where = sha256(content)
-        shared[where] = content
-    parts = {name: _pack_part(inner, shared) for name, inner in part.parts.items()}
-    return {"kind": part.kind, "settings": dict(part.settings), "shared": where, "parts": parts}
 
 
 class Store:
@@ -169,10 +120,12 @@ class Store:
 
     def _read(self, kind: type[T], path: Path, file_format: str) -> T:
         """A document: parsed and checked, unless it is the very file that this store wrote or read before."""
+        return self._once(path, lambda: read_record(kind, path, file_format=file_format, version=FORMAT_VERSION))
+
+    def _once(self, path: Path, read: Callable[[], T]) -> T:
         version = _version(path)
         if version is None or path not in self._known or self._known[path][0] != version:
-            record = read_record(kind, path, file_format=file_format, version=FORMAT_VERSION)
-            self._known[path] = (version, record)
+            self._known[path] = (version, read())
         known: T = self._known[path][1]
         return known
 
@@ -188,16 +141,17 @@ class Store:
         return record
 
     def write_run(self, record: RunRecord, policies: PackedPolicies | None) -> None:
-        """Write a finished run; its JSON file comes last, and makes it finished."""
-        run_id = record.task.run_id
+        """Write a finished run."""
+        path = self._run_path(record.task.run_id)
         if policies is not None:
             for key, content in policies.shared.items():
-                path = self._shared_path(key)
-                if not path.exists():
-                    write_bytes(path, content)
-            write_bytes(self.directory / "runs" / f"{run_id}.safetensors", policies.own)
+                shared = shared_path(self.directory / "shared", key)
+                if not shared.exists():
+                    write_bytes(shared, content)
             record = replace(record, policies_sha256=sha256(policies.own))
-        self._write(self._run_path(run_id), record, RUN_FORMAT)
+        document = document_of(record, **OF_A_RUN)
+        write_bytes(path, run_file(document, policies))
+        self._known[path] = (_version(path), record_of(RunRecord, document, place(path), **OF_A_RUN))
 
     def finished_runs(self) -> dict[str, RunRecord]:
         """The records of all finished runs, by their ids."""
@@ -208,29 +162,32 @@ class Store:
             return {}
         except OSError as error:
             raise InputError(f"{place(runs)} cannot be read: {error.strerror}") from None
-        ids = [name.removesuffix(".json") for name in names if name.endswith(".json") and name[0] != "."]
-        return {run_id: self._run(run_id) for run_id in ids}
+        ids = {Path(name).stem for name in names if Path(name).suffix in (".json", ".safetensors") and name[0] != "."}
+        found = {run_id: self._run(run_id) for run_id in sorted(ids)}
+        return {run_id: record for run_id, record in found.items() if record is not None}
 
-    def _run(self, run_id: str) -> RunRecord:
+    def _run(self, run_id: str) -> RunRecord | None:
+        """The record of a run; None where a run of version 0.2 has not come to its record."""
         path = self._run_path(run_id)
-        record = self._read(RunRecord, path, RUN_FORMAT)
-        if record.task.run_id != run_id:
+        if is_there(of_its_own := path.with_suffix(".json")):
+            record: RunRecord | None = self._read(RunRecord, of_its_own, RUN_FORMAT)
+        else:
+            record = self._once(path, lambda: self._record_in(path))
+        if record is not None and record.task.run_id != run_id:
             raise InputError(f"{place(path)} is the record of another run: it was renamed or changed")
         return record
 
+    def _record_in(self, path: Path) -> RunRecord | None:
+        with explained_reading(path):
+            document = record_in(path)
+        return None if document is None else record_of(RunRecord, document, place(path), **OF_A_RUN)
+
     def _run_path(self, run_id: str) -> Path:
-        return self.directory / "runs" / f"{run_id}.json"
+        return self.directory / "runs" / f"{run_id}.safetensors"
 
     def policy(self, run_id: str, number: int) -> Stored:
         """The stored policy of a run's checkpoint, after checking its bytes."""
-
-        def read(file: Any) -> Stored:
-            document = json.loads(file.metadata()["policies"])[number]
-            arrays = {name: file.get_tensor(key) for name, key in document["arrays"].items()}
-            parts = {name: self._part(part, 0) for name, part in document["parts"].items()}
-            return Stored(document["kind"], document["settings"], arrays, parts)
-
-        return self._checked_file(run_id, read)
+        return self._checked_file(run_id, lambda file: policy_in(file, number, self.directory / "shared"))
 
     def held_out(self, run_id: str) -> HeldOut:
         """What the policies of a run show on held-out episodes, after checking its bytes."""
@@ -244,34 +201,17 @@ class Store:
     def _checked_file(self, run_id: str, read: Callable[[Any], T]) -> T:
         from safetensors import SafetensorError, safe_open
 
-        path = self.directory / "runs" / f"{run_id}.safetensors"
-        if self._run(run_id).policies_sha256 != sha256(read_bytes(path)):
-            raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match")
+        path = self._run_path(run_id)
+        record = self._run(run_id)
+        content = read_bytes(path)
         try:
+            own = content if is_there(path.with_suffix(".json")) else opened(content)[0]
+            if record is None or record.policies_sha256 != sha256(own):
+                raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match")
             with safe_open(path, framework="numpy") as file:
                 return read(file)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError, SafetensorError):
             raise InputError(f"{place(path)} does not hold the policies of a run: it was changed") from None
-
-    def _part(self, document: Mapping[str, Any], depth: int) -> Stored:
-        from safetensors.numpy import load
-
-        if depth > DEEPEST:
-            raise ValueError("parts within parts without end")
-        arrays: dict[str, NDArray[Any]] = {}
-        if document["shared"] is not None:
-            path = self._shared_path(document["shared"])
-            content = read_bytes(path)
-            if sha256(content) != document["shared"]:
-                raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match")
-            arrays = load(content)
-        parts = {name: self._part(inner, depth + 1) for name, inner in document["parts"].items()}
-        return Stored(document["kind"], document["settings"], arrays, parts)
-
-    def _shared_path(self, key: str) -> Path:
-        if not re.fullmatch("[0-9a-f]{64}", key):
-            raise ValueError("no checksum")
-        return self.directory / "shared" / f"{key}.safetensors"
 
 
 def _version(path: Path) -> _Version:

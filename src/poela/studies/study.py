@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError, PoelaError
+from poela.data.groups import SMALLEST_GROUP
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain
 from poela.studies import tables
 from poela.studies.answer import Answer
 from poela.studies.defaults import is_random
 from poela.studies.fold_data import read_behavior
+from poela.studies.groups import Groups
 from poela.studies.keeping_apart import evaluations
+from poela.studies.names import names_of
 from poela.studies.outcomes import read_outcomes
 from poela.studies.records import CheckpointRecord, ChoiceRecord, EvaluationRecord, RunRecord, Task, refuse_unshown
 from poela.studies.selection import Choice, Point
@@ -24,8 +27,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from poela.data.continuous import Logs
+    from poela.data.trajectories import Trajectories
     from poela.report.plots import Plots
+    from poela.studies.own_logs import Given
 
 LOGGING_POLICY = "logging policy"
 
@@ -36,7 +40,9 @@ class Study:
     `learn` returns one, and `Study.open(directory)` opens one that is on disk, finished or not.
     """
 
-    def __init__(self, store: Store, parts: "tuple[Logs, Logs | None, Logs | None] | None" = None):
+    def __init__(
+        self, store: Store, parts: "tuple[Trajectories, Trajectories | None, Trajectories | None] | None" = None
+    ):
         self.store = store
         self.parts = parts  # its logs (to teach, to judge, to test with), in the process that learned from them
         self.record = store.record()
@@ -158,12 +164,23 @@ class Study:
 
     @property
     def chosen_name(self) -> str:
-        """The recommended policy in a few words."""
+        """The name of the recommended policy."""
         chosen = self.choice.chosen
         return LOGGING_POLICY if chosen is None else self.name_of(chosen)
 
     def name_of(self, point: Point) -> str:
-        """A point in a few words: learner, settings as asked for, restart, and where on its path it is."""
+        """What people call a policy of this study, such as "mild tilt 5": see `names`."""
+        return self.names[point.path_id, point.number]
+
+    @cached_property
+    def names(self) -> Mapping[tuple[str, int], str]:
+        """The name of every policy that was judged, by its path and its number there; no two are the same."""
+        return names_of(self, self.points)
+
+    def details_of(self, point: Point | None) -> str:
+        """How a policy was made: learner, settings as asked for, restart, and where on its path it is."""
+        if point is None:
+            return LOGGING_POLICY
         task, checkpoint = self.origin(point)
         where = checkpoint.note or f"step {checkpoint.step}"
         return f"{task.candidate}, restart {task.restart}, {where}"
@@ -260,7 +277,8 @@ class Study:
     def test_evaluation(self) -> EvaluationRecord | None:
         """The evaluation of the chosen policy on the study's own test logs."""
         key = self.record.data.hashes.get("test")
-        evaluations = [one for one in self.evaluations if one.data == key and one.policy == self.chosen_name]
+        made = self.details_of(self.choice.chosen)
+        evaluations = [one for one in self.evaluations if one.data == key and one.policy == made]
         return evaluations[-1] if evaluations else None
 
     @property
@@ -269,8 +287,20 @@ class Study:
         evaluation = self.test_evaluation
         return self._ended.estimate if evaluation is None else evaluation.estimate
 
+    def by(self, *columns: str, logs: "Given | None" = None, smallest: int = SMALLEST_GROUP) -> Groups:
+        """Who gets what, and who gains: for everybody, and by groups of these columns, such as "ward" or "age:3".
+
+        The gain of the recommended policy (or of the one worth a trial) in every group, with bounds that hold for all
+        groups together. A column of the context counts as it was at the first step of an episode; other columns of the
+        table need `logs`, the table that was learned from, as does a study that was opened from disk. Groups of fewer
+        than `smallest` cases are merged.
+        """
+        from poela.studies.by_group import asked_groups
+
+        return asked_groups(self, columns, logs, smallest)
+
     def report(
-        self, out: "str | PathLike[str]", logs: "Logs | str | PathLike[str] | None" = None, **options: Any
+        self, out: "str | PathLike[str]", logs: "Trajectories | str | PathLike[str] | None" = None, **options: Any
     ) -> Path:
         """Write one self-contained page about the study; `options` are the fields of `poela.report.page.PageOptions`.
 

@@ -34,12 +34,17 @@ def ladder(study: "Study") -> "pa.Table":
     shown = best_by(study, "shown").to_pylist()
     least = min((row["ess"] for row in shown), default=float("inf"))
     bolder = [row for row in best_by(study, "gain").to_pylist() if row["ess"] < least and row["shown"] is None]
+    # The recommended policy may be a plainer one than those that no other beats.
+    known = {row["name"] for row in shown}
+    chosen = [row for row in of_policies(study).to_pylist() if row["chosen"] and row["shown"] is not None]
+    shown = sorted([*shown, *(row for row in chosen if row["name"] not in known)], key=lambda row: -(row["ess"] or 0.0))
     return _table([*shown, *bolder])
 
 
 def _row(study: "Study", point: Point, chosen: Point | None) -> dict[str, Any]:
     task, checkpoint = study.origin(point)
     return {
+        "name": study.name_of(point),
         "path": point.path_id,
         "learner": task.candidate.learner,
         "candidate": str(task.candidate),
@@ -58,10 +63,10 @@ def _row(study: "Study", point: Point, chosen: Point | None) -> dict[str, Any]:
 def _table(rows: Iterable[dict[str, Any]]) -> "pa.Table":
     import pyarrow as pa
 
-    texts = dict.fromkeys(("path", "learner", "candidate", "note", "verdict"), pa.string())
+    texts = dict.fromkeys(("name", "path", "learner", "candidate", "note", "verdict"), pa.string())
     whole = dict.fromkeys(("restart", "seed", "step"), pa.int64())
     numbers = dict.fromkeys((*METRICS, "score"), pa.float64())
     types = {**texts, **whole, **numbers, "final": pa.bool_(), "chosen": pa.bool_()}
-    first = ("path", "learner", "candidate", "restart", "seed", "step", "note", "final")
+    first = ("name", "path", "learner", "candidate", "restart", "seed", "step", "note", "final")
     names = (*first, *METRICS, "score", "verdict", "chosen")
     return pa.Table.from_pylist(list(rows), schema=pa.schema([(name, types[name]) for name in names]))

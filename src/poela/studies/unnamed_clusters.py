@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.data.continuous import Logs
+from poela.data.trajectories import Trajectories
 from poela.studies.audited_columns import Column, ranks
 from poela.studies.findings_of_audit import Finding, named
 from poela.studies.telling_columns import COMMON, LEVELS
@@ -85,7 +85,7 @@ def _is_fine(levels: IntArray) -> bool:
 
 
 def unnamed_clusters(
-    logs: Logs, columns: Sequence[Column], residuals: FloatArray, *, known: bool
+    logs: Trajectories, columns: Sequence[Column], residuals: FloatArray, *, known: bool
 ) -> Iterator[tuple[Finding, Column]]:
     """Columns within whose values actions, or outcomes, are more alike than chance has it.
 
@@ -117,7 +117,7 @@ def _follows(levels: IntArray, finer: IntArray) -> bool:
     return len(np.unique(levels * (int(finer.max()) + 1) + finer)) == int(finer.max()) + 1
 
 
-def _outcomes(logs: Logs, columns: Sequence[Column], column: Column) -> Likeness:
+def _outcomes(logs: Trajectories, columns: Sequence[Column], column: Column) -> Likeness:
     """Likeness of returns, by episode, beyond what the other columns and the first action explain linearly."""
     first = logs.offsets[:-1]
     own = column.take(first)

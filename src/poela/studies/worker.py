@@ -15,8 +15,8 @@ from typing import BinaryIO
 
 from poela.core.typed import from_plain, to_plain
 from poela.studies.records import RunRecord, Task
+from poela.studies.run_files import PackedPolicies
 from poela.studies.runs import Result
-from poela.studies.store import PackedPolicies
 
 LENGTH = struct.Struct(">Q")
 

@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.data.trajectories import ActionName, Trajectories
+from poela.data.groups import MOST_VALUES, SMALLEST_GROUP, GroupBy, binned
+from poela.data.trajectories import Trajectories
 from poela.report.study_logs import StudyLogs
-from poela.report.wording import readable
+from poela.studies.acted import merged_actions
 
-STEP = "step"
-MOST_VALUES, BINS = 6, 4  # a column of more values is cut into so many quantiles
-MOST_ACTIONS = 30
-OTHERS = "all others"
+STEP = "step"  # tells groups of decisions, not of cases
 CHANGES = 10
 
 
@@ -44,11 +41,11 @@ def action_shares(logs: StudyLogs, by: Sequence[str] = ()) -> ActionShares:
     followed = logs.followed
     taken = np.zeros(acting.shape)
     taken[np.arange(len(taken)), followed.actions] = 1.0
-    names, merge = _merged(followed.action_names, taken.mean(axis=0) + acting.mean(axis=0))
+    names, merge = merged_actions(followed.action_names, taken.mean(axis=0) + acting.mean(axis=0))
     change = departures(logs)
     strata = [("everybody", np.ones(len(taken), bool))]
     for column in by:
-        strata += _strata(followed, column)
+        strata += strata_of_column(followed, column)
     of_strata = tuple(
         Stratum(
             name,
@@ -68,17 +65,6 @@ def _acting(logs: StudyLogs) -> FloatArray:
     return logs.acting
 
 
-def _merged(names: Sequence[ActionName], used: FloatArray) -> tuple[tuple[str, ...], FloatArray]:
-    """The actions that are used most, in their order, with the rest as one; and the matrix [shown, A] that adds up."""
-    if len(names) <= MOST_ACTIONS:
-        return tuple(map(str, names)), np.eye(len(names))
-    most_used = np.sort(np.argsort(-used, kind="stable")[: MOST_ACTIONS - 1])
-    matrix = np.zeros((MOST_ACTIONS, len(names)))
-    matrix[np.arange(len(most_used)), most_used] = 1.0
-    matrix[-1] = 1.0 - matrix[:-1].sum(axis=0)
-    return (*(str(names[place]) for place in most_used), OTHERS), matrix
-
-
 def departures(logs: StudyLogs) -> FloatArray | None:
     """The share [N] of each decision that changes: half the sum of |π − μ|; None where μ is not known."""
     if logs.logging is None:
@@ -86,44 +72,50 @@ def departures(logs: StudyLogs) -> FloatArray | None:
     return np.asarray(np.abs(_acting(logs) - logs.logging).sum(axis=1) / 2)
 
 
-def strata_of(column: str, values: FloatArray) -> list[tuple[str, BoolArray]]:
+def strata_of(column: str, values: FloatArray, bins: int | None = None) -> list[tuple[str, BoolArray]]:
     """Names and members of a column's strata: one for each value, or quantiles of many values.
 
     >>> [(name, int(inside.sum())) for name, inside in strata_of("age", np.arange(8.0))]
-    [('age up to 1.75', 2), ('age 1.75 to 3.50', 2), ('age 3.50 to 5.25', 2), ('age above 5.25', 2)]
+    [('age up to 1.75', 2), ('age 1.75 to 3.5', 2), ('age 3.5 to 5.25', 2), ('age above 5.25', 2)]
     """
-    distinct = np.unique(values)
-    if len(distinct) <= MOST_VALUES:
-        return [(f"{column} = {value:.6g}", np.asarray(values == value)) for value in distinct]
-    edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
-    place = np.searchsorted(edges, values)
-    shown = [readable(float(edge)) for edge in edges]
-    names = [
-        f"up to {shown[0]}",
-        *(f"{a} to {b}" for a, b in pairwise(shown)),
-        f"above {shown[-1]}",
-    ]
-    strata = [(f"{column} {name}", np.asarray(place == number)) for number, name in enumerate(names)]
+    names, place = binned(values, bins)
+    between = " = " if bins is None and len(np.unique(values)) <= MOST_VALUES else " "
+    strata = [(f"{column}{between}{name}", np.asarray(place == number)) for number, name in enumerate(names)]
     return [(name, inside) for name, inside in strata if inside.any()]
 
 
-def strata_of_columns(logs: Trajectories) -> list[tuple[str, BoolArray]]:
-    """The strata of every column of the context, and of the step number where there are several."""
+def columns_of(logs: Trajectories) -> list[str]:
+    """Every column of the context that tells groups, and the step number where there are several."""
     columns = logs.feature_names if logs.schema is None else logs.schema.columns
     several = [STEP] if logs.n_steps > logs.n_episodes else []
     known = [name for name in columns if logs.schema is None or name in logs.feature_names or _categories(logs, name)]
-    return [one for column in dict.fromkeys([*known, *several]) for one in _strata(logs, column)]
+    return [*dict.fromkeys([*known, *several])]
 
 
-def _strata(logs: Trajectories, column: str) -> list[tuple[str, BoolArray]]:
-    return _categories(logs, column) or strata_of(column, _column(logs, column))
+def strata_of_columns(logs: Trajectories) -> list[tuple[str, BoolArray]]:
+    """The strata of every column of the context, and of the step number where there are several; small ones are out."""
+    return [one for column in columns_of(logs) for one in strata_of_column(logs, column)]
+
+
+def strata_of_column(logs: Trajectories, text: str) -> list[tuple[str, BoolArray]]:
+    """The strata of a column, or of so many quantiles of it ("age:3"); without those of too few cases."""
+    known = (*logs.feature_names, *(() if logs.schema is None else logs.schema.columns), STEP)
+    one = GroupBy.of(text, known)
+    strata = _categories(logs, one.column) or strata_of(one.column, _column(logs, one.column), one.bins)
+    return [(name, inside) for name, inside in strata if enough_cases(logs, inside)]
+
+
+def enough_cases(logs: Trajectories, inside: BoolArray) -> bool:
+    """Whether these steps [N] are of so many cases (or clusters of them) that they tell of no single person."""
+    return len(np.unique(logs.units[logs.episode_of_step[inside]])) >= SMALLEST_GROUP
 
 
 def _categories(logs: Trajectories, column: str) -> list[tuple[str, BoolArray]]:
     """A stratum for each category of a column of text; none where the column is no such column."""
     variables = () if logs.schema is None else logs.schema.variables
-    names = [name for one in variables if one.name == column and one.kind == "category" for name in one.features]
-    members = [(name, logs.contexts[:, logs.feature_names.index(name)] > 0) for name in names]
+    owner = next((one for one in variables if one.name == column and one.kind == "category"), None)
+    named = [] if owner is None else zip(owner.features, (*owner.categories, "missing"), strict=False)
+    members = [(f"{column} = {name}", logs.contexts[:, logs.feature_names.index(one)] > 0) for one, name in named]
     return [(name, np.asarray(inside)) for name, inside in members if inside.any()]
 
 
@@ -149,7 +141,7 @@ def flows_of(logs: StudyLogs) -> Flows:
     """What becomes of each logged action."""
     acting, followed = _acting(logs), logs.followed
     counts = np.bincount(followed.actions, minlength=followed.n_actions)
-    names, merge = _merged(followed.action_names, counts / len(acting) + acting.mean(axis=0))
+    names, merge = merged_actions(followed.action_names, counts / len(acting) + acting.mean(axis=0))
     sums = np.zeros((followed.n_actions, followed.n_actions))
     np.add.at(sums, followed.actions, acting)
     merged = merge @ counts

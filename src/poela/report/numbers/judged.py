@@ -29,8 +29,8 @@ class JudgedPolicy:
 
 def _judged(row: Row, best: bool = False) -> JudgedPolicy:
     return JudgedPolicy(
-        f"{row['learner']}, {where_on_path(row)}",
-        f"{without_rule(row['candidate'])}, restart {row['restart']}",
+        row["name"],
+        f"{without_rule(row['candidate'])}, restart {row['restart']}, {where_on_path(row)}",
         row["learner"],
         row["sntis"],
         row["sntis_error"],

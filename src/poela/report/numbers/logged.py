@@ -45,3 +45,12 @@ def propensity_calibration(logs: Trajectories) -> Calibration | None:
     if logs.propensities is None or logs.propensities.ndim == 1:
         return None
     return calibration(logs.propensities, logs.actions)
+
+
+def only_yes_or_no(returns: FloatArray) -> bool:
+    """Whether every return is 0 or 1, so that a mean is a share of cases.
+
+    >>> only_yes_or_no(np.array([0.0, 1.0, 1.0])), only_yes_or_no(np.array([0.0, 0.5]))
+    (True, False)
+    """
+    return bool(np.isin(returns, (0.0, 1.0)).all())

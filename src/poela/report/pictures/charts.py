@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from poela.report.pictures.drawing import WIDTH, Drawing, Scale, clean, short
 
+NARROW = 340.0  # of pictures on the first screen: their letters are larger on a phone
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 12.0, 14.0, 40.0
 
 
@@ -31,6 +32,14 @@ class Line:
     points: Sequence[tuple[float, float]]
     css: str
     label: str = ""
+
+
+@dataclass(frozen=True)
+class Band:
+    """The room between two lines: a place, its lower and its upper end."""
+
+    points: Sequence[tuple[float, float, float]]
+    css: str
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,7 @@ class Plane:
     y: str
     dots: Sequence[Dot] = ()
     lines: Sequence[Line] = ()
+    bands: Sequence[Band] = ()
     levels: Sequence[Level] = ()
     keys: Sequence[Key] = ()
     log_x: bool = False
@@ -66,17 +76,22 @@ class Plane:
     from_zero: bool = False
     whole_x: bool = False  # whether only whole numbers stand below
     height: float = 270.0
+    width: float = WIDTH
     also: Sequence[float] = field(default_factory=tuple)  # values that the upright axis must hold
 
     def svg(self) -> Markup:
         """The picture."""
-        drawing = Drawing(self.height)
+        drawing = Drawing(self.height, self.width)
         top = TOP + 16 * len(self.keys and [0]) + 12
         x, y = self._scales(top)
         _axes(drawing, x, y, self.x, self.y, whole=self.whole_x)
         draw_keys(drawing, self.keys)
         for level in self.levels:
             _level(drawing, level, x, y)
+        for band in self.bands:
+            upper = [(x(at), y(high)) for at, _, high in band.points]
+            lower = [(x(at), y(low)) for at, low, _ in reversed(band.points)]
+            drawing.path([*upper, *lower], f"band {band.css}")
         for line in self.lines:
             places = [(x(a), y(b)) for a, b in line.points]
             drawing.path(places, f"line {line.css}")
@@ -93,15 +108,17 @@ class Plane:
     def _scales(self, top: float) -> tuple[Scale, Scale]:
         bottom = self.height - BOTTOM
         if self.square:
-            return Scale(0.0, 1.0, LEFT, WIDTH - RIGHT), Scale(0.0, 1.0, bottom, top)
+            return Scale(0.0, 1.0, LEFT, self.width - RIGHT), Scale(0.0, 1.0, bottom, top)
         xs = [dot.x for dot in self.dots] + [a for line in self.lines for a, _ in line.points]
         ys = [dot.y for dot in self.dots] + [b for line in self.lines for _, b in line.points] + list(self.also)
+        xs += [at for band in self.bands for at, _, _ in band.points]
+        ys += [end for band in self.bands for _, *ends in band.points for end in ends]
         xs += [level.value for level in self.levels if level.upright]
         ys += [level.value for level in self.levels if not level.upright]
         y = Scale.over(ys, bottom, top, margin=0.08)
         if self.from_zero:
             y = Scale(0.0, y.high, bottom, top)
-        return Scale.over(xs, LEFT, WIDTH - RIGHT, log=self.log_x), y
+        return Scale.over(xs, LEFT, self.width - RIGHT, log=self.log_x), y
 
 
 def _axes(drawing: Drawing, x: Scale, y: Scale, x_label: str, y_label: str, *, whole: bool) -> None:
@@ -138,7 +155,7 @@ def _level(drawing: Drawing, level: Level, x: Scale, y: Scale) -> None:
 
 
 def _beside(drawing: Drawing, x: float, y: float, label: str) -> None:
-    end = x > WIDTH * 0.6
+    end = x > drawing.width * 0.6
     drawing.text(x + (-8 if end else 8), max(y - 6, 12.0), label, "strong", "end" if end else "start")
 
 
@@ -162,15 +179,16 @@ def ladder(rungs: Sequence[LadderRow], label: str, x_label: str) -> Markup:
     numbers = [number for rung in rungs for number in (rung.value, rung.low) if number is not None]
     x = Scale.over([0.0, *numbers], 8.0, WIDTH - 12)
     bottom = top + row * len(rungs)
-    for value in x.ticks():
-        drawing.line(x(value), top, x(value), bottom, "grid")
+    ticks = x.ticks()
+    for value in ticks:
         drawing.text(x(value), bottom + 14, short(value), "tick", "middle")
-    drawing.line(x(0.0), top, x(0.0), bottom, "axis")
     drawing.text(WIDTH - 12, bottom + 31, x_label, "name", "end")
     for place, rung in enumerate(rungs):
         y = top + row * place
         if rung.strong:
             drawing.rect(0, y, WIDTH, row - 2, "marked")
+        for value in sorted({*ticks, 0.0}):  # beside the names, not across them
+            drawing.line(x(value), y + 17, x(value), y + row - 4, "grid" if value else "axis")
         drawing.text(4, y + 12, clean(rung.name, 46), "strong" if rung.strong else "row", tip=rung.tip)
         drawing.text(WIDTH - 4, y + 12, rung.aside, "tick", "end")
         if rung.value is None:
@@ -184,34 +202,31 @@ def ladder(rungs: Sequence[LadderRow], label: str, x_label: str) -> Markup:
 
 @dataclass(frozen=True)
 class Pair:
-    """A row with two shares: of the log and of the policy."""
+    """A row with two shares: of the log and, where there is one, of the policy."""
 
     name: str
     first: float
-    second: float
+    second: float | None
     note: str
     tip: str
 
 
-def pairs(rows: Sequence[Pair], label: str, x_label: str, keys: Sequence[Key]) -> Markup:
-    """Two dots for each name, joined: what changes, and by how much."""
-    row, top, left, right = (24.0 if len(rows) <= 12 else 18.0), 26.0, 118.0, 92.0
-    drawing = Drawing(top + row * len(rows) + 36)
-    most = max([0.01, *(max(item.first, item.second) for item in rows)])
-    x = Scale(0.0, most * 1.05, left, WIDTH - right)
-    bottom = top + row * len(rows)
+def pairs(rows: Sequence[Pair], label: str, keys: Sequence[Key]) -> Markup:
+    """Two bars for each name, before and after, and the shares in words."""
+    row, thick = (30.0, 9.0) if len(rows) <= 12 else (20.0, 6.0)
+    longest = max((len(clean(item.name, 17)) for item in rows), default=1)
+    top, left, right = 22.0, min(14 + 6.3 * longest, 118.0), 92.0
+    drawing = Drawing(top + row * len(rows) + 4, NARROW)
+    x = Scale(0.0, max([0.01, *(max(item.first, item.second or 0.0) for item in rows)]), left, NARROW - right)
     draw_keys(drawing, keys)
-    for value in x.ticks(4):
-        drawing.line(x(value), top, x(value), bottom, "grid")
-        drawing.text(x(value), bottom + 14, f"{value:.0%}" if most > 0.05 else f"{value:.1%}", "tick", "middle")
-    drawing.text(WIDTH - right, bottom + 30, x_label, "name", "end")
     for place, item in enumerate(rows):
         y = top + row * (place + 0.5)
         drawing.text(left - 8, y + 4, clean(item.name, 17), "row", "end", tip=item.name)
-        drawing.line(x(item.first), y, x(item.second), y, "join")
-        drawing.dot(x(item.first), y, 4.5, "log", item.tip)
-        drawing.dot(x(item.second), y, 4.5, "new", item.tip)
-        drawing.text(WIDTH - right + 8, y + 4, item.note, "tick")
+        drawing.rect(left, y - thick - 0.5, max(x(item.first) - left, 1.0), thick, "bar log", item.tip)
+        if item.second is not None:
+            drawing.rect(left, y + 0.5, max(x(item.second) - left, 1.0), thick, "bar new", item.tip)
+        drawing.text(NARROW - right + 8, y + 4, item.note, "share")
+    drawing.line(left, top, left, top + row * len(rows), "axis")
     return drawing.svg(label)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from poela.report.blocks import Block, Column, Entry, Picture, Pictures, Section, Table, Text, named, needs_logs
 from poela.report.numbers.changes import (
+    STEP,
     ActionShares,
     Change,
     Flows,
@@ -15,71 +16,55 @@ from poela.report.numbers.changes import (
     flows_of,
     largest_changes,
 )
-from poela.report.pictures.charts import Key, Line, Pair, Plane, pairs
+from poela.report.pictures.charts import Line, Plane
 from poela.report.pictures.grids import Cell, heat_map
+from poela.report.sections.shares import shares_picture
 from poela.report.study_logs import StudyLogs
+from poela.report.subject import Subject
 from poela.report.wording import readable
 
-TITLE = "What would change, and for whom"
+TITLE = "What changes, in detail"
+ABOUT = "which action replaces which, when, and the ten largest changes"
 LONG = 60  # letters of a name in a table; the whole of it is in the section on the data
-KEYS = (Key("log", "log"), Key("new", "policy"))
 
 
-def changes_section(logs: StudyLogs | None, by: Sequence[str], show_values: bool) -> Section:
+def changes_section(subject: Subject, show_values: bool) -> Section:
     """How often and where the policy departs from current practice."""
+    logs = subject.logs
+    if subject.shown is None:
+        return Section("changes", TITLE, (Text("There is no policy to look at: nothing would change.", "note"),), ABOUT)
+    first = [] if subject.groups is None else [shares_picture(subject.groups, title="How often each action is taken")]
     if logs is None:
-        return Section("changes", TITLE, (needs_logs("What the policy does differently"),))
-    if logs.acting is None:
-        return Section("changes", TITLE, (Text("There is no policy to look at: nothing would change.", "note"),))
-    shares = action_shares(logs, by)
-    blocks: list[Block] = [Text(_in_words(logs))]
-    pictures = [_actions_picture(shares)]
+        needed = needs_logs("What the policy does differently in which cases")
+        return Section("changes", TITLE, (*([Pictures(first)] if first else []), needed), ABOUT)
     stepwise = _steps_picture(logs)
-    blocks.append(Pictures((*pictures, *([] if stepwise is None else [stepwise]))))
-    maps = [_flows_picture(flows_of(logs))]
-    if len(shares.strata) > 1:
-        maps.insert(0, _strata_picture(shares))
-    blocks.append(Pictures(maps))
-    if len(shares.strata) > 1:
-        blocks.append(_strata_table(shares))
-    else:
-        blocks.append(
-            Text("To see groups of cases apart, name a column: --by COLUMN (numbers are cut at quantiles).", "note")
-        )
+    blocks: list[Block] = [Text(_in_words(logs))]
+    blocks.append(Pictures([*first, _flows_picture(flows_of(logs))]))
+    if stepwise is not None:
+        blocks.append(Pictures((stepwise,)))
+    if STEP in subject.by:
+        by_number = action_shares(logs, [STEP])
+        blocks += [Pictures((_strata_picture(by_number),)), _strata_table(by_number)]
     blocks += _largest(logs, show_values)
     if logs.followed is not logs.train:
-        words = f"{logs.followed.n_episodes:,} of {logs.train.n_episodes:,} episodes, spread evenly over the log"
-        blocks.append(Text(f"To save time, this section and the next look at {words}.", "note"))
-    return Section("changes", TITLE, blocks)
+        words = f"{logs.followed.n_episodes:,} of {logs.train.n_episodes:,} cases, spread evenly over the log"
+        blocks.append(Text(f"To save time, this section and that on allowed actions look at {words}.", "note"))
+    return Section("changes", TITLE, blocks, ABOUT)
 
 
 def _in_words(logs: StudyLogs) -> str:
     change, acting = departures(logs), logs.acting
     assert acting is not None
-    assert logs.shown is not None
-    whose = f"The policy that is {logs.study.answer.called if logs.shown.recommended else 'worth a trial'}"
     if change is None or logs.logging is None:
-        return f"{whose} is set beside the logged actions; how probable other actions were is not known."
+        return "How probable the actions were that were not taken is not known, so changes cannot be counted."
     other = float((acting.argmax(axis=1) != logs.logging.argmax(axis=1)).mean())
-    return (
-        f"{whose} would decide otherwise in {change.mean():.1%} of {logs.followed.n_steps:,} logged decisions. The "
-        f"action that it favours is another than the usual one in {other:.1%} of them."
+    first = (
+        "Its first choice is always the one that is usual today."
+        if other < 0.0005
+        else f"Its first choice differs from the usual one in {other:.1%}."
     )
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.1 or share == 0 else f"{share:.1%}"
-
-
-def _actions_picture(shares: ActionShares) -> Picture:
-    everybody = shares.strata[0]
-    rows = [
-        Pair(name, old, new, f"{_percent(old)} → {_percent(new)}", f"{name}: log {old:.1%}, policy {new:.1%}")
-        for name, old, new in zip(shares.actions, everybody.logged.tolist(), everybody.policy.tolist(), strict=True)
-    ]
-    label = f"How often each of {len(rows)} actions was taken, and how often the policy would take it"
-    svg = pairs(rows, label, "share of decisions", KEYS)
-    return Picture("How often each action is taken", svg, "At the contexts of the log, as they were reached there.")
+    decisions = f"{change.mean():.1%} of {logs.followed.n_steps:,} logged decisions"
+    return f"The new policy would decide otherwise in {decisions}. {first}"
 
 
 def _steps_picture(logs: StudyLogs) -> Picture | None:
@@ -90,12 +75,16 @@ def _steps_picture(logs: StudyLogs) -> Picture | None:
     plane = Plane(
         "The share of decisions that change, by step of an episode",
         "step of an episode",
-        "share of decisions that change",
+        "share of decisions",
         lines=[Line(list(zip(steps, means, strict=True)), "newline")],
         from_zero=True,
         whole_x=True,
     )
-    return Picture("When decisions change", plane.svg(), f"Steps that at least {counts[-1]:,} episodes reach.")
+    return Picture(
+        "When decisions change",
+        plane.svg(),
+        f"The share of decisions that change, at steps that at least {counts[-1]:,} cases reach.",
+    )
 
 
 def _strata_picture(shares: ActionShares) -> Picture:
@@ -170,19 +159,20 @@ def _largest(logs: StudyLogs, show_values: bool) -> list[Block]:
     changes = largest_changes(logs)
     if not changes:
         return []
+    several = logs.followed.n_steps > logs.followed.n_episodes
     columns = [
-        Column("step", True),
+        *([Column("step", True)] if several else []),
         Column("changed", True),
-        Column("less"),
-        Column("more"),
-        Column("like cases", True),
+        Column("falls"),
+        Column("rises"),
+        Column("similar cases", True),
         Column("… with that action", True),
-        Column("nearest of these", True),
+        Column("distance to the nearest", True),
     ]
-    rows = [_change_row(change) for change in changes]
+    rows = [_change_row(change)[0 if several else 1 :] for change in changes]
     note = (
-        "One decision in an episode. Like cases: logged contexts within the radius of the rule (without one, of the "
-        "usual rule), and the distance to the nearest where the action that gains was taken."
+        "One decision for each case. Similar cases: logged contexts within the radius of the rule (or of the default "
+        "rule, where the policy has none). Distance: to the nearest one that got the action that rises."
     )
     table = Table(f"The {len(rows)} largest changes", columns, rows, note=note)
     return [table, _values(logs, changes)] if show_values else [table]

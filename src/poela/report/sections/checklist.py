@@ -7,17 +7,18 @@ reinforcement learning in healthcare of Gottesman et al. (2019), in our own word
 from dataclasses import dataclass
 
 from poela.core.readable import effective, factor_in_words
+from poela.data.trajectories import Trajectories
 from poela.eligibility.words import rule_in_words
 from poela.evaluation.verdict import chances
 from poela.report.blocks import Column, Entry, Section, Table, Text, Words
-from poela.report.study_logs import Shown, StudyLogs
-from poela.report.wording import readable
+from poela.report.study_logs import Shown
+from poela.report.subject import Numbers, Subject
 from poela.studies.answer import whose_gain
 from poela.studies.study import Study
 from poela.studies.words import changed_in_words, gaps_in_words, sentence
 
-TITLE = "Reporting checklist"
-YOURS = "for you to say"
+TITLE, ABOUT = "Reporting checklist", "TARGET and Gottesman et al., answered as far as the study can"
+YOURS = "for you to fill in"
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,13 @@ class Item:
     answer: Words = YOURS
 
 
-def checklist_section(study: Study, shown: Shown | None, logs: StudyLogs | None) -> Section:
+def checklist_section(subject: Subject) -> Section:
     """All items, answered from the study where it can."""
+    study, shown, logs = subject.study, subject.shown, subject.train
     items = [*target_items(study, shown, logs), *healthcare_items(study, shown, logs)]
     open_ones = sum(item.answer == YOURS for item in items)
     rows = [(Entry(item.source), Entry(item.asks), Entry(item.answer)) for item in items]
-    words = (
-        f"{len(items) - open_ones} of {len(items)} items are answered from the study; {open_ones} are for you to say."
-    )
+    words = f"The study answers {len(items) - open_ones} of {len(items)} items; {open_ones} are {YOURS}."
     yours = frozenset(place for place, item in enumerate(items) if item.answer == YOURS)
     table = Table(
         "Items of TARGET and of Gottesman et al.",
@@ -45,10 +45,10 @@ def checklist_section(study: Study, shown: Shown | None, logs: StudyLogs | None)
         yours,
         stacked=True,
     )
-    return Section("checklist", TITLE, (Text(words), table))
+    return Section("checklist", TITLE, (Text(words), table), ABOUT)
 
 
-def target_items(study: Study, shown: Shown | None, logs: StudyLogs | None) -> list[Item]:
+def target_items(study: Study, shown: Shown | None, logs: Trajectories | None) -> list[Item]:
     """TARGET: the trial that one would have liked to run, and how the logs stand in for it."""
     data = study.record.data
     kind = "Estimated from logged decisions, not from a trial, by importance sampling"
@@ -72,7 +72,7 @@ def target_items(study: Study, shown: Shown | None, logs: StudyLogs | None) -> l
         Item(
             "TARGET, methods",
             "The contrast that is estimated",
-            "The mean return of the policy minus that of what is done now, among episodes like those of the log.",
+            "The mean return of the policy minus that of what is done now, among cases like those of the log.",
         ),
         Item("TARGET, methods", "Assumptions by which the contrast is identified", _assumptions(study)),
         Item(
@@ -91,17 +91,17 @@ def _target_results(study: Study) -> list[Item]:
         Item(
             "TARGET, results",
             "How many were selected, and why others were left out",
-            f"{data.train_episodes:,} episodes were given. Who was left out before is {YOURS}.",
+            f"{data.train_episodes:,} cases are in the log. Who was left out before is {YOURS}.",
         ),
         Item(
             "TARGET, results",
             "What those included are like",
-            "Section “The data”: lengths, actions and returns. A table of patients’ characteristics is " + YOURS + ".",
+            f"Section “The data”: lengths, actions and returns. A table of patients’ characteristics is {YOURS}.",
         ),
         Item(
             "TARGET, results",
             "Missing data",
-            f"{gaps_in_words(data.layout.schema).capitalize()} Why cells are empty is {YOURS}.",
+            f"{gaps_in_words(data.layout.schema).capitalize()} Why they are empty is {YOURS}.",
         ),
         Item("TARGET, results", "The estimate with its precision", _estimate(study)),
         Item(
@@ -114,21 +114,19 @@ def _target_results(study: Study) -> list[Item]:
         Item(
             "TARGET, other",
             "Code and data",
-            "Section “How to reproduce”: command, settings, versions and hashes. Where data can be had is "
-            + YOURS
-            + ".",
+            f"Section “How to reproduce”: command, settings, versions and hashes. Where to get the data is {YOURS}.",
         ),
     ]
 
 
-def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) -> list[Item]:
+def healthcare_items(study: Study, shown: Shown | None, logs: Trajectories | None) -> list[Item]:
     """Gottesman et al.: does it see enough, is there enough, and would it behave?"""
     metrics = {} if shown is None else shown.point.metrics
     units = "" if study.result is None else study.result.units
     enough = f"{effective(metrics.get('ess'))} effective cases of {units} speak for the policy."
     departure, changed = metrics.get("departure"), ""
     if departure is not None:
-        changed = f" {departure:.0%} of decisions change; section “What would change” shows where."
+        changed = f" {departure:.0%} of decisions change; section “What changes, in detail” shows where."
     elif by := changed_in_words(metrics):
         changed = f" Amounts change by {by} on average."
     evaluation = study.test_evaluation
@@ -137,18 +135,20 @@ def healthcare_items(study: Study, shown: Shown | None, logs: StudyLogs | None) 
         Item(
             "Gottesman, variables",
             "Did the logging policy remember more than the contexts show?",
-            "Section “The data” says what the logs tell of this." if logs else _without_logs(study),
+            "See section “The data”."
+            if logs is not None and not study.record.data.layout.is_real
+            else _without_logs(study),
         ),
         Item("Gottesman, variables", "How much hidden confounding would undo the result?", _gamma(study)),
         Item("Gottesman, data", "How many past cases really speak for the policy?", YOURS if shown is None else enough),
         Item("Gottesman, data", "Does the policy stay where there are data?", _rule(shown)),
-        Item("Gottesman, data", "Was it judged on episodes that it has not seen?", _judged(study)),
+        Item("Gottesman, data", "Was it judged on cases that it has not seen?", _judged(study)),
         Item(
             "Gottesman, data",
-            "Was there a last look at fresh data?",
+            "Was it tested on fresh data?",
             "No: add --test, or evaluate on later logs."
             if evaluation is None
-            else f"Yes, on {evaluation.estimate.n_episodes:,} episodes (look {evaluation.number}).",
+            else f"Yes, on {evaluation.estimate.n_episodes:,} cases (evaluation {evaluation.number} on them).",
         ),
         Item(
             "Gottesman, behaviour",
@@ -169,32 +169,35 @@ def _strategies(study: Study, shown: Shown | None) -> str:
 
 def _without_logs(study: Study) -> str:
     real = study.record.data.layout.is_real
-    return "This is not looked at for real-valued actions." if real else "Needs the logs (--logs)."
+    return "This is not checked for real-valued actions." if real else "Needs the logs (--logs)."
 
 
-def _follow_up(logs: StudyLogs | None) -> str:
+def _follow_up(logs: Trajectories | None) -> str:
     if logs is None:
         return YOURS
-    lengths = logs.train.lengths
-    steps = f"{lengths.min()} to {lengths.max()} steps"
-    return f"From the first to the last decision of an episode, {steps}. What a step is, is {YOURS}."
+    lengths = logs.lengths
+    least, most = int(lengths.min()), int(lengths.max())
+    steps = f"{least} to {most} decisions" if least < most else "one decision" if most == 1 else f"{most} decisions"
+    return f"From the first to the last decision of a case: {steps}. How much time that is, is {YOURS}."
 
 
 def _outcome(study: Study) -> str:
     discount = study.settings.scoring.discount
-    worth = "" if discount == 1 else f", each step later counting {discount:g} times as much"
+    worth = "" if discount == 1 else f", discounted by {discount:g} at each step"
     cap = study.settings.scoring.cap
     capped = "" if cap is None else f" ({cap.in_words})"
-    return f"The sum of rewards over an episode{worth}{capped}. What a reward stands for is {YOURS}."
+    return f"The sum of rewards over a case{worth}{capped}. What a reward stands for is {YOURS}."
 
 
 def _assumptions(study: Study) -> str:
-    ratio = "Positivity is kept by the rule and shown by effective cases."
+    ratio = "Positivity (overlap): the rule of allowed actions keeps it, and effective cases measure it."
     if study.record.data.estimated:
-        hidden = "That contexts hold everything that decisions rested on, which nothing here can check; see Γ"
+        hidden = (
+            "No hidden confounding: contexts hold everything that decisions rested on. No log can check this; see Γ"
+        )
         return f"{hidden}. {ratio}"
     known = chances(study.record.data.layout.is_real)
-    return f"That the logged {known} are those by which decisions were made. {ratio}"
+    return f"The logged {known} are those by which decisions were made. {ratio}"
 
 
 def _analysis(study: Study) -> str:
@@ -207,23 +210,23 @@ def _analysis(study: Study) -> str:
 
 
 def _estimate(study: Study) -> str:
-    gain, error = study.gain, study.record.logging_policy.standard_error
+    gain, number = study.gain, Numbers.of(study).number
     if gain is None:
-        return "There is none to be believed."
+        return "There is no estimate that could be believed."
     ends = ""
     if gain.low is not None and gain.high is not None:
-        ends = f" [{readable(gain.low, error, signed=True)}, {readable(gain.high, error, signed=True)}]"
+        ends = f" [{number(gain.low, signed=True)}, {number(gain.high, signed=True)}]"
     assert study.result is not None
     whose = whose_gain(study.result)
     whose = f" (of the policy {whose}, which is not recommended)" if whose else ""
-    return f"New − current {readable(gain.value, error, signed=True)}{ends}{whose}."
+    return f"New − current {number(gain.value, signed=True)}{ends}{whose}."
 
 
 def _gamma(study: Study) -> str:
     gain = study.gain
     if gain is None or gain.undone_by is None:
         return "There is no gain to undo."
-    return f"Weights wrong by a factor of Γ = {factor_in_words(gain.undone_by)}, in the worst way."
+    return f"Weights that are wrong by a factor of Γ = {factor_in_words(gain.undone_by)}, in the worst way."
 
 
 def _rule(shown: Shown | None) -> str:
@@ -234,4 +237,4 @@ def _rule(shown: Shown | None) -> str:
 def _judged(study: Study) -> str:
     data = study.record.data
     how = f"in {data.folds} folds" if data.folds > 1 else "in one split"
-    return f"Yes: {data.validation_episodes:,} held-out episodes, {how}."
+    return f"Yes: {data.validation_episodes:,} held-out cases, {how}."

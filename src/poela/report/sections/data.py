@@ -23,52 +23,54 @@ from poela.report.blocks import (
 from poela.report.numbers.logged import histogram, propensity_calibration
 from poela.report.pictures.charts import Bar, Dot, Line, Plane, bars
 from poela.report.pictures.drawing import clean, short
-from poela.report.study_logs import StudyLogs
+from poela.report.subject import Subject
 from poela.report.wording import readable
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.study import Study
 from poela.studies.words import gaps_in_words, sentence
 
-TITLE = "The data"
+TITLE, ABOUT = "The data", "cases, actions, outcomes, propensities, and what was found against them"
 MOST_ACTIONS = 60
 
 
-def data_section(study: Study, logs: StudyLogs | None) -> Section:
+def data_section(subject: Subject) -> Section:
     """What the study was made of."""
-    data = study.record.data
-    achieved, cap = study.record.logging_policy, study.settings.scoring.cap
-    real, features = data.layout.is_real, data.layout.context or ()
+    study, train, real = subject.study, subject.train, subject.real
+    data, cap = study.record.data, study.settings.scoring.cap
+    features = data.layout.context or ()
     actions: tuple[object, ...] = tuple(data.layout.action_columns) if real else tuple(data.layout.actions or ())
+    mean = subject.number(study.record.logging_policy.value)
     facts = [
-        Fact("Episodes", f"{data.train_episodes:,}", _split_in_words(study)),
-        Fact("Columns of actions" if real else "Actions", f"{len(actions)}"),
+        Fact("Cases (episodes)", f"{data.train_episodes:,}", _split_in_words(study)),
+        Fact("Columns of doses" if real else "Actions", f"{len(actions)}"),
         Fact("Features", f"{len(features)}"),
-        Fact("Mean return", readable(achieved.value, achieved.standard_error), "" if cap is None else cap.in_words),
+        Fact("Mean return", mean, "" if cap is None else cap.in_words),
     ]
-    if logs is not None:
-        train = logs.train
-        facts.insert(1, Fact("Decisions", f"{train.n_steps:,}", f"{train.lengths.mean():.1f} in an episode"))
+    if train is not None:
+        facts.insert(1, Fact("Decisions", f"{train.n_steps:,}", f"{train.lengths.mean():.1f} in a case"))
         if train.clusters is not None:
-            facts.insert(1, Fact("Clusters", f"{train.n_units:,}", "episodes of one are kept together"))
+            facts.insert(1, Fact("Clusters", f"{train.n_units:,}", "cases of one are kept together"))
     blocks: list[Block] = [Facts(facts), Text(sentence(data.propensities)), *_audit(study)]
-    if logs is None:
-        what = "A picture of how episodes, actions and returns are distributed"
-        if real:
-            what = "A picture of what changes in which cases, of eligible actions, and of how returns are distributed"
-        blocks += [_names(features, actions, None), needs_logs(what, real=real)]
-        return Section("data", TITLE, blocks)
-    blocks.append(Text(f"Who made the logs: {memory_of(logs.train, study.settings.seed)}."))
+    if train is None:
+        what = "A picture of how long cases are and of what came of them"
+        blocks += [_names(features, actions, None), needs_logs(what)]
+        return Section("data", TITLE, blocks, ABOUT)
+    if subject.logs is not None:
+        blocks.append(Text(f"Who made the logs: {memory_of(subject.logs.train, study.settings.seed)}."))
     blocks.append(Text(f"Missing values: {gaps_in_words(data.layout.schema)}"))
-    discount = study.settings.scoring.discount
-    pictures = [
-        _bars_picture("Length of episodes", logs.train.lengths.astype(float), "steps"),
-        _bars_picture("Returns", logs.train.returns(discount), "return of an episode"),
+    blocks += [
+        Pictures(_pictures(subject, train)),
+        _names(features, actions, None if subject.logs is None else subject.logs.train),
     ]
-    fit = propensity_calibration(logs.train)
-    if fit is not None:
-        pictures.append(_calibration_picture(fit, estimated=logs.train.estimated))
-    blocks += [Pictures(pictures), _names(features, actions, logs.train)]
-    return Section("data", TITLE, blocks)
+    return Section("data", TITLE, blocks, ABOUT)
+
+
+def _pictures(subject: Subject, train: Trajectories) -> list[Picture]:
+    pictures = [_bars_picture("Returns", train.returns(subject.study.settings.scoring.discount), "return of a case")]
+    if train.n_steps > train.n_episodes:
+        pictures.insert(0, _bars_picture("Length of cases", train.lengths.astype(float), "steps"))
+    fit = None if subject.logs is None else propensity_calibration(subject.logs.train)
+    return pictures if fit is None else [*pictures, _calibration_picture(fit, estimated=train.estimated)]
 
 
 def _audit(study: Study) -> list[Text]:
@@ -83,11 +85,11 @@ def _audit(study: Study) -> list[Text]:
 def _split_in_words(study: Study) -> str:
     data = study.record.data
     words = (
-        f"teach, in {data.folds} folds that judge in turn"
+        f"in {data.folds} cross-validation folds"
         if data.folds > 1
-        else f"teach; {data.validation_episodes:,} judge"
+        else f"to learn from; {data.validation_episodes:,} to judge by"
     )
-    return words + (f"; {data.test_episodes:,} are kept for a last look" if data.test_episodes else "")
+    return words + (f"; {data.test_episodes:,} kept for a test" if data.test_episodes else "")
 
 
 def _bars_picture(title: str, values: FloatArray, x: str) -> Picture:
@@ -97,8 +99,8 @@ def _bars_picture(title: str, values: FloatArray, x: str) -> Picture:
         low = float(bins.edges[place])
         name = short(low) if bins.single else readable(low)
         span = name if bins.single else f"{name} to {readable(float(bins.edges[place + 1]))}"
-        items.append(Bar(name, count, f"{span}: {count:,} episodes"))
-    svg = bars(items, f"{title}: how many episodes have each", x if bins.single else f"{x}, from", "episodes")
+        items.append(Bar(name, count, f"{span}: {count:,} cases"))
+    svg = bars(items, f"{title}: how many cases have each", x if bins.single else f"{x}, from", "cases")
     return Picture(
         title,
         svg,
@@ -110,19 +112,19 @@ def _calibration_picture(fit: Calibration, *, estimated: bool) -> Picture:
     curve = fit.every_action
     points = list(zip(curve.predicted.tolist(), curve.observed.tolist(), strict=True))
     dots = [
-        Dot(x, y, "sure", f"said {x:.1%}, done {y:.1%} of {count:,} times")
+        Dot(x, y, "sure", f"propensity {x:.1%}, taken {y:.1%} of {count:,} times")
         for (x, y), count in zip(points, curve.counts.tolist(), strict=True)
     ]
     plane = Plane(
-        "Calibration of propensities: how often actions were taken, against how probable they were said to be",
+        "Calibration of propensities: how often actions were taken, against their propensities",
         "probability, as estimated" if estimated else "probability, as logged",
         "how often it was taken",
         dots,
         [Line([(0.0, 0.0), (1.0, 1.0)], "edge", ""), Line(points, "newline")],
         square=True,
     )
-    error = f"Mean error of the likeliest action {fit.expected_calibration_error:.3f}"
-    words = f"On the line, propensities are what they say. {error}."
+    error = f"Calibration error of the likeliest action: {fit.expected_calibration_error:.3f}"
+    words = f"On the dotted line, propensities are right. {error}."
     return Picture("Are propensities right?", plane.svg(), words)
 
 

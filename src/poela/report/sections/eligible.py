@@ -32,33 +32,33 @@ from poela.report.pictures.grids import GridPanel, action_grid
 from poela.report.study_logs import Shown, StudyLogs
 from poela.studies.words import outside_in_words
 
-TITLE = "What is eligible"
+TITLE, ABOUT = "Which actions are allowed", "what similar past cases received, and where an action is missing"
 FALLBACKS = {
-    "nearest": "the action of the nearest logged case is taken",
-    "behavior": "the policy does as the logging policy does",
+    "nearest": "it takes the action of the nearest logged case",
+    "behavior": "it does what is done now",
     "all": "every action is allowed",
 }
 MOST_STEPS = 60  # of the episode that is drawn
-KEYS = (Key("open", "eligible"), Key("did", "what was done"), Key("ring", "what the policy favours"))
+KEYS = (Key("open", "allowed"), Key("did", "what was done"), Key("ring", "the policy’s first choice"))
 
 
 def eligible_section(shown: Shown | None, logs: StudyLogs | None, episode: int | None) -> Section:
     """What the policy may do at all."""
     rule = None if shown is None else getattr(shown.policy, "eligibility", None)
     if rule is None:
-        return Section("eligible", TITLE, (Text("There is no policy, and hence no rule to look at.", "note"),))
+        return Section("eligible", TITLE, (Text("There is no policy, and so no rule to look at.", "note"),), ABOUT)
     blocks: list[Block] = [Text(f"{rule_in_words(rule)} {strictness_in_words(rule)}".rstrip())]
     metrics = {} if shown is None else shown.point.metrics
     if words := outside_in_words(metrics.get("outside"), metrics.get("leaving"), least=0.0):
-        blocks.append(Text(f"On the episodes that judged it, {words}."))
+        blocks.append(Text(f"On the cases that judged it, {words}."))
     sets = None if logs is None else eligible_sets(logs)
     if logs is None or sets is None:
-        return Section("eligible", TITLE, (*blocks, needs_logs("How many actions are eligible in logged cases")))
+        return Section("eligible", TITLE, (*blocks, needs_logs("How many actions are allowed in logged cases")), ABOUT)
     blocks.append(Facts(_facts(sets)))
     blocks += _missing(logs)
     along = eligible_along(logs, episode)
     blocks.append(Pictures((_sizes_picture(sets), _along_picture(along, rule.settings.radius is not None))))
-    return Section("eligible", TITLE, blocks)
+    return Section("eligible", TITLE, blocks, ABOUT)
 
 
 def _missing(logs: StudyLogs) -> list[Block]:
@@ -82,16 +82,15 @@ def _missing(logs: StudyLogs) -> list[Block]:
         for one in missing
     ]
     note = (
-        "Missing for: the share of logged cases whose like (almost) never received it, by logged propensities where "
-        "those of all actions are known, else by a model of what was done. The policy takes it there: in this share "
-        "of its decisions."
+        "Missing for: the share of logged cases where similar cases (almost) never got it, by logged propensities if "
+        "those of all actions are known, else by a model. The policy takes it there: in this share of its decisions."
     )
     return [Table("What was never done, and for whom", columns, entries, note=note)]
 
 
 def _group(missing: Missing) -> Markup:
     if not missing.group:
-        return Markup("no single column tells")
+        return Markup("no single column tells them apart")
     lack, all_who = share_in_words(missing.of_group), share_in_words(missing.in_group)
     told = f" ({lack} of these lack it; they are {all_who} of all who do)"
     return named(missing.group) + told
@@ -99,12 +98,12 @@ def _group(missing: Missing) -> Markup:
 
 def _facts(sets: EligibleSets) -> list[Fact]:
     return [
-        Fact("Eligible actions", f"{sets.mean:.1f}", f"on average, of {len(sets.sizes) - 1}"),
-        Fact("No choice", f"{sets.sizes[1] / sets.contexts:.1%}", "of logged contexts leave a single action"),
+        Fact("Allowed actions", f"{sets.mean:.1f}", f"on average, of {len(sets.sizes) - 1}"),
+        Fact("No choice", f"{sets.sizes[1] / sets.contexts:.1%}", "of logged contexts allow a single action"),
         Fact(
             "Fallback",
             f"{sets.stranded / sets.contexts:.1%}",
-            f"of logged contexts have none: there {FALLBACKS[sets.fallback]}",
+            f"of logged contexts allow none: there {FALLBACKS[sets.fallback]}",
         ),
     ]
 
@@ -112,26 +111,26 @@ def _facts(sets: EligibleSets) -> list[Fact]:
 def _sizes_picture(sets: EligibleSets) -> Picture:
     last = max((size for size, count in enumerate(sets.sizes) if count), default=1)
     items = [
-        Bar(str(size), count / sets.contexts, f"{size} eligible: {count:,} contexts ({count / sets.contexts:.1%})")
+        Bar(str(size), count / sets.contexts, f"{size} allowed: {count:,} contexts ({count / sets.contexts:.1%})")
         for size, count in enumerate(sets.sizes.tolist()[: last + 1])
     ]
-    label = "How many actions are eligible at the logged contexts"
-    svg = bars(items, label, "eligible actions", "share of logged contexts", percent=True)
-    return Picture("How many actions are eligible", svg, "0: nothing passes the rule, and the fallback acts.")
+    label = "How many actions are allowed at the logged contexts"
+    svg = bars(items, label, "allowed actions", "share of logged contexts", percent=True)
+    return Picture("How many actions are allowed", svg, "0: no action passes the rule, and the fallback acts.")
 
 
 def _along_picture(along: EligibleAlong, by_radius: bool) -> Picture:
     steps = min(len(along.logged), MOST_STEPS)
-    panels = [GridPanel("by this policy’s rule", along.mask[:steps].tolist())]
+    panels = [GridPanel("by the policy’s rule", along.mask[:steps].tolist())]
     if along.probable is not None and by_radius:
         panels.insert(
             0, GridPanel(f"if a probability of {LEAST_PROBABILITY:g} were enough", along.probable[:steps].tolist())
         )
     favoured = along.policy[:steps].argmax(axis=1).tolist()
-    label = f"Which of {len(along.actions)} actions are eligible at each of {steps} steps of one episode"
+    label = f"Which of {len(along.actions)} actions are allowed at each of {steps} steps of one case"
     svg = action_grid(along.actions, panels, along.logged[:steps].tolist(), favoured, label, KEYS)
     return Picture(
-        "One episode, step by step",
+        "One case, step by step",
         svg,
-        f"Episode number {along.episode} of the log. Filled: may be taken. Another: --trajectory N.",
+        f"Case number {along.episode} of the log (another: --trajectory N).",
     )

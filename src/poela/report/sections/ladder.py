@@ -9,7 +9,7 @@ from poela.report.blocks import Block, Column, Entry, Picture, Pictures, Section
 from poela.report.numbers.judged import Frontier, JudgedPolicy, all_judged, frontier_of, ladder_of
 from poela.report.pictures.charts import Dot, Key, LadderRow, Level, Line, Plane
 from poela.report.pictures.charts import ladder as draw_ladder
-from poela.report.wording import readable
+from poela.report.subject import Numbers, Subject
 from poela.studies.answer import held_out_in_words
 from poela.studies.study import Study
 from poela.studies.words import kept_by_support
@@ -22,27 +22,29 @@ KEYS = {
     "": Key("sure", "not yet checked"),
 }
 MOST_DOTS, MOST_ROWS = 500, 500
+TITLE, ABOUT = "All policies, from cautious to bold", "what was tried, and how each one did on held-out cases"
 
 
-def ladder_section(study: Study) -> Section:
+def ladder_section(subject: Subject) -> Section:
     """The policies that were tried."""
+    study = subject.study
     frontier, rungs = frontier_of(study), ladder_of(study)
-    error = frontier.current_error
     blocks: list[Block] = [
         Text(
-            f"{len(study.points)} policies were judged by {_judges(study)} that took no part in learning them. The "
-            "bolder a policy, the more it may gain, and the fewer past cases speak for it."
+            f"{len(study.points)} policies were judged by {_judges(study)} that they had not learned from. A bolder "
+            "policy may gain more, but fewer past cases speak for it."
         )
     ]
     if not frontier.points:
-        return Section("ladder", "From cautious to bold", (*blocks, Text("None of them has an estimate.", "note")))
-    blocks.append(Pictures((_ladder_picture(rungs, error, study), frontier_picture(frontier))))
+        return Section("ladder", TITLE, (*blocks, Text("None of them has an estimate.", "note")), ABOUT)
+    numbers = Numbers.of(study)
+    blocks.append(Pictures((_ladder_picture(rungs, numbers, study), frontier_picture(frontier, numbers))))
     if kept := kept_by_support(study.points):
         blocks.append(Text(kept))
     judged = all_judged(study)
-    blocks.append(judged_table("The ladder in numbers", rungs, error))
-    blocks.append(judged_table(f"All {len(judged)} policies", judged[:MOST_ROWS], error, folded=True))
-    return Section("ladder", "From cautious to bold", blocks)
+    blocks.append(judged_table("The ladder in numbers", rungs, numbers))
+    blocks.append(judged_table(f"All {len(judged)} policies", judged[:MOST_ROWS], numbers, folded=True))
+    return Section("ladder", TITLE, blocks, ABOUT)
 
 
 def _judges(study: Study) -> str:
@@ -51,58 +53,63 @@ def _judges(study: Study) -> str:
     return episodes if result is None else held_out_in_words(result, study.record)
 
 
-def _ladder_picture(rungs: Sequence[JudgedPolicy], error: float, study: Study) -> Picture:
+def _ladder_picture(rungs: Sequence[JudgedPolicy], numbers: Numbers, study: Study) -> Picture:
     by_gain = study.settings.selection.by == "gain"
     current = study.record.logging_policy.value
     rows = [
         LadderRow(
             f"{'✓ ' if rung.chosen else ''}{rung.name}",
-            _gain(rung, current),
-            rung.shown if by_gain else None,
+            numbers.scaled(_gain(rung, current)),
+            numbers.scaled(rung.shown) if by_gain else None,
             f"{effective(rung.ess)} cases",
             KEYS[rung.verdict].css,
-            _tip(rung, error),
+            _tip(rung, numbers),
             rung.chosen,
         )
         for rung in rungs
     ]
-    label = (
-        f"The ladder: {len(rows)} policies from cautious to bold, each with its estimated gain and what is shown of it"
-    )
-    words = "The dot is the estimated gain; the bar reaches down to what is shown, for all policies together. "
-    caption = words + "Without a bar, these cases cannot tell." if by_gain else "The dot is the estimated gain."
-    return Picture("The ladder", draw_ladder(rows, label, "gain over what is done now"), caption)
+    label = f"The ladder: {len(rows)} policies from cautious to bold, each with its estimated gain and its lower bound"
+    words = "Dot: best estimate. Bar: down to the lower bound, for all policies together. "
+    caption = words + "No bar: these cases cannot tell." if by_gain else "Dot: best estimate."
+    return Picture("The ladder", draw_ladder(rows, label, f"gain over what is done now{numbers.unit}"), caption)
 
 
 def _gain(rung: JudgedPolicy, current: float) -> float | None:
     return rung.gain if rung.gain is not None or rung.value is None else rung.value - current
 
 
-def frontier_picture(frontier: Frontier, title: str = "Value against effective cases") -> Picture:
+def frontier_picture(frontier: Frontier, numbers: Numbers, title: str = "Value against effective cases") -> Picture:
     """Every policy as a dot, those that no other beats joined, and the choice labelled."""
-    error = frontier.current_error
     step = max(len(frontier.points) // MOST_DOTS, 1)
     points = [point for place, point in enumerate(frontier.points) if place % step == 0 or point.chosen or point.best]
     dots = [
-        Dot(point.ess or 1.0, point.value or 0.0, KEYS[point.verdict].css, _tip(point, error))
+        Dot(point.ess or 1.0, numbers.scaled(point.value) or 0.0, KEYS[point.verdict].css, _tip(point, numbers))
         for point in points
         if not point.chosen
     ]
-    now = Dot(float(frontier.units), frontier.current, "log", "what is done now", "what is done now", 5, below=True)
+    now = Dot(
+        float(frontier.units),
+        numbers.scaled(frontier.current) or 0.0,
+        "log",
+        "what is done now",
+        "what is done now",
+        5,
+        below=True,
+    )
     chosen = [
-        Dot(point.ess or 1.0, point.value or 0.0, "pick", _tip(point, error), frontier.called, 6.5)
+        Dot(point.ess or 1.0, numbers.scaled(point.value) or 0.0, "pick", _tip(point, numbers), frontier.called, 6.5)
         for point in points
         if point.chosen
     ]
-    line = Line([(point.ess or 1.0, point.value or 0.0) for point in frontier.line], "edge")
+    line = Line([(point.ess or 1.0, numbers.scaled(point.value) or 0.0) for point in frontier.line], "edge")
     plane = Plane(
         f"Estimated value of {len(frontier.points)} policies against their effective sample size",
         "effective cases (log scale)",
         "estimated value",
         [*dots, now, *chosen],
         [line],
-        [Level(frontier.current, "")],
-        [key for verdict, key in KEYS.items() if any(point.verdict == verdict for point in points)],
+        levels=[Level(numbers.scaled(frontier.current) or 0.0, "")],
+        keys=[key for verdict, key in KEYS.items() if any(point.verdict == verdict for point in points)],
         log_x=True,
         height=330,
     )
@@ -112,45 +119,47 @@ def frontier_picture(frontier: Frontier, title: str = "Value against effective c
     )
 
 
-def _tip(point: JudgedPolicy, error: float) -> str:
-    shown = "not shown" if point.shown is None else f"shown {readable(point.shown, error, signed=True)}"
+def _tip(point: JudgedPolicy, numbers: Numbers) -> str:
+    shown = "not shown" if point.shown is None else f"at least {numbers.number(point.shown, signed=True)}"
     return (
-        f"{point.name}: value {readable(point.value, error)}, gain {readable(point.gain, error, signed=True)} "
+        f"{point.name}: value {numbers.number(point.value)}, gain {numbers.number(point.gain, signed=True)} "
         f"({shown}), {effective(point.ess)} effective cases, {point.verdict or 'no verdict'}"
     )
 
 
-def judged_table(title: str, rows: Sequence[JudgedPolicy], error: float, *, folded: bool = False) -> Table:
+def judged_table(title: str, rows: Sequence[JudgedPolicy], numbers: Numbers, *, folded: bool = False) -> Table:
     """Policies as rows."""
     supported = any(row.outside is not None for row in rows)
+    known = any(row.changed for row in rows)  # with the propensity of the action taken alone it may not be
     columns = (
         Column("policy"),
         Column("gain", True),
         Column("at least", True),
         Column("value", True),
         Column("effective cases", True),
-        Column("decisions changed", True),
+        *([Column("decisions changed", True)] if known else []),
         *([Column("never done", True)] if supported else []),
         Column("verdict"),
     )
     entries = [
         (
-            Entry(_named_row(row, folded), row.candidate if folded else row.name),
-            Entry(readable(row.gain, error, signed=True), row.gain),
-            Entry(readable(row.shown, error, signed=True), row.shown),
-            Entry(readable(row.value, error), row.value),
+            Entry(_named_row(row, folded), row.name if row.chosen else None),
+            Entry(numbers.number(row.gain, signed=True), row.gain),
+            Entry(numbers.number(row.shown, signed=True), row.shown),
+            Entry(numbers.number(row.value), row.value),
             Entry(effective(row.ess), row.ess),
-            Entry(row.changed or "–", row.departure),
+            *([Entry(row.changed or "–", row.departure)] if known else []),
             *([_outside(row)] if supported else []),
             Entry(row.verdict or "–", row.verdict),
         )
         for row in rows
     ]
     marked = frozenset(place for place, row in enumerate(rows) if row.chosen)
-    known = any(row.shown is not None or row.gain is not None for row in rows)
-    note = "At least: what is shown, for all policies together; –: these cases cannot tell." if known else ""
+    note = "Value: by importance sampling alone."
+    if any(row.shown is not None or row.gain is not None for row in rows):
+        note = f"At least: the lower bound, for all policies together; –: these cases cannot tell. {note}"
     if supported:
-        note = f"{note} Never done: the share of its decisions that were never made in like cases.".lstrip()
+        note = f"{note} Never done: the share of decisions that were never made in similar cases."
     return Table(title, columns, entries, marked, folded, note)
 
 

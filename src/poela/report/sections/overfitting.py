@@ -4,62 +4,52 @@ from poela.evaluation.overfitting import AvoidedContext, Gap
 from poela.report.blocks import Block, Column, Entry, Fact, Facts, Picture, Pictures, Section, Table, Text, needs_logs
 from poela.report.numbers.weights import WeightsByReturn, avoided, training_gap, weights_by_return
 from poela.report.pictures.charts import Bar, Key, bars
-from poela.report.study_logs import StudyLogs
+from poela.report.subject import Subject
 from poela.report.wording import readable
 
-TITLE = "Is it propensity overfitting?"
-KEYS = (Key("log", "share of episodes"), Key("new", "share of weight"))
+TITLE, ABOUT = "Does it only look good?", "checks for propensity overfitting"
+KEYS = (Key("log", "share of cases"), Key("new", "share of weight"))
 SUSPECT = 2.0  # standard errors
 
 
-def overfitting_section(logs: StudyLogs | None) -> Section:
+def overfitting_section(subject: Subject) -> Section:
     """Weights by return, avoided contexts, and the gap between training and held-out episodes."""
+    logs = subject.logs
     first = Text(
-        "A policy can look good by giving no weight to cases that end badly, whatever it does there. Then weights pile "
-        "up on good returns, some kinds of cases lose their weight, and held-out episodes disappoint."
+        "A policy can look good by giving no weight to cases that end badly, whatever it does there (propensity "
+        "overfitting). Then weight piles up on good outcomes, and some kinds of cases lose theirs. Every estimate on "
+        "this page is from held-out cases, which are hard to fool in this way."
     )
     if logs is None:
-        return Section("overfitting", TITLE, (first, needs_logs("Telling this")))
+        return Section("overfitting", TITLE, (first, needs_logs("This check")), ABOUT)
     weights = weights_by_return(logs)
     if weights is None:
-        words = "There is no policy with weight on held-out episodes that are at hand: nothing can be told."
-        return Section("overfitting", TITLE, (first, Text(words, "note")))
-    gap = training_gap(logs)
-    blocks: list[Block] = [first, Facts(_facts(weights, gap)), Pictures((weights_picture(weights),))]
-    blocks.append(_avoided_block(avoided(logs)))
-    return Section("overfitting", TITLE, blocks)
+        words = "There is no policy with weight on held-out cases that are at hand, so there is nothing to check."
+        return Section("overfitting", TITLE, (first, Text(words, "note")), ABOUT)
+    facts = [*_facts(weights), *_gap(subject, training_gap(logs))]
+    blocks: list[Block] = [first, Facts(facts), Pictures((weights_picture(weights),)), _avoided_block(avoided(logs))]
+    return Section("overfitting", TITLE, blocks, ABOUT)
 
 
-def _facts(weights: WeightsByReturn, gap: Gap | None) -> list[Fact]:
-    low = weights.below_median
-    # Of yes/no returns none may lie below the median.
-    facts = (
-        []
-        if not low.share_of_episodes
-        else [
-            Fact(
-                "Weight on low returns",
-                f"{low.weight:.0%}",
-                f"is on the {low.share_of_episodes:.0%} of episodes below the median return",
-            ),
-        ]
-    )
+def _facts(weights: WeightsByReturn) -> list[Fact]:
+    low, facts = weights.below_median, []
+    if low.share_of_episodes:  # of yes/no returns none may lie below the median
+        share = f"{low.share_of_episodes:.0%}"
+        note = f"is on the {share} of cases with a return below the median"
+        facts.append(Fact("Weight on low returns", f"{low.weight:.0%}", note))
     heaviest = f"of all weight; {weights.ess:,.0f} effective {'clusters' if weights.clustered else 'cases'}"
-    facts.append(
-        Fact(f"Heaviest {'cluster' if weights.clustered else 'episode'}", f"{weights.largest_share:.1%}", heaviest)
-    )
-    if gap is not None:
-        error = gap.standard_error
-        sure = "a gap beyond chance: be careful" if gap.z > SUSPECT else "no more than chance"
-        facts.append(
-            Fact(
-                "Training − held out",
-                readable(gap.gap, error, signed=True),
-                f"{readable(gap.train, error)} on training episodes, {readable(gap.validation, error)} held out; "
-                f"± {readable(error, error)}: {sure}",
-            )
-        )
-    return facts
+    name = f"Heaviest {'cluster' if weights.clustered else 'case'}"
+    return [*facts, Fact(name, f"{weights.largest_share:.1%}", heaviest)]
+
+
+def _gap(subject: Subject, gap: Gap | None) -> list[Fact]:
+    """What training promised too much: of no account for estimates, which are of held-out cases."""
+    if gap is None:
+        return []
+    train, held_out = subject.number(gap.train), subject.number(gap.validation)
+    optimism = "more than chance explains, as learning does" if gap.z > SUSPECT else "no more than chance explains"
+    note = f"value on the cases it learned from ({train}) less held out ({held_out}): {optimism}; held out counts"
+    return [Fact("Optimism of training", subject.number(gap.gap, signed=True), note)]
 
 
 def weights_picture(weights: WeightsByReturn) -> Picture:
@@ -68,26 +58,26 @@ def weights_picture(weights: WeightsByReturn) -> Picture:
         Bar(
             readable(low),
             share,
-            f"returns {readable(low)} to {readable(high)}: {share:.1%} of episodes, {weight:.1%} of weight",
+            f"returns {readable(low)} to {readable(high)}: {share:.1%} of cases, {weight:.1%} of weight",
             weight,
         )
         for low, high, share, weight in zip(
             weights.low.tolist(), weights.high.tolist(), weights.episodes.tolist(), weights.weight.tolist(), strict=True
         )
     ]
-    label = "The share of weight beside the share of held-out episodes, from low to high returns"
+    label = "The share of weight beside the share of held-out cases, from low to high returns"
     svg = bars(items, label, "return, from", "share", KEYS, percent=True)
-    caption = "A better policy puts more weight on good returns. If next to none is left on bad ones, ask why."
+    caption = "A better policy puts more weight on good returns. If almost none is left on bad ones, ask why."
     return Picture("Weight by return", svg, caption)
 
 
 def _avoided_block(avoided: tuple[AvoidedContext, ...]) -> Block:
     if not avoided:
-        return Text("No first context was found whose neighbourhood has lost weight, as far as the radius tells.")
+        return Text("No kind of case was found that has lost weight.")
     columns = (
-        Column("like first contexts", True),
+        Column("similar cases", True),
         Column("weight they hold", True),
-        Column("missing", True),
+        Column("weight lost", True),
         Column("their mean return", True),
     )
     rows = [
@@ -100,7 +90,7 @@ def _avoided_block(avoided: tuple[AvoidedContext, ...]) -> Block:
         for item in avoided
     ]
     note = (
-        "A fair policy leaves each neighbourhood about as much weight as it has episodes. What is missing beyond "
-        "chance, where returns are low, is avoidance."
+        "Cases that begin alike should keep about as much weight as there are of them. Weight that is lost beyond "
+        "chance, where returns are low, means that the policy looks good by avoiding them."
     )
     return Table("Kinds of cases that have lost weight", columns, rows, note=note)

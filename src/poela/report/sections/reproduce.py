@@ -14,19 +14,19 @@ from poela.studies.defaults import default_candidates
 from poela.studies.settings import StudySettings
 from poela.studies.study import Study
 
-TITLE = "How to reproduce"
+TITLE, ABOUT = "How to reproduce", "command, settings, versions and hashes"
 
 
 def reproduce_section(study: Study, logs: StudyLogs | None) -> Section:
     """The command and everything that the result depends on."""
     data = study.record.data
     settings = study.settings
-    same = "" if logs is None else " The logs behind this page are those, by their hash."
+    same = "" if logs is None else " The logs behind this page have the same hash."
     blocks: list[Block] = [
         Text(
-            f"The same logs, settings, versions and kind of machine give the same study.{same} LOGS stands for the "
-            "file of logged decisions; layout.toml (below) says what its columns are. Categories and medians are left "
-            "off: they are learned from LOGS again."
+            f"The same logs, settings, versions and kind of machine give the same study.{same} LOGS is the file of "
+            "logged decisions; layout.toml (below) names its columns. Categories and medians are not in it: they are "
+            "learned from LOGS again."
         ),
         Code("Command", command_of(settings)),
         # Its schema holds values of features, and is learned again from the same logs.
@@ -36,8 +36,8 @@ def reproduce_section(study: Study, logs: StudyLogs | None) -> Section:
         blocks.append(Code("candidates.toml", candidates_toml(settings.candidates)))
     blocks += [_hashes(study), _versions(study)]
     plain = json.dumps(to_plain(settings), indent=1)
-    blocks.append(Code("Settings in full", plain))
-    return Section("reproduce", TITLE, blocks)
+    blocks.append(Code("Settings in full", plain, folded=True))
+    return Section("reproduce", TITLE, blocks, ABOUT)
 
 
 def command_of(settings: StudySettings) -> str:

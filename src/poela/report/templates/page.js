@@ -39,5 +39,10 @@ addEventListener("pointermove", show);
 addEventListener("pointerdown", show);
 addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
 addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
-// Printed, nothing stays folded.
-addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details")) part.open = true; });
+// Printed, what is folded is opened, and closed again afterwards.
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = [...document.querySelectorAll("details:not(.kept):not([open])")];
+  for (const part of opened) part.open = true;
+});
+addEventListener("afterprint", () => { for (const part of opened) part.open = false; });

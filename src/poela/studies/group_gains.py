@@ -1,0 +1,181 @@
+"""The gain of one policy in each of several groups of episodes, with bounds that hold for all groups together.
+
+Each group is judged as all episodes are: by the paired gain of its own episodes, the reach of its own interval, what
+folds share and, where propensities are estimated, Γ. One max-t covers all groups and all policies that could have been
+recommended, so that the choice of the policy is paid for here, too. Of a single group it is the bound of the study.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import ndtri
+
+from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.evaluation.estimate import Estimate
+from poela.evaluation.evidence import Evidence
+from poela.evaluation.gain import least_value, student_quantile
+from poela.evaluation.outside import OutsideSupport, lowest_return
+from poela.evaluation.scoring import Scoring
+from poela.evaluation.verdict import WORDS
+from poela.evaluation.weights import LogWeights
+from poela.studies.fold_errors import Pair, shared_variances
+from poela.studies.held_out import Episodes, HeldOut
+from poela.studies.judging import Shown
+from poela.studies.shown_gain import Proof, Proving, critical_values, gains_of, in_errors
+
+
+@dataclass(frozen=True)
+class GroupGain:
+    """The gain within a group: estimate, bound, two-sided interval and its standard error; None: cannot be told."""
+
+    gain: float | None
+    shown: float | None
+    low: float | None
+    high: float | None
+    error: float | None
+    ess: float
+    verdict: str
+
+
+@dataclass(frozen=True, eq=False)
+class GroupJudge:
+    """What the gain of a policy in groups of episodes rests on.
+
+    `others` are the policies that could have been chosen in its place. `sizes` are those of the folds, and `pairs` what
+    runs without two folds show, with the `number` of the policy on its path; without folds there are no pairs, and
+    with `sizes` of several folds but no pairs the worst case of what folds share is allowed for.
+    """
+
+    policy: Shown
+    episodes: Episodes
+    scoring: Scoring
+    confidence: float = 0.95
+    gamma: float = 1.0
+    controlled: bool = False  # whether control variates show the gain
+    others: Sequence[Evidence] = ()
+    sizes: Sequence[int] = ()
+    number: int = 0
+    pairs: Mapping[Pair, HeldOut] = field(default_factory=dict)
+
+    def judged(self, groups: Sequence[BoolArray]) -> list[GroupGain]:
+        """The gain in each of these groups of episodes [n]."""
+        if not groups:
+            return []
+        family = (self.policy[0], *self.others)
+        blocks = [self._block(family, episodes) for episodes in groups]
+        known = [(units, rows) for units, rows in blocks if len(rows)]
+        n, seed = self.episodes.logs.n_units, self.scoring.seed
+        at_least = critical_values(known, n, self.confidence, seed)[0] / float(ndtri(self.confidence)) if known else 1.0
+        level = self.scoring.level
+        both = critical_values(known, n, level, seed)[1] / float(ndtri((1 + level) / 2)) if known else 1.0
+        return [self._judged(episodes, at_least, both) for episodes in groups]
+
+    def _block(self, family: Sequence[Evidence], episodes: BoolArray) -> tuple[IntArray, FloatArray]:
+        """The units of a group, and their influence on the gain there of every policy, in every way."""
+        units = units_of(self.episodes.logs.units[episodes])
+        rows = [own.influence for evidence in family for own in gains_of(part_of(evidence, episodes))]
+        return units, np.array([row for row in rows if np.isfinite(row).all()]).reshape(-1, len(units))
+
+    def _judged(self, members: BoolArray, at_least: float, both_sides: float) -> GroupGain:
+        evidence, episodes = part_of(self.policy[0], members), self.episodes.take(members)
+        pool = episodes.pool(evidence, self.policy[1][:, members], self.scoring.seed)
+        scoring = self._scoring()
+        one, two = (
+            episodes.evaluator(replace(scoring, level=level)).estimate(evidence, pool)
+            for level in (2 * self.confidence - 1, self.scoring.level)
+        )
+        word = "caution" if episodes.estimated and one.verdict == "trust" else one.verdict
+        gains = gains_of(evidence)
+        lowest = lowest_return(self.episodes.logs.rewards, episodes.evaluator(scoring).bounds)
+        proving = Proving(self.confidence, at_least, lowest, self.gamma, known=not self.episodes.estimated)
+        proofs = proving.proofs(evidence, one, gains) if word in WORDS[:2] else ()
+        proof = next((proof for proof in proofs if proof.controlled == self.controlled), None)
+        gain = gains[int(self.controlled)]
+        if proof is None:
+            value = gain.value if np.isfinite(gain.value) else None
+            return GroupGain(value, None, None, None, None, one.ess, word)
+        if len(self.sizes) > 1:
+            proof = proof.knowing(self._shared(evidence, members)[int(self.controlled)])
+        low, high = self._ends(two, evidence, proof, both_sides)
+        return GroupGain(proof.value, proof.shown, low, high, proof.error * (proof.factor or 1.0), one.ess, word)
+
+    def _scoring(self) -> Scoring:
+        """As all episodes are judged: a group whose outcomes are all alike has the range of everybody's."""
+        scoring = replace(self.scoring, estimator="sntis", discount=1.0)
+        known = self.episodes.evaluator(scoring).bounds
+        return scoring if scoring.cap is not None or known is None else replace(scoring, bounds=known)
+
+    def _ends(
+        self, estimate: Estimate, evidence: Evidence, proof: Proof, widened: float
+    ) -> tuple[float | None, float | None]:
+        """The two-sided interval: as many errors of the gain as that of the estimate has, on either side.
+
+        Its ends allow for Γ and the lower one for what lies outside support, as the bound does.
+        """
+        gain, level, gains = estimate.gain, self.scoring.level, gains_of(evidence)
+        if gain is None or gain.low is None or gain.high is None:
+            return None, None
+        least = student_quantile(gains[1], level) if proof.controlled else 0.0
+        reaches = (
+            widened * (proof.factor or 1.0) * max(in_errors(distance, gains[0]), least) * proof.error
+            for distance in (gain.value - gain.low, gain.high - gain.value)
+        )
+        down, up = reaches
+        lost = proof.value - proof.shown - (proof.factor or 1.0) * proof.reach
+        return proof.value - lost - down, proof.value + self._gained(evidence) + up
+
+    def _gained(self, evidence: Evidence) -> float:
+        """By how much weights that are wrong by a factor of up to Γ may hide a larger gain."""
+        if self.gamma <= 1:
+            return 0.0
+        controlled = evidence.controlled if self.controlled else None
+        at_stake = evidence.returns if controlled is None else controlled.beyond(evidence)
+        weights = np.exp(evidence.used)
+        return -least_value(evidence.used, -at_stake, self.gamma) - float(weights @ at_stake / weights.sum())
+
+    def _shared(self, evidence: Evidence, members: BoolArray) -> list[float | None]:
+        """The variance that folds share within a group, in either way."""
+        starts = np.cumsum([0, *self.sizes])
+        folds = [members[start:end] for start, end in pairwise(starts.tolist())]
+        runs = {
+            (first, second): run.take(np.concatenate([folds[first], folds[second]]))
+            for (first, second), run in self.pairs.items()
+        }
+        return shared_variances(evidence, [int(fold.sum()) for fold in folds], self.number, runs)
+
+
+def units_of(units: IntArray) -> IntArray:
+    """The units of some episodes, in the order of their first appearance.
+
+    >>> units_of(np.array([4, 1, 4, 2]))
+    array([4, 1, 2])
+    """
+    _, first = np.unique(units, return_index=True)
+    return np.asarray(units[np.sort(first)])
+
+
+def part_of(evidence: Evidence, episodes: BoolArray) -> Evidence:
+    """The evidence of some episodes [n] of pooled ones, which have one step each.
+
+    How much of the policy lies outside support is known for all episodes together alone: all of it may be in here.
+    """
+    logs = evidence.logs.take(episodes)
+    times = len(episodes) / int(episodes.sum())
+    outside, controlled = evidence.outside, evidence.controlled
+    if outside is not None:
+        outside = OutsideSupport(
+            min(times * outside.decisions, 1.0),
+            min(times * outside.episodes, 1.0),
+            times * outside.missing,
+            times * outside.missing_error,
+        )
+    return replace(
+        evidence,
+        weights=LogWeights(evidence.weights.log_ratios[episodes], logs.offsets),
+        logs=logs,
+        outside=outside,
+        controlled=None if controlled is None else controlled.take(episodes),
+        stranded_steps=None,
+    )
