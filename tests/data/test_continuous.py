@@ -10,8 +10,8 @@ import pyarrow.csv
 import pytest
 
 from poela import InputError, Trajectories, read_logs
+from poela.data.action_space import finite_actions
 from poela.data.layout import LogLayout
-from poela.data.trajectories import finite_actions
 
 
 def logs(**more: Any) -> Trajectories:

@@ -11,8 +11,9 @@ from poela.core.arrays import FloatArray, IntArray, readonly
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.policy import LoggedSteps
 from poela.core.readable import plain
+from poela.data.action_space import ActionName
 from poela.data.folds import fold_numbers
-from poela.data.trajectories import ActionName, Trajectories
+from poela.data.trajectories import Trajectories
 
 FLOOR = 1e-3
 

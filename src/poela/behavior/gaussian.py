@@ -18,8 +18,9 @@ from poela.core.progress import progress
 from poela.core.storage import Stored
 from poela.core.typed import Count, NonNegative, Positive, from_plain, refuse_problems
 from poela.core.validation import expect_array, expect_contents, expect_names, finite_scores, refuse
+from poela.data.action_space import real_actions
 from poela.data.folds import fold_numbers
-from poela.data.trajectories import Trajectories, real_actions
+from poela.data.trajectories import Trajectories
 from poela.networks.gaussian import LOG_STD, gaussian_of, gaussian_outputs, log_density_of
 from poela.networks.modules import Device, Hidden, Network, NetworkShape, device_of
 from poela.networks.outputs import outputs_at

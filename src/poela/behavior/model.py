@@ -15,7 +15,8 @@ from poela.core.errors import PoelaWarning
 from poela.core.policy import LoggedSteps, Memoryless
 from poela.core.storage import Stored
 from poela.core.typed import refuse_problems
-from poela.data.trajectories import ActionName, Trajectories
+from poela.data.action_space import ActionName
+from poela.data.trajectories import Trajectories
 
 LoadPart = Callable[[Stored], Any]  # how a stored part becomes an object again
 

@@ -12,9 +12,10 @@ from poela.core.errors import InputError
 from poela.core.policy import LoggedSteps
 from poela.core.storage import Stored
 from poela.core.validation import expect_names, expect_setting, refuse
+from poela.data.action_space import ActionName
 from poela.data.decision_rows import has_columns, loose_contexts
 from poela.data.schema import TableSchema
-from poela.data.trajectories import ActionName, Trajectories
+from poela.data.trajectories import Trajectories
 
 SETTINGS = ("feature_names", "action_names", "seen")
 

@@ -15,7 +15,7 @@ from poela.data.sources import TableSource
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
-    from poela.data.trajectories import ActionName
+    from poela.data.action_space import ActionName
 
 # Where `to_table` keeps the names and order of actions, since some may never occur.
 METADATA = b"poela.actions"

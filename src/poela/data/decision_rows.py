@@ -14,6 +14,7 @@ from poela.core.draws import Key, text_of
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.paths import regular_file
+from poela.data.action_space import ActionName
 from poela.data.actions import name_actions
 from poela.data.context_columns import Contexts, contexts_of, strict_columns, variables_of
 from poela.data.csv_files import stream_csv
@@ -28,7 +29,6 @@ from poela.data.rows import RowProblems
 from poela.data.schema import TableSchema
 from poela.data.sources import BATCH_ROWS, TableSource, from_table
 from poela.data.tables import labels_in, ordered
-from poela.data.trajectories import ActionName
 from poela.data.words import bad_log, quoted
 
 if TYPE_CHECKING:

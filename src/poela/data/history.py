@@ -16,7 +16,8 @@ from poela.core.typed import from_plain
 from poela.core.validation import expect_contents, expect_names, expect_part, expect_sizes, refuse
 
 if TYPE_CHECKING:
-    from poela.data.trajectories import ActionName, Trajectories
+    from poela.data.action_space import ActionName
+    from poela.data.trajectories import Trajectories
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ from poela.data.schema import TableSchema
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
-    from poela.data.trajectories import ActionName, Trajectories
+    from poela.data.action_space import ActionName
+    from poela.data.trajectories import Trajectories
 
 PREFIX, DENSITY = "propensity_", "log_density"
 EPISODE, STEP, ROWS = "episode", "step", "rows"

@@ -8,8 +8,8 @@ from poela.core.errors import InputError
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
+    from poela.data.action_space import ActionName
     from poela.data.layout import LogLayout
-    from poela.data.trajectories import ActionName
 
 
 def columns_by_name(columns: Sequence[str], actions: "Sequence[ActionName]") -> tuple[str, ...] | None:

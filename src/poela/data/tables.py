@@ -10,6 +10,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray, freeze
 from poela.core.errors import InputError, PoelaWarning
+from poela.data.action_space import ActionName
 from poela.data.actions import name_actions
 from poela.data.checks import NO_CONTEXT, learning_problems
 from poela.data.clusters import cluster_of_episodes
@@ -24,7 +25,7 @@ from poela.data.propensity_columns import paired
 from poela.data.real_actions import doses_in, read_actions, with_doses, with_noted_actions
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
-from poela.data.trajectories import ActionName, Trajectories
+from poela.data.trajectories import Trajectories
 from poela.data.words import bad_log, counted, kind_in_words, quoted
 from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, is_usual_name, noted_schema
 

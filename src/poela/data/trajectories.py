@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from poela.core.arrays import Float32Array, FloatArray, IntArray, freeze
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
+from poela.data.action_space import ActionName, ActionSpace
 from poela.data.array_inputs import array_of, count, numbers, plain_names, whole
 from poela.data.checks import EMPTY, problems_of
 from poela.data.clusters import numbered
@@ -23,19 +24,7 @@ if TYPE_CHECKING:
 
     from poela.data.mdp_arrays import MDPArrays
 
-ActionName = str | int
 MOST_ACTIONS = 100_000
-
-
-@dataclass(frozen=True)
-class ActionSpace:
-    """What can be done: one of a finite set of named actions, or an amount in each of some named columns."""
-
-    names: tuple[ActionName, ...]
-    finite: bool
-
-    def __str__(self) -> str:
-        return f"{len(self.names)} actions" if self.finite else counted(len(self.names), "action column")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -383,25 +372,3 @@ class Trajectories:
         from poela.data.mdp_arrays import from_mdp_arrays
 
         return from_mdp_arrays(cls, observations, actions, rewards, terminals, **more)
-
-
-def finite_actions(logs: Trajectories, what: str) -> Trajectories:
-    """The logs, whose actions must be a finite set; else one sentence that begins with what asks for that.
-
-    >>> finite_actions(Trajectories([[0.0]], [[0.5]], [1.0], [0, 1]), "a model of values")
-    Traceback (most recent call last):
-    poela.core.errors.InputError: a model of values needs a finite set of actions, and these logs have real numbers ...
-    """
-    if not logs.is_real:
-        return logs
-    raise InputError(
-        f"{what} needs a finite set of actions, and these logs have real numbers as actions: choose what does without, "
-        "such as the estimator 'sntis', or divide them into levels first"
-    )
-
-
-def real_actions(logs: Trajectories, what: str) -> Trajectories:
-    """The logs, whose actions must be real numbers."""
-    if logs.is_real:
-        return logs
-    raise InputError(f"{what} needs real-valued actions, and these logs have a finite set: choose another learner")

@@ -23,7 +23,8 @@ from poela.core.neighbours import Neighbours
 from poela.core.storage import Stored
 from poela.core.typed import Count, Positive, from_plain, refuse_problems, to_plain
 from poela.core.validation import expect_array, expect_contents, refuse
-from poela.data.trajectories import Trajectories, real_actions
+from poela.data.action_space import real_actions
+from poela.data.trajectories import Trajectories
 from poela.eligibility.boxes import Boxes, most_boxes
 from poela.eligibility.pair_explanation import LoggedPair, PairExplanation
 from poela.eligibility.quantiles import distances_to_others

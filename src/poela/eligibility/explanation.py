@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.errors import InputError
 from poela.core.readable import plain, readable, share_in_words
-from poela.data.trajectories import ActionName
+from poela.data.action_space import ActionName
 from poela.eligibility.leaves import MOST_CANDIDATES, most_alike
 from poela.eligibility.likeness import Likeness, likenesses
 from poela.eligibility.rules import Eligibility

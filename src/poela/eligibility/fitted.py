@@ -13,8 +13,8 @@ from poela.core.log_cache import cached
 from poela.core.policy import LoggedSteps, along_once
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
+from poela.data.action_space import ActionName
 from poela.data.schema import TableSchema
-from poela.data.trajectories import ActionName
 from poela.eligibility.checking import checked_contexts
 from poela.eligibility.eligible import Eligible as Eligible
 from poela.eligibility.explanation import Explanation, explain

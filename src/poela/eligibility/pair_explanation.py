@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from poela.core.readable import readable
-from poela.data.trajectories import ActionName
+from poela.data.action_space import ActionName
 
 
 @dataclass(frozen=True)

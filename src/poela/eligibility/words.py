@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from poela.core.readable import escaped, share_in_words
-from poela.data.trajectories import ActionName
+from poela.data.action_space import ActionName
 from poela.eligibility.continuous import FittedContinuousEligibility
 from poela.eligibility.fitted import FittedEligibility
 

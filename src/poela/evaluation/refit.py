@@ -10,7 +10,8 @@ from poela.core.arrays import IntArray
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.interruption import safe_point
 from poela.core.ragged import rows_of_episodes
-from poela.data.trajectories import Trajectories, finite_actions
+from poela.data.action_space import finite_actions
+from poela.data.trajectories import Trajectories
 from poela.evaluation.bootstrap import Resampled
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.evidence import Evidence

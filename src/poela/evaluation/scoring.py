@@ -10,7 +10,8 @@ import numpy as np
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in
-from poela.data.trajectories import Trajectories, finite_actions
+from poela.data.action_space import finite_actions
+from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
 from poela.evaluation.cap import Cap, CapSettings, beyond_cap
 from poela.evaluation.contributions import Contributions, standard_error

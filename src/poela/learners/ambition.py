@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from poela.behavior.gaussian import GaussianBehavior, GaussianModel
-from poela.data.trajectories import Trajectories, finite_actions
+from poela.data.action_space import finite_actions
+from poela.data.trajectories import Trajectories
 from poela.eligibility.supported_behavior import SupportedBehavior
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.logging_policy import logging_policy

@@ -13,7 +13,8 @@ from poela.behavior.held_out import HeldOut
 from poela.core.errors import InputError
 from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Range, Share, one_of
-from poela.data.trajectories import Trajectories, real_actions
+from poela.data.action_space import real_actions
+from poela.data.trajectories import Trajectories
 from poela.eligibility.boxes import Cells
 from poela.eligibility.continuous import NEAREST, ContinuousEligibility, FittedContinuousEligibility, fitted
 from poela.eligibility.rules import RadiusSetting

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from poela.behavior.gaussian import GaussianModel
 from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Range, Share
-from poela.data.trajectories import Trajectories, real_actions
+from poela.data.action_space import real_actions
+from poela.data.trajectories import Trajectories
 from poela.learners.advantages import batches, plain_outputs, returns_to_go
 from poela.learners.continuous import ContinuousLearner
 from poela.learners.learner import Checkpoint

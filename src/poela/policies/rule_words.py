@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from poela.core.readable import escaped, share_in_words
+from poela.data.action_space import ActionName
 from poela.data.schema import TableSchema, Variable
-from poela.data.trajectories import ActionName
 from poela.policies.cases import Case, Condition
 
 AS_BEFORE = "As before."

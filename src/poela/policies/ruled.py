@@ -15,9 +15,9 @@ from poela.core.paths import folder_at
 from poela.core.policy import Actor, LoggedSteps, MemorylessActor, as_policy, sample_actions
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
+from poela.data.action_space import ActionName
 from poela.data.decision_rows import has_columns, loose_contexts
 from poela.data.schema import TableSchema
-from poela.data.trajectories import ActionName
 from poela.data.words import quoted
 from poela.eligibility.fitted import Eligible, FittedEligibility
 from poela.eligibility.propensities import LoggedPropensities

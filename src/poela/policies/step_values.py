@@ -18,7 +18,8 @@ from poela.core.validation import (
     expect_part,
     expect_setting,
 )
-from poela.data.trajectories import ActionName, Trajectories
+from poela.data.action_space import ActionName
+from poela.data.trajectories import Trajectories
 from poela.policies.step_features import Coding, n_quadratic, quadratic_features
 
 # Of boosted steps in a file: they look at one column for each action, for each action.

@@ -10,7 +10,8 @@ import numpy as np
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import as_policy
-from poela.data.trajectories import Trajectories, finite_actions
+from poela.data.action_space import finite_actions
+from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import Eligible, FittedEligibility
 from poela.eligibility.rules import Eligibility
 from poela.evaluation.evidence import Evidence

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from poela.core.draws import Key, text_of
 from poela.core.errors import InputError
 from poela.core.typed import shown
+from poela.data.action_space import ActionName
 from poela.data.decision_rows import Wanted
 from poela.data.schema import TableSchema, Variable
-from poela.data.trajectories import ActionName
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,8 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.policy import as_policy
-from poela.data.trajectories import ActionName, Trajectories
+from poela.data.action_space import ActionName
+from poela.data.trajectories import Trajectories
 from poela.simulators.acting import Acting, FiniteActing, RealActing
 
 Seed = int | tuple[int, ...]

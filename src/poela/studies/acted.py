@@ -8,7 +8,8 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray
 from poela.core.ragged import episode_sums
-from poela.data.trajectories import ActionName, Trajectories
+from poela.data.action_space import ActionName
+from poela.data.trajectories import Trajectories
 from poela.evaluation.weights import LogWeights, densities_along, probabilities_along, weights_of
 from poela.studies.groups import Move
 

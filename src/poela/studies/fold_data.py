@@ -20,8 +20,9 @@ from poela.core.policy import Policy
 from poela.core.storage import load_stored, read_json, remove_stored, save_stored
 from poela.core.temporary import sweep
 from poela.core.typed import from_plain, to_plain
+from poela.data.action_space import finite_actions
 from poela.data.schema import TableSchema
-from poela.data.trajectories import Trajectories, finite_actions
+from poela.data.trajectories import Trajectories
 from poela.eligibility.doses import DoseRanges
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import tell_support

@@ -19,7 +19,8 @@ from poela.core.paths import is_there
 from poela.core.policy import Policy
 from poela.core.readable import plain
 from poela.core.storage import Stored, load_stored, save_stored
-from poela.data.trajectories import Trajectories, real_actions
+from poela.data.action_space import real_actions
+from poela.data.trajectories import Trajectories
 from poela.eligibility.propensities import LoggedPropensities
 from poela.studies.defaults import LOGGED
 from poela.studies.fold_data import data_hash, read_behavior, write_behavior

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from poela.core.arrays import IntArray
+from poela.data.action_space import finite_actions
 from poela.data.folds import fold_numbers
-from poela.data.trajectories import Trajectories, finite_actions
+from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import cross_fitted_support, has_holes, looks_back, support_of_folds
 from poela.eligibility.support_model import SupportModel

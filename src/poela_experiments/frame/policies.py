@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from poela.core.policy import Policy
-from poela.data.trajectories import Trajectories, finite_actions
+from poela.data.action_space import finite_actions
+from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
 from poela.studies.candidates import Candidate

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
+from poela.data.action_space import finite_actions
 from poela.data.folds import fold_numbers
-from poela.data.trajectories import finite_actions
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.diagnostics import largest_share
 from poela.evaluation.gain import MOST_SENSITIVITY, least_value, vanishing_sensitivity
