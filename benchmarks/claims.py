@@ -301,8 +301,8 @@ def main() -> None:
     there = {(row["kind"], row["learners"], row["seed"]) for row in rows_in(asked.out)}
     left = [
         (kind, asked.learners, asked.episodes, seed)
-        for kind in (KINDS if asked.all else asked.kinds)
         for seed in range(asked.first + place, asked.first + asked.logs, shards)
+        for kind in (KINDS if asked.all else asked.kinds)  # in turn, so that a run that is cut short has all of them
         if (kind, asked.learners, seed) not in there
     ]
     with ProcessPoolExecutor(asked.jobs) as pool:
