@@ -250,8 +250,8 @@ def test_decisions_and_graphs_overwrite_neither_rows_nor_a_study(
         assert main([command[0], str(study), *map(str, command[1:])]) == 2  # type: ignore[list-item]
         return capsys.readouterr().err
 
-    for out in (rows, tmp_path / "link.csv"):
-        assert "is the table of rows itself" in refused("decide", "--rows", rows, "--out", out, "--overwrite")
+    for out, why in ((rows, "is the table of rows itself"), (tmp_path / "link.csv", "is a symbolic link")):
+        assert why in refused("decide", "--rows", rows, "--out", out, "--overwrite")
     table = study / "table.parquet"
     assert "inside the folder of a study" in refused("decide", "--rows", rows, "--out", table, "--overwrite")
     own = tmp_path / "way" / "decisions.csv"

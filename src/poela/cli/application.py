@@ -2,6 +2,7 @@
 
 import errno
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -115,11 +116,21 @@ def _usage_error(error: Exception) -> int:
         return int(getattr(error, "exit_code", 0))
     message = getattr(error, "format_message", None)
     if not callable(message):
-        raise error
+        return _failed(1, _unforeseen(error))
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
     text = str(message())
     return _failed(2, f"{text}{hint}") if text else 2
+
+
+def _unforeseen(error: Exception) -> str:
+    """What nobody thought of, by its kind and its place in our code alone: its text may quote cells of a log."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    ours = [frame for frame in frames if str(frame.f_globals.get("__name__", "")).partition(".")[0] == "poela"]
+    where = f" in {ours[-1].f_globals['__name__']}, line {ours[-1].f_lineno}" if ours else ""
+    return (
+        f"{type(error).__name__}{where}, which is a mistake of ours: please report this line (SECURITY.md says where)"
+    )
 
 
 def _failed(code: int, *lines: str, page: str | None = None) -> int:

@@ -51,6 +51,7 @@ def reproduce(
     from poela.cli.output import print_json
     from poela.core.errors import PoelaError
     from poela.core.files import refuse_foreign, write_bytes
+    from poela.core.outputs import output_folder
     from poela.core.paths import folder_at, place
     from poela.core.progress import progress_in_lines
     from poela.core.typed import Seed, parsed
@@ -62,7 +63,7 @@ def reproduce(
     experiment = _chosen(experiments, name, shard, join)
     from poela.studies.options import Execution
 
-    directory = folder_at(name if out is None else out, "results")
+    directory = output_folder(name if out is None else out, "results")
     execution = Execution(backend, jobs, address=address)
     parsed("--seed", Seed, seed)
     refuse_foreign(directory, (MARK,), "results of poela reproduce")

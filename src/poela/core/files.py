@@ -49,6 +49,7 @@ def atomic_file(path: Path, *, replacing: bool = True) -> Iterator[Path]:
     """
     path = Path(path)
     with explained(path):
+        refuse_irregular(path)
         make_private(path.parent)
         temporary, handle = held_temporary(path.parent)
         try:
@@ -56,6 +57,7 @@ def atomic_file(path: Path, *, replacing: bool = True) -> Iterator[Path]:
             with temporary.open("rb+") as written:
                 os.fsync(written.fileno())
             if replacing:
+                refuse_irregular(path)  # again: something may have come to be there meanwhile
                 temporary.replace(path)
             else:
                 _move_beside_none(temporary, path)
@@ -91,6 +93,13 @@ def write_json(path: Path, document: Any) -> None:
 
 def remove_file(path: Path) -> None:
     """Remove a file of ours, if it is there; whatever else has its name stays, and is an error."""
+    refuse_irregular(path)
+    with explained(path):
+        path.unlink(missing_ok=True)
+
+
+def refuse_irregular(path: Path) -> None:
+    """Refuse a link, a device, a pipe, a socket or a folder where a file of ours should be; nothing there is fine."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -99,8 +108,6 @@ def remove_file(path: Path) -> None:
         raise unwritable(path, error) from None
     if (kind := kind_of(mode)) is not None:
         raise InputError(f"{place(path)} is {kind}, where a file of ours should be: move it away")
-    with explained(path):
-        path.unlink(missing_ok=True)
 
 
 def sha256(content: bytes) -> str:

@@ -9,6 +9,7 @@ from poela.core.errors import InputError
 from poela.core.typed import shown
 
 LONG_PATH = 300
+SYSTEM = ("/dev", "/proc", "/sys")  # where names are not files, and writing to one does something else
 # What is opened with these is neither waited for, as a pipe would be, nor a link.
 GUARDS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW"))
 KINDS = {
@@ -68,7 +69,7 @@ def is_there(path: Path) -> bool:
 
 
 def new_path(path: Any, what: str) -> Path:
-    """The path of something to be written, with `~` for one's home.
+    """The path of something to be written, with `~` for one's home; never one of the system's own.
 
     >>> new_path(5, "a study")
     Traceback (most recent call last):
@@ -85,11 +86,19 @@ def new_path(path: Any, what: str) -> Path:
         raise InputError(f"the path for {what} is {'empty' if not text else 'not one'}: name a folder")
     try:
         text.encode()  # it will stand in documents and messages
-        return Path(text).expanduser()
+        return _outside_system(Path(text).expanduser(), what)
     except UnicodeEncodeError:
         raise InputError(f"{place(text)} is no text in UTF-8: choose another name for {what}") from None
     except RuntimeError:
         raise InputError(f"{place(text)} is in the home of a user who is not known: write ./ before it") from None
+
+
+def _outside_system(path: Path, what: str) -> Path:
+    """Refuse devices and what else the system shows as files, by their names or by links that lead there."""
+    for way in {os.path.abspath(path), os.path.realpath(path)}:
+        if any(way == own or way.startswith(f"{own}/") for own in SYSTEM):
+            raise InputError(f"{place(path)} belongs to the system ({', '.join(SYSTEM)}): choose another for {what}")
+    return path
 
 
 def folder_at(path: Any, what: str) -> Path:

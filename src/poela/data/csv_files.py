@@ -94,6 +94,8 @@ class _CsvFile:
 
         with csv.open_csv(self.path, **self.options()) as file:
             names = file.schema.names
+        if len(set(names)) < len(names):  # columns cannot be asked for by such names; whoever reads all says so
+            return self.inferred()
         keys = stream([name for name in (*self.as_text, *others) if name in names], self.as_text).read_all()
         key_names = set(keys.column_names)
         fields = [keys.schema.field(name) if name in key_names else pa.field(name, pa.float64()) for name in names]

@@ -13,7 +13,7 @@ from poela.behavior.gaussian import GaussianModel
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.density import gaussian_log_density, standard_normal
 from poela.core.errors import InputError
-from poela.core.paths import folder_at
+from poela.core.outputs import output_folder
 from poela.core.storage import Stored
 from poela.core.typed import Share
 from poela.core.validation import expect_contents, expect_part, expect_setting, refuse
@@ -113,7 +113,7 @@ class GaussianPolicy(Decides):
         """Write the policy as JSON and safetensors, for the owner alone, into an empty folder or a new one."""
         from poela.policies.storage import save_policy
 
-        save_policy(self, folder_at(directory, "a policy"), overwrite=overwrite)
+        save_policy(self, output_folder(directory, "a policy"), overwrite=overwrite)
 
     def as_filed(self) -> "GaussianPolicy":
         """As a file holds it: without names of episodes."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.paths import folder_at
+from poela.core.outputs import output_folder
 from poela.core.policy import Actor, LoggedSteps, MemorylessActor, as_policy, sample_actions
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
@@ -130,7 +130,7 @@ class RuledPolicy(Decides, ABC):
         """
         from poela.policies.storage import save_policy
 
-        save_policy(self, folder_at(directory, "a policy"), include_contexts, overwrite)
+        save_policy(self, output_folder(directory, "a policy"), include_contexts, overwrite)
 
     def ruled(self, scores: FloatArray, eligible: Eligible) -> FloatArray:
         """Probabilities under the rule; where the fallback is to follow the logging policy, they are its own."""

@@ -16,7 +16,7 @@ from markupsafe import Markup
 import poela
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
-from poela.core.paths import folder_at, is_there, new_path, place
+from poela.core.outputs import output_file
 from poela.core.progress import progress
 from poela.core.temporary import OWN_FOLDER
 from poela.report.blocks import Section
@@ -175,14 +175,7 @@ def write_page(page: Page, out: str | PathLike[str], *, overwrite: bool = False)
 
 def page_place(out: str | PathLike[str], *, overwrite: bool = False) -> Path:
     """Where a page may be written; refused before any work."""
-    path = new_path(out, "a page")
-    folder_at(path.parent, "a page")
-    if is_there(path) and not (path.is_file() and (overwrite or _is_page(path))):
-        what = (
-            "exists and is no page of ours: choose another file, or add --overwrite" if path.is_file() else "is no file"
-        )
-        raise InputError(f"{place(path)} {what}")
-    return path
+    return output_file(out, "a page", overwrite=overwrite, is_ours=_is_page)
 
 
 def _is_page(path: Path) -> bool:

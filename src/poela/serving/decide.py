@@ -12,14 +12,14 @@ import numpy as np
 
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
-from poela.core.paths import folder_at, is_there, new_path, place, regular_file
+from poela.core.outputs import output_file
+from poela.core.paths import is_there, place, regular_file
 from poela.core.readable import readable
 from poela.data.decided import CASE
 from poela.data.layout import LogLayout
 from poela.data.words import quoted
 from poela.policies.deciding import Deciding, decided_parts
 from poela.policies.gaussian import GaussianPolicy
-from poela.serving.source import refuse_inside_ours
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,15 +90,7 @@ def decide_file(
 
 def file_for_decisions(out: str | PathLike[str], overwrite: bool) -> Path:
     """The path of decisions to be written; refuses what is no place for them, or already somebody's file."""
-    path = new_path(out, "decisions")
-    if path.suffix not in {".parquet", ".csv"}:
-        raise InputError(f"{place(path)} ends in neither .parquet nor .csv: choose one of them")
-    folder_at(path.parent, "decisions")
-    refuse_inside_ours(path, "decisions")
-    if is_there(path) and not (overwrite and path.is_file()):
-        what = "exists already: choose another file, or add --overwrite" if path.is_file() else "is no file: name one"
-        raise InputError(f"{place(path)} {what}")
-    return path
+    return output_file(out, "decisions", overwrite=overwrite, endings=(".parquet", ".csv"))
 
 
 @contextmanager

@@ -11,12 +11,11 @@ import numpy as np
 from poela.behavior.gaussian import GaussianModel
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
-from poela.core.paths import is_there, new_path, place
+from poela.core.outputs import output_file
 from poela.core.storage import fingerprint_of_stored
 from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
 from poela.policies.storage import as_filed, holds_logged_contexts
-from poela.serving.source import refuse_inside_ours
 
 FORMAT = "poela-onnx"
 FORMAT_VERSION = "1"
@@ -53,17 +52,14 @@ def export_onnx(
     """
     if find_spec("onnx") is None:
         raise InputError("exporting needs onnx: pip install 'poela[onnx]'")
-    file = new_path(path, "an ONNX file")
-    if is_there(file) and not overwrite:
-        raise InputError(f"{place(file)} exists already: choose another name, or say so (--overwrite)")
-    refuse_inside_ours(file, "the graph")
+    file = output_file(path, "an ONNX file", overwrite=overwrite)
     model, metadata = onnx_model(policy, include_contexts, findings or {})
     if model.ByteSize() > LARGEST:
         raise InputError(
             f"the graph would have {model.ByteSize() / 2**30:.1f} GiB, and ONNX files end at 2: "
             'thin the logged contexts (include_contexts="cover")'
         )
-    with atomic_file(file) as temporary:
+    with atomic_file(file, replacing=overwrite) as temporary:
         temporary.write_bytes(model.SerializeToString())
     return metadata
 

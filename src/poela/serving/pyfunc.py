@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError
-from poela.core.paths import folder_at
+from poela.core.files import refuse_foreign
+from poela.core.outputs import output_folder
 from poela.data.decided import CASE
 from poela.data.decision_rows import Wanted
 from poela.policies.ruled import RuledPolicy
@@ -41,7 +42,8 @@ def save_mlflow(policy: RuledPolicy, path: str | Path, *, include_contexts: str 
         raise InputError(f"a {type(policy).__name__} decides about no rows: give a learned policy")
     if find_spec("mlflow") is None:
         raise InputError("MLflow models need it: pip install 'poela[track]'")
-    place = folder_at(path, "an MLflow model")
+    place = output_folder(path, "an MLflow model")
+    refuse_foreign(place, (), "MLflow model that may be replaced")
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # MLflow warns of its own types
         from mlflow.pyfunc import save_model

@@ -1,6 +1,5 @@
 """The policy that a folder holds, be it a study's or a saved one, and what is known about it."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,15 +43,3 @@ def open_policy(directory: Path) -> PolicySource:
     known = {} if study.result is None else findings(study.result, study.record)
     likeliest = None if study.result is None else study.result.likeliest
     return PolicySource(policy, study.chosen_name, read_outcomes(directory), known, likeliest)
-
-
-def refuse_inside_ours(path: Path, what: str) -> None:
-    """Refuse a place within the folder of a study or a policy, whose files are checked against each other."""
-    from poela.policies.storage import FILE_FORMAT
-    from poela.studies.store import MARK
-
-    # By its true place: a link may lead into such a folder.
-    for folder in Path(os.path.realpath(path)).parents:
-        for mark, owner in ((MARK, "study"), (f"{FILE_FORMAT}.json", "policy")):
-            if is_there(folder / mark):
-                raise InputError(f"{place(path)} is inside the folder of a {owner}: choose another place for {what}")

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError
-from poela.core.paths import folder_at, is_there, place, regular_file
+from poela.core.outputs import output_folder
+from poela.core.paths import is_there, place, regular_file
 from poela.core.storage import refuse_foreign_stored
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
 from poela.studies.fold_data import BEHAVIOR_FORMAT
@@ -27,7 +28,7 @@ PARTS = {
 
 def study_place(out: Any, resume: bool) -> Path:
     """The folder for a study; whatever could be in the way is refused here, before any work, and nothing is touched."""
-    folder = folder_at(out, "a study")
+    folder = output_folder(out, "a study")
     store = Store(folder)
     store.refuse_foreign()
     if store.exists and not resume:

@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 from poela.core.errors import InputError, PoelaError
 from poela.core.files import make_private, refuse_foreign, remove_file, sha256, unwritable, write_bytes
 from poela.core.locks import take
+from poela.core.outputs import STUDY_MARK
 from poela.core.paths import is_there, kind_of, place
 from poela.core.records import document_of, read_record, record_of, write_record
 from poela.core.storage import Stored, explained_reading, read_bytes
@@ -35,7 +36,7 @@ from poela.studies.held_out import HELD_OUT, HeldOut
 from poela.studies.records import ChoiceRecord, EvaluationsRecord, RunRecord, StudyRecord
 from poela.studies.run_files import PackedPolicies, opened, policy_in, record_in, run_file, shared_path
 
-MARK = ".poela-study"
+MARK = STUDY_MARK
 SCRATCH = ".scratch"  # what workers are given, while they work
 FOLDERS = ("runs", "shared", "episodes", "behavior", "propensities", "policy", "promising", "folds", SCRATCH)
 FORMATS: dict[type, tuple[str, str]] = {
