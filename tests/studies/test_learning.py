@@ -107,6 +107,25 @@ def test_a_run_is_one_file(tiny_study: Run, tmp_path: Path) -> None:
     assert not (study.directory / "shared").exists()
 
 
+def test_a_run_waits_for_the_disk_once_and_scratch_files_never(
+    tiny_study: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, fsync = [], os.fsync
+
+    def counted(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    study = tiny_study(out=tmp_path / "study")
+    runs = study.directory / "runs"
+    assert [synced.count(path.stat().st_ino) for path in runs.iterdir()] == [1] * len(study.all_runs)
+    kept = {path.stat().st_ino for path in (study.directory, *study.directory.rglob("*"))}
+    assert set(synced) <= kept
+    assert synced.count(runs.stat().st_ino) < len(study.all_runs)  # their names, all at once
+    assert f"{len(study.tasks)} of {len(study.tasks)} runs" in repr(study)
+
+
 def test_resuming_adds_candidates_and_keeps_what_is_there(
     tiny_study: Run, tiny_candidates: list[Candidate], tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from poela.core.errors import InputError, PoelaError
 from poela.core.paths import kind_of, place
@@ -15,6 +15,7 @@ from poela.core.temporary import held_temporary, is_temporary
 
 PRIVATE_FOLDER = 0o700
 FULL = (errno.ENOSPC, errno.EDQUOT)
+Lasting = Literal["named", "whole", "no"]
 
 
 def is_empty(folder: Path) -> bool:
@@ -42,10 +43,12 @@ def make_private(folder: Path) -> None:
 
 
 @contextmanager
-def atomic_file(path: Path, *, replacing: bool = True) -> Iterator[Path]:
+def atomic_file(path: Path, *, replacing: bool = True, lasting: Lasting = "named") -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well, and vanishes otherwise.
 
-    Without `replacing`, a file that has come to be there meanwhile stays, and is an error.
+    Without `replacing`, a file that has come to be there meanwhile stays, and is an error. `lasting` is what outlasts a
+    power cut from then on: "named", the file by its name; "whole", the file if its name does (`sync_folder` sees to the
+    names of many at once); "no", nothing, as of scratch files.
     """
     path = Path(path)
     with explained(path):
@@ -54,14 +57,16 @@ def atomic_file(path: Path, *, replacing: bool = True) -> Iterator[Path]:
         temporary, handle = held_temporary(path.parent)
         try:
             yield temporary
-            with temporary.open("rb+") as written:
-                os.fsync(written.fileno())
+            if lasting != "no":
+                with temporary.open("rb+") as written:
+                    os.fsync(written.fileno())
             if replacing:
                 refuse_irregular(path)  # again: something may have come to be there meanwhile
                 temporary.replace(path)
             else:
                 _move_beside_none(temporary, path)
-            _sync_folder(path.parent)
+            if lasting == "named":
+                sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
             os.close(handle)
@@ -80,15 +85,15 @@ def _move_beside_none(temporary: Path, path: Path) -> None:
         raise InputError(f"{place(path)} exists already: another has made it meanwhile") from None
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, *, lasting: Lasting = "named") -> None:
     """Write a file, atomically."""
-    with atomic_file(path) as temporary:
+    with atomic_file(path, lasting=lasting) as temporary:
         temporary.write_bytes(content)
 
 
-def write_json(path: Path, document: Any) -> None:
+def write_json(path: Path, document: Any, *, lasting: Lasting = "named") -> None:
     """Write one JSON document, atomically."""
-    write_bytes(path, (json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
+    write_bytes(path, (json.dumps(document, indent=2, allow_nan=False) + "\n").encode(), lasting=lasting)
 
 
 def remove_file(path: Path) -> None:
@@ -119,9 +124,9 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """A new name outlasts a power cut only once its folder is on the disk; not every system lets one ask."""
-    if os.name != "posix":
+    if os.name != "posix" or not folder.is_dir():
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.errors import InputError
-from poela.core.files import explained, is_empty, make_private, remove_file, sha256, write_bytes, write_json
+from poela.core.files import Lasting, explained, is_empty, make_private, remove_file, sha256, write_bytes, write_json
 from poela.core.locks import locked_folder
 from poela.core.paths import folder_at, place
 from poela.core.reading import LARGEST_ARRAYS, LARGEST_JSON, parsed_json, regular_bytes, unpacked_arrays
@@ -58,6 +58,7 @@ def save_stored(
     notes: Mapping[str, Any],
     overwrite: bool = False,
     beside: Mapping[str, bytes] | None = None,
+    lasting: Lasting = "named",
 ) -> None:
     """Write a stored object into a folder: arrays first, then the document that names them and makes it whole.
 
@@ -83,9 +84,9 @@ def save_stored(
     with explained(directory), locked_folder(directory):
         refuse_foreign_stored(directory, file_format, overwrite)  # again: another may have been quicker
         earlier = _arrays_of(directory, file_format)
-        write_bytes(directory / name, packed)
+        write_bytes(directory / name, packed, lasting=lasting)
         _remove_texts(directory)  # before the document: no text may speak of another object than the one beside it
-        write_json(directory / f"{file_format}.json", {**body, "checksums": checksums})
+        write_json(directory / f"{file_format}.json", {**body, "checksums": checksums}, lasting=lasting)
         for text, content in (beside or {}).items():
             if not os.path.lexists(directory / text):
                 write_bytes(directory / text, content)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from poela.behavior.gaussian import GaussianModel
 from poela.core.errors import InputError
-from poela.core.files import atomic_file, explained, is_empty, make_private, remove_file, write_json
+from poela.core.files import Lasting, atomic_file, explained, is_empty, make_private, remove_file, write_json
 from poela.core.paths import is_there, place
 from poela.core.policy import Policy
 from poela.core.storage import load_stored, read_json, remove_stored, save_stored
@@ -87,27 +87,28 @@ def data_hash(logs: Trajectories) -> str:
 
 
 def write_fold(directory: Path, fold: FoldData) -> None:
-    """Write the fold as `.npy` files, a behavior model, and one JSON document, for the owner alone."""
+    """Write the fold as `.npy` files, a behavior model, and one JSON document, for the owner alone, for a while."""
     remove_fold(directory)
     make_private(directory)
     for part in PARTS:
         for name, array in _arrays(getattr(fold, part)).items():
-            with atomic_file(directory / f"{part}_{name}.npy") as temporary, temporary.open("wb") as file:
+            with atomic_file(directory / f"{part}_{name}.npy", lasting="no") as temporary, temporary.open("wb") as file:
                 np.save(file, array)
     if fold.support is not None:
         kept = {name: getattr(fold.support, name) for name in SUPPORT}
         if fold.support.ranges is not None:
             kept[RANGES] = np.stack(astuple(fold.support.ranges))
         for name, array in kept.items():
-            with atomic_file(directory / f"{name}.npy") as temporary, temporary.open("wb") as file:
+            with atomic_file(directory / f"{name}.npy", lasting="no") as temporary, temporary.open("wb") as file:
                 np.save(file, array)
     if fold.behavior is not None:
-        write_behavior(directory / "behavior", fold.behavior)
+        write_behavior(directory / "behavior", fold.behavior, lasting="no")
     names = {part: _names(getattr(fold, part)) for part in PARTS}
     if fold.rule is not None:
-        write_behavior(directory / RULE, fold.rule)
+        write_behavior(directory / RULE, fold.rule, lasting="no")
     exact = None if fold.support is None else fold.support.exact
-    write_json(directory / "material.json", {"names": names, "judging": to_plain(fold.judging), "support": exact})
+    document = {"names": names, "judging": to_plain(fold.judging), "support": exact}
+    write_json(directory / "material.json", document, lasting="no")
 
 
 def remove_fold(directory: Path) -> None:
@@ -200,10 +201,11 @@ def remove_folds(directory: Path) -> None:
             directory.rmdir()
 
 
-def write_behavior(directory: Path, model: Any) -> None:
+def write_behavior(directory: Path, model: Any, *, lasting: Lasting = "named") -> None:
     """Write a model of the logging policy."""
     notes = {"contains_logged_contexts": bool(getattr(model, "holds_logged_contexts", False))}
-    save_stored(directory, model.stored(), file_format=BEHAVIOR_FORMAT, version=1, notes=notes, overwrite=True)
+    form: Any = {"file_format": BEHAVIOR_FORMAT, "version": 1}
+    save_stored(directory, model.stored(), **form, notes=notes, overwrite=True, lasting=lasting)
 
 
 def read_behavior(directory: Path) -> Any:

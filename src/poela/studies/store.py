@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from poela.core.errors import InputError, PoelaError
-from poela.core.files import make_private, refuse_foreign, remove_file, sha256, unwritable, write_bytes
+from poela.core.files import make_private, refuse_foreign, remove_file, sha256, sync_folder, unwritable, write_bytes
 from poela.core.locks import take
 from poela.core.outputs import STUDY_MARK
 from poela.core.paths import is_there, kind_of, place
@@ -103,7 +103,8 @@ class Store:
             os.close(handle)
 
     def write(self, record: StudyRecord | ChoiceRecord | EvaluationsRecord) -> None:
-        """Write one of the study's documents."""
+        """Write one of the study's documents, once the names of the runs that it may rest on outlast a power cut."""
+        sync_folder(self.directory / "runs")
         file_format, name = FORMATS[type(record)]
         self._write(self.directory / name, record, file_format)
 
@@ -151,7 +152,7 @@ class Store:
                     write_bytes(shared, content)
             record = replace(record, policies_sha256=sha256(policies.own))
         document = document_of(record, **OF_A_RUN)
-        write_bytes(path, run_file(document, policies))
+        write_bytes(path, run_file(document, policies), lasting="whole")  # lost with its name, it is made again
         self._known[path] = (_version(path), record_of(RunRecord, document, place(path), **OF_A_RUN))
 
     def finished_runs(self) -> dict[str, RunRecord]:

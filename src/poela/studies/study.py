@@ -47,6 +47,17 @@ class Study:
         self.parts = parts  # its logs (to teach, to judge, to test with), in the process that learned from them
         self.record = store.record()
 
+    def __repr__(self) -> str:
+        """Where it is, how far it has come, and what came of it."""
+        done = f"{len(self.runs)} of {len(self.tasks)} runs"
+        if self.result is None:
+            said = "unfinished"
+        elif self.result.chosen is None:
+            said = "keeps the logging policy"
+        else:
+            said = f"recommends {self.result.policy!r}" if self.result.policy else "recommends a policy"
+        return f"Study({str(self.directory)!r}, {done}, {said})"
+
     @classmethod
     def open(cls, directory: str | Path) -> "Study":
         """The study in this directory, finished or not; what its result rests on must be there and unchanged."""
