@@ -38,24 +38,24 @@ def of_tumor(seed: int, size: int, acted: int) -> dict[str, Any]:
     source = tumor()
     study = poela.learn(source.collect(size or 2000, seed), learners=["rules"], backend="inline", seed=seed)
     shown = [point for point in study.points if point.metrics.get("shown") is not None]
-    fitted = {point: study.policy_of(point) for point in shown} if not study.keeps_logging_policy else {}
-    says = {point: getattr(policy, "rule", "") for point, policy in fitted.items()}
+    fitted = [] if study.keeps_logging_policy else [study.policy_of(point) for point in shown]
+    says = [getattr(policy, "rule", "") for policy in fitted] or [""] * len(shown)
     kinds = {
-        "never": [point for point in shown if not says.get(point)],
-        "line": [point for point in shown if 0 < len(says.get(point, "")) <= ONE_LINE],
-        "rule": [point for point in shown if says.get(point)],
+        "never": [place for place, rule in enumerate(says) if not rule],
+        "line": [place for place, rule in enumerate(says) if 0 < len(rule) <= ONE_LINE],
+        "rule": [place for place, rule in enumerate(says) if rule],
     }
     row: dict[str, Any] = {}
-    for kind, points in kinds.items():
-        best = max(points, key=lambda point: point.metrics["shown"] or 0.0, default=None)
+    for kind, places in kinds.items():
+        best = max(places, key=lambda place: shown[place].metrics["shown"] or 0.0, default=None)
         if best is None:
             continue
-        row[f"{kind}_shown"] = POINTS * (best.metrics["shown"] or 0.0)
-        row[f"{kind}_changed"] = best.metrics["departure"]
-        if best in fitted:
+        row[f"{kind}_shown"] = POINTS * (shown[best].metrics["shown"] or 0.0)
+        row[f"{kind}_changed"] = shown[best].metrics["departure"]
+        if fitted:
             found = compare({"it": fitted[best], "practice": source.behavior}, source.simulator, acted, seed)
             row[f"{kind}_true"] = POINTS * found.difference("it", "practice").value
-            row[f"{kind}_says"] = says[best] or study.name_of(best)
+            row[f"{kind}_says"] = says[best] or study.name_of(shown[best])
     return row
 
 
