@@ -38,6 +38,10 @@ def decide(
     keep: Annotated[
         str | None, typer.Option(help="More columns of the table to keep beside the case and its context, with commas.")
     ] = None,
+    receipts: Annotated[
+        Path | None,
+        typer.Option(help="Folder to append what was decided to, for poela watch and the next log. Cases need names."),
+    ] = None,
     similar: Annotated[
         bool, typer.Option("--similar/--no-similar", help="Count similar logged cases, and tell what came of them.")
     ] = True,
@@ -59,6 +63,7 @@ def decide(
     from poela.cli.columns import layout_of
     from poela.cli.output import print_json, say
     from poela.core.options import names_in
+    from poela.core.paths import place
     from poela.core.typed import to_plain
     from poela.policies.deciding import Deciding
     from poela.serving.decide import decide_file
@@ -71,7 +76,7 @@ def decide(
         refuse_unshown(source.likeliest, "--unproven")
     kept = () if keep is None else names_in(keep)
     how = Deciding(seed, similar, kept, source.outcomes, case=case, likeliest=likeliest)
-    decided = decide_file(source.policy, rows, out, how, described, overwrite)
+    decided = decide_file(source.policy, rows, out, how, described, overwrite, receipts)
     worth = {"likeliest": to_plain(source.likeliest)} if likeliest else {}
     if json:
         print_json({"decisions": str(out), **decided.to_json(), **worth})
@@ -83,6 +88,8 @@ def decide(
         known = source.likeliest or "what it is worth was not judged"
         say(f"These are the likeliest actions, which is a policy of its own: {known}.")
     say(f"The decisions are in {out}.")
+    if receipts is not None:
+        say(f"Receipts are in {place(receipts)}: join them with outcomes by poela watch, or read_logs.")
 
 
 def _about(decided: "Decided", likeliest: bool) -> list[str]:
