@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from poela.behavior.multinomial import MultinomialBehavior
-from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
@@ -69,15 +69,15 @@ def _marginal(
     return result
 
 
-def _with_advice(logs: Trajectories, said: IntArray) -> FloatArray:
+def _with_advice(logs: Trajectories, said: IntArray) -> Float32Array:
     return np.hstack([logs.contexts, np.eye(logs.n_actions, dtype=np.float32)[said]])
 
 
-def _with_advice_of(contexts: FloatArray, action: int, n_actions: int) -> FloatArray:
+def _with_advice_of(contexts: Float32Array, action: int, n_actions: int) -> Float32Array:
     return np.hstack([contexts, np.tile(np.eye(n_actions, dtype=np.float32)[action], (len(contexts), 1))])
 
 
-def _regression(features: FloatArray, labels: IntArray, n_labels: int) -> Callable[[FloatArray], FloatArray]:
+def _regression(features: Float32Array, labels: IntArray, n_labels: int) -> Callable[[Float32Array], FloatArray]:
     steps = Trajectories(features, labels, np.zeros(len(labels)), np.arange(len(labels) + 1), n_actions=n_labels)
     model = MultinomialBehavior().fit_quietly(steps, 0)
     return model.probabilities

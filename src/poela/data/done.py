@@ -65,7 +65,7 @@ def with_done(logs: Trajectories, source: TableSource, order: Order, done: str) 
         actions=acted,
         propensities=chances,
         estimated=True,
-        notes=(*logs.notes, note),  # type: ignore[arg-type]
+        notes=(*logs.notes, note),
     )
 
 

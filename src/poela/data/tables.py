@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import Any
 
@@ -76,15 +76,12 @@ def read_logs(
     `category`; times count in days from the first of their episode, or from `origin`; `missing` says what becomes of
     gaps. The result carries this as its `schema`, and what was done in `notes`: docs/guides/tables.md tells the rules.
 
-    A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table with the case (and perhaps the
-    step) and the reward: cases without one are unfinished and left out. `done` is the column of what was done where a
-    policy only recommends; propensities are then those of what was done, as far as they can be estimated. `ended` is
-    the column by whose latest value episodes are ordered; receipts go by the time of the last decision.
+    A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards. `done` is
+    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered.
 
-    What `to_table` wrote is read back as it was; only a CSV file cannot say that its propensities were estimated, or
-    that a column names clusters.
-
-    Everything that is wrong is reported at once in an `InputError`; rows count from 1, the header of a CSV file apart.
+    What `to_table` wrote is read back as it was; only CSV files do not say that propensities were estimated, or which
+    column names clusters. Everything that is wrong is reported at once in an `InputError`; rows count from 1, the
+    header of a CSV file apart.
 
     >>> import pyarrow as pa
     >>> logs = read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, None, 50],
@@ -94,10 +91,8 @@ def read_logs(
     >>> logs.feature_names, logs.contexts.tolist()
     (('age', 'age missing'), [[50.0, 0.0], [60.0, 1.0], [70.0, 0.0]])
     """
-    settings: dict[str, Any] = {"context": context, "propensity": propensity, "actions": actions, "cluster": cluster}
-    settings |= {"separator": separator, "decimal": decimal, "encoding": encoding, "missing": missing}
-    settings |= {"log_density": log_density, "category": category, "ordinal": ordinal or {}, "origin": origin}
-    named = LogLayout(episode, step, action, reward, **settings)  # type: ignore[arg-type]
+    said = {**locals(), "ordinal": ordinal or {}}
+    named = LogLayout(**{field.name: said[field.name] for field in fields(LogLayout) if field.name in said})
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
     return _checked(source, layout or named, for_learning, Beside(outcomes, done, ended))
