@@ -48,7 +48,7 @@ def test_receipts_and_outcomes_are_a_log(tmp_path: Path) -> None:
     assert logs.action_names == ("treat", "wait")
     assert not logs.estimated
     assert logs.rewards.tolist() == list(range(50))
-    assert np.array_equal(logs.propensities[:, 0], table["propensity_treat"].to_numpy())
+    assert np.array_equal(np.asarray(logs.propensities)[:, 0], table["propensity_treat"].to_numpy())
     assert [logs.action_names[a] for a in logs.actions] == table["action"].to_pylist()
     for path in folder.iterdir():
         assert path.stat().st_mode & 0o077 == 0
@@ -83,7 +83,7 @@ def test_a_case_with_two_answers_or_two_outcomes_is_refused(tmp_path: Path) -> N
 
 
 def test_episodes_come_in_the_order_in_which_they_end(tmp_path: Path) -> None:
-    steps = {"stay": ["b", "b", "a", "a", "a"], "day": [0, 1, 2, 0, 1]}
+    steps: dict[str, Any] = {"stay": ["b", "b", "a", "a", "a"], "day": [0, 1, 2, 0, 1]}
     table = decided(5, **steps).drop_columns("case")
     folder = written(tmp_path / "receipts", table, STAYS)
     done = pa.table({"stay": ["a", "b"], "reward": [5.0, 7.0], "left": [20, 10]})
@@ -113,7 +113,7 @@ def test_what_was_done_gives_weights_of_what_was_done(tmp_path: Path) -> None:
     assert logs.adherence == pytest.approx(follows.mean())
     assert [logs.action_names[a] for a in logs.actions[:50]] == done[:50].tolist()
     treat = table["propensity_treat"].to_numpy()
-    assert logs.propensities[:, 0] == pytest.approx(0.7 * treat + 0.3 * (1 - treat), abs=0.03)
+    assert np.asarray(logs.propensities)[:, 0] == pytest.approx(0.7 * treat + 0.3 * (1 - treat), abs=0.03)
     assert "71% of 6,000 recommendations were followed" in "\n".join(logs.notes)
     logs = read_logs(folder, outcomes=known.drop_columns("done").append_column("done", pa.array(said)), done="done")
     assert not logs.estimated
