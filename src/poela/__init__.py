@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from poela.learners.safe_improvement import SPIBB as SPIBB
     from poela.learners.safe_improvement import SoftSPIBB as SoftSPIBB
     from poela.policies.storage import load_policy as load_policy
+    from poela.rounds.watch import watch as watch
     from poela.studies.audit import audit as audit
     from poela.studies.candidates import Candidate as Candidate
     from poela.studies.learning import learn as learn
@@ -117,6 +118,7 @@ _HOME = {
     "SoftSPIBB": "poela.learners.safe_improvement",
     "DPRL": "poela.learners.safe_improvement",
     "load_policy": "poela.policies.storage",
+    "watch": "poela.rounds.watch",
     "audit": "poela.studies.audit",
     "Candidate": "poela.studies.candidates",
     "learn": "poela.studies.learning",
