@@ -12,6 +12,10 @@ def serve(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    rate: Annotated[
+        float, typer.Option(min=1, help="Steps that each client may ask about in a second; more wait, or are refused.")
+    ] = 2000,
+    connections: Annotated[int, typer.Option(min=1, help="Connections that each client may hold.")] = 100,
     quiet: Annotated[bool, typer.Option("--quiet", help="No line for each request.")] = False,
 ) -> None:
     """Serve a policy's decisions over HTTP, with a page where a person can ask about a case.
@@ -26,18 +30,20 @@ def serve(
     import sys
 
     from poela.cli.output import say
+    from poela.serving.application import Limits
     from poela.serving.server import listening, server_of, token_for
     from poela.serving.source import open_policy
 
     token = token_for(host)
     source = open_policy(study)
-    server = server_of(source, token)
+    server = server_of(source, token, Limits(rate, connections))
     if not quiet:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         log = logging.getLogger("poela.serving")
         log.addHandler(handler)
         log.setLevel(logging.INFO)
+    sys.setswitchinterval(0.001)  # one thread answers, another works: neither should wait long for the other
     with listening(host, port) as socket:
         shown = f"[{host}]" if ":" in host else host
         say(f"Serving {source.name} at http://{shown}:{socket.getsockname()[1]} (stop with Ctrl-C)")
