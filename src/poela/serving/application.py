@@ -72,7 +72,7 @@ def application(source: PolicySource, token: str | None = None, limits: Limits |
             *(Route(path, answer, methods=["GET"]) for path, answer in read.items()),
             *(Route(path, answer, methods=["POST"]) for path, answer in posted.items()),
         ],
-        exception_handlers=handlers,  # type: ignore[arg-type]
+        exception_handlers=handlers,
     )
     app.router.redirect_slashes = False
     routes = frozenset({"/openapi.json", *document["paths"]})
