@@ -39,7 +39,7 @@ def plain() -> Any:
 @contextmanager
 def listening_server(policy: Any, **limits: Any) -> Iterator[int]:
     """A server in a thread, so that its deadlines can be changed; its port."""
-    server = server_of(PolicySource(policy, "a policy"), None, Limits(**limits))
+    server = server_of(PolicySource(policy, "a policy"), None, limits=Limits(**limits))
     with listening("127.0.0.1", 0) as found:
         port = found.getsockname()[1]
         thread = threading.Thread(target=server.run, kwargs={"sockets": [found]})
@@ -178,7 +178,7 @@ def test_who_asks_for_too_much_is_refused_on_every_route_but_health(
     plain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("poela.serving.guarding.LONGEST_WAIT", 0.01)
-    app = application(PolicySource(plain, "a policy"), TOKEN, Limits(rate=5.0))
+    app = application(PolicySource(plain, "a policy"), TOKEN, limits=Limits(rate=5.0))
     app.credits.charge("127.0.0.1", 1000.0)
     for path in ("/", "/v1/policy", "/metrics", "/openapi.json", "/nowhere"):
         answer = asked(app, "GET", path)

@@ -16,6 +16,9 @@ def serve(
         float, typer.Option(min=1, help="Steps that each client may ask about in a second; more wait, or are refused.")
     ] = 2000,
     connections: Annotated[int, typer.Option(min=1, help="Connections that each client may hold.")] = 100,
+    receipts: Annotated[
+        Path | None, typer.Option(help="Folder to append every decision to before it is answered, for poela watch.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No line for each request.")] = False,
 ) -> None:
     """Serve a policy's decisions over HTTP, with a page where a person can ask about a case.
@@ -36,7 +39,7 @@ def serve(
 
     token = token_for(host)
     source = open_policy(study)
-    server = server_of(source, token, Limits(rate, connections))
+    server = server_of(source, token, receipts, Limits(rate, connections))
     if not quiet:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,16 @@ from poela.data.decided import ABOUT, ACTION, DEFER, POLICY
 from poela.data.decision_rows import Wanted, parts_to_decide
 from poela.data.history import StepsToFollow
 from poela.data.layout import PREFIX, LogLayout
+from poela.data.receipts import ReceiptKeys, Receipts, keys_for, receipts_of
 from poela.eligibility.words import rule_in_words
 from poela.policies.deciding import Deciding, decisions
 from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
 from poela.serving.asking import Case, DecisionRequest, Form
 from poela.serving.source import PolicySource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PROPENSITIES = "propensities"
 LARGEST_PIECE = 64  # steps of a request that are decided in one go, unless a single case has more
@@ -36,6 +40,7 @@ class Answering:
     """A policy that answers requests."""
 
     source: PolicySource
+    receipts: Receipts | None = None  # where decisions are written down before they are answered
 
     def __post_init__(self) -> None:
         if not isinstance(self.policy, RuledPolicy):
@@ -45,6 +50,8 @@ class Answering:
                     f"{self.source.name} decides about real-valued actions, which is not served: use poela decide"
                 )
             raise InputError(f"{self.source.name} is a {kind}, which decides about no rows: serve a learned policy")
+        if self.receipts is not None:
+            _ = self.receipt_keys  # which refuses columns that are called as those of receipts
 
     @property
     def policy(self) -> Any:
@@ -57,10 +64,14 @@ class Answering:
         return Form(self.policy.table_schema, self.policy.action_names, self.policy.needs)
 
     def answered(self, requests: Sequence["DecisionRequest | Explained"]) -> list[Any]:
-        """What is asked in many requests: all decisions in one go, then explanations one by one."""
+        """What is asked in many requests: explanations one by one, then all decisions in one go.
+
+        Decisions come last, since their receipts stay even where something else is wrong.
+        """
+        explained = [self.explained(one.request) if isinstance(one, Explained) else None for one in requests]
         asked = [one for one in requests if isinstance(one, DecisionRequest)]
         decided = iter(self.decided(asked) if asked else ())
-        return [self.explained(one.request) if isinstance(one, Explained) else next(decided) for one in requests]
+        return [next(decided) if one is None else one for one in explained]
 
     def decided(self, requests: Sequence[DecisionRequest]) -> list[list[dict[str, Any]]]:
         """Decisions for the cases of each request, as `decide` draws them, by their ids and steps; all in one go."""
@@ -72,10 +83,28 @@ class Answering:
         drawn = [uniform_of(seed, *self.form.key(case)) for seed, case in zip(seeds, cases, strict=True)]
         uniform = np.repeat(np.array(drawn), lengths)  # earlier steps are not looked at
         steps = None if self.form.wants_history else np.array([case.step for case in cases])
-        how = Deciding(outcomes=self.source.outcomes, lists=True, contexts=False, uniform=uniform, steps=steps)
-        rows = decisions(self.policy, self.form.table(cases), how).take(last).to_pylist()
-        answers = iter([self._answer(row) for row in rows])
+        noted = self.receipts is not None
+        how = Deciding(outcomes=self.source.outcomes, lists=True, contexts=noted, uniform=uniform, steps=steps)
+        decided = decisions(self.policy, self.form.table(cases), how).take(last)
+        if self.receipts is not None:
+            self.receipts.append(self._receipts(decided, cases))
+        answers = iter([self._answer(row) for row in decided.to_pylist()])
         return [[next(answers) for _ in one.cases] for one in requests]
+
+    def _receipts(self, decided: "pa.Table", cases: Sequence[Case]) -> "pa.Table":
+        keys = self.receipt_keys
+        named: dict[str, Sequence[Any]] = {keys.case: [case.id for case in cases]}
+        if keys.step is not None:
+            first, distance = self.form.pace
+            named[keys.step] = [first + distance * case.step for case in cases]
+        return receipts_of(
+            decided.drop_columns([n for n in named if n in decided.column_names]), keys, self.policy.action_names, named
+        )
+
+    @cached_property
+    def receipt_keys(self) -> ReceiptKeys:
+        """The columns of its receipts."""
+        return keys_for(self.policy.table_schema)
 
     def _answer(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """A row of decisions as an answer, in which every field stands, null where the policy does not know it."""

@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 import poela
 from poela.core.errors import InputError
+from poela.data.receipts import Receipts
 from poela.eligibility.words import rule_in_words
 from poela.serving.answering import Answering, Explained, pieces_of
 from poela.serving.asking import DecisionRequest, Form, is_optional
@@ -41,10 +42,15 @@ class Limits:
     connections: int = 100
 
 
-def application(source: PolicySource, token: str | None = None, limits: Limits | None = None) -> Guard:
-    """The application that serves this policy; with a token, every route but /healthz asks for it."""
+def application(
+    source: PolicySource, token: str | None = None, receipts: Receipts | None = None, limits: Limits | None = None
+) -> Guard:
+    """The application that serves this policy; with a token, every route but /healthz asks for it.
+
+    With receipts, every decision is appended there before it is answered.
+    """
     credits = Credits((limits or Limits()).rate)
-    desk = _Desk(Answering(source), Metrics(), credits)
+    desk = _Desk(Answering(source, receipts), Metrics(), credits)
     document = description(desk.answering.form, version=poela.__version__, with_token=token is not None)
     policy_document = _policy(source, desk.answering.form)
     page, page_headers = _page()

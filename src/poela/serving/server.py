@@ -4,10 +4,12 @@ import os
 import socket
 from contextlib import ExitStack
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError, PoelaError
 from poela.core.interruption import safe_point
+from poela.data.receipts import Receipts
 from poela.serving.source import PolicySource
 
 if TYPE_CHECKING:
@@ -51,7 +53,9 @@ def listening(host: str, port: int) -> socket.socket:
         return listener
 
 
-def server_of(source: PolicySource, token: str | None, limits: "Limits | None" = None) -> Any:
+def server_of(
+    source: PolicySource, token: str | None, receipts: Path | None = None, limits: "Limits | None" = None
+) -> Any:
     """The server, ready to be run."""
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
@@ -78,7 +82,7 @@ def server_of(source: PolicySource, token: str | None, limits: "Limits | None" =
             await super().shutdown(sockets)
 
     config = uvicorn.Config(
-        application(source, token, limits),
+        application(source, token, None if receipts is None else Receipts.to_append(receipts), limits),
         http=connections(limits.connections),
         ws="none",
         proxy_headers=False,  # anybody could name another client than themselves
