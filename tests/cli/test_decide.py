@@ -84,7 +84,7 @@ def test_the_same_file_gives_the_same_bytes_and_is_the_next_log(
     pyarrow.csv.write_csv(visits(500, 4).select(["ward", "lactate"]), tmp_path / "rows.csv")
     for name in ("one.csv", "two.csv"):
         assert main(["decide", str(study), "--rows", str(tmp_path / "rows.csv"), "--out", str(tmp_path / name)]) == 0
-    assert "name the column of a case's id with --case" in capsys.readouterr().out
+    assert "name it with --case" in capsys.readouterr().out
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
     decided = pyarrow.csv.read_csv(
         tmp_path / "one.csv", convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True)
@@ -138,7 +138,7 @@ def test_likeliest_actions_for_which_nothing_is_shown_are_refused_unless_said(
     assert result is not None
     assert result.likeliest is not None
     cases = {
-        "what it is worth was not judged": None,  # as in studies of earlier versions
+        "its gain was not judged": None,  # as in studies of earlier versions
         "nothing is shown for it": replace(result.likeliest, low=None, verdict="do not trust"),
         "not shown to be better": replace(result.likeliest, low=-0.1),
     }

@@ -210,7 +210,7 @@ def test_evaluating_on_episodes_that_took_part_is_told(
     look = evaluate_study(tiny_study(out=tmp_path / "study"), tiny_logs)
     assert look.seen == 48  # all but the test episodes
     assert look.caveat.startswith("48 of 60 episodes took part in learning or choosing")
-    assert look.advice == "evaluate it on episodes that had no part in the study."
+    assert look.advice == "evaluate it on episodes that the study did not use."
 
 
 def test_episodes_that_look_alike_by_chance_are_no_reason_for_a_caveat(tiny_candidates: list[Candidate]) -> None:
@@ -233,7 +233,7 @@ def test_logs_with_the_propensity_of_the_logged_action_alone(
     study = poela.learn(partial, candidates=candidates, restarts=1, folds=2, backend="inline")
     assert {run.status for run in study.runs.values()} == {"done"}
     assert "those of actions not taken" in study.record.data.propensities
-    assert not any("propensities are estimates" in reason for reason in study.estimate.reasons)
+    assert not any("propensities are estimated" in reason for reason in study.estimate.reasons)
     # A greedy policy cannot be smoothed by propensities that are not known.
     assert {point.metrics["smoothing"] for point in study.points} == {0.0}
 
