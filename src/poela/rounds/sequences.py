@@ -7,6 +7,7 @@ more alike than those of independent increments, and the more alike they are the
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -56,6 +57,11 @@ def planned_boundaries(design: str, looks: int, sizes: Sequence[float], error: f
     >>> [round(z, 2) for z in planned_boundaries("obrien-fleming", 2, [50, 100], 0.025)]
     [2.96, 1.97]
     """
+    return list(_boundaries(design, looks, tuple(sizes), error))
+
+
+@lru_cache(maxsize=1000)
+def _boundaries(design: str, looks: int, sizes: tuple[float, ...], error: float) -> tuple[float, ...]:
     if len(sizes) > looks:
         raise InputError(f"all {looks} planned looks are used: nothing more can be claimed at this error level")
     boundaries: list[float] = []
@@ -66,7 +72,7 @@ def planned_boundaries(design: str, looks: int, sizes: Sequence[float], error: f
         earlier = spent(design, (number - 1) / looks, error) if number > 1 else 0.0
         boundaries.append(going.boundary(size, spent(design, number / looks, error) - earlier))
         going = going.beyond(size, boundaries[-1])
-    return boundaries
+    return tuple(boundaries)
 
 
 @dataclass(frozen=True, eq=False)
