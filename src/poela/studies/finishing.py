@@ -19,6 +19,8 @@ from poela.studies.findings import findings
 from poela.studies.fold_data import ALL, FoldData, write_behavior
 from poela.studies.fold_errors import Fit, LeftTwoOut
 from poela.studies.groups import Groups
+from poela.studies.guarded import guarded_in
+from poela.studies.guards import guards_in
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
@@ -48,7 +50,14 @@ def finish(
     episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
-    points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
+    guards = guarded_in(
+        guards_in(settings.selection.guards),
+        splits.held_out,
+        episodes.logs.rewards,
+        lambda column: request.grouping(column, splits.held_out, episodes),
+    )
+    runs = list(study.runs.values())
+    points, estimates = judged_points(study.store, runs, episodes, settings, study.n_folds, shared, guards)
     gains = GainsShown(study, episodes, settings)
     points, closest = _with_own_bounds(points, gains, episodes, study)
     choice = choose(points, settings.selection, episodes.logs.n_units, record.logging_policy, record.data.estimated)
@@ -91,8 +100,9 @@ def finish(
         words="" if plain is None else _said(study.policy_of(plain).rule, splits),
         closest=None if tried is None or hopeful is not None else points.index(tried),
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
-        likeliest=judged_likeliest(study, choice.chosen, folds, episodes),
+        likeliest=judged_likeliest(study, choice.chosen, folds, episodes, guards),
         groups=_groups(study, points, choice.chosen or hopeful, splits, request),
+        guards=tuple(one.record for one in guards),
     )
     _write_policies(study, policies, result)
     study.store.write(result)
