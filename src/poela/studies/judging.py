@@ -242,7 +242,7 @@ def judged_alone(
     known = _averaged(metrics, held_out)
     evidence = _evidence(held_out, 0, known.get("stranded"), _outside(known), episodes, settings)
     (one,) = _judged([evidence], episodes, settings, confidence, guards)
-    one = one if len(held_out) == 1 else one.in_worst_case()
+    one = one if len(held_out) == 1 else one.knowing(one.unknown)
     return one, _verdict(one.estimate, episodes)
 
 

@@ -65,6 +65,19 @@ class Proof:
         factor = float(np.sqrt(2.0 if shared is None or shared > alone else 1 + (shared / alone if alone > 0 else 0.0)))
         return replace(self, shown=self.shown - (factor - 1) * self.reach, factor=factor)
 
+    @property
+    def stands(self) -> bool:
+        """Whether the bound of independent folds stays above zero with twice the variance.
+
+        Leave-two-out sees little of what folds share just when they agree by luck, as they often do where policies
+        differ in one thing only, such as two actions. So that there is something to gain at all is asked of the error
+        that holds where there is nothing; how much there is, of the one that was seen.
+
+        >>> Proof(3.0, shown=1.0, reach=2.0).stands, Proof(3.0, shown=0.5, reach=2.5).stands
+        (True, False)
+        """
+        return self.knowing(None).shown > 0
+
 
 @dataclass(frozen=True, eq=False)
 class Guarding:
@@ -85,8 +98,15 @@ class Guarding:
         return self.guarded.state(self.value, self.bound)
 
     def knowing(self, shared: float | None) -> "Guarding":
-        """The same with the variance that folds share."""
-        return self if self.proof is None else replace(self, proof=self.proof.knowing(shared))
+        """The same with the variance that folds share; the worst case where the guardrail does not hold in that.
+
+        So a guardrail, as a gain, has to stand with twice the variance of independent folds.
+        """
+        if self.proof is None:
+            return self
+        worst = self.proof.knowing(None)
+        stands = self.guarded.state(self.value, worst.shown) == HOLDS
+        return replace(self, proof=self.proof.knowing(shared) if stands else worst)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,17 +133,22 @@ class Judged:
         return self.shown if all(one.state == HOLDS for one in self.guards) else None
 
     def knowing(self, shared: Sequence[float | None]) -> "Judged":
-        """The same with the variance that folds share in each proof, and then in each guarded outcome."""
+        """The same with the variance that folds share in each proof, and then in each guarded outcome.
+
+        The worst case where that leaves no gain.
+        """
         first, others = shared[: len(self.proofs)], shared[len(self.proofs) :]
+        pairs = zip(self.proofs, first, strict=True)
         return replace(
             self,
-            proofs=tuple(one.knowing(own) for one, own in zip(self.proofs, first, strict=True)),
+            proofs=tuple(one.knowing(own if one.stands else None) for one, own in pairs),
             guards=tuple(one.knowing(own) for one, own in zip(self.guards, others, strict=True)),
         )
 
-    def in_worst_case(self) -> "Judged":
-        """The same with an error twice as large, squared, in every proof."""
-        return self.knowing([None] * (len(self.proofs) + len(self.guards)))
+    @property
+    def unknown(self) -> list[None]:
+        """What folds share in all of these, where that is not known: the worst case."""
+        return [None] * (len(self.proofs) + len(self.guards))
 
 
 def judged(
@@ -280,7 +305,7 @@ def corrected(
 
     `shared` gives the variance that folds share in each proof of some points (by their places) of a path. The best
     claim's path comes first, until the best claim is a corrected one, or none is above zero. Other bounds above zero,
-    of points that do not matter any more, take the worst case.
+    of points that do not matter any more, take the worst case; so do those that it leaves at or below zero.
 
     >>> bounds = ((3.0, 2.0), (1.5, 1.0), (-1.0, 1.0))
     >>> plain = [Judged(None, (Proof(9.0, shown, reach, 1.0),)) for shown, reach in bounds]
@@ -296,14 +321,16 @@ def corrected(
             break
         known.add(path)
         places = [place for place in able if paths[place] == path]
-        for place, variances in zip(places, shared(path, places), strict=True):
+        matters = any(proof.stands for place in places for proof in ones[place].proofs)
+        worst: Sequence[Sequence[None]] = [ones[place].unknown for place in places]
+        for place, variances in zip(places, shared(path, places) if matters else worst, strict=True):
             ones[place] = ones[place].knowing(variances)
     return [one if path in known else _worst_case(one) for one, path in zip(ones, paths, strict=True)]
 
 
 def _worst_case(one: Judged) -> Judged:
     """Where a bound is above zero: with an error twice as large, squared, in every proof."""
-    return one.in_worst_case() if one.shown is not None and one.shown > 0 else one
+    return one.knowing(one.unknown) if one.shown is not None and one.shown > 0 else one
 
 
 def critical_value(influences: FloatArray, share: float, seed: int) -> float:
