@@ -64,7 +64,7 @@ def _outcome_problems(logs: "Trajectories", steps: int) -> list[str]:
         return [] if not names else ["outcome_names name outcomes, but there are none: give outcomes [steps, names]"]
     if logs.outcomes.shape != (steps, len(names)) or len(set(names)) < len(names):
         return [f"outcomes must have shape ({steps}, {len(names)}), one column for each of different outcome_names"]
-    bad = ~np.isfinite(logs.outcomes).all(axis=1)
+    bad = _rows_where(_not_finite, logs.outcomes)
     if not bad.any():
         return []
     count, first = first_bad(bad)

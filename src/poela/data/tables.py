@@ -87,14 +87,8 @@ def read_logs(
     (('age', 'age missing'), [[50.0, 0.0], [60.0, 1.0], [70.0, 0.0]])
     """
     settings: dict[str, Any] = {"context": context, "propensity": propensity, "actions": actions, "cluster": cluster}
-    settings |= {"separator": separator, "decimal": decimal, "encoding": encoding, "missing": missing}
-    settings |= {
-        "outcomes": outcomes,
-        "log_density": log_density,
-        "category": category,
-        "ordinal": ordinal or {},
-        "origin": origin,
-    }
+    settings |= {"separator": separator, "decimal": decimal, "encoding": encoding, "missing": missing, "origin": origin}
+    settings |= {"outcomes": outcomes, "log_density": log_density, "category": category, "ordinal": ordinal or {}}
     named = LogLayout(episode, step, action, reward, **settings)  # type: ignore[arg-type]
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")

@@ -33,7 +33,7 @@ class Guarded:
 
     def episodes(self, episodes: Episodes) -> Episodes:
         """Pooled episodes whose returns are this outcome, of the group alone."""
-        logs = replace(episodes.logs, rewards=self.values)  # type: ignore[arg-type]
+        logs = replace(episodes.logs, rewards=self.values)
         guarded = replace(episodes, logs=logs, uncapped=None)
         return guarded if self.members is None else guarded.take(self.members)
 

@@ -112,8 +112,9 @@ class Selection:
     ] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.guards, str):
-            object.__setattr__(self, "guards", (self.guards,))
+        one: object = self.guards
+        if isinstance(one, str):
+            object.__setattr__(self, "guards", (one,))
         refuse_problems(self)
         if self.by == "gain" and self.confidence == 0.5:
             raise InputError("confidence is 0.5: a gain is shown with more, for example 0.95")
