@@ -82,9 +82,9 @@ def test_outcomes_stay_with_their_episodes() -> None:
 def test_a_guarded_outcome_is_no_context() -> None:
     table = logged(60).to_table().replace_schema_metadata()
     assert "harm" in poela.read_logs(table).feature_names
-    assert "harm" not in poela.read_logs(table, outcomes=["harm"]).feature_names
-    with pytest.raises(InputError, match="'harm' is named as outcomes and as context"):
-        poela.read_logs(table, outcomes=["harm"], context=["harm", "x"])
+    assert "harm" not in poela.read_logs(table, side_outcomes=["harm"]).feature_names
+    with pytest.raises(InputError, match="'harm' is named as side_outcomes and as context"):
+        poela.read_logs(table, side_outcomes=["harm"], context=["harm", "x"])
 
 
 def test_bounds_are_those_of_weighted_differences() -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PREFIX, DENSITY = "propensity_", "log_density"
 EPISODE, STEP, ROWS = "episode", "step", "rows"
 # Fields that files of earlier versions do not have; they are written only where something is said.
-LATER = ("missing", "category", "ordinal", "origin", "schema", "log_density", "outcomes")
+LATER = ("missing", "category", "ordinal", "origin", "schema", "log_density", "side_outcomes")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class LogLayout:
     and a feature that says so), "carry-forward" (the last value of the episode; else the same) or "refuse". `category`
     names number columns that are codes, `ordinal` gives the order of text: {"severity": ["low", "high"]}. Times count
     from the first of their episode, or from `origin` (a date). `schema` holds what a log has taught about its columns.
-    `outcomes` are columns (or formulas) with further outcomes beside the reward, such as harms.
+    `side_outcomes` are columns (or formulas) with further outcomes beside the reward, such as harms.
 
     >>> LogLayout(episode="stay").resolve(["stay", "step", "age", "action", "reward", "propensity"]).context
     ('age',)
@@ -76,7 +76,7 @@ class LogLayout:
     origin: str | None = None
     schema: TableSchema | None = None
     log_density: str | None = None
-    outcomes: tuple[str, ...] = ()
+    side_outcomes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         propensity: Any = self.propensity
@@ -96,7 +96,7 @@ class LogLayout:
             "actions": actions,
             "category": plain_tuple(self.category) or (),
             "ordinal": pairs_of(self.ordinal),
-            "outcomes": plain_tuple(self.outcomes) or (),
+            "side_outcomes": plain_tuple(self.side_outcomes) or (),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -117,7 +117,7 @@ class LogLayout:
 
     def outcome_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The columns that further outcomes are made of."""
-        return tuple(dict.fromkeys(name for text in self.outcomes for name in columns_paid_in(text, columns)))
+        return tuple(dict.fromkeys(name for text in self.side_outcomes for name in columns_paid_in(text, columns)))
 
     @property
     def is_real(self) -> bool:

@@ -131,10 +131,10 @@ def read_outcomes(
     source: TableSource, layout: LogLayout, order: "Order | None", problems: RowProblems
 ) -> tuple[FloatArray | None, list[str]]:
     """The outcomes [N, J] beside the reward, read as rewards are, and notes; None where there are none."""
-    if not layout.outcomes:
+    if not layout.side_outcomes:
         return None, []
-    outcomes, notes = np.zeros((source.n_rows, len(layout.outcomes))), []
-    for place, text in enumerate(layout.outcomes):
+    outcomes, notes = np.zeros((source.n_rows, len(layout.side_outcomes))), []
+    for place, text in enumerate(layout.side_outcomes):
         names = columns_paid_in(text, source.names)
         if len(_usable(source, names, "give the outcome as a number", problems)) < len(names):
             continue

@@ -50,7 +50,10 @@ class Trajectories:
     on the way. `outcomes` are further ones beside the reward, such as harms, by name: nothing is learned from them.
     """
 
-    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities", "outcomes")
+    by_step: ClassVar = (
+        *("contexts", "actions", "rewards", "propensities", "log_densities"),
+        *("recommended", "outcomes"),
+    )
 
     contexts: Float32Array  # [N, d]
     actions: NDArray[Any]  # [N] whole numbers, or [N, m] real ones
@@ -68,6 +71,7 @@ class Trajectories:
     log_densities: FloatArray | None = None  # [N]
     outcomes: FloatArray | None = None  # [N, J]
     outcome_names: tuple[str, ...] = ()  # of the J outcomes
+    recommended: IntArray | None = None  # [N] what a policy said, where `actions` are what was done after that
 
     def __init__(
         self,
@@ -88,6 +92,7 @@ class Trajectories:
         log_densities: ArrayLike | None = None,
         outcomes: ArrayLike | None = None,
         outcome_names: Sequence[str] = (),
+        recommended: ArrayLike | None = None,
     ) -> None:
         rows, ends = numbers("contexts", contexts, np.float32), numbers("offsets", offsets, np.int64)
         features = () if feature_names is None else tuple(map(str, plain_names(feature_names)))
@@ -107,6 +112,7 @@ class Trajectories:
             notes=tuple(notes),
             outcomes=None if outcomes is None else numbers("outcomes", outcomes, np.float64),
             outcome_names=tuple(map(str, outcome_names)),
+            recommended=None if recommended is None else numbers("recommended", recommended, np.int64),
         )
         self._keep_actions(actions, n_actions, plain_names(() if action_names is None else action_names))
         problems = problems_of(self)
@@ -200,6 +206,11 @@ class Trajectories:
         return np.asarray(np.take_along_axis(self.propensities, self.actions[:, None], axis=1)[:, 0])
 
     @property
+    def adherence(self) -> float | None:
+        """The share of steps where what was recommended was done; None where no recommendations are known."""
+        return None if self.recommended is None else float((self.actions == self.recommended).mean())
+
+    @property
     def logging_in_words(self) -> str:
         """What is known of the logging policy."""
         what = "log densities" if self.is_real else "propensities"
@@ -280,7 +291,7 @@ class Trajectories:
         array([0.5])
         """
         if self.outcomes is None or name not in self.outcome_names:
-            raise InputError(f"these logs carry no outcome {name!r}: read them with outcomes=[{name!r}]")
+            raise InputError(f"these logs carry no outcome {name!r}: read them with side_outcomes=[{name!r}]")
         return np.asarray(self.outcomes[:, self.outcome_names.index(name)])
 
     def take(self, episodes: ArrayLike) -> "Trajectories":

@@ -116,14 +116,14 @@ class About:
 def with_outcomes(layout: LogLayout | None, guards: Sequence[Guard]) -> LogLayout | None:
     """The layout with the outcomes that guardrails need, too.
 
-    >>> with_outcomes(None, [Guard.of("pain <= +0.1")]).outcomes
+    >>> with_outcomes(None, [Guard.of("pain <= +0.1")]).side_outcomes
     ('pain',)
     """
     needed = outcomes_of(guards)
     if not needed:
         return layout
     layout = layout or LogLayout()
-    return replace(layout, outcomes=tuple(dict.fromkeys((*layout.outcomes, *needed))))
+    return replace(layout, side_outcomes=tuple(dict.fromkeys((*layout.side_outcomes, *needed))))
 
 
 def _group_request(
@@ -282,8 +282,8 @@ def _sessions(earlier: Study | None) -> tuple[Session, ...]:
             f"{name} {then.get(name, '-')} → {new}" for name, new in now.versions.items() if then.get(name) != new
         ]
         warnings.warn(
-            f"this study was begun with other versions ({', '.join(changed)}): runs from now on may differ in the last "
-            "digits from what they would have been; the record keeps both",
+            f"this study was begun with other versions ({', '.join(changed)}): further runs may differ in the last "
+            "digits; the record keeps both",
             PoelaWarning,
             stacklevel=2,
         )
