@@ -71,16 +71,14 @@ def read_logs(
     (of every action) are found. The actions are the declared ones or, where none are declared by `actions` or by
     propensity columns, the sorted values that occur. `cluster` names what episodes belong to, such as a patient with
     several stays: these are kept together everywhere. The reward may be a formula of columns, "survived - 0.01*cost",
-    and blank before the last row of an episode; `side_outcomes` are further columns or formulas of that kind, such as
-    harms, which are carried along and nothing is learned from. `separator`, `decimal` and `encoding` are those of a CSV file.
+    and blank before the last row of an episode. `side_outcomes` are further columns or formulas of that kind, such as
+    harms, which nothing is learned from. `separator`, `decimal` and `encoding` are those of a CSV file.
 
     Text becomes one feature 0/1 for each category (or, with `ordinal`, a number), and so do number columns named in
     `category`; times count in days from the first of their episode, or from `origin`; `missing` says what becomes of
     gaps. The result carries this as its `schema`, and what was done in `notes`: docs/guides/tables.md tells the rules.
-
     A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards. `done` is
     the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered.
-
     What `to_table` wrote is read back as it was; only CSV files do not say that propensities were estimated, or which
     column names clusters. Everything that is wrong is reported at once in an `InputError`; rows count from 1, the
     header of a CSV file apart.

@@ -50,10 +50,7 @@ class Trajectories:
     on the way. `outcomes` are further ones beside the reward, such as harms, by name: nothing is learned from them.
     """
 
-    by_step: ClassVar = (
-        *("contexts", "actions", "rewards", "propensities", "log_densities"),
-        *("recommended", "outcomes"),
-    )
+    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities", "recommended", "outcomes")
 
     contexts: Float32Array  # [N, d]
     actions: NDArray[Any]  # [N] whole numbers, or [N, m] real ones
