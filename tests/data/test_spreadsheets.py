@@ -65,6 +65,7 @@ def test_logs_and_decisions_with_formulas_for_names(tmp_path: Path) -> None:
     again = poela.read_logs(tmp_path / "logs.csv")
     assert again.feature_names == logs.feature_names
     assert set(again.action_names) == set(logs.action_names)
+    assert again.episode_ids is not None
     assert sorted(map(str, again.episode_ids)) == sorted(ids)
     policy = Consensus().fit(again)
     decided = decide_file(policy, tmp_path / "logs.csv", tmp_path / "decided.csv", Deciding())
