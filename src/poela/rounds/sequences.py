@@ -28,7 +28,7 @@ def sequence_boundary(n: float, error: float, horizon: float) -> float:
     The asymptotic confidence sequence of Waudby-Smith et al. (arXiv 2103.06476), tightest at `horizon` units.
 
     >>> round(sequence_boundary(1000, 0.05, 1000), 2)
-    3.03
+    3.04
     """
     spread = (-float(lambertw(-(error**2) / np.e, -1).real) - 1) / horizon  # ρ²
     scaled = n * spread
