@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.core.live import stored_or_live
 from poela.core.policy import Actor, LoggedSteps, Policy, along_once, as_policy
 from poela.core.ragged import step_numbers
 from poela.core.storage import Stored
@@ -115,7 +116,7 @@ class ValuedPolicy(RuledPolicy):
             parts={
                 "eligibility": self.eligibility.stored(),
                 "values": self.values.stored(),
-                "behavior": self.behavior.stored(),
+                "behavior": stored_or_live(self.behavior),
                 **(parts or {}),
             },
         )
