@@ -1,8 +1,8 @@
 """Objects of this Python session that no file can hold, and the texts that stand for them in plain records.
 
-A task, a record or a stored policy names such an object by its reference, as "Ridge(alpha=2.0) [live 5f2c9a01be440177]".
-A reference is looked up in a table of this process, so that reading a file never makes an object. Between a process and
-its own workers, objects travel through a pipe (`packed`, `unpack`); no file ever holds them so.
+A task, a record or a stored policy names such an object by its reference (see `core.references`), which is looked up in
+a table of this process, so that reading a file never makes an object. Between a process and its own workers, objects
+travel through a pipe (`packed`, `unpack`); no file ever holds them so.
 """
 
 from collections.abc import Iterable, Mapping
@@ -114,8 +114,7 @@ def description(thing: Any) -> str:
 
 def packed(references: Iterable[str]) -> bytes:
     """Objects as bytes for another process of ours; a class or function of a notebook travels with its code."""
-    from joblib.externals import cloudpickle  # type: ignore[import-untyped]
-
+    cloudpickle = _cloudpickle()
     contents = {}
     for text in sorted(references):
         try:
@@ -128,6 +127,16 @@ def packed(references: Iterable[str]) -> bytes:
             ) from None
     packed_all: bytes = cloudpickle.dumps(contents)
     return packed_all
+
+
+def _cloudpickle() -> Any:
+    """scikit-learn brings it, by joblib: beside it from version 1.6 on, within it before."""
+    from importlib import import_module
+
+    try:
+        return import_module("cloudpickle")
+    except ImportError:
+        return import_module("joblib.externals.cloudpickle")
 
 
 def unpack(content: bytes) -> set[str]:

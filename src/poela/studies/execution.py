@@ -62,7 +62,7 @@ def run_local(
     """
     waiting = Waiting(tasks, in_order=deadline is not None)
     ready: queue.SimpleQueue[Outcome | PoelaError] = queue.SimpleQueue()
-    worker = _Workers(directory, use_gpu, objects_for(tasks, directory))
+    worker = Workers(directory, use_gpu, objects_for(tasks, directory))
     threads = [_WorkerThread(number, worker, waiting, ready) for number in range(min(jobs, len(tasks)))]
     try:
         for thread in threads:
@@ -95,7 +95,7 @@ class _WorkerThread(threading.Thread):
     def __init__(
         self,
         number: int,
-        workers: "_Workers",
+        workers: "Workers",
         waiting: Waiting,
         ready: "queue.SimpleQueue[Outcome | PoelaError]",
     ) -> None:
@@ -146,14 +146,15 @@ class _WorkerThread(threading.Thread):
 
 
 @dataclass(frozen=True)
-class _Workers:
+class Workers:
     """How worker processes are started."""
 
     directory: Path  # of the folds
     use_gpu: bool
-    objects: bytes  # what they need of this process and no file can hold; empty: nothing
+    objects: bytes = b""  # what they need of this process and no file can hold; empty: nothing
 
     def new(self) -> "subprocess.Popen[bytes]":
+        """One more, which waits for its first frame."""
         hidden = {} if self.use_gpu else {"CUDA_VISIBLE_DEVICES": ""}
         home = str(Path(poela.__file__).parents[1])
         paths = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))

@@ -95,8 +95,8 @@ def _logging_density(parts: tuple[Trajectories | None, ...], behavior: str, seed
     assert train is not None
     if behavior != "auto":
         raise InputError(
-            f"behavior {described(behavior)!r} is a model of a finite set of actions, and these logs have real-valued ones: "
-            "leave it at auto, which fits a Gaussian"
+            f"behavior {described(behavior)!r} is a model of a finite set of actions, and these logs have real-valued "
+            "ones: leave it at auto, which fits a Gaussian"
         )
     settings = GaussianBehavior()
     model = settings.fit_quietly(train, seed)

@@ -78,6 +78,7 @@ class StudyOptions:
             "are not in the log; logged: build on the probabilities that cases bring, new ones too. Real-valued "
             "actions (doses) are served by auto alone: a Gaussian, linear or by a network.",
             TRYING,
+            takes="str | Behavior | Classifier",
         ),
     ] = "auto"  # where the logs carry no propensities
 
@@ -88,20 +89,41 @@ class LearnOptions:
 
     test: Annotated[
         Any,
-        Option("A share of cases (0.2), or other logs (a file), for one last look.", EPISODES, read=_share_or_file),
+        Option(
+            "A share of cases (0.2), or other logs (a file), for one last look.",
+            EPISODES,
+            read=_share_or_file,
+            takes="float | Trajectories | str | PathLike[str] | None",
+        ),
     ] = None
-    validation: Annotated[Any, Option("One split instead: logs to choose the policy by.", EPISODES, kind=Path)] = None
+    validation: Annotated[
+        Any,
+        Option(
+            "One split instead: logs to choose the policy by.",
+            EPISODES,
+            kind=Path,
+            takes="Trajectories | str | PathLike[str] | None",
+        ),
+    ] = None
     learners: Annotated[
-        Sequence[str] | None,
+        Sequence[object] | None,
         Option(
             "Ways of learning, separated by commas. Default: fittedq,consensus,poela,bcq,rules; where actions are real "
             "numbers (doses), continuouspoela,iql, which with continuousclone are all that serve them.",
             TRYING,
             read=names_in,
+            takes="Sequence[str | Learner | Candidate | Callable[[Trajectories], Policy] | Policy] | None",
         ),
     ] = None
     candidates: Annotated[
-        Any, Option("TOML file with the settings to try instead.", TRYING, kind=Path, read=_grids_in)
+        Any,
+        Option(
+            "TOML file with the settings to try instead.",
+            TRYING,
+            kind=Path,
+            read=_grids_in,
+            takes="Sequence[Candidate | Learner] | None",
+        ),
     ] = None
     no_rule: Annotated[
         bool, Option("Let values decide about actions that nobody took in a like case, too.", TRYING)

@@ -79,16 +79,16 @@ def main() -> None:
     from poela.studies.fold_data import Folds
     from poela.studies.runs import carry_out
 
-    objects = read_frame(sys.stdin.buffer)
-    known = unpack(objects) if objects else set[str]()
     folds = Folds(Path(sys.argv[1]))
-    while True:
-        try:
+    try:
+        objects = read_frame(sys.stdin.buffer)
+        known = unpack(objects) if objects else set[str]()
+        while True:
             task = from_plain(Task, json.loads(read_frame(sys.stdin.buffer)), "a task")
-        except EOFError:
-            return
-        result = carry_out(task, folds.of(task))
-        write_result(replies, replace(result, objects=result.objects - known))
+            result = carry_out(task, folds.of(task))
+            write_result(replies, replace(result, objects=result.objects - known))
+    except EOFError:
+        return
 
 
 def _leave_with_parent(parent: int) -> None:
