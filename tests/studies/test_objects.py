@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.study import Study
 
-QUICK = {"folds": 2, "no_audit": True}
+QUICK: dict[str, Any] = {"folds": 2, "no_audit": True}
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +197,7 @@ def test_equal_objects_are_one_candidate_and_others_are_not() -> None:
         ({"candidates": [Candidate("fittedq", {"regressor": 3j})]}, "fit and predict"),
     ],
 )
-def test_what_is_no_object_of_the_kind_is_refused(logs: Trajectories, wrong: dict[str, object], sentence: str) -> None:
+def test_what_is_no_object_of_the_kind_is_refused(logs: Trajectories, wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         poela.learn(logs, **wrong)
 

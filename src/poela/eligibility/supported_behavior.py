@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
-from poela.core.errors import InputError
 from poela.core.live import stored_or_live
 from poela.core.policy import Actor, LoggedSteps, MemorylessActor, Policy, along_once, as_policy
 from poela.core.storage import Stored
@@ -72,11 +71,6 @@ class SupportedBehavior:
 
     def stored(self) -> Stored:
         """For a file."""
-        if not callable(getattr(self.behavior, "stored", None)):
-            raise InputError(
-                f"the behavior model {type(self.behavior).__name__} cannot be saved (it has no method stored()): "
-                "learn with one of poela's behavior models"
-            )
         return Stored(self.kind, parts={"behavior": stored_or_live(self.behavior), "support": self.support.stored()})
 
     @classmethod

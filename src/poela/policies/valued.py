@@ -100,11 +100,6 @@ class ValuedPolicy(RuledPolicy):
 
     def stored_as(self, kind: str, settings: dict[str, Any], parts: dict[str, Stored] | None = None) -> Stored:
         """The policy as plain settings and parts, with what a kind has beside the rest."""
-        if not callable(getattr(self.behavior, "stored", None)):
-            raise InputError(
-                f"the behavior model {type(self.behavior).__name__} cannot be saved (it has no method stored()): "
-                "learn with one of poela's behavior models"
-            )
         return Stored(
             kind,
             settings={

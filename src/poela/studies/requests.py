@@ -95,7 +95,8 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Traject
 
 def _candidates(options: LearnOptions, behavior: str) -> Sequence[Candidate | AnyLearner]:
     if options.candidates is None:
-        return default_candidates(options.learners, ruled=not options.no_rule, behavior=behavior)
+        learners: Any = options.learners
+        return default_candidates(learners, ruled=not options.no_rule, behavior=behavior)
     candidates: Sequence[Candidate | AnyLearner] = options.candidates
     return candidates
 
