@@ -24,11 +24,13 @@ from poela.data.tables import read_and_warn, warn_of
 from poela.data.trajectories import Trajectories
 from poela.evaluation.densities import density_problem
 from poela.evaluation.scoring import Scoring
+from poela.policies.storage import live_objects
 from poela.studies.audit import audited
 from poela.studies.by_group import GroupRequest
 from poela.studies.findings_of_audit import Audit
 from poela.studies.finishing import finish
 from poela.studies.fold_data import FoldData, remove_folds
+from poela.studies.guards import Guard, guards_in, outcomes_of
 from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.options import Execution, LearnOptions, StudyOptions
 from poela.studies.outcome_unit import Outcome
@@ -79,6 +81,8 @@ def learn(
     resume = expect_kind("resume", resume, bool, "True or False")
     learn_options, execution, study_settings = sorted_out(settings, selection, scoring)
     place = None if out is None else study_place(out, resume)
+    guards = guards_in(study_settings.selection.guards)
+    layout = with_outcomes(layout, guards)
     read = _read(logs, learn_options.validation, learn_options.test, layout)
     if (bounds := study_settings.scoring.bounds) is not None:
         for part in filter(None, read):  # better now than after hours of fitting
@@ -89,14 +93,29 @@ def learn(
     parts = parts_of(*read, study_settings)
     looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
     given = logs if learn_options.validation is None else learn_options.validation
-    request = _group_request(learn_options, given, read[0] if read[1] is None else read[1], layout)
+    request = _group_request(learn_options, given, read[0] if read[1] is None else read[1], layout, guards)
     returns = study_settings.scoring.capped(read[0]).returns(study_settings.scoring.discount)
     outcome = Outcome.of(learn_options.outcome, returns) if learn_options.outcome else None
     source = Path(logs).name if isinstance(logs, str | PathLike) else None
     about = About(looked_at, problem, request, outcome, source)
     with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
-        return _carry_out(store, study_settings, parts, layout or LogLayout(), execution, about)
+        study = _carry_out(store, study_settings, parts, layout or LogLayout(), execution, about)
+        if place is not None:
+            _tell_of_live_objects(study)
+        return study
+
+
+def _tell_of_live_objects(study: Study) -> None:
+    """Say that a recommended policy is not among the files of the study, where no file can hold it."""
+    if not study.keeps_logging_policy and (objects := live_objects(study.policy.stored())):
+        warn_of(
+            [
+                f"the recommended policy is made of {' and '.join(objects)}, an object of this Python session that no "
+                f"file can hold: {study.directory} has the answer and the table, and the policy decides in this "
+                "session alone"
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -110,14 +129,31 @@ class About:
     source: str | None  # the name of the file that they were read from
 
 
-def _group_request(options: LearnOptions, source: Given, logs: Trajectories, layout: LogLayout | None) -> GroupRequest:
+def with_outcomes(layout: LogLayout | None, guards: Sequence[Guard]) -> LogLayout | None:
+    """The layout with the outcomes that guardrails need, too.
+
+    >>> with_outcomes(None, [Guard.of("pain <= +0.1")]).side_outcomes
+    ('pain',)
+    """
+    needed = outcomes_of(guards)
+    if not needed:
+        return layout
+    layout = layout or LogLayout()
+    return replace(layout, side_outcomes=tuple(dict.fromkeys((*layout.side_outcomes, *needed))))
+
+
+def _group_request(
+    options: LearnOptions, source: Given, logs: Trajectories, layout: LogLayout | None, guards: Sequence[Guard] = ()
+) -> GroupRequest:
     """The groups that are asked for; what is wrong with them shows before anything is fitted."""
     columns = () if options.by is None else expect_list("by", options.by)
     if isinstance(source, Trajectories):
         request = GroupRequest(columns, options.smallest_group)
     else:
         request = GroupRequest.of_table(columns, options.smallest_group, source, layout)
-    request.refuse_unknown(logs)
+    replace(request, by=(*request.by, *(guard.by for guard in guards if guard.by))).refuse_unknown(logs)
+    for name in outcomes_of(guards):
+        logs.outcome(name)  # which says so where it is not there
     return request
 
 
