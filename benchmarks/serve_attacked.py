@@ -104,10 +104,12 @@ def attack(port: int, name: str) -> None:
 async def clients(port: int, seconds: float, count: int) -> list[float]:
     """Seconds that each request of each client took."""
     taken: list[float] = []
+    # Without TLS, whose certificates would be read for every client.
+    ways = [httpx.AsyncHTTPTransport(verify=False, local_address=f"127.0.1.{1 + number}") for number in range(count)]
     end = time.perf_counter() + seconds
 
     async def one(number: int) -> None:
-        transport = httpx.AsyncHTTPTransport(local_address=f"127.0.1.{1 + number}")
+        transport = ways[number]
         async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             await asyncio.sleep(PAUSE * number / count)
             while time.perf_counter() < end:
@@ -126,12 +128,26 @@ def p99(taken: list[float]) -> float:
     return 1000 * float(np.percentile(taken, 99))
 
 
+def compare(port: int, name: str, seconds: float, count: int) -> None:
+    """The clients without an attacker of this kind, and beside one."""
+    alone = p99(asyncio.run(clients(port, seconds, count)))
+    attacker = multiprocessing.Process(target=attack, args=(port, name), daemon=True)
+    attacker.start()
+    try:
+        beside = p99(asyncio.run(clients(port, seconds, count)))
+    finally:
+        attacker.terminate()
+        attacker.join()
+    print(f"{name}: p99 {alone:.0f} ms alone, {beside:.0f} ms beside: {beside / alone:.1f} times", flush=True)
+
+
 def main() -> None:
     """Each kind beside the clients, with a time without before it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=120, help="for each kind, half of it without")
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--steps", type=int, default=13_000)
+    parser.add_argument("--kinds", nargs="*", choices=ATTACKS)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         network_policy(logs_of(asked.steps // 13 * 13, FEATURES, 5), "q100").save(Path(folder) / "policy")
@@ -142,21 +158,15 @@ def main() -> None:
             while "http://" not in told:
                 told += server.stdout.readline()
             port = int(told.rpartition("127.0.0.1:")[2].split()[0])
-            asyncio.run(clients(port, 1, asked.clients))
-            for name in ATTACKS:
-                alone = p99(asyncio.run(clients(port, asked.seconds / 2, asked.clients)))
-                attacker = multiprocessing.Process(target=attack, args=(port, name), daemon=True)
-                attacker.start()
-                beside = p99(asyncio.run(clients(port, asked.seconds / 2, asked.clients)))
-                attacker.terminate()
-                attacker.join()
-                print(
-                    f"{name}: p99 {alone:.0f} ms alone, {beside:.0f} ms beside: {beside / alone:.1f} times", flush=True
-                )
-            started = time.perf_counter()
-            server.terminate()
-            server.wait(30)
-            print(f"ended {time.perf_counter() - started:.1f} s after SIGTERM")
+            try:
+                asyncio.run(clients(port, 1, asked.clients))
+                for name in asked.kinds or ATTACKS:
+                    compare(port, name, asked.seconds / 2, asked.clients)
+            finally:
+                started = time.perf_counter()
+                server.terminate()
+                server.wait(30)
+                print(f"ended {time.perf_counter() - started:.1f} s after SIGTERM")
 
 
 if __name__ == "__main__":
