@@ -33,13 +33,6 @@ def numbered(names: ArrayLike) -> IntArray:
     return readonly(numbers, np.int64)
 
 
-def joined_clusters(first: "Trajectories", second: "Trajectories") -> IntArray | None:
-    """The clusters of the episodes of both logs, which share none; None where neither names any."""
-    if first.clusters is None and second.clusters is None:
-        return None
-    return np.concatenate([first.units, first.n_units + second.units])
-
-
 def cluster_of_episodes(clusters: Labels, episodes: Labels, name: str) -> tuple[IntArray, list[str]]:
     """The cluster of each episode, as coded in the column of this name, and what is wrong with it."""
     of_episode, changing = label_of_episodes(clusters, episodes, name)

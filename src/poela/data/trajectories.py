@@ -66,6 +66,8 @@ class Trajectories:
     schema: TableSchema | None = None  # None: these were arrays
     notes: tuple[str, ...] = ()
     log_densities: FloatArray | None = None  # [N]
+    loggers: IntArray | None = None  # [n], the number of the logging policy of each episode; None: one made all of them
+    logged_by: Any = None  # the name or folder of the logging policy, or the policy itself; None: nothing was said
 
     def __init__(
         self,
@@ -84,6 +86,8 @@ class Trajectories:
         notes: Sequence[str] = (),
         *,
         log_densities: ArrayLike | None = None,
+        loggers: ArrayLike | None = None,
+        logged_by: Any = None,
     ) -> None:
         rows, ends = numbers("contexts", contexts, np.float32), numbers("offsets", offsets, np.int64)
         features = () if feature_names is None else tuple(map(str, plain_names(feature_names)))
@@ -101,6 +105,8 @@ class Trajectories:
             estimated=bool(estimated) and (propensities is not None or log_densities is not None),
             schema=schema,
             notes=tuple(notes),
+            loggers=None if loggers is None else numbers("loggers", loggers, np.int64),
+            logged_by=logged_by,
         )
         self._keep_actions(actions, n_actions, plain_names(() if action_names is None else action_names))
         problems = problems_of(self)
@@ -282,6 +288,7 @@ class Trajectories:
             "offsets": offsets,
             "episode_ids": None if self.episode_ids is None else self.episode_ids[chosen],
             "clusters": None if self.clusters is None else numbered(self.clusters[chosen]),
+            "loggers": None if self.loggers is None else self.loggers[chosen],
         }
         taken = copy(self)  # without the checks: rows that were sound are sound
         for name, array in arrays.items():

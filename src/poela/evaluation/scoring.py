@@ -11,6 +11,7 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in
 from poela.data.action_space import finite_actions
+from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
 from poela.evaluation.cap import Cap, CapSettings, beyond_cap
@@ -27,7 +28,7 @@ from poela.evaluation.options import CAP, RETURNS
 from poela.evaluation.outside import LoggedSupport, logged_support, outside_support
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
-from poela.evaluation.value_model import ValueModel, joined
+from poela.evaluation.value_model import ValueModel
 from poela.evaluation.values import QValues, given_values
 from poela.evaluation.verdict import NOT_SHOWN, TrustThresholds, verdict_on
 from poela.evaluation.weights import LogWeights, is_greedy, log_weights, probabilities_along, smoothed, weights_of

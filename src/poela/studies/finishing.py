@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from poela.core.arrays import FloatArray
 from poela.core.errors import PoelaError
 from poela.core.files import atomic_file
 from poela.core.interruption import safe_point
@@ -38,11 +39,18 @@ from poela.studies.study import LOGGING_POLICY, Study
 
 
 def finish(
-    study: Study, splits: Splits, folds: Mapping[str, FoldData], problem: str, fit: Fit, request: GroupRequest
+    study: Study,
+    splits: Splits,
+    folds: Mapping[str, FoldData],
+    problem: str,
+    fit: Fit,
+    request: GroupRequest,
+    reference: FloatArray | None = None,
 ) -> None:
     """Judge every policy, choose, fit what is chosen on all episodes, look at the test logs, and write it all down.
 
-    `problem` says why no weight can be right, if any; `fit` carries out runs; `request` names groups to be reported.
+    `problem` says why no weight can be right, if any; `fit` carries out runs; `request` names groups to be reported;
+    `reference` are the log weights of what is done now in the episodes that judge, where others made some of them.
     """
     settings, record = study.settings, study.record
     episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
