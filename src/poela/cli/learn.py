@@ -44,7 +44,13 @@ def learn(
         from poela.studies.learning import learn as carry_out
 
         layout = layout_in(settings)
-        study = carry_out(logs[0] if len(logs) == 1 else logs, out=out, resume=resume, layout=layout, **read_from_text(SETTINGS, settings))
+        study = carry_out(
+            logs[0] if len(logs) == 1 else logs,
+            out=out,
+            resume=resume,
+            layout=layout,
+            **read_from_text(SETTINGS, settings),
+        )
     except KeyboardInterrupt:
         from poela.core.errors import PoelaError
         from poela.core.paths import place

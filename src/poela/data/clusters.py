@@ -11,7 +11,7 @@ from poela.data.labels import Labels
 from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
-    from poela.data.trajectories import Trajectories
+    pass
 
 
 def numbered(names: ArrayLike) -> IntArray:

@@ -24,7 +24,9 @@ def joined(*logs: Trajectories) -> Trajectories:
         contexts=np.concatenate([one.contexts for one in logs]),
         actions=np.concatenate([one.actions for one in logs]),
         rewards=np.concatenate([one.rewards for one in logs]),
-        offsets=np.concatenate([[0], *(one.offsets[1:] + start for one, start in zip(logs, _starts(logs), strict=True))]),
+        offsets=np.concatenate(
+            [[0], *(one.offsets[1:] + start for one, start in zip(logs, _starts(logs), strict=True))]
+        ),
         propensities=None if first.is_real else _known(logs),
         log_densities=_known(logs) if first.is_real else None,
         n_actions=None if first.is_real else first.n_actions,
@@ -47,7 +49,7 @@ def _known(logs: tuple[Trajectories, ...]) -> NDArray[Any] | None:
     known = [one.logging_probabilities for one in logs]
     if any(rows is None for rows in known):
         return None
-    full = logs[0].is_real or all(np.ndim(rows) == 2 for rows in known)
+    full = logs[0].is_real or all(rows is not None and rows.ndim == 2 for rows in known)
     return np.concatenate([rows if full else one.logged_propensities for one, rows in zip(logs, known, strict=True)])
 
 

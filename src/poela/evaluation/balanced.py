@@ -62,7 +62,9 @@ def balanced(logs: Sequence[Trajectories], loggers: Sequence[Logger], current: s
     """
     names = list(dict.fromkeys(logger.name for logger in loggers))
     if current is not None and current not in names:
-        raise InputError(f"what is done now, {current}, made none of the logs that judge: these are by {', '.join(names)}")
+        raise InputError(
+            f"what is done now, {current}, made none of the logs that judge: these are by {', '.join(names)}"
+        )
     known = [_with_own_propensities(one, logger) for one, logger in zip(logs, loggers, strict=True)]
     if len(names) == 1:
         return Balanced(joined(*known))
@@ -79,9 +81,7 @@ def balanced(logs: Sequence[Trajectories], loggers: Sequence[Logger], current: s
         guessed += [] if exact else [name]
     shares = np.log(np.bincount(made_by, minlength=len(names)) / len(made_by))
     mixed = mixed_along(np.stack(rows), pool.actions, pool.offsets, shares)
-    logs_now = replace(
-        pool.with_propensities(mixed, estimated=pool.estimated or bool(guessed)), loggers=made_by
-    )
+    logs_now = replace(pool.with_propensities(mixed, estimated=pool.estimated or bool(guessed)), loggers=made_by)
     place = names.index(current or loggers[-1].name)
     taken = np.arange(pool.n_steps), pool.actions
     with np.errstate(divide="ignore"):
@@ -141,7 +141,11 @@ def practice_along(pool: Trajectories, own: Any, episodes: IntArray) -> tuple[Fl
         fit, asked = own & (fold_of_step != fold), fold_of_step == fold
         if fit.any() and asked.any():
             tree = DecisionTreeRegressor(random_state=0).fit(seen[fit], logged[fit])
-            worst = max(worst, float(np.abs(tree.predict(seen[asked]).reshape(logged[asked].shape) - logged[asked]).max()))
-    rows = DecisionTreeRegressor(random_state=0, min_samples_leaf=1 if worst <= EXACT else 20).fit(seen[own], logged[own])
+            worst = max(
+                worst, float(np.abs(tree.predict(seen[asked]).reshape(logged[asked].shape) - logged[asked]).max())
+            )
+    rows = DecisionTreeRegressor(random_state=0, min_samples_leaf=1 if worst <= EXACT else 20).fit(
+        seen[own], logged[own]
+    )
     found = np.maximum(np.asarray(rows.predict(seen)).reshape(logged.shape), 0.0)
     return found / found.sum(axis=1, keepdims=True), worst <= EXACT

@@ -205,14 +205,14 @@ class Evaluator:
     def value(self, evidence: Evidence, estimator: str) -> tuple[float, float]:
         """An estimate and its standard error alone."""
         contributions = ESTIMATORS[estimator].function(evidence)
-        return contributions.value, standard_error(in_clusters(contributions, self.logs.clusters))
+        return contributions.value, standard_error(in_clusters(contributions, self.logs.clusters, self.logs.loggers))
 
     def estimate(self, evidence: Evidence, pool: Pool | None = None) -> Estimate:
         """The estimate with everything that belongs to it; `pool` are recombined episodes, where they are at hand."""
         scoring, logs = self.scoring, self.logs
         chosen = ESTIMATORS[scoring.estimator]
         contributions = chosen.function(evidence)
-        units = in_clusters(contributions, logs.clusters)
+        units = in_clusters(contributions, logs.clusters, logs.loggers)
         pool = pool or self.pool(evidence, chosen)
         diagnostics = diagnosed(evidence, chosen, pool, self.returns, self.bounds)
         interval, interval_notes = self._interval(units, evidence, chosen, pool, diagnostics.ess)
@@ -298,4 +298,6 @@ class Evaluator:
             clusters=self.logs.clusters,
             bounds=self.bounds,
             log_weights=chosen.used(evidence) if chosen.normalised and word != "do not trust" else None,
+            done_now=None if evidence.reference is None else evidence.done_now,
+            strata=self.logs.loggers,
         )

@@ -10,7 +10,6 @@ from poela.core.errors import InputError
 from poela.core.policy import Actor, LoggedSteps
 from poela.core.ragged import running_sums
 
-
 LEAST = -1e6  # of a log probability: running sums stay finite, far below any likelihood
 
 

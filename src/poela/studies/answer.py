@@ -92,7 +92,8 @@ def _since(result: ChoiceRecord, record: StudyRecord) -> str:
     if shown <= 0:
         return f"Since the first practice nothing is shown ({which}). {rounds.judges_in_words}"
     total = f"at least {unit.amount(shown, error)} over all rounds ({100 * (1 - rounds.error):.4g}%"
-    return f"Since the first practice: {total}, {which}); best estimate {unit.amount(best, error)}. {rounds.judges_in_words}"
+    estimate = unit.amount(best, error)
+    return f"Since the first practice: {total}, {which}); best estimate {estimate}. {rounds.judges_in_words}"
 
 
 def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:

@@ -53,7 +53,8 @@ def finish(
     `reference` are the log weights of what is done now in the episodes that judge, where others made some of them.
     """
     settings, record = study.settings, study.record
-    episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
+    scoring = settings.scoring
+    episodes = Episodes.of(splits.held_out, scoring.discount, problem, scoring.cap, splits.by_fold(reference))
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
     points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
@@ -100,7 +101,7 @@ def finish(
         closest=None if tried is None or hopeful is not None else points.index(tried),
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
         likeliest=judged_likeliest(study, choice.chosen, folds, episodes),
-        groups=_groups(study, points, choice.chosen or hopeful, splits, request),
+        groups=None if reference is not None else _groups(study, points, choice.chosen or hopeful, splits, request),
     )
     _write_policies(study, policies, result)
     study.store.write(result)
@@ -153,7 +154,8 @@ def _with_own_bounds(
     if study.settings.selection.by != "gain" or episodes.problem:
         return list(points), None
     returns, confidence = episodes.logs.rewards, study.settings.selection.confidence
-    yardstick = Yardstick(float(returns.mean()), float(returns.std()), confidence, study.n_folds)
+    now = episodes.done_now(study.settings.scoring.truncation) if episodes.reference is not None else returns.mean()
+    yardstick = Yardstick(float(now), float(returns.std()), confidence, study.n_folds)
     return with_own_bounds(points, yardstick, gains.own_bound)
 
 

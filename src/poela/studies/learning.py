@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from poela.behavior.gaussian import refuse_plain_densities
+from poela.core.arrays import FloatArray
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.interruption import orderly, safe_point
 from poela.core.options import taken, with_options
@@ -87,9 +88,9 @@ def learn(
     place = None if out is None else study_place(out, resume)
     begun = Round.of(round_options, place, study_settings)
     study_settings, layout = begun.settings(study_settings), begun.layout(layout)
-    every = list(logs) if isinstance(logs, list | tuple) else [logs]
-    *read_parts, of_round = _read(every, learn_options, layout, begun)
-    read: Parts = (of_round.logs, *read_parts)
+    every: list[Any] = list(logs) if isinstance(logs, list | tuple) else [logs]
+    validation, test, of_round = _read(every, learn_options, layout, begun)
+    read: Parts = (of_round.logs, validation, test)
     _refuse_parts(every, learn_options, study_settings)
     if (bounds := study_settings.scoring.bounds) is not None:
         for part in filter(None, read):  # better now than after hours of fitting
@@ -171,7 +172,7 @@ def _carry_out(
     store_splits(store.directory, splits)
     write_episodes(store, *(part for part in splits.folds[0].parts[:2] if part is not None))
     outcome = about.outcome or (None if earlier is None else earlier.record.outcome)
-    record = _record(settings, splits, hashes, layout, _sessions(earlier))
+    record = _record(settings, splits, hashes, layout, _sessions(earlier), splits.by_fold(known.reference))
     record = replace(record, data=replace(record.data, source=about.source), audit=about.audit, outcome=outcome)
     record = replace(record, rounds=rounds)
     if earlier is not None and earlier.record.fingerprint != record.fingerprint:
@@ -225,8 +226,8 @@ def _refuse_parts(logs: Sequence[Given], options: LearnOptions, settings: StudyS
     """Several logs are learned from in folds: who made an episode, and what it taught, says what it may judge."""
     if len(logs) > 1 and (options.validation is not None or settings.shares is not None or settings.test_share):
         raise InputError(
-            "several logs are learned from in folds: leave away validation, shares and a share to test with; give other "
-            "logs to test with"
+            "several logs are learned from in folds: leave away validation, shares and a share to test with; give "
+            "other logs to test with"
         )
 
 
@@ -264,6 +265,7 @@ def _record(
     hashes: Mapping[str, str | None],
     layout: LogLayout,
     sessions: tuple[Session, ...],
+    reference: FloatArray | None = None,
 ) -> StudyRecord:
     held_out = splits.held_out
     return StudyRecord(
@@ -278,7 +280,7 @@ def _record(
             propensities=splits.whole.note,
             estimated=splits.whole.estimated,
         ),
-        logging_policy=logging_value(held_out, settings.scoring),
+        logging_policy=logging_value(held_out, settings.scoring, reference),
         sessions=sessions,
     )
 

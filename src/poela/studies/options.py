@@ -147,7 +147,10 @@ class RoundOptions:
         str | None, Option("What is done now, as named by --logged-by. Default: what made the last log.", EPISODES)
     ] = None
     after: Annotated[
-        Any, Option("The folder of the round before: gains add up, at one error level over all rounds.", CHOOSING, kind=Path)
+        Any,
+        Option(
+            "The folder of the round before: gains add up, at one error level over all rounds.", CHOOSING, kind=Path
+        ),
     ] = None
     rounds: (
         Annotated[

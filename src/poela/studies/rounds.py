@@ -39,18 +39,18 @@ class Round:
         last = parents[-1]
         if options.rounds is not None and options.rounds != last.declared > 1:
             raise InputError(
-                f"{last.name} declared {last.declared} rounds, and now it shall be {options.rounds}: what is shown holds "
-                "for the number that was declared first, so leave it away"
+                f"{last.name} declared {last.declared} rounds, and now it shall be {options.rounds}: what is shown "
+                "holds for the number that was declared first, so leave it away"
             )
         if last.declared == 1:
             raise InputError(
-                f"{last.name} declared no further round and spent the whole error of {last.error:.2g}: continue it with "
-                "--resume --rounds N, which fits nothing anew, and then learn after it"
+                f"{last.name} declared no further round and spent the whole error of {last.error:.2g}: continue it "
+                "with --resume --rounds N, which fits nothing anew, and then learn after it"
             )
         if last.number >= last.declared:
             raise InputError(
-                f"{last.name} was round {last.number} of {last.declared}, so that no error is left to spend: begin anew "
-                "with more rounds"
+                f"{last.name} was round {last.number} of {last.declared}, so that no error is left to spend: begin "
+                "anew with more rounds"
             )
         return cls(parents, last.number + 1, last.declared, last.error, options.logged_by, options.current)
 

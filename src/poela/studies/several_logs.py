@@ -60,11 +60,14 @@ def gathered(
             "each of these logs taught a policy that made one of them, so that none is left to judge by: add a log of "
             "what is done now"
         )
-    pool = balanced([logs[one] for one in judges], [loggers[one] for one in judges], None if current is None else _name(current))
+    pool = balanced(
+        [logs[one] for one in judges], [loggers[one] for one in judges], None if current is None else _name(current)
+    )
     order = [*sorted(taught), *judges]
     records = tuple(LogRecord(loggers[one].name, logs[one].n_episodes, hashes[one], one in judges) for one in order)
     now = loggers[judges[-1]].name if current is None else _name(current)
     policy = next(one.policy for one in loggers if one.name == now)
+    policy = policy if callable(getattr(policy, "stored", None)) else None  # what cannot be stored is not built on
     teaching = [replace(logs[one], loggers=np.full(logs[one].n_episodes, -1)) for one in sorted(taught)]
     whole = joined(*teaching, pool.logs) if teaching else pool.logs
     return Gathered(whole, records, now, policy, pool.reference, pool.note)
@@ -84,7 +87,9 @@ def _names(logs: Sequence[Trajectories], logged_by: Sequence[Any] | None, parent
         return [_last_acting(parents)]
     if len(logs) == len(usual):
         return usual
-    raise InputError(f"who made each of these {len(logs)} logs is not known: say logged_by (--logged-by practice,study1/)")
+    raise InputError(
+        f"who made each of these {len(logs)} logs is not known: say logged_by (--logged-by practice,study1/)"
+    )
 
 
 def _last_acting(parents: Sequence[ParentRecord]) -> str:
@@ -114,7 +119,9 @@ def _logger(given: Any, studies: dict[str, Study | None]) -> Logger:
         return Logger(name, given)
     folder, study = Path(name), studies[name]
     if not is_there(folder):
-        raise InputError(f"{place(folder)} made one of these logs and is not there: restore its folder, whose policy is needed")
+        raise InputError(
+            f"{place(folder)} made one of these logs and is not there: restore its folder, whose policy is needed"
+        )
     if study is None:
         return Logger(name, load_policy(folder))
     if folder.name in ("policy", "promising"):
@@ -144,4 +151,3 @@ def _taught(
         for number, (one, own) in enumerate(zip(logs, hashes, strict=True))
         if own in known or any(seen_before(study.store, one) for study in studies)
     }
-

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import IntArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.data.action_space import finite_actions
 from poela.data.folds import folds_within
 from poela.data.trajectories import Trajectories
@@ -101,11 +101,18 @@ class Splits:
         return {**folds, ALL: FoldData(train, self.train.take([0]), self.model, judging, None, rule)}
 
     def _times(self, more: int, fewer: int) -> float:
-        """How many times the episodes teach that so many folds leave, and those that teach in every fold, than fewer."""
+        """How many times the episodes of so many folds, and those that only teach, are those of fewer."""
         if self.fold_of is None:
             return more / fewer
         only = len(self.folds) * float((self.fold_of < 0).sum()) / float((self.fold_of >= 0).sum())
         return (only + more) / (only + fewer)
+
+    def by_fold(self, values: FloatArray | None) -> FloatArray | None:
+        """Values of the episodes that judge, in the order of the logs, fold by fold."""
+        if values is None or self.fold_of is None:
+            return values
+        own = self.fold_of[self.fold_of >= 0]
+        return np.concatenate([values[own == fold] for fold in range(len(self.folds))])
 
     @property
     def judging(self) -> Trajectories:
