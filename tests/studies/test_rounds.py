@@ -86,7 +86,8 @@ def test_a_study_opened_again_knows_its_folds(staircase: Any) -> None:
     folder, *_, _logs = staircase
     opened = Study.open(folder / "two")
     assert opened.only_teach == N
-    assert opened.record.rounds is not None and opened.record.rounds.parents[0].taught_by
+    assert opened.record.rounds is not None
+    assert opened.record.rounds.parents[0].taught_by
 
 
 def test_loops_are_refused(staircase: Any, tmp_path: Any) -> None:

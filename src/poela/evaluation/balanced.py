@@ -70,6 +70,11 @@ def balanced(logs: Sequence[Trajectories], loggers: Sequence[Logger], current: s
         return Balanced(joined(*known))
     if any(one.is_real for one in logs):
         raise InputError("logs of several logging policies cannot be pooled where actions are real numbers: give one")
+    if any(one.recommended is not None for one in logs):
+        raise InputError(
+            "a log of what was done after recommendations cannot be weighed with those of other loggers, in which nobody "
+            "knows what would have been done: learn from it alone"
+        )
     pool = joined(*known)
     made_by = np.repeat([names.index(logger.name) for logger in loggers], [one.n_episodes for one in logs])
     first = {logger.name: logger for logger in reversed(loggers)}
@@ -92,7 +97,7 @@ def balanced(logs: Sequence[Trajectories], loggers: Sequence[Logger], current: s
 
 def _with_own_propensities(logs: Trajectories, logger: Logger) -> Trajectories:
     """The log with what its logger did: as logged, or as the policy says where nothing, or less, was logged."""
-    if logger.policy is None or logs.is_real:
+    if logger.policy is None or logs.is_real or logs.recommended is not None:
         return logs
     rows = probabilities_along(logger.policy, logs)
     if not logs.knows_logging_policy or logs.estimated:

@@ -67,7 +67,9 @@ def gathered(
     records = tuple(LogRecord(loggers[one].name, logs[one].n_episodes, hashes[one], one in judges) for one in order)
     now = loggers[judges[-1]].name if current is None else _name(current)
     policy = next(one.policy for one in loggers if one.name == now)
-    policy = policy if callable(getattr(policy, "stored", None)) else None  # what cannot be stored is not built on
+    followed = all(logs[one].recommended is None for one in judges)
+    # What cannot be stored, or is not what was done, is not built on.
+    policy = policy if followed and callable(getattr(policy, "stored", None)) else None
     teaching = [replace(logs[one], loggers=np.full(logs[one].n_episodes, -1)) for one in sorted(taught)]
     whole = joined(*teaching, pool.logs) if teaching else pool.logs
     return Gathered(whole, records, now, policy, pool.reference, pool.note)
