@@ -8,8 +8,9 @@ Each log of a kind begins with episodes of the simulator's logging policy. `poel
 after the round before; what it recommends makes the next log (or the logging policy goes on, where nothing is
 recommended), until the declared number of rounds is reached. Shown is the sum of what the rounds have shown, at 95%
 over all of them; true is what the last policy gains over the first practice, by 20,000 roll-outs. Where nothing is to
-be gained, a log ends with its first claim, which is false. `KIND:NAME+NAME` learns by others than fittedq. Seeds begin
-at 31,000, where nothing was chosen. Rows go to OUT/KIND.jsonl as they are made; those that are there are not made again.
+be gained, a log ends with its first claim, which is false. `KIND:NAME+NAME` learns by others than fittedq. Seeds
+begin at 31,000, where nothing was chosen. Rows go to OUT/KIND.jsonl as they are made; those that are there are not
+made again.
 """
 
 import argparse

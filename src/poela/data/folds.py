@@ -49,7 +49,7 @@ def folds_within(logs: "Trajectories", folds: int, seed: int, only_teach: int = 
     >>> from poela.data.trajectories import Trajectories
     >>> logs = Trajectories([[0.0]] * 7, [0] * 7, [0.0] * 7, range(8), loggers=[-1, 0, 0, 0, 0, 1, 1])
     >>> folds_within(logs, 2, seed=0, only_teach=1).tolist()
-    [-1, 0, 0, 1, 1, 1, 0]
+    [-1, 0, 0, 1, 1, 0, 1]
     """
     fold_of = np.full(logs.n_episodes, -1)
     strata = np.zeros(logs.n_episodes, np.int64) if logs.loggers is None else logs.loggers

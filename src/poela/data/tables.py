@@ -77,11 +77,10 @@ def read_logs(
     `category`; times count in days from the first of their episode, or from `origin`; `missing` says what becomes of
     gaps. The result carries this as its `schema`, and what was done in `notes`: docs/guides/tables.md tells the rules.
 
-    A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards. `done` is
-    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered.
-    `logged_by` says who made the log, for learning from several: "practice", the folder of a study, or a policy.
-
-    What `to_table` wrote is read back as it was; only CSV files do not say that propensities were estimated, or which
+    A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards. `done`
+    is the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered.
+    `logged_by` says who made the log, where several teach: "practice", the folder of a study, or a policy. What
+    `to_table` wrote is read back as it was; only CSV files do not say that propensities were estimated, or which
     column names clusters. Everything that is wrong is reported at once in an `InputError`; rows count from 1, the
     header of a CSV file apart.
 
@@ -97,8 +96,7 @@ def read_logs(
     named = LogLayout(**{field.name: said[field.name] for field in fields(LogLayout) if field.name in said})
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
-    logs = _checked(source, layout or named, for_learning, Beside(outcomes, done, ended))
-    return logs if logged_by is None else replace(logs, logged_by=logged_by)
+    return replace(_checked(source, layout or named, for_learning, Beside(outcomes, done, ended)), logged_by=logged_by)
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,8 @@ def balanced(logs: Sequence[Trajectories], loggers: Sequence[Logger], current: s
         raise InputError("logs of several logging policies cannot be pooled where actions are real numbers: give one")
     if any(one.recommended is not None for one in logs):
         raise InputError(
-            "a log of what was done after recommendations cannot be weighed with those of other loggers, in which nobody "
-            "knows what would have been done: learn from it alone"
+            "a log of what was done after recommendations cannot be weighed with those of other loggers, in which "
+            "nobody knows what would have been done: learn from it alone"
         )
     pool = joined(*known)
     made_by = np.repeat([names.index(logger.name) for logger in loggers], [one.n_episodes for one in logs])

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from poela.core.arrays import FloatArray
 from poela.core.errors import PoelaError
 from poela.core.files import atomic_file
 from poela.core.interruption import safe_point
@@ -39,22 +38,15 @@ from poela.studies.study import LOGGING_POLICY, Study
 
 
 def finish(
-    study: Study,
-    splits: Splits,
-    folds: Mapping[str, FoldData],
-    problem: str,
-    fit: Fit,
-    request: GroupRequest,
-    reference: FloatArray | None = None,
+    study: Study, splits: Splits, folds: Mapping[str, FoldData], problem: str, fit: Fit, request: GroupRequest
 ) -> None:
     """Judge every policy, choose, fit what is chosen on all episodes, look at the test logs, and write it all down.
 
-    `problem` says why no weight can be right, if any; `fit` carries out runs; `request` names groups to be reported;
-    `reference` are the log weights of what is done now in the episodes that judge, where others made some of them.
+    `problem` says why no weight can be right, if any; `fit` carries out runs; `request` names groups to be reported.
     """
     settings, record = study.settings, study.record
     scoring = settings.scoring
-    episodes = Episodes.of(splits.held_out, scoring.discount, problem, scoring.cap, splits.by_fold(reference))
+    episodes = Episodes.of(splits.held_out, scoring.discount, problem, scoring.cap, splits.reference)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
     points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
@@ -101,7 +93,7 @@ def finish(
         closest=None if tried is None or hopeful is not None else points.index(tried),
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
         likeliest=judged_likeliest(study, choice.chosen, folds, episodes),
-        groups=None if reference is not None else _groups(study, points, choice.chosen or hopeful, splits, request),
+        groups=_groups(study, points, choice.chosen or hopeful, splits, request),
     )
     _write_policies(study, policies, result)
     study.store.write(result)
@@ -119,6 +111,8 @@ def _groups(
     study: Study, points: Sequence[Point], point: Point | None, splits: Splits, request: GroupRequest
 ) -> Groups | None:
     """Who gets what, and who gains, by the policy that is recommended or worth a trial."""
+    if splits.reference is not None:
+        return None  # who gains is told over the logging policy of the log alone
     return None if point is None else groups_of(study, points, point, splits.held_out, request)
 
 

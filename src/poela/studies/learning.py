@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from poela.behavior.gaussian import refuse_plain_densities
-from poela.core.arrays import FloatArray
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.interruption import orderly, safe_point
 from poela.core.options import taken, with_options
@@ -168,11 +167,11 @@ def _carry_out(
         before, now = (() if one is None else one.parents for one in (earlier.record.rounds, about.round.record))
         refuse_changed_parents(before, now)
     rounds, known = about.round.record, about.round
-    splits = splits_of(*parts, settings, store.directory, known.only_teach, known.policy)
+    splits = splits_of(*parts, settings, store.directory, known.only_teach, known.policy).knowing(known.reference)
     store_splits(store.directory, splits)
     write_episodes(store, *(part for part in splits.folds[0].parts[:2] if part is not None))
     outcome = about.outcome or (None if earlier is None else earlier.record.outcome)
-    record = _record(settings, splits, hashes, layout, _sessions(earlier), splits.by_fold(known.reference))
+    record = _record(settings, splits, hashes, layout, _sessions(earlier))
     record = replace(record, data=replace(record.data, source=about.source), audit=about.audit, outcome=outcome)
     record = replace(record, rounds=rounds)
     if earlier is not None and earlier.record.fingerprint != record.fingerprint:
@@ -189,7 +188,7 @@ def _carry_out(
     def fit(tasks: Sequence[Task], data: Mapping[str, FoldData]) -> None:
         run(study, tasks, data, execution, deadline)
 
-    finish(study, splits, folds, about.problem or about.audit.problem, fit, about.groups, known.reference)
+    finish(study, splits, folds, about.problem or about.audit.problem, fit, about.groups)
     remove_folds(scratch)
     return Study(store, parts)
 
@@ -265,7 +264,6 @@ def _record(
     hashes: Mapping[str, str | None],
     layout: LogLayout,
     sessions: tuple[Session, ...],
-    reference: FloatArray | None = None,
 ) -> StudyRecord:
     held_out = splits.held_out
     return StudyRecord(
@@ -280,7 +278,7 @@ def _record(
             propensities=splits.whole.note,
             estimated=splits.whole.estimated,
         ),
-        logging_policy=logging_value(held_out, settings.scoring, reference),
+        logging_policy=logging_value(held_out, settings.scoring, splits.reference),
         sessions=sessions,
     )
 

@@ -58,7 +58,8 @@ class Splits:
     folds: tuple[LoggingPolicy, ...]  # parts: (train, held out, …)
     whole: LoggingPolicy  # parts: (all that teach, all that judge or None, test or None)
     support: StudySupport = field(default_factory=StudySupport)
-    fold_of: IntArray | None = None  # the fold of each episode that teaches; None: one split
+    fold_of: IntArray | None = None  # the fold of each episode that teaches; None: one split, −1: it judges nothing
+    reference: FloatArray | None = None  # log weights of what is done now, fold by fold; None: it made all that judge
 
     @property
     def held_out(self) -> list[Trajectories]:
@@ -107,12 +108,12 @@ class Splits:
         only = len(self.folds) * float((self.fold_of < 0).sum()) / float((self.fold_of >= 0).sum())
         return (only + more) / (only + fewer)
 
-    def by_fold(self, values: FloatArray | None) -> FloatArray | None:
-        """Values of the episodes that judge, in the order of the logs, fold by fold."""
-        if values is None or self.fold_of is None:
-            return values
+    def knowing(self, reference: FloatArray | None) -> "Splits":
+        """The same with the log weights of what is done now in the episodes that judge, in the order of the logs."""
+        if reference is None or self.fold_of is None:
+            return self
         own = self.fold_of[self.fold_of >= 0]
-        return np.concatenate([values[own == fold] for fold in range(len(self.folds))])
+        return replace(self, reference=np.concatenate([reference[own == fold] for fold in range(len(self.folds))]))
 
     @property
     def judging(self) -> Trajectories:
