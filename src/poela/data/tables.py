@@ -96,7 +96,7 @@ def read_logs(
     named = LogLayout(**{field.name: said[field.name] for field in fields(LogLayout) if field.name in said})
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
-    return replace(_checked(source, layout or named, for_learning, Beside(outcomes, done, ended)), logged_by=logged_by)
+    return _checked(source, layout or named, for_learning, Beside(outcomes, done, ended, logged_by))
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class Beside:
     outcomes: Any = None
     done: str | None = None
     ended: str | None = None
+    logged_by: Any = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -132,7 +133,7 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool, beside: Beside)
             raise bad_log([f"{one} ({gone})" if one == NO_CONTEXT and gone else one for one in problems])
     if merged:
         notes = (*notes, f"column {quoted(merged)} has numbers {NOT_TOLD_APART}: subtract an offset, or scale them")
-    return replace(logs, notes=(*logs.notes, *notes)) if notes else logs
+    return replace(logs, notes=(*logs.notes, *notes), logged_by=beside.logged_by)
 
 
 def read_and_warn(

@@ -45,8 +45,7 @@ def finish(
     `problem` says why no weight can be right, if any; `fit` carries out runs; `request` names groups to be reported.
     """
     settings, record = study.settings, study.record
-    scoring = settings.scoring
-    episodes = Episodes.of(splits.held_out, scoring.discount, problem, scoring.cap, splits.reference)
+    episodes = splits.episodes(settings.scoring, problem)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
     points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)

@@ -15,8 +15,9 @@ from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import cross_fitted_support, has_holes, looks_back, support_of_folds
 from poela.eligibility.support_model import SupportModel
 from poela.evaluation.outside import LoggedSupport, in_doubt, logged_support, support_along
+from poela.evaluation.scoring import Scoring
 from poela.studies.fold_data import ALL, FoldData, Judging
-from poela.studies.held_out import ENOUGH
+from poela.studies.held_out import ENOUGH, Episodes
 from poela.studies.logging_policy import LoggingPolicy, store_logging_policy, stored_logging_policy
 from poela.studies.settings import StudySettings
 
@@ -114,6 +115,10 @@ class Splits:
             return self
         own = self.fold_of[self.fold_of >= 0]
         return replace(self, reference=np.concatenate([reference[own == fold] for fold in range(len(self.folds))]))
+
+    def episodes(self, scoring: Scoring, problem: str = "") -> Episodes:
+        """The episodes that judge; `problem` says why no weight can be right, if any."""
+        return Episodes.of(self.held_out, scoring.discount, problem, scoring.cap, self.reference)
 
     @property
     def judging(self) -> Trajectories:
