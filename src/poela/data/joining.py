@@ -37,6 +37,8 @@ def joined(*logs: Trajectories) -> Trajectories:
         estimated=any(one.estimated for one in logs),
         schema=first.schema,
         loggers=_loggers(logs),
+        outcomes=_outcomes(logs),
+        outcome_names=first.outcome_names if _outcomes(logs) is not None else (),
     )
 
 
@@ -72,3 +74,9 @@ def _clusters(logs: tuple[Trajectories, ...]) -> IntArray | None:
 def _loggers(logs: tuple[Trajectories, ...]) -> IntArray | None:
     numbers = [one.loggers for one in logs if one.loggers is not None]
     return np.concatenate(numbers) if len(numbers) == len(logs) else None
+
+
+def _outcomes(logs: tuple[Trajectories, ...]) -> NDArray[Any] | None:
+    """What else came of decisions, where all logs have it, by the same names."""
+    known = [one.outcomes for one in logs if one.outcomes is not None and one.outcome_names == logs[0].outcome_names]
+    return np.concatenate(known) if len(known) == len(logs) else None

@@ -40,17 +40,13 @@ class Trajectories:
     Actions are whole numbers [N], which stand for a finite set, or real numbers [N, m] such as doses. What is known of
     the logging policy are `propensities` of the former, and `log_densities` of the latter: those of the logged actions,
     in their units. What an environment clips is logged as it was before, since the density belongs to that.
-
-    >>> Trajectories([[0.0], [1.0], [0.5]], [[0.1], [0.7], [0.4]], [0, 1, 2], offsets=[0, 2, 3])
-    Trajectories(2 episodes, 3 steps, 1 features, 1 action column, no log densities)
-
     `clusters` names the independent unit of each episode, such as the patient of several stays; whatever splits or
     resamples episodes keeps those of one cluster together. `estimated` says that what is known of the logging policy
-    comes from a model. `schema` says how the columns of the table that was read became features, `notes` what was done
-    on the way.
+    comes from a model. `schema` says how columns of a table became features, `notes` what was done on the way.
+    `outcomes` are further ones beside the reward, such as harms, by name: nothing is learned from them.
     """
 
-    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities", "recommended")
+    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities", "recommended", "outcomes")
 
     contexts: Float32Array  # [N, d]
     actions: NDArray[Any]  # [N] whole numbers, or [N, m] real ones
@@ -68,6 +64,8 @@ class Trajectories:
     log_densities: FloatArray | None = None  # [N]
     loggers: IntArray | None = None  # [n], the number of the logging policy of each episode; None: one made all of them
     logged_by: Any = None  # the name or folder of the logging policy, or the policy itself; None: nothing was said
+    outcomes: FloatArray | None = None  # [N, J]
+    outcome_names: tuple[str, ...] = ()  # of the J outcomes
     recommended: IntArray | None = None  # [N] what a policy said, where `actions` are what was done after that
 
     def __init__(
@@ -89,6 +87,8 @@ class Trajectories:
         log_densities: ArrayLike | None = None,
         loggers: ArrayLike | None = None,
         logged_by: Any = None,
+        outcomes: ArrayLike | None = None,
+        outcome_names: Sequence[str] = (),
         recommended: ArrayLike | None = None,
     ) -> None:
         rows, ends = numbers("contexts", contexts, np.float32), numbers("offsets", offsets, np.int64)
@@ -109,6 +109,8 @@ class Trajectories:
             notes=tuple(notes),
             loggers=None if loggers is None else numbers("loggers", loggers, np.int64),
             logged_by=logged_by,
+            outcomes=None if outcomes is None else numbers("outcomes", outcomes, np.float64),
+            outcome_names=tuple(map(str, outcome_names)),
             recommended=None if recommended is None else numbers("recommended", recommended, np.int64),
         )
         self._keep_actions(actions, n_actions, plain_names(() if action_names is None else action_names))
@@ -154,7 +156,7 @@ class Trajectories:
 
     @property
     def logging_probabilities(self) -> FloatArray | None:
-        """What is known of the logging policy, as the logs carry it: propensities, or log densities."""
+        """What the logs know of the logging policy: propensities, or log densities."""
         return self.log_densities if self.is_real else self.propensities
 
     def with_logging_probabilities(self, known: ArrayLike | None, estimated: bool = False) -> "Trajectories":
@@ -280,6 +282,16 @@ class Trajectories:
         if discount == 1.0:
             return episode_sums(self.rewards, self.offsets)
         return episode_sums(self.rewards * discount**self.step_numbers, self.offsets)
+
+    def outcome(self, name: str) -> FloatArray:
+        """One of the further outcomes [N], by name.
+
+        >>> Trajectories([[0.0]], [0], [1], [0, 1], outcomes=[[0.5]], outcome_names=["harm"]).outcome("harm")
+        array([0.5])
+        """
+        if self.outcomes is None or name not in self.outcome_names:
+            raise InputError(f"these logs carry no outcome {name!r}: read them with side_outcomes=[{name!r}]")
+        return np.asarray(self.outcomes[:, self.outcome_names.index(name)])
 
     def take(self, episodes: ArrayLike) -> "Trajectories":
         """The given episodes (positions or a boolean mask), in that order."""

@@ -29,6 +29,7 @@ from poela.studies.by_group import GroupRequest
 from poela.studies.findings_of_audit import Audit
 from poela.studies.finishing import finish
 from poela.studies.fold_data import FoldData, remove_folds
+from poela.studies.guards import Guard, guards_in, outcomes_of
 from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.options import Execution, LearnOptions, RoundOptions, StudyOptions
 from poela.studies.outcome_unit import Outcome
@@ -86,11 +87,12 @@ def learn(
     learn_options, execution, study_settings = sorted_out(settings, selection, scoring)
     place = None if out is None else study_place(out, resume)
     begun = Round.of(round_options, place, study_settings)
-    study_settings, layout = begun.settings(study_settings), begun.layout(layout)
+    guards = guards_in(study_settings.selection.guards)
+    study_settings, layout = begun.settings(study_settings), with_outcomes(begun.layout(layout), guards)
     every: list[Any] = list(logs) if isinstance(logs, list | tuple) else [logs]
     validation, test, of_round = _read(every, learn_options, layout, begun)
     read: Parts = (of_round.logs, validation, test)
-    _refuse_parts(every, learn_options, study_settings)
+    _refuse_parts(every, learn_options, study_settings, of_round.reference is not None)
     if (bounds := study_settings.scoring.bounds) is not None:
         for part in filter(None, read):  # better now than after hours of fitting
             bounds.refuse_outside(part.returns(study_settings.scoring.discount))
@@ -100,7 +102,7 @@ def learn(
     parts = parts_of(*read, study_settings)
     looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
     given = (every[0] if len(every) == 1 else read[0]) if learn_options.validation is None else learn_options.validation
-    request = _group_request(learn_options, given, read[0] if read[1] is None else read[1], layout)
+    request = _group_request(learn_options, given, read[0] if read[1] is None else read[1], layout, guards)
     returns = study_settings.scoring.capped(read[0]).returns(study_settings.scoring.discount)
     outcome = Outcome.of(learn_options.outcome, returns) if learn_options.outcome else None
     source = " and ".join(Path(one).name for one in every if isinstance(one, str | PathLike)) or None
@@ -122,14 +124,31 @@ class About:
     round: RoundLogs  # who made them, and what is done now
 
 
-def _group_request(options: LearnOptions, source: Given, logs: Trajectories, layout: LogLayout | None) -> GroupRequest:
+def with_outcomes(layout: LogLayout | None, guards: Sequence[Guard]) -> LogLayout | None:
+    """The layout with the outcomes that guardrails need, too.
+
+    >>> with_outcomes(None, [Guard.of("pain <= +0.1")]).side_outcomes
+    ('pain',)
+    """
+    needed = outcomes_of(guards)
+    if not needed:
+        return layout
+    layout = layout or LogLayout()
+    return replace(layout, side_outcomes=tuple(dict.fromkeys((*layout.side_outcomes, *needed))))
+
+
+def _group_request(
+    options: LearnOptions, source: Given, logs: Trajectories, layout: LogLayout | None, guards: Sequence[Guard] = ()
+) -> GroupRequest:
     """The groups that are asked for; what is wrong with them shows before anything is fitted."""
     columns = () if options.by is None else expect_list("by", options.by)
     if isinstance(source, Trajectories):
         request = GroupRequest(columns, options.smallest_group)
     else:
         request = GroupRequest.of_table(columns, options.smallest_group, source, layout)
-    request.refuse_unknown(logs)
+    replace(request, by=(*request.by, *(guard.by for guard in guards if guard.by))).refuse_unknown(logs)
+    for name in outcomes_of(guards):
+        logs.outcome(name)  # which says so where it is not there
     return request
 
 
@@ -221,8 +240,10 @@ def _read(
     return others["validation"], others["test"], found
 
 
-def _refuse_parts(logs: Sequence[Given], options: LearnOptions, settings: StudySettings) -> None:
+def _refuse_parts(logs: Sequence[Given], options: LearnOptions, settings: StudySettings, pooled: bool) -> None:
     """Several logs are learned from in folds: who made an episode, and what it taught, says what it may judge."""
+    if pooled and settings.selection.guards:
+        raise InputError("guardrails need logs that one logging policy made: give the newest alone to judge by")
     if len(logs) > 1 and (options.validation is not None or settings.shares is not None or settings.test_share):
         raise InputError(
             "several logs are learned from in folds: leave away validation, shares and a share to test with; give "

@@ -15,6 +15,7 @@ from poela.evaluation.gain import Gain
 from poela.studies.candidates import Candidate
 from poela.studies.findings_of_audit import Audit
 from poela.studies.groups import Groups
+from poela.studies.guards import GuardRecord
 from poela.studies.outcome_unit import Outcome
 from poela.studies.round_records import RoundsRecord
 from poela.studies.selection import LoggingValue as LoggingValue
@@ -132,6 +133,8 @@ class StudyRecord:
             del known["rounds"]  # the same
         if self.settings.selection.simplest == Selection().simplest:
             del known["settings"]["selection"]["simplest"]  # the same
+        if not self.settings.selection.guards:
+            del known["settings"]["selection"]["guards"]
         return fingerprint_of(known)
 
 
@@ -237,6 +240,15 @@ class ChoiceRecord:
     closest: Whole | None = None  # to being worth a trial, where none is
     likeliest: LikeliestRecord | None = None  # None: it was not judged (no policy, real-valued, or an older study)
     groups: Groups | None = None  # who gets what, and who gains; None: no policy, or an older study
+    guards: tuple[GuardRecord, ...] = ()  # what was guarded; by their numbers, what became of it is with the points
+
+    @property
+    def guarded_point(self) -> Point | None:
+        """The point whose guardrails are told of: the chosen one, else the one with the highest bound of its gain."""
+        if self.chosen is not None or not self.points:
+            return None if self.chosen is None else self.points[self.chosen]
+        best = max(self.points, key=lambda point: point.metrics.get("shown") or 0.0)
+        return best if (best.metrics.get("shown") or 0.0) > 0 else None
 
     @property
     def units(self) -> str:
