@@ -213,8 +213,7 @@ class Trajectories:
     def logging_in_words(self) -> str:
         """What is known of the logging policy."""
         what = "log densities" if self.is_real else "propensities"
-        known = self.logging_probabilities
-        full = known is not None and known.ndim == 2
+        full = (known := self.logging_probabilities) is not None and known.ndim == 2
         return f"{'no' if known is None else 'estimated' if self.estimated else 'full' if full else 'logged'} {what}"
 
     def __repr__(self) -> str:
