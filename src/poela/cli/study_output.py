@@ -42,8 +42,8 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False, det
         return
     answer = study.answer
     say(answer.headline, bold=True)
-    if answer.words:
-        say(answer.words, bold=True)
+    for more in filter(None, (answer.since, answer.words)):
+        say(more, bold=True)
     say(answer.why)
     if study.choice.chosen is not None:
         rule = study.policy.eligibility
