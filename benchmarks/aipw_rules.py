@@ -54,6 +54,7 @@ class Tree:
     above: tuple[int, float, int, int]
 
     def __call__(self, x: Any) -> Any:
+        """The action of each case."""
         sides = [np.where(x[:, f] <= cut, low, high) for f, cut, low, high in (self.below, self.above)]
         return np.where(x[:, self.feature] <= self.cut, *sides)
 
@@ -76,8 +77,8 @@ def tree(x: Any, scores: Any) -> Tree:
             best, found = value + other, (place, below, above)
     assert found is not None
     place, *leaves = found
-    below, above = ((*places[own], low, high) for own, low, high in leaves)
-    return Tree(*places[place], below, above)
+    low_leaf, high_leaf = ((*places[own], low, high) for own, low, high in leaves)
+    return Tree(*places[place], low_leaf, high_leaf)
 
 
 def _stump(sides: Any, scores: Any) -> tuple[float, tuple[int, int, int]]:

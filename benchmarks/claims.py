@@ -298,7 +298,8 @@ def trials(folders: Sequence[Path]) -> Iterator[str]:
         if not gains:
             continue
         better = sum(gain > 0 for gain in gains)
-        share = f"{100 * better / len(gains):.1f} ({' to '.join(f'{100 * end:.1f}' for end in interval(better, len(gains)))})"
+        low, high = interval(better, len(gains))
+        share = f"{100 * better / len(gains):.1f} ({100 * low:.1f} to {100 * high:.1f})"
         cells = kind or "all", len(own), len(gains), better, share, f"{np.mean(gains):.4f}", f"{min(gains):.4f}"
         yield "| " + " | ".join(map(str, cells)) + " |"
     null = [row for row in rows if row["kind"] not in able]
@@ -344,7 +345,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="begin no further log after so long")
     parser.add_argument("--out", type=Path, default=Path("claims"))
     parser.add_argument("--table", type=Path, nargs="+", metavar="FOLDER")
-    parser.add_argument("--trials", type=Path, nargs="+", metavar="FOLDER", help="what policies worth a trial are worth")
+    parser.add_argument(
+        "--trials", type=Path, nargs="+", metavar="FOLDER", help="what policies worth a trial are worth"
+    )
     asked = parser.parse_args()
     if asked.list or asked.table or asked.trials:
         print("\n".join(KINDS if asked.list else tables(asked.table) if asked.table else trials(asked.trials)))

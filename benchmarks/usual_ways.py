@@ -7,10 +7,11 @@
 The usual way: doubly robust scores of every action (AIPW; boosted values, cross-fitted, logged propensities), the rule
 with the best score, and the one-sided 95% normal bound of its gain over practice on scores that it was not learned
 from. `tree` is the exact tree of depth two, `linear` the best action by a linear regression of each action's scores.
-Plain names are cross-fitted, as most people do: five folds, each judged by the rule of the others, errors of folds taken as
-independent, and the rule of all cases is handed back. `-split` is honest: one half learns, the other judges. `study` is
-`poela.learn` with fittedq, consensus and rules. Kinds of logs are those of claims.py; a claim is a bound above zero, and
-false if it is above the true gain of what is handed back. Seeds begin at 20,000, where nothing was chosen.
+Plain names are cross-fitted, as most people do: five folds, each judged by the rule of the others, errors of folds
+taken as independent, and the rule of all cases is handed back. `-split` is honest: one half learns, the other judges.
+`study` is `poela.learn` with fittedq, consensus and rules. Kinds of logs are those of claims.py; a claim is a bound
+above zero, and false if it is above the true gain of what is handed back. Seeds begin at 20,000, where nothing was
+chosen.
 """
 
 import argparse

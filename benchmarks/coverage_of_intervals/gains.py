@@ -67,7 +67,14 @@ def _lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
                 shares = 100 * counts[:, 1:].sum(axis=0) / counts[:, 0].sum()
                 kinds = [str(row["log"]) for row in own]
                 worst = _worst(kinds, counts[:, 0], counts[:, 3])
-                yield [part, tilt, word or "any", f"{counts[:, 0].sum():.0f}", *(f"{share:.1f}" for share in shares), worst]
+                yield [
+                    part,
+                    tilt,
+                    word or "any",
+                    f"{counts[:, 0].sum():.0f}",
+                    *(f"{share:.1f}" for share in shares),
+                    worst,
+                ]
 
 
 def _counts(row: Mapping[str, Any], word: str | None) -> tuple[float, float, float, float, float]:

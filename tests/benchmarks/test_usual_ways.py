@@ -32,7 +32,7 @@ def test_the_tree_is_the_best_of_all_trees(seed: int) -> None:
 
 
 def test_scores_tell_the_gain_of_a_rule_whatever_values_are() -> None:
-    """The second action adds x₁, propensities depend on x₁: a rule that takes it where x₁ > 0 gains E[x₁⁺] − E[x₁ p]."""
+    """The second action adds x₁ and depends on it: a rule that takes it where x₁ > 0 gains E[x₁⁺] − E[x₁ p]."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20_000, 2))
     chance = 1 / (1 + np.exp(-x[:, 0]))
