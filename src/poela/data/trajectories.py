@@ -50,7 +50,7 @@ class Trajectories:
     on the way.
     """
 
-    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities")
+    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities", "recommended")
 
     contexts: Float32Array  # [N, d]
     actions: NDArray[Any]  # [N] whole numbers, or [N, m] real ones
@@ -66,6 +66,7 @@ class Trajectories:
     schema: TableSchema | None = None  # None: these were arrays
     notes: tuple[str, ...] = ()
     log_densities: FloatArray | None = None  # [N]
+    recommended: IntArray | None = None  # [N] what a policy said, where `actions` are what was done after that
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class Trajectories:
         notes: Sequence[str] = (),
         *,
         log_densities: ArrayLike | None = None,
+        recommended: ArrayLike | None = None,
     ) -> None:
         rows, ends = numbers("contexts", contexts, np.float32), numbers("offsets", offsets, np.int64)
         features = () if feature_names is None else tuple(map(str, plain_names(feature_names)))
@@ -101,6 +103,7 @@ class Trajectories:
             estimated=bool(estimated) and (propensities is not None or log_densities is not None),
             schema=schema,
             notes=tuple(notes),
+            recommended=None if recommended is None else numbers("recommended", recommended, np.int64),
         )
         self._keep_actions(actions, n_actions, plain_names(() if action_names is None else action_names))
         problems = problems_of(self)
@@ -192,6 +195,11 @@ class Trajectories:
         if self.propensities.ndim == 1:
             return self.propensities
         return np.asarray(np.take_along_axis(self.propensities, self.actions[:, None], axis=1)[:, 0])
+
+    @property
+    def adherence(self) -> float | None:
+        """The share of steps where what was recommended was done; None where no recommendations are known."""
+        return None if self.recommended is None else float((self.actions == self.recommended).mean())
 
     @property
     def logging_in_words(self) -> str:
