@@ -9,6 +9,7 @@ from poela.core.typed import to_plain
 from poela.eligibility.words import rule_in_words, strictness_in_words
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.groups import Groups, moves_in_words
+from poela.studies.guard_words import guard_cell, guard_columns, guard_documents, guard_header, guard_sentences
 from poela.studies.names import FAMILIES
 from poela.studies.outcome_unit import Outcome
 from poela.studies.unseen_holes import unseen_holes
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from poela.studies.study import Study
 
 MOST_FAILED = 2
-ADD_UP = "Weights are normalised within each group, so that gains do not add up exactly to that of everybody."
+ADD_UP = "Weights are normalised within each group, so gains do not add up exactly to the overall gain."
 BY_GAIN, BY_ESTIMATE = ("new −\ncurrent", "at\nleast"), ("value", "score")
 
 
@@ -53,6 +54,7 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False, det
     _print_policies(study, every_point)
     if kept := kept_by_support(study.points):
         say(kept)
+    _print_guards(study)
     _print_failed(study, every_point)
     if study.left_out:
         say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
@@ -83,17 +85,30 @@ def _print_policies(study: "Study", every_point: bool) -> None:
     amounts = any(row["change_sd"] is not None for row in rows)
     unit = study.record.outcome or Outcome()
     current = {"gain": None, "shown": None, "score": None, "verdict": "", **of}
+    guards = guard_columns(result.guards)
+    told = [[guard_cell(guard, numbers, row) for guard, numbers in guards.items()] for row in (current, *rows)]
+    cells = [_cells(row, error, by_gain, unit) for row in (current, *rows)]
+    names = [f"{mark}what is done now", *(f"{'* ' * row['chosen']}{row['name']}" for row in rows)]
+    judged = (*(BY_GAIN if by_gain else BY_ESTIMATE), *map(guard_header, guards))
     print_table(
         f"{'From cautious to bold' if by_gain else 'Policies'} ({_tried(study)}){in_unit(unit)}",
-        ("policy", *(BY_GAIN if by_gain else BY_ESTIMATE), "effective\ncases", "decisions\nchanged", "verdict"),
-        [
-            (f"{mark}what is done now", *_cells(current, error, by_gain, unit)),
-            *((f"{'* ' * row['chosen']}{row['name']}", *_cells(row, error, by_gain, unit)) for row in rows),
-        ],
-        f"Effective cases: how many past {'cases' if units.n_clusters is None else 'clusters'} speak for the policy."
-        + by_gain * "\nAt least: what is shown, for all policies together; -: these cases cannot tell."
-        + amounts * "\nDecisions changed: by how much on average (SD: deviations of what was logged).",
+        ("policy", *judged, "effective\ncases", "decisions\nchanged", "verdict"),
+        [(name, *own[:2], *more, *own[2:]) for name, own, more in zip(names, cells, told, strict=True)],
+        f"Effective cases: effective sample size, in {'cases' if units.n_clusters is None else 'clusters'}."
+        + by_gain * "\nAt least: lower confidence bound, for all policies together; -: too few effective cases to tell."
+        + bool(guards) * "\nGuardrails: confidence bound of the change; where it fails by harm, the estimate."
+        + amounts * "\nDecisions changed: by how much on average (SD: in standard deviations of the logged actions).",
     )
+
+
+def _print_guards(study: "Study") -> None:
+    """What the policy that is told of does to guarded outcomes: the recommended one, or the best that is not."""
+    result = study.result
+    if result is None or not result.guards or (point := result.guarded_point) is None:
+        return
+    say(f"Guardrails, change by {study.name_of(point)} (with the gain's confidence, for all policies together):")
+    for told in guard_sentences(result.guards, point.metrics):
+        say(f"- {told}")
 
 
 def _print_failed(study: "Study", every: bool) -> None:
@@ -121,13 +136,13 @@ def print_groups(groups: Groups) -> None:
         return
     what = "Mean amounts" if groups.amounts else "Who gets what: shares of decisions"
     header, rows = groups.who_gets_what()
-    note = "Before: as logged. After: along the policy's own episodes. Changed: at the contexts of the log."
+    note = "Before: as logged. After: in episodes under the new policy. Changed: in the logged contexts."
     print_table(f"{what}, before → after", header, rows, "" if groups.amounts else note)
     if moves := moves_in_words(groups):
         say(f"Most changes: {moves}.")
     header, rows = groups.who_gains()
-    together = f"At least: {groups.confidence:.0%}, for all groups together, and so is the interval"
-    added = "Gains, weighted by episodes, add up to that of everybody." if groups.adds_up else ADD_UP
+    together = f"At least: {groups.confidence:.0%}, for all groups together, like the interval"
+    added = "Gains, weighted by episodes, add up to the overall gain." if groups.adds_up else ADD_UP
     print_table(f"Who gains{in_unit(groups.outcome)}", header, rows, f"{together}.\n{added}")
     for note in groups.notes:
         say(f"{note}.")
@@ -155,10 +170,10 @@ def _print_worth(study: "Study") -> None:
     if look is None:
         _print_value(result.estimate, f"Its value on the {result.estimate.n_episodes:,} held-out episodes", unit)
         if study.settings.selection.by == "gain":
-            say("- this interval is not corrected for the choice among many policies: what is shown above is.")
+            say("- this interval ignores the choice among many policies; the bound above accounts for it.")
         say(f"Verdict: {result.estimate.verdict} ({'; '.join(result.estimate.reasons)})")
         return
-    where = f"On {look.estimate.n_episodes:,} test episodes, used for nothing else"
+    where = f"On {look.estimate.n_episodes:,} test episodes, not used for anything else"
     print_estimate(look.estimate, where, look.caveat, look.advice, unit)
     logging = result.logging_policy_on_test
     if logging is not None and result.chosen is not None:
@@ -188,13 +203,13 @@ def _print_places(study: "Study") -> None:
         say(f"\nThe policy{trial} is in {study.directory / 'policy'}.")
     else:
         say(
-            "\nThere is no new policy to act by. "
-            f"A model of what is done now, for comparisons, is in {study.directory / 'behavior'}."
+            "\nNo new policy is recommended. "
+            f"A model of what is done now, for comparison, is in {study.directory / 'behavior'}."
         )
     if result.promising is not None and result.promising != result.chosen:
         beside = "" if result.chosen is None else ", beside it"
         told = result.points[result.promising].metrics.get("own") is not None  # by studies of this version
-        what = "has a policy that is better by its own bound" if told else "has the policy of the highest estimate"
+        what = "has a policy that is better by its own bound" if told else "has the policy with the highest estimate"
         say(f"{'Worth a trial' if told else 'Unproven'}{beside}: {study.directory / 'promising'} {what}.")
 
 
@@ -246,6 +261,7 @@ def study_document(study: "Study") -> dict[str, Any]:
         "propensities": study.record.data.propensities,
         "outcome": to_plain(study.record.outcome),
         "groups": None if result is None else to_plain(result.groups),
+        "guards": None if result is None else guard_documents(result),
         "context": list(study.record.data.layout.context or ()),
         "audit": to_plain(study.record.audit),
         "logging_policy": to_plain(study.record.logging_policy),

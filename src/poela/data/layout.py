@@ -23,7 +23,7 @@ from poela.data.layout_problems import (
 )
 from poela.data.layout_values import pairs_of, plain_tuple, toml_problem
 from poela.data.propensity_columns import refuse_contradiction, refuse_unpaired
-from poela.data.rewards import RewardFormula, reward_formula
+from poela.data.rewards import RewardFormula, columns_paid_in, reward_formula
 from poela.data.schema import TableSchema
 from poela.data.words import quoted
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PREFIX, DENSITY = "propensity_", "log_density"
 EPISODE, STEP, ROWS = "episode", "step", "rows"
 # Fields that files of earlier versions do not have; they are written only where something is said.
-LATER = ("missing", "category", "ordinal", "origin", "schema", "log_density")
+LATER = ("missing", "category", "ordinal", "origin", "schema", "log_density", "side_outcomes")
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class LogLayout:
     and a feature that says so), "carry-forward" (the last value of the episode; else the same) or "refuse". `category`
     names number columns that are codes, `ordinal` gives the order of text: {"severity": ["low", "high"]}. Times count
     from the first of their episode, or from `origin` (a date). `schema` holds what a log has taught about its columns.
+    `side_outcomes` are columns (or formulas) with further outcomes beside the reward, such as harms.
 
     >>> LogLayout(episode="stay").resolve(["stay", "step", "age", "action", "reward", "propensity"]).context
     ('age',)
@@ -75,6 +76,7 @@ class LogLayout:
     origin: str | None = None
     schema: TableSchema | None = None
     log_density: str | None = None
+    side_outcomes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         propensity: Any = self.propensity
@@ -94,6 +96,7 @@ class LogLayout:
             "actions": actions,
             "category": plain_tuple(self.category) or (),
             "ordinal": pairs_of(self.ordinal),
+            "side_outcomes": plain_tuple(self.side_outcomes) or (),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -110,7 +113,11 @@ class LogLayout:
 
     def reward_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The columns that the reward is made of, in a table with these columns."""
-        return (self.reward,) if self.formula is None or self.reward in columns else self.formula.columns
+        return columns_paid_in(self.reward, columns)
+
+    def outcome_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The columns that further outcomes are made of."""
+        return tuple(dict.fromkeys(name for text in self.side_outcomes for name in columns_paid_in(text, columns)))
 
     @property
     def is_real(self) -> bool:
@@ -180,6 +187,7 @@ class LogLayout:
             density = DENSITY
         acted = (*self.action_columns, *(() if density is None else (density,)))
         taken = {*self.key_columns, *acted, *self.reward_columns(columns), self.cluster, "propensity"}
+        taken |= {*self.outcome_columns(columns)}
         named = (propensity,) if isinstance(propensity, str) else propensity or ()
         taken |= {*named, *not_context(columns, self.action_columns)}
         rest = tuple(name for name in dict.fromkeys(columns) if name not in taken and not name.startswith(PREFIX))

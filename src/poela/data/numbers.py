@@ -13,7 +13,7 @@ from poela.core.interruption import safe_point
 from poela.core.validation import LARGEST
 from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.layout import LogLayout
-from poela.data.rewards import only_at_the_end
+from poela.data.rewards import columns_paid_in, only_at_the_end, reward_formula
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.words import counted, kind_in_words, quoted
@@ -68,7 +68,7 @@ def read_numbers(
             _check_propensities(probabilities, codes[start : start + len(batch)], layout, start, problems)
         propensities[target] = probabilities
     rewards, notes = (
-        (paid.ravel(), []) if len(reward) < len(paid_in) else _rewards(paid, source, layout, order, problems)
+        (paid.ravel(), []) if len(reward) < len(paid_in) else _rewards(paid, paid_in, layout.reward, order, problems)
     )
     if not complete:
         return Numbers(contexts, rewards, None, tuple(notes))
@@ -126,11 +126,34 @@ def _placed(
         start += len(batch)
 
 
+@np.errstate(over="ignore", invalid="ignore")
+def read_outcomes(
+    source: TableSource, layout: LogLayout, order: "Order | None", problems: RowProblems
+) -> tuple[FloatArray | None, list[str]]:
+    """The outcomes [N, J] beside the reward, read as rewards are, and notes; None where there are none."""
+    if not layout.side_outcomes:
+        return None, []
+    outcomes, notes = np.zeros((source.n_rows, len(layout.side_outcomes))), []
+    for place, text in enumerate(layout.side_outcomes):
+        names = columns_paid_in(text, source.names)
+        if len(_usable(source, names, "give the outcome as a number", problems)) < len(names):
+            continue
+        paid = np.zeros((source.n_rows, len(names)))
+        for batch, start, target in _placed(source, list(dict.fromkeys(names)), order):
+            _read_block(batch, names, paid, target, start, problems, ())
+        outcomes[:, place], noted = _rewards(paid, names, text, order, problems)
+        notes += noted
+    return outcomes, notes
+
+
 def _rewards(
-    paid: FloatArray, source: TableSource, layout: LogLayout, order: "Order | None", problems: RowProblems
+    paid: FloatArray, names: Sequence[str], reward: str, order: "Order | None", problems: RowProblems
 ) -> tuple[FloatArray, list[str]]:
-    """The rewards from their columns [N, k]; blanks before the only value of an episode, at its end, are 0."""
-    names, notes = layout.reward_columns(source.names), []
+    """Rewards, or another outcome, from columns [N, k]; blanks before the only value of an episode, at its end, are 0.
+
+    `reward` is the column, or the formula of these columns.
+    """
+    notes = []
 
     def note(bad: BoolArray, what: str, remedy: str) -> None:
         problems.note(bad if order is None else order.in_file(bad), what, remedy)
@@ -144,7 +167,7 @@ def _rewards(
             notes.append(f"column {quoted(name)} is blank in {blank} before the end of their episodes: counted as 0")
         what = f"column {quoted(name)} is null, NaN or infinite"
         note(~np.isfinite(values), what, "fill it in, or drop those episodes")
-    formula = None if names == (layout.reward,) else layout.formula
+    formula = None if tuple(names) == (reward,) else reward_formula(reward)
     subject = f"column {quoted(names)}" if formula is None else "the formula of the reward"
     rewards = paid[:, 0] if formula is None else formula.value(dict(zip(names, paid.T, strict=True)))
     note(

@@ -47,10 +47,10 @@ class Trajectories:
     `clusters` names the independent unit of each episode, such as the patient of several stays; whatever splits or
     resamples episodes keeps those of one cluster together. `estimated` says that what is known of the logging policy
     comes from a model. `schema` says how the columns of the table that was read became features, `notes` what was done
-    on the way.
+    on the way. `outcomes` are further ones beside the reward, such as harms, by name: nothing is learned from them.
     """
 
-    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities", "recommended")
+    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities", "recommended", "outcomes")
 
     contexts: Float32Array  # [N, d]
     actions: NDArray[Any]  # [N] whole numbers, or [N, m] real ones
@@ -66,6 +66,8 @@ class Trajectories:
     schema: TableSchema | None = None  # None: these were arrays
     notes: tuple[str, ...] = ()
     log_densities: FloatArray | None = None  # [N]
+    outcomes: FloatArray | None = None  # [N, J]
+    outcome_names: tuple[str, ...] = ()  # of the J outcomes
     recommended: IntArray | None = None  # [N] what a policy said, where `actions` are what was done after that
 
     def __init__(
@@ -85,6 +87,8 @@ class Trajectories:
         notes: Sequence[str] = (),
         *,
         log_densities: ArrayLike | None = None,
+        outcomes: ArrayLike | None = None,
+        outcome_names: Sequence[str] = (),
         recommended: ArrayLike | None = None,
     ) -> None:
         rows, ends = numbers("contexts", contexts, np.float32), numbers("offsets", offsets, np.int64)
@@ -103,6 +107,8 @@ class Trajectories:
             estimated=bool(estimated) and (propensities is not None or log_densities is not None),
             schema=schema,
             notes=tuple(notes),
+            outcomes=None if outcomes is None else numbers("outcomes", outcomes, np.float64),
+            outcome_names=tuple(map(str, outcome_names)),
             recommended=None if recommended is None else numbers("recommended", recommended, np.int64),
         )
         self._keep_actions(actions, n_actions, plain_names(() if action_names is None else action_names))
@@ -274,6 +280,16 @@ class Trajectories:
         if discount == 1.0:
             return episode_sums(self.rewards, self.offsets)
         return episode_sums(self.rewards * discount**self.step_numbers, self.offsets)
+
+    def outcome(self, name: str) -> FloatArray:
+        """One of the further outcomes [N], by name.
+
+        >>> Trajectories([[0.0]], [0], [1], [0, 1], outcomes=[[0.5]], outcome_names=["harm"]).outcome("harm")
+        array([0.5])
+        """
+        if self.outcomes is None or name not in self.outcome_names:
+            raise InputError(f"these logs carry no outcome {name!r}: read them with side_outcomes=[{name!r}]")
+        return np.asarray(self.outcomes[:, self.outcome_names.index(name)])
 
     def take(self, episodes: ArrayLike) -> "Trajectories":
         """The given episodes (positions or a boolean mask), in that order."""

@@ -22,6 +22,7 @@ CLUSTER = "cluster"
 # the columns of another table became these features.
 CLUSTERS, ESTIMATED, FEATURES = b"poela.clusters", b"poela.estimated", b"poela.schema"
 ACTION_COLUMNS = b"poela.action_columns"  # of real-valued actions
+OUTCOMES = b"poela.outcomes"  # columns of further outcomes
 
 
 def table_of(logs: "Trajectories") -> "pa.Table":
@@ -31,6 +32,9 @@ def table_of(logs: "Trajectories") -> "pa.Table":
     done, chances, metadata = _acted(logs)
     parts = ["episode", "step", *done, "reward", "propensity", *chances, ""]
     parts += [] if logs.clusters is None else [CLUSTER]
+    if taken := sorted((set(parts) - {"reward"}) & set(logs.outcome_names)):
+        raise InputError(f"outcomes {quoted(taken)} have the name of another column: rename them")
+    parts += logs.outcome_names
     clashes = [name for name in logs.feature_names if name in parts or name.startswith(PREFIX)]
     if clashes:
         raise InputError(f"features {quoted(clashes)} have no name or that of another column: rename them")
@@ -46,6 +50,9 @@ def table_of(logs: "Trajectories") -> "pa.Table":
     if logs.clusters is not None:
         columns[CLUSTER] = logs.clusters[logs.episode_of_step]
         metadata[CLUSTERS] = b"true"
+    if logs.outcomes is not None:
+        columns |= dict(zip(logs.outcome_names, logs.outcomes.T.copy(), strict=True))
+        metadata[OUTCOMES] = json.dumps(logs.outcome_names).encode()
     if logs.estimated:
         metadata[ESTIMATED] = b"true"
     if logs.schema is not None and not logs.schema.is_plain:
@@ -82,8 +89,13 @@ def noted_action_columns(names: Sequence[Any]) -> dict[bytes, bytes]:
 
 def action_columns_noted(metadata: dict[bytes, bytes] | None) -> tuple[str, ...]:
     """The columns of real-valued actions that `to_table` noted; none where it did not."""
+    return columns_noted(metadata, ACTION_COLUMNS)
+
+
+def columns_noted(metadata: dict[bytes, bytes] | None, key: bytes) -> tuple[str, ...]:
+    """The columns that `to_table` noted by this key; none where it did not."""
     try:
-        names = json.loads((metadata or {}).get(ACTION_COLUMNS, b"[]"))
+        names = json.loads((metadata or {}).get(key, b"[]"))
     except ValueError:
         return ()
     return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else ()

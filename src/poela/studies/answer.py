@@ -79,7 +79,7 @@ def _of_capped(answer: Answer, result: ChoiceRecord, settings: StudySettings) ->
 def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:
     gain, error = result.gain, record.logging_policy.standard_error
     if gain is None or gain.low is None:
-        raise InputError("choice.json names a policy but no gain that is shown: it was changed")
+        raise InputError("choice.json names a policy but no shown gain: the file was changed")
     unit = record.outcome or Outcome()
     least, best = unit.amount(gain.low, error), unit.amount(gain.value, error)
     than = "compared with" if unit.title else "better than"
@@ -90,10 +90,13 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
     shown = (
         f"{held_out_in_words(result, record)} show it, by {how}. Of {len(result.points)} policies tried, {judged} had "
         f"enough data, and the {confidence} covers all of them together. "
-        "The best of many estimates is often too high: count on the lower end."
+        "The best of many estimates is often too high, so rely on the lower bound."
     )
     if result.points[result.chosen or 0].metrics.get("smoothing"):
-        shown += " It was judged with 1% of the logging policy mixed in, since it is greedy."
+        shown += " It is deterministic (greedy), so it was judged with 1% of current practice mixed in."
+    if result.guards:
+        rails = "the guardrail holds" if len(result.guards) == 1 else f"all {len(result.guards)} guardrails hold"
+        shown += f" With the same confidence {rails}."
     if not record.data.estimated:
         headline = f"Change: at least {least} {than} what is done now ({confidence}); best estimate {best}."
         return Answer("change", headline, f"{shown}{_undone_by(gain.undone_by)}", f"{TRY_IT} {known}.")
@@ -103,9 +106,9 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
         "worth a trial",
         f"Worth a trial: at least {least} per episode {than} what is done now ({confidence}{allowing}) if "
         f"everything that mattered was recorded{undone}. Best estimate {best}.",
-        f"{shown}{_undone_by(gain.undone_by)} {known.capitalize()} are estimated: where those who decided knew more "
-        "than the log, what they knew may be why some fared better, and no number here can rule that out.",
-        f"ask those who decided what else they looked at; then {TRY_IT} {known}.",
+        f"{shown}{_undone_by(gain.undone_by)} {known.capitalize()} are estimated: if those who decided knew more than "
+        "the log says (hidden confounding), that may explain the difference, and no figure here can rule it out.",
+        f"ask those who decided what else they considered; then {TRY_IT} {known}.",
     )
 
 
@@ -116,7 +119,7 @@ def _in_words(result: ChoiceRecord, record: StudyRecord) -> str:
     shown = result.points[result.plain].metrics.get("shown")
     least = (record.outcome or Outcome()).amount(shown, record.logging_policy.standard_error)
     rule = result.words[:1].lower() + result.words[1:].rstrip(".")
-    other = "" if result.plain == result.chosen else ", the best policy that can be said"
+    other = "" if result.plain == result.chosen else ", the best simple rule"
     return f"In words{other}: {rule}; at least {least}."
 
 
@@ -126,29 +129,32 @@ def held_out_in_words(result: ChoiceRecord, record: StudyRecord) -> str:
     return f"{record.data.validation_episodes:,} held-out episodes{clusters}"
 
 
-TRY_IT = "look at where the policy departs from current practice, try it on a few, and keep logging"
+TRY_IT = "check where the policy differs from current practice, try it on a few cases, and keep logging"
 
 
 def _undone_by(factor: float | None) -> str:
     if factor is None:
         return ""
-    wrong = f"weights wrong by a factor of {factor_in_words(factor)}"
-    return f" Something that was not recorded would have to make {wrong} to undo it."
+    wrong = f"weights wrong by a factor of {factor_in_words(factor)} (Γ)"
+    return f" Hidden confounding would have to make {wrong} to undo it."
 
 
 def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:
     known = chances(record.data.layout.is_real)
-    action = f"carry on as before, and gather more episodes with their {known}; then learn again."
+    action = f"carry on as before, and collect more episodes with their {known}; then learn again."
     if record.data.estimated:
         action = f"record the {known} of decisions from now on: estimated ones can hardly show a gain."
     if none_trusted(result.points):
-        action = "carry on as before; see to what keeps these policies from being trusted, and then learn again."
+        action = "carry on as before; fix what makes these estimates unreliable (see the verdicts), then learn again."
     tried = worth_a_trial(result)
+    nothing = "nothing is shown to be better"
+    if any((point.metrics.get("shown") or 0.0) > 0 for point in result.points):
+        nothing = "what is shown to be better may break a guardrail"
     if tried:
-        action = f"try the policy that is worth a trial where trying is safe; else {action}"
+        action = f"try the policy that is worth a trial where that is safe; otherwise {action}"
     return Answer(
         "keep",
-        f"Keep what you do: nothing is shown to be better ({confidence}){'; one policy is worth a trial' * tried}.",
+        f"Keep what you do: {nothing} ({confidence}){'; one policy is worth a trial' * tried}.",
         f"{result.reason[:1].upper()}{result.reason[1:]}. {_hope(result, record, confidence, allowed)}.",
         action,
     )
@@ -175,7 +181,7 @@ def _hope(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
     gain, error = result.gain, record.logging_policy.standard_error
     place = result.closest if result.promising is None else result.promising
     if none_trusted(result.points) or gain is None or gain.low is None or place is None:
-        return "No policy is worth a trial: none has an estimate that could be believed"
+        return "No policy is worth a trial: none has a reliable estimate"
     unit = record.outcome or Outcome()
     best = unit.amount(gain.value, error)
     alone = f"at least {unit.amount(gain.low, error)} if it had been the only one tried, {confidence}"
@@ -200,10 +206,10 @@ def _not_for_want_of_episodes(verdict: str, record: StudyRecord, allowed: float)
     if record.data.estimated and allowed > 1:
         known = chances(record.data.layout.is_real)
         return (
-            f"; {known} are estimated, so that weights may be wrong by a factor of {allowed:g}, and more episodes "
-            "would not make up for that"
+            f"; {known} are estimated, so weights may be wrong by a factor of {allowed:g} (hidden confounding), and "
+            "more episodes do not change that"
         )
-    return "; what is missing are not episodes: its verdict is caution" if verdict == "caution" else ""
+    return "; more episodes alone would not help: its verdict is caution" if verdict == "caution" else ""
 
 
 def _of_estimate(result: ChoiceRecord, record: StudyRecord) -> Answer:
@@ -213,5 +219,5 @@ def _of_estimate(result: ChoiceRecord, record: StudyRecord) -> Answer:
         "keep" if result.chosen is None else kind,
         headline,
         f"{result.reason[:1].upper()}{result.reason[1:]}.",
-        "look at the estimate on the test episodes and its verdict.",
+        "check the estimate on the test episodes and its verdict.",
     )

@@ -8,6 +8,7 @@ from poela.core.errors import PoelaError
 from poela.core.files import atomic_file
 from poela.core.interruption import safe_point
 from poela.core.storage import remove_stored
+from poela.data.groups import Grouping
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
@@ -19,6 +20,8 @@ from poela.studies.findings import findings
 from poela.studies.fold_data import ALL, FoldData, write_behavior
 from poela.studies.fold_errors import Fit, LeftTwoOut
 from poela.studies.groups import Groups
+from poela.studies.guarded import Guarded, guarded_in
+from poela.studies.guards import guards_in
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
@@ -48,7 +51,8 @@ def finish(
     episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
-    points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
+    guards, runs = _guarded(settings, splits, episodes, request), list(study.runs.values())
+    points, estimates = judged_points(study.store, runs, episodes, settings, study.n_folds, shared, guards)
     gains = GainsShown(study, episodes, settings)
     points, closest = _with_own_bounds(points, gains, episodes, study)
     choice = choose(points, settings.selection, episodes.logs.n_units, record.logging_policy, record.data.estimated)
@@ -61,12 +65,7 @@ def finish(
     study = Study(study.store)
     countable = choice.chosen is None and not none_trusted(points)  # no number of episodes mends what is wrong
     wanted = {"policy": choice.chosen, "promising": hopeful}
-    if choice.chosen is None:
-        # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
-        model = splits.model or model_of_logging_policy(splits.train, settings.seed)
-        write_behavior(study.directory / "behavior", model)
-    else:
-        write_outcomes(study.directory, splits.train, settings.scoring.discount)
+    _write_beside(study, splits, choice.chosen)
     tried = hopeful or closest
     policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
     evaluation = _test_evaluation(study, policies["policy"], study.details_of(choice.chosen), splits, problem)
@@ -91,12 +90,32 @@ def finish(
         words="" if plain is None else _said(study.policy_of(plain).rule, splits),
         closest=None if tried is None or hopeful is not None else points.index(tried),
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
-        likeliest=judged_likeliest(study, choice.chosen, folds, episodes),
+        likeliest=judged_likeliest(study, choice.chosen, folds, episodes, guards),
         groups=_groups(study, points, choice.chosen or hopeful, splits, request),
+        guards=tuple(one.record for one in guards),
     )
     _write_policies(study, policies, result)
     study.store.write(result)
     _write_table(Study(study.store))
+
+
+def _guarded(settings: StudySettings, splits: Splits, episodes: Episodes, request: GroupRequest) -> tuple[Guarded, ...]:
+    """The guardrails of the study on the episodes that judge."""
+
+    def groups(column: str) -> Grouping:
+        return request.grouping(column, splits.held_out, episodes)
+
+    return guarded_in(guards_in(settings.selection.guards), splits.held_out, episodes.logs.rewards, groups)
+
+
+def _write_beside(study: Study, splits: Splits, chosen: Point | None) -> None:
+    """What came of logged decisions, beside a policy; without one, a model of the logging policy."""
+    if chosen is None:
+        # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
+        model = splits.model or model_of_logging_policy(splits.train, study.settings.seed)
+        write_behavior(study.directory / "behavior", model)
+    else:
+        write_outcomes(study.directory, splits.train, study.settings.scoring.discount)
 
 
 def _write_table(study: Study) -> None:

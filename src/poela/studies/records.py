@@ -15,6 +15,7 @@ from poela.evaluation.gain import Gain
 from poela.studies.candidates import Candidate
 from poela.studies.findings_of_audit import Audit
 from poela.studies.groups import Groups
+from poela.studies.guards import GuardRecord
 from poela.studies.outcome_unit import Outcome
 from poela.studies.selection import LoggingValue as LoggingValue
 from poela.studies.selection import Point as Point
@@ -128,6 +129,8 @@ class StudyRecord:
             del known["audit"]  # as it was when there was none
         if self.settings.selection.simplest == Selection().simplest:
             del known["settings"]["selection"]["simplest"]  # the same
+        if not self.settings.selection.guards:
+            del known["settings"]["selection"]["guards"]
         return fingerprint_of(known)
 
 
@@ -149,12 +152,12 @@ class EvaluationRecord:
         """What to know about the evaluation itself; empty for a first one on fresh episodes."""
         if self.seen:
             return (
-                f"{self.seen} of {self.estimate.n_episodes} episodes took part in learning or choosing, which makes "
-                "the estimate too high: evaluate on others"
+                f"{self.seen} of {self.estimate.n_episodes} episodes were used for learning or choosing, so the "
+                "estimate is too high: evaluate on other episodes"
             )
         if self.number > 1:
             return (
-                f"this is look {self.number} at these logs: choosing between policies after looking makes the estimate "
+                f"this is evaluation {self.number} on these logs: choosing between policies by it makes the estimate "
                 "too high; keep fresh logs for a final answer"
             )
         return ""
@@ -162,7 +165,7 @@ class EvaluationRecord:
     @property
     def advice(self) -> str:
         """What to do next: nothing is to be acted on that was judged by what it was learned from."""
-        return "evaluate it on episodes that had no part in the study." if self.seen else self.estimate.advice
+        return "evaluate it on episodes that the study did not use." if self.seen else self.estimate.advice
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,7 @@ class LikeliestRecord:
     def __str__(self) -> str:
         estimate = "no estimate" if self.gain is None else f"best estimate {self.gain:+.4g}"
         if self.low is None:
-            return f"nothing is shown for it ({estimate}, {self.ess:.3g} effective cases: {self.verdict})"
+            return f"no gain is shown for it ({estimate}, {self.ess:.3g} effective cases: {self.verdict})"
         alone = f"{100 * self.confidence:g}%, as if no other policy had been tried"
         what = f"at least {self.low:+.4g} better than what is done now ({alone})"
         shown = what if self.is_shown else f"not shown to be better: {what}"
@@ -201,10 +204,10 @@ def refuse_unshown(found: LikeliestRecord | None, anyway: str) -> None:
     """Refuse to hand out likeliest actions where nothing is shown for them; `anyway` is how one says to do it."""
     if found is not None and found.is_shown:
         return
-    why = "what it is worth was not judged" if found is None else str(found)
+    why = "its gain was not judged" if found is None else str(found)
     raise InputError(
-        f"handing out the likeliest action is another policy than the one that was judged: {why}; let actions be "
-        f"drawn, or say {anyway}"
+        f"always taking the likeliest action is not the policy that was judged: {why}; draw actions instead, or "
+        f"add {anyway}"
     )
 
 
@@ -233,6 +236,15 @@ class ChoiceRecord:
     closest: Whole | None = None  # to being worth a trial, where none is
     likeliest: LikeliestRecord | None = None  # None: it was not judged (no policy, real-valued, or an older study)
     groups: Groups | None = None  # who gets what, and who gains; None: no policy, or an older study
+    guards: tuple[GuardRecord, ...] = ()  # what was guarded; by their numbers, what became of it is with the points
+
+    @property
+    def guarded_point(self) -> Point | None:
+        """The point whose guardrails are told of: the chosen one, else the one with the highest bound of its gain."""
+        if self.chosen is not None or not self.points:
+            return None if self.chosen is None else self.points[self.chosen]
+        best = max(self.points, key=lambda point: point.metrics.get("shown") or 0.0)
+        return best if (best.metrics.get("shown") or 0.0) > 0 else None
 
     @property
     def units(self) -> str:

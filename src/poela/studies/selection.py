@@ -11,6 +11,7 @@ from poela.core.options import CHOOSING, Option
 from poela.core.readable import plain
 from poela.core.registry import Registry
 from poela.core.typed import NonNegative, Range, Unknowable, Whole, named_in, one_of, refuse_problems
+from poela.studies.guards import failures_in_words, guards_in, keeps_guards
 from poela.studies.plainness import plainness_of
 from poela.studies.proof import shown_to_be_better
 
@@ -36,7 +37,9 @@ class Selection:
     By "gain": the policy with the highest lower bound of its gain over the logging policy that holds, with this
     `confidence`, for all policies together; only policies whose estimate can be trusted take part, and where
     propensities are estimated the gain must survive weights that are wrong by a factor of `sensitivity` (Γ). Of those
-    whose bound is within the share `simplest` of the highest, the plainest is taken.
+    whose bound is within the share `simplest` of the highest, the plainest is taken. Policies that may break one of the
+    `guards` ("kidney_failure <= +0.01": by how much an outcome may change, relative to the logging policy) do not take
+    part.
 
     Else `by` names the estimate (see `RULES`), and `confidence` says which lower confidence bound of it counts (0.5:
     the estimate itself); `checkpoints` says whether only each run's final policy takes part or every checkpoint.
@@ -50,8 +53,8 @@ class Selection:
         str,
         named_in(RULES),
         Option(
-            "gain: what is shown to be better than what is done now; or an estimate: guarded, wdr, sntis (the "
-            "paper's).",
+            "Criterion for choosing the policy. gain: the largest gain over current practice that is shown; or an "
+            "off-policy estimate: guarded, wdr, sntis (the paper's).",
             CHOOSING,
             name="choose_by",
         ),
@@ -59,13 +62,14 @@ class Selection:
     checkpoints: Annotated[
         str,
         one_of("final", "best"),
-        Option("best: policies on the way take part; final: only finished ones.", CHOOSING),
+        Option("Which checkpoints of a run compete. best: all of them; final: only the last.", CHOOSING),
     ] = "final"
     confidence: Annotated[
         float,
         Range(least=0.5, below=1),
         Option(
-            "Of what is shown (0.95), or of lower bounds by which estimates are compared (0.99; 0.5: none).",
+            "Confidence of what is shown (default 0.95) or, when choosing by an estimate, of its lower bound (default "
+            "0.99; 0.5: compare the estimates themselves).",
             CHOOSING,
             open=True,
         ),
@@ -73,8 +77,8 @@ class Selection:
     min_ess: Annotated[
         NonNegative,
         Option(
-            "How many past episodes must at least speak for the chosen policy (below 1: which share of them). Higher: "
-            "a safer, more modest policy.",
+            "Smallest effective sample size of the chosen policy, in episodes (below 1: as a share of them). Higher "
+            "is safer and more modest.",
             CHOOSING,
         ),
     ] = 0.0
@@ -83,8 +87,8 @@ class Selection:
         float,
         Range(least=1),
         Option(
-            "Where probabilities of decisions are estimated: by what factor weights may be wrong without undoing a "
-            "gain.",
+            "With estimated propensities: the factor (Γ) by which hidden confounding may distort the weights without "
+            "undoing a gain. 1: no hidden confounding.",
             CHOOSING,
         ),
     ] = 1.5
@@ -92,16 +96,31 @@ class Selection:
         float,
         Range(least=0, below=1),
         Option(
-            "By gain: recommend the plainest policy whose shown gain is within this share of the best (0: the best "
-            "one, however it is made).",
+            "Recommend the simplest policy whose shown gain is within this share of the best one's (0: always the "
+            "best one).",
             CHOOSING,
         ),
     ] = 0.1
+    guards: Annotated[
+        tuple[str, ...],
+        Option(
+            'By how much another outcome may change at most: "kidney_failure <= +0.01", or for each group the return: '
+            '"return by ward >= -0.02". A policy that may go beyond is not recommended. May be repeated.',
+            CHOOSING,
+            kind=list[str],
+            flag="--guard",
+        ),
+    ] = ()
 
     def __post_init__(self) -> None:
+        one: object = self.guards
+        if isinstance(one, str):
+            object.__setattr__(self, "guards", (one,))
         refuse_problems(self)
         if self.by == "gain" and self.confidence == 0.5:
-            raise InputError("confidence is 0.5: a gain is shown with more, for example 0.95")
+            raise InputError("confidence is 0.5: showing a gain needs more, for example 0.95")
+        if guards_in(self.guards) and self.by != "gain":
+            raise InputError(f"guardrails are for policies that are chosen by gain, not by {self.by}: choose by gain")
 
     def least_ess(self, n_episodes: int) -> float:
         """The least effective sample size, in episodes.
@@ -236,6 +255,12 @@ def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> C
         return Choice(None, None, NO_RUN)
     if not shown:
         return Choice(None, None, f"none of {len(points)} policies can be verified with these logs")
+    better = [pair for pair in shown if pair[0] > 0]
+    if better and not any(keeps_guards(item.metrics) for _, item in better):
+        why = failures_in_words([item.metrics for _, item in better], guards_in(selection.guards))
+        return Choice(None, None, f"{len(better)} of {len(points)} policies are shown to be better, but {why}")
+    kept = [pair for pair in shown if pair[0] <= 0 or keeps_guards(pair[1].metrics)]
+    beyond, shown = len(shown) - len(kept), kept
     top, _ = max(shown, key=lambda pair: pair[0])
     near = [pair for pair in shown if pair[0] == top or pair[0] >= (1 - selection.simplest) * top]
     score, best = max(near, key=lambda pair: (-plainness_of(pair[1]), pair[0]))
@@ -245,14 +270,15 @@ def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> C
         )
     why = "the largest gain that is shown"
     if score < top:
-        why = f"the plainest policy whose gain is shown to be within {selection.simplest:.0%} of the largest"
-    return Choice(best, score, f"{why}; {len(shown)} of {len(points)} policies can be verified")
+        why = f"the simplest policy whose shown gain is within {selection.simplest:.0%} of the largest"
+    barred = f", and {beyond} more may break a guardrail" if beyond else ""
+    return Choice(best, score, f"{why}; {len(shown)} of {len(points)} policies can be verified{barred}")
 
 
 def _why_unproven(policies: int, confidence: float) -> str:
     return (
-        f"importance sampling shows none of {policies} policies to be better ({100 * confidence:g}% confidence in all "
-        "of them together), and with estimated propensities nothing less will do: the logging policy is kept"
+        f"importance sampling shows none of {policies} policies to be better ({100 * confidence:g}% confidence for all "
+        "of them together), which estimated propensities require: the logging policy is kept"
     )
 
 
