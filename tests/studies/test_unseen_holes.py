@@ -35,4 +35,5 @@ def test_nothing_is_said_where_every_propensity_tells_or_amounts_are_given() -> 
     assert unseen_holes(study("propensities: as logged")) == ""
     assert unseen_holes(study("propensities: as logged; at contexts outside the logs, by knn")) == ""
     assert unseen_holes(study("log densities: estimated", estimated=True, amounts=True)) == ""
-    assert unseen_holes(SimpleNamespace(result=None, record=study("", estimated=True).record)) == ""
+    unfinished: Any = SimpleNamespace(result=None, record=study("", estimated=True).record)
+    assert unseen_holes(unfinished) == ""
