@@ -48,7 +48,7 @@ def finish(
     `problem` says why no weight can be right, if any; `fit` carries out runs; `request` names groups to be reported.
     """
     settings, record = study.settings, study.record
-    episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
+    episodes = splits.episodes(settings.scoring, problem)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
     guards, runs = _guarded(settings, splits, episodes, request), list(study.runs.values())
@@ -129,6 +129,8 @@ def _groups(
     study: Study, points: Sequence[Point], point: Point | None, splits: Splits, request: GroupRequest
 ) -> Groups | None:
     """Who gets what, and who gains, by the policy that is recommended or worth a trial."""
+    if splits.reference is not None:
+        return None  # who gains is told over the logging policy of the log alone
     return None if point is None else groups_of(study, points, point, splits.held_out, request)
 
 
@@ -167,7 +169,8 @@ def _with_own_bounds(
     if study.settings.selection.by != "gain" or episodes.problem:
         return list(points), None
     returns, confidence = episodes.logs.rewards, study.settings.selection.confidence
-    yardstick = Yardstick(float(returns.mean()), float(returns.std()), confidence, study.n_folds)
+    now = episodes.done_now(study.settings.scoring.truncation) if episodes.reference is not None else returns.mean()
+    yardstick = Yardstick(float(now), float(returns.std()), confidence, study.n_folds)
     return with_own_bounds(points, yardstick, gains.own_bound)
 
 
