@@ -66,10 +66,13 @@ def gain_over_logging(
     clusters: IntArray | None = None,
     bounds: Bounds | None = None,
     log_weights: FloatArray | None = None,
+    done_now: Contributions | None = None,
+    strata: IntArray | None = None,
 ) -> Gain:
     """The gain, from an estimate's contributions [n] and its interval at this level, and the logged returns [n].
 
-    Given the `log_weights` [n] behind it, a gain whose lower end is above zero has a Γ.
+    Given the `log_weights` [n] behind it, a gain whose lower end is above zero has a Γ. `done_now` is what is done now,
+    where that is not the mean of the returns; `strata` [n] are the loggers of episodes, where there are several.
 
     The gain is one estimate with a standard error of its own, in which what both policies share cancels. Each end is as
     many of these errors away as the end of the value's interval is of the value's errors, and at least as many as
@@ -80,11 +83,11 @@ def gain_over_logging(
     >>> round(gain_over_logging(contributions, returns, None, 0.95).value, 9)
     0.25
     """
-    logging = Contributions.mean(returns)
+    logging = Contributions.mean(returns) if done_now is None else done_now
     value = contributions.value - logging.value
     if interval is None:
         return Gain(value, None, None)
-    own, base = in_clusters(contributions, clusters), in_clusters(logging, clusters)
+    own, base = in_clusters(contributions, clusters, strata), in_clusters(logging, clusters, strata)
     gain = own.less(base)
     errors = standard_error(own), standard_error(gain)
     least = student_quantile(gain, level)
@@ -99,7 +102,10 @@ def gain_over_logging(
     # Never wider than if nothing were shared, and so within what is possible.
     down = min(_paired(down, *errors, least), below + high - base.value)
     up = min(_paired(up, *errors, least), above + base.value - low)
-    sensitivity = None if log_weights is None or value <= down else vanishing_sensitivity(log_weights, returns)
+    sensitivity = None
+    if log_weights is not None and value > down:
+        apart = 0.0 if done_now is None else done_now.value - float(returns.mean())
+        sensitivity = vanishing_sensitivity(log_weights, returns, apart)
     return Gain(value, float(value - down), float(value + up), sensitivity)
 
 

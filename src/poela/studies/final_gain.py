@@ -52,6 +52,8 @@ class GainsShown:
     def _estimated(self, point: Point | None) -> Estimate:
         episodes, scoring = self._episodes, replace(self._settings.scoring, estimator="sntis", discount=1.0)
         if point is None:
+            if episodes.reference is not None:
+                return episodes.evaluator(scoring).estimate(episodes.evidence(episodes.reference, scoring, None))
             evaluator = episodes.evaluator(replace(scoring, estimator="behavior"))
             return evaluator.estimate(next(evaluator.evidence([None])))
         evidence, recombined = self._evidence_of(point)
@@ -108,7 +110,8 @@ class GainsShown:
         controlled = evidence.controlled
         allowed = self._settings.selection.sensitivity if self._episodes.estimated else 1.0
         if value is None or controlled is None:
-            margin = gain.value - shown - self._lost(chosen)
+            apart = self._episodes.done_now(evidence.truncation) - float(returns.mean())
+            margin = gain.value - shown - self._lost(chosen) + apart
             return replace(gain, low=shown, sensitivity=vanishing_sensitivity(evidence.used, returns, margin))
         at_stake = controlled.beyond(evidence) if controlled.estimated else returns
         weighted = least_value(evidence.used, at_stake, 1.0)

@@ -12,7 +12,7 @@ from poela.data.groups import Grouping
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
-from poela.policies.storage import save_policy
+from poela.policies.storage import live_objects, save_policy
 from poela.studies.answer import none_trusted
 from poela.studies.by_group import GroupRequest, groups_of
 from poela.studies.final_gain import GainsShown
@@ -48,7 +48,7 @@ def finish(
     `problem` says why no weight can be right, if any; `fit` carries out runs; `request` names groups to be reported.
     """
     settings, record = study.settings, study.record
-    episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
+    episodes = splits.episodes(settings.scoring, problem)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     shared = None if pairs is None else pairs.shared
     guards, runs = _guarded(settings, splits, episodes, request), list(study.runs.values())
@@ -129,6 +129,8 @@ def _groups(
     study: Study, points: Sequence[Point], point: Point | None, splits: Splits, request: GroupRequest
 ) -> Groups | None:
     """Who gets what, and who gains, by the policy that is recommended or worth a trial."""
+    if splits.reference is not None:
+        return None  # who gains is told over the logging policy of the log alone
     return None if point is None else groups_of(study, points, point, splits.held_out, request)
 
 
@@ -153,6 +155,9 @@ def _write_policies(study: Study, policies: Mapping[str, Any], result: ChoiceRec
         if policy is None:
             remove_stored(study.directory / folder, POLICY_FORMAT)
         else:
+            if live_objects(policy.stored()):  # it decides in this process alone
+                remove_stored(study.directory / folder, POLICY_FORMAT)
+                continue
             known = findings(result, study.record, promising=folder == "promising")
             save_policy(policy, study.directory / folder, overwrite=True, findings=known)
 
@@ -164,7 +169,8 @@ def _with_own_bounds(
     if study.settings.selection.by != "gain" or episodes.problem:
         return list(points), None
     returns, confidence = episodes.logs.rewards, study.settings.selection.confidence
-    yardstick = Yardstick(float(returns.mean()), float(returns.std()), confidence, study.n_folds)
+    now = episodes.done_now(study.settings.scoring.truncation) if episodes.reference is not None else returns.mean()
+    yardstick = Yardstick(float(now), float(returns.std()), confidence, study.n_folds)
     return with_own_bounds(points, yardstick, gains.own_bound)
 
 

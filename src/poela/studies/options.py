@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from poela.behavior.registry import BEHAVIORS
 from poela.core.errors import InputError
-from poela.core.options import EPISODES, REPORTING, RUNNING, TRYING, Option, names_in, numbers_in
+from poela.core.options import CHOOSING, EPISODES, REPORTING, RUNNING, TRYING, Option, names_in, numbers_in
 from poela.core.typed import Count, Positive, Range, Seed, named_in, one_of, refuse_problems
 
 
@@ -75,6 +75,7 @@ class StudyOptions:
             "recurrent. If the log has them, the model describes current practice in new cases; logged: new cases "
             "bring their propensities, too. Real-valued actions (doses): only auto, a Gaussian model.",
             TRYING,
+            takes="str | Behavior | Classifier",
         ),
     ] = "auto"  # where the logs carry no propensities
 
@@ -85,22 +86,41 @@ class LearnOptions:
 
     test: Annotated[
         Any,
-        Option("Test set: a share of the cases (0.2), or a file of other logs.", EPISODES, read=_share_or_file),
+        Option(
+            "Test set: a share of the cases (0.2), or a file of other logs.",
+            EPISODES,
+            read=_share_or_file,
+            takes="float | Trajectories | str | PathLike[str] | None",
+        ),
     ] = None
     validation: Annotated[
-        Any, Option("One split instead of folds: a file of validation logs.", EPISODES, kind=Path)
+        Any,
+        Option(
+            "One split instead of folds: a file of validation logs.",
+            EPISODES,
+            kind=Path,
+            takes="Trajectories | str | PathLike[str] | None",
+        ),
     ] = None
     learners: Annotated[
-        Sequence[str] | None,
+        Sequence[object] | None,
         Option(
             "Learners to try, separated by commas. Default: fittedq,consensus,poela,bcq,rules. Real-valued actions "
             "(doses) have their own: continuouspoela,iql by default, and continuousclone.",
             TRYING,
             read=names_in,
+            takes="Sequence[str | Learner | Candidate | Callable[[Trajectories], Policy] | Policy] | None",
         ),
     ] = None
     candidates: Annotated[
-        Any, Option("TOML file with the learners and settings to try instead.", TRYING, kind=Path, read=_grids_in)
+        Any,
+        Option(
+            "TOML file with the learners and settings to try instead.",
+            TRYING,
+            kind=Path,
+            read=_grids_in,
+            takes="Sequence[Candidate | Learner] | None",
+        ),
     ] = None
     no_rule: Annotated[bool, Option("Also allow actions that no similar past case received.", TRYING)] = False
     no_audit: Annotated[
@@ -125,6 +145,41 @@ class LearnOptions:
         Option("Merge groups with fewer cases, for privacy.", REPORTING),
     ] = 10
     outcome: Annotated[str, Option('Name and unit of the outcome in the output, e.g. "survival, %".', REPORTING)] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundOptions:
+    """Where several logs come from, and which round of how many a study is."""
+
+    logged_by: Annotated[
+        Sequence[str] | None,
+        Option(
+            "Who made each log, in their order, separated by commas: practice, or the folder of the study or policy "
+            "that was acted by.",
+            EPISODES,
+            read=names_in,
+        ),
+    ] = None
+    current: Annotated[
+        str | None, Option("What is done now, as named by --logged-by. Default: what made the last log.", EPISODES)
+    ] = None
+    after: Annotated[
+        Any,
+        Option(
+            "The folder of the round before: gains add up, at one error level over all rounds.", CHOOSING, kind=Path
+        ),
+    ] = None
+    rounds: (
+        Annotated[
+            int,
+            Range(least=1, most=100),
+            Option("How many rounds there will be in all; each spends an equal part of the error.", CHOOSING),
+        ]
+        | None
+    ) = None  # as many as the round before declared
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
 
 
 @dataclass(frozen=True)

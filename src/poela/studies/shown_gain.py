@@ -269,12 +269,11 @@ class Watched:
 
 def gains_of(evidence: Evidence) -> list[Contributions]:
     """The gain of each unit by self-normalised weights, and where values are at hand by control variates."""
-    clusters = evidence.logs.clusters
-    logging = in_clusters(Contributions.mean(evidence.returns), clusters)
-    by_weights = in_clusters(sntis(evidence), clusters).less(logging)
+    units = evidence.logs.clusters, evidence.logs.loggers
+    by_weights = in_clusters(sntis(evidence), *units).less(in_clusters(evidence.done_now, *units))
     if evidence.controlled is None:
         return [by_weights]
-    return [by_weights, in_clusters(evidence.controlled.gain(evidence), clusters)]
+    return [by_weights, in_clusters(evidence.controlled.gain(evidence), *units)]
 
 
 def in_errors(distance: float, gain: Contributions) -> float:
