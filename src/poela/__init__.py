@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from poela.learners.safe_improvement import SPIBB as SPIBB
     from poela.learners.safe_improvement import SoftSPIBB as SoftSPIBB
     from poela.policies.storage import load_policy as load_policy
+    from poela.rounds.watch import watch as watch
     from poela.simulators.registry import simulate as simulate
     from poela.studies.audit import audit as audit
     from poela.studies.candidates import Candidate as Candidate
@@ -123,6 +124,7 @@ _HOME = {
     "SoftSPIBB": "poela.learners.safe_improvement",
     "DPRL": "poela.learners.safe_improvement",
     "load_policy": "poela.policies.storage",
+    "watch": "poela.rounds.watch",
     "audit": "poela.studies.audit",
     "Candidate": "poela.studies.candidates",
     "learn": "poela.studies.learning",

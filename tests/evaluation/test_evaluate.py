@@ -264,3 +264,18 @@ def test_public_names() -> None:
     assert poela.evaluate is evaluate
     assert poela.Estimate is Estimate
     assert "bca" in INTERVALS
+
+
+def test_a_policy_on_its_own_logs_is_told_to_be_watched() -> None:
+    class Coin:
+        def probabilities(self, contexts: Any) -> Any:
+            return np.full((len(contexts), 2), 0.5)
+
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(200, 1)), rng.integers(0, 2, 200), rng.normal(size=200)
+    logs = Trajectories(*columns, offsets=np.arange(201))
+    estimate = evaluate(Coin(), logs.with_propensities(np.full((200, 2), 0.5)))
+    assert "itself made these logs" in estimate.advice
+    assert "poela watch" in estimate.advice
+    other = evaluate(Coin(), logs.with_propensities(np.tile([0.4, 0.6], (200, 1))))
+    assert "watch" not in other.advice

@@ -37,9 +37,10 @@ FILES = {
     "decide": "decide policy --rows rows.parquet --overwrite --out",
     "export": "export policy --overwrite --onnx",
     "report": "report good --overwrite --out",
+    "watch": "watch good --logs rows.parquet --page",
 }
 FOLDERS = {"learn": "learn rows.parquet --learners fittedq --out", "reproduce": "reproduce demo --out"}
-ENDINGS = {"simulate": ".csv", "decide": ".csv", "export": ".onnx", "report": ".html"}
+ENDINGS = {"simulate": ".csv", "decide": ".csv", "export": ".onnx", "report": ".html", "watch": ".html"}
 NODES = ("link", "dangling", "folder", "pipe", "socket", "into-a-study")
 INSIDE = ("good/new", "good/runs/new", "policy/new", "through/new")
 SYSTEM = (

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from poela import __version__
-from poela.cli import decide, evaluate, export, learn, plan, report, reproduce, serve, simulate, studies
+from poela.cli import decide, evaluate, export, learn, plan, report, reproduce, serve, simulate, studies, watch
 from poela.cli.pages import docs, page_for
 from poela.cli.streams import forgiving_streams, silence
 from poela.cli.wording import flags_of, in_flags
@@ -37,6 +37,7 @@ app.command("plan", epilog=docs("plan"))(plan.plan)
 app.command("export", epilog=docs("export"))(export.export)
 app.command("serve", epilog=docs("serve"))(serve.serve)
 app.command("decide", epilog=docs("decide"))(decide.decide)
+app.command("watch", epilog=docs("watch"))(watch.watch)
 app.command("report", epilog=docs("report"))(report.report)
 app.command("reproduce", epilog=docs("reproduce"))(reproduce.reproduce)
 app.add_typer(studies.app, name="studies", epilog=docs("studies"))

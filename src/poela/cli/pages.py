@@ -11,6 +11,7 @@ OF_COMMANDS = {
     "export": ("guides/serving",),
     "serve": ("guides/serving",),
     "decide": ("guides/deciding",),
+    "watch": ("guides/watching",),
     "report": ("guides/report",),
     "reproduce": ("reproduction",),
     "studies": ("guides/studies", "start/answer"),

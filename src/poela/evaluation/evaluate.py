@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.behavior.gaussian import refuse_plain_densities
@@ -14,6 +15,12 @@ from poela.evaluation.outside import logged_support
 from poela.evaluation.refit import FitsBehavior
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.values import QValues
+
+SAME = 1e-6  # of a log weight
+ITSELF = (
+    "This policy itself made these logs, so it is compared with itself here: poela watch compares it with what was "
+    "before."
+)
 
 
 def evaluate(
@@ -64,7 +71,9 @@ def evaluate(
     given = None if isinstance(q, str) else q
     evaluator = Evaluator(logs, scoring, q=given, behavior=behavior, wrong=wrong, support=support)
     [evidence] = evaluator.evidence([policy])
-    return evaluator.estimate(evidence)
+    estimate = evaluator.estimate(evidence)
+    itself = weighted and not logs.estimated and float(np.abs(evidence.weights.log_ratios).max()) < SAME
+    return replace(estimate, advice=ITSELF) if itself else estimate
 
 
 def _refuse(policy: Any, logs: Trajectories, scoring: Scoring, q: Any) -> None:

@@ -126,7 +126,8 @@ class _HarmlessWriter:
 
     def write_table(self, table: "pa.Table") -> None:
         """One more part."""
-        self.writer.write_table(harmless(table))
+        writer = self.writer
+        writer.write_table(harmless(table))
 
 
 @contextmanager

@@ -1,0 +1,80 @@
+"""One page about a policy while it runs: the answer, a picture over time, and what has drifted."""
+
+from os import PathLike
+from pathlib import Path
+
+from poela.report.blocks import Block, Column, Entry, Fact, Facts, Picture, Pictures, Points, Section, Table, Text
+from poela.report.page import Page, write_page
+from poela.report.pictures.charts import Band, Level, Line, Plane
+from poela.report.wording import readable
+from poela.rounds.watch import Watched
+from poela.studies.study import Study
+
+MARKS = {True: "has drifted", False: "no drift seen"}
+
+
+def watch_page(study: Study, watched: Watched, out: str | PathLike[str]) -> Path:
+    """Write the page."""
+    title = f"Watching {watched.policy}"
+    subtitle = f"Look {watched.look}, {watched.main.units:,} cases, {watched.plan.in_words}"
+    page = Page(title, subtitle, (_first(watched), _drift(watched)), study=study.record.fingerprint[:12])
+    return write_page(page, out)
+
+
+def _first(watched: Watched) -> Section:
+    main = watched.main
+    facts = [
+        Fact("mean outcome now", readable(main.new, main.error)),
+        Fact("before" if main.name == "before" else "the old practice", readable(main.old, main.error)),
+        Fact("new − old", readable(main.value, main.error, signed=True), _between(watched)),
+        Fact("cases", f"{main.units:,}"),
+    ]
+    if watched.adherence is not None:
+        facts.append(Fact("recommendations followed", f"{watched.adherence:.0%}"))
+    blocks: list[Block] = [Text(watched.answer, "lead"), Facts(facts)]
+    if picture := _picture(watched):
+        blocks.append(Pictures([picture]))
+    blocks.append(Points(watched.notes))
+    return Section("now", "What is shown so far", blocks)
+
+
+def _between(watched: Watched) -> str:
+    main = watched.main
+    if main.low is None or main.high is None:
+        return "too early for bounds"
+    ends = f"{readable(main.low, main.error, signed=True)} to {readable(main.high, main.error, signed=True)}"
+    return f"{ends}, {100 * watched.plan.level:g}% at all looks together"
+
+
+def _picture(watched: Watched) -> Picture | None:
+    bounded = [(one.units, one.low, one.high) for one in watched.path if one.low is not None and one.high is not None]
+    if len(bounded) < 2:
+        return None
+    label = "New minus old after so many cases, with bounds that hold at all of them together"
+    plane = Plane(
+        label=label,
+        x="cases that have ended",
+        y="new − old",
+        lines=[Line([(float(one.units), one.value) for one in watched.path], "new")],
+        bands=[Band([(float(n), low, high) for n, low, high in bounded], "new")],
+        levels=[Level(0.0, "no difference")],
+        whole_x=True,
+    )
+    caption = "Above the line: better; the band wholly above it: shown to be better; wholly below it: harm."
+    return Picture("Over time", plane.svg(), caption)
+
+
+def _drift(watched: Watched) -> Section:
+    columns = [Column("check"), Column("result"), Column("what was seen"), Column("false alarms", number=True)]
+    rows = [
+        [
+            Entry(check.name),
+            Entry(MARKS[check.drifted]),
+            Entry(check.words),
+            Entry(f"{check.error:.0%}" if check.error else "none", check.error),
+        ]
+        for check in watched.drift
+    ]
+    marked = frozenset(place for place, check in enumerate(watched.drift) if check.drifted)
+    note = "False alarms: the most that chance alone may raise, over all looks together."
+    return Section("drift", "Has anything changed?", [Table("Checks", columns, rows, marked, note=note)])

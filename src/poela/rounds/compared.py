@@ -1,0 +1,142 @@
+"""New cases against what was before: means, their errors and bounds, after every so many cases."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from poela.core.arrays import FloatArray, IntArray
+from poela.evaluation.bounds import Bounds
+from poela.rounds.looks import EXACT, WatchPlan
+from poela.rounds.sequences import mixture_bounds
+
+FEWEST = 30  # units, below which normal theory says nothing
+MOST_OFF, NEAR = 4.0, 1e-6  # standard errors by which the mean weight may miss 1, and what rounding leaves
+OLD_SHARE = 0.2  # of the error, which the old mean gets where the new one is bounded exactly
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """New minus old: the estimate, and how far it may be off; `low` and `high` are None where nothing can be said."""
+
+    name: str
+    old: float
+    new: float
+    value: float
+    low: float | None
+    high: float | None
+    error: float  # standard
+    units: int
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the policy is shown to be better."""
+        return self.low is not None and self.low > 0
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether harm is shown."""
+        return self.high is not None and self.high < 0
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Returns, by independent unit in the order in which these end; `weights` are those of the old practice."""
+
+    returns: FloatArray  # [n]
+    units: IntArray  # [n], numbered in the order of ending
+    weights: FloatArray | None = None  # [n]
+
+    @property
+    def n(self) -> int:
+        """How many units."""
+        return int(self.units.max()) + 1
+
+    def first(self, units: int) -> "Units":
+        """The first units alone."""
+        there = self.units < units
+        return Units(self.returns[there], self.units[there], None if self.weights is None else self.weights[there])
+
+    def summed(self, influence: FloatArray) -> FloatArray:
+        """Influence values by unit, of a mean over episodes."""
+        return np.asarray(np.bincount(self.units, influence) * (self.n / len(self.returns)), np.float64)
+
+
+def before_after(cases: Units, old: float, old_error: float, plan: WatchPlan, sizes: tuple[int, ...]) -> Comparison:
+    """The mean of new cases against the mean of the old log, whose own error counts too."""
+    new = float(cases.returns.mean())
+    influence = cases.summed(cases.returns - new)
+    error = float(np.hypot(_standard_error(influence), old_error))
+    low, high = _ends(new - old, error, cases.n, plan, sizes)
+    return Comparison("before", old, new, new - old, low, high, error, cases.n)
+
+
+def exactly(cases: Units, old: float, old_error: float, plan: WatchPlan, bounds: Bounds) -> Comparison:
+    """The same for returns within bounds: exact for the new cases, by its standard error for the old mean."""
+    from scipy.special import ndtri
+
+    total = 1 - plan.level
+    sums, counts = np.bincount(cases.units, cases.returns), np.bincount(cases.units)
+    means = sums / counts  # a unit's mean lies within the bounds, too
+    low, high = bounds.lowest_return, bounds.highest_return
+    ends = mixture_bounds(np.ones(cases.n), means, low, high, (1 - OLD_SHARE) * total)
+    reach = float(ndtri(1 - OLD_SHARE * total / 2)) * old_error
+    new = float(means.mean())
+    error = float(np.hypot(_standard_error(means - new), old_error))
+    return Comparison("before", old, new, new - old, ends[0] - old - reach, ends[1] - old + reach, error, cases.n)
+
+
+def against_practice(cases: Units, plan: WatchPlan, sizes: tuple[int, ...]) -> Comparison:
+    """The mean of new cases against what the old practice would have got in them, by importance weights.
+
+    >>> cases = Units(np.arange(4.0), np.arange(4), np.ones(4))
+    >>> against_practice(cases, WatchPlan(), (4,)).value
+    0.0
+    """
+    assert cases.weights is not None
+    new, mean_weight = float(cases.returns.mean()), float(cases.weights.mean())
+    old = float((cases.weights * cases.returns).mean() / mean_weight) if mean_weight else np.nan
+    influence = (cases.returns - new) - cases.weights * (cases.returns - old) / (mean_weight or 1.0)
+    error = _standard_error(cases.summed(influence))
+    low, high = _ends(new - old, error, cases.n, plan, sizes) if _supported(cases.weights) else (None, None)
+    return Comparison("practice", old, new, new - old, low, high, error, cases.n)
+
+
+def _supported(weights: FloatArray) -> bool:
+    """Whether the new cases show what the practice did: weights of mean 1, of which many count.
+
+    >>> _supported(np.ones(50)), _supported(np.full(50, 0.5))
+    (True, False)
+    """
+    total = float(weights.sum())
+    effective = total**2 / float(np.square(weights).sum()) if total else 0.0
+    off = abs(float(weights.mean()) - 1)
+    return effective >= FEWEST and off <= MOST_OFF * _standard_error(weights - weights.mean()) + NEAR
+
+
+def compared(
+    cases: Units,
+    old: tuple[float, float] | None,
+    plan: WatchPlan,
+    sizes: tuple[int, ...],
+    bounds: Bounds | None,
+) -> Comparison:
+    """Against the old log's mean and its error, or (None) against the practice whose weights the cases carry."""
+    if old is None:
+        return against_practice(cases, plan, sizes)
+    if plan.method == EXACT and bounds is not None:
+        return exactly(cases, *old, plan, bounds)
+    return before_after(cases, *old, plan, sizes)
+
+
+def _standard_error(influence: FloatArray) -> float:
+    n = len(influence)
+    return float(np.sqrt(np.square(influence).sum() / (n * max(n - 1, 1))))
+
+
+def _ends(
+    value: float, error: float, n: int, plan: WatchPlan, sizes: tuple[int, ...]
+) -> tuple[float | None, float | None]:
+    if n < FEWEST or not np.isfinite(value):
+        return None, None
+    reach = plan.boundary(n, sizes) * error
+    return value - reach, value + reach

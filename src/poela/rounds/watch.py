@@ -1,0 +1,237 @@
+"""`watch`: a study's policy while it runs, look after look, at one error level."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from poela.core.arrays import FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.core.readable import readable
+from poela.core.typed import to_plain
+from poela.data.tables import Beside, read_logs
+from poela.data.trajectories import Trajectories
+from poela.eligibility.propensities import LoggedPropensities
+from poela.evaluation.bounds import Bounds
+from poela.evaluation.weights import log_weights, probabilities_along
+from poela.rounds.compared import Comparison, Units, against_practice, compared
+from poela.rounds.drift import Drift, drifts
+from poela.rounds.looks import EXACT, Look, LookBook, Looks, WatchPlan
+from poela.rounds.sequences import DESIGNS
+from poela.studies.evaluation import layout_for
+from poela.studies.fold_data import data_hash, read_behavior
+from poela.studies.study import Study
+
+POINTS = 40  # of the picture over time
+OF_CASES = (" cases ", "receipt", "recommendations")  # notes of reading that are about cases, not about columns
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What is seen of a policy while it runs.
+
+    `main` is what claims rest on; `model` compares with a model of the old practice, without a claim. `path` is the
+    main comparison after so many cases each. `stop`: harm is shown, or something has drifted beyond its error level.
+    """
+
+    policy: str
+    plan: WatchPlan
+    look: int  # its number, from 1
+    main: Comparison
+    model: Comparison | None
+    path: tuple[Comparison, ...]
+    drift: tuple[Drift, ...]
+    notes: tuple[str, ...]
+    adherence: float | None = None
+
+    @property
+    def stop(self) -> bool:
+        """Whether something must stop: cron jobs end with exit code 3."""
+        return self.main.is_worse or any(check.drifted for check in self.drift)
+
+    @property
+    def answer(self) -> str:
+        """What is shown, in one sentence."""
+        than = "before" if self.main.name == "before" else "the old practice"
+        level = f"{100 * self.plan.level:g}%, {self.plan.in_words}"
+        if (self.main.low is None or self.main.high is None) and self.main.name == "practice":
+            return "The new cases do not show what the old practice would have got: the policy does too little of it."
+        if self.main.low is None or self.main.high is None:
+            return f"Too early to say: {self.main.units:,} cases have ended, and normal theory needs 30."
+        if self.main.is_worse:
+            return f"Stop: worse than {than} by at least {readable(-self.main.high)} ({level})."
+        if self.main.is_better:
+            return f"Better than {than}: at least {readable(self.main.low, signed=True)} ({level})."
+        low, high = readable(self.main.low, signed=True), readable(self.main.high, signed=True)
+        return f"Nothing is shown yet: new − old is between {low} and {high} ({level})."
+
+    def __str__(self) -> str:
+        main = self.main
+        old, new, gain = readable(main.old), readable(main.new), readable(main.value, main.error, signed=True)
+        lines = [
+            self.answer,
+            f"Look {self.look}: {main.units:,} cases, mean outcome {new} against {old}: {gain}.",
+            *(f"{'DRIFT' if check.drifted else 'ok'}, {check.name}: {check.words}." for check in self.drift),
+            *(f"Note: {note}." for note in self.notes),
+        ]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {**to_plain(self), "stop": self.stop, "answer": self.answer}
+
+
+def watch(
+    study: Study | str | PathLike[str],
+    logs: Trajectories | str | PathLike[str],
+    *,
+    outcomes: Any = None,
+    done: str | None = None,
+    ended: str | None = None,
+    before: Trajectories | None = None,
+    practice: Any = None,
+    **plan: Any,
+) -> Watched:
+    """Compare the cases that a study's policy has decided so far with what was before, and look for drift.
+
+    `logs` are cases in the order in which they ended, or a file, or a folder of receipts with its `outcomes`; `done`
+    and `ended` are those of `read_logs`. Without `practice` the new mean is compared with that of the study's logs;
+    `practice`, a policy with the old way's probabilities, is compared with on the new cases themselves. `before` are
+    the logs that the study was learned from, which drift is then measured against.
+
+    `plan` are the fields of `WatchPlan` (method, level, looks, horizon), declared at the first look: looks are counted
+    in the study's folder, and the error level holds for all of them together.
+    """
+    opened = study if isinstance(study, Study) else Study.open(str(study))
+    cases = _cases(opened, logs, Beside(outcomes, done, ended))
+    policy = opened.acting_policy
+    book, key = LookBook(opened.directory), data_hash(cases)
+    units = _units(opened, cases, practice)
+    with book.locked():
+        known = book.opened(policy.short_hash, {name: value for name, value in plan.items() if value is not None})
+        number = next((place for place, look in enumerate(known.looks) if look.data == key), len(known.looks))
+        watched = _watched(opened, cases, units, before, practice, known, number)
+        if number == len(known.looks):
+            book.write(replace(known, looks=(*known.looks, _look(watched, key))))
+    return watched
+
+
+def _cases(study: Study, logs: Trajectories | str | PathLike[str], beside: Beside) -> Trajectories:
+    cases = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=layout_for(study, None), **vars(beside))
+    policy = study.acting_policy
+    if (cases.feature_names, cases.action_names) != (policy.feature_names, policy.action_names):
+        raise InputError(
+            "these cases have other features or actions than the policy: read them with the study's layout"
+        )
+    return cases
+
+
+def _units(study: Study, cases: Trajectories, practice: Any) -> Units:
+    scoring = study.settings.scoring
+    returns = scoring.capped(cases).returns(scoring.discount)
+    weights = None
+    if practice is not None:
+        if cases.estimated or not cases.knows_logging_policy:
+            raise InputError(
+                "practice= needs cases with known propensities: those of what was done instead of a recommendation are "
+                "estimates, which no bound allows for"
+            )
+        weights = np.exp(log_weights(practice, cases).truncated(scoring.truncation))
+    return Units(returns, _by_last(cases.units), weights)
+
+
+def _by_last(units: IntArray) -> IntArray:
+    """Units numbered by where their last episode stands.
+
+    >>> _by_last(np.array([0, 1, 0, 2])).tolist()
+    [1, 0, 1, 2]
+    """
+    last = np.zeros(int(units.max()) + 1, np.int64)
+    last[units] = np.arange(len(units))  # the last one stays
+    return np.asarray(np.argsort(np.argsort(last)))[units]
+
+
+def _watched(
+    study: Study,
+    cases: Trajectories,
+    units: Units,
+    before: Trajectories | None,
+    practice: Any,
+    known: Looks,
+    number: int,
+) -> Watched:
+    plan, scoring = known.plan, study.settings.scoring
+    sizes = (*(look.units for look in known.looks[:number]), units.n)
+    mean = study.record.logging_policy
+    old = None if practice is not None else (mean.value, mean.standard_error)
+    bounds = scoring.bounds or Bounds.of(units.returns)
+    if plan.method == EXACT and bounds is None:
+        raise InputError("exact bounds need the range of returns: learn with --returns, such as 0,1")
+    main = compared(units, old, plan, sizes, bounds)
+    policy = study.acting_policy
+    drift: tuple[Drift, ...] = ()
+    model = None
+    if not cases.is_real:
+        drift = drifts(cases, probabilities_along(policy, cases), before, scoring.discount, plan.horizon)
+        model = _by_model(study, cases, units, plan, sizes) if practice is None else None
+    return Watched(
+        policy=study.chosen_name,
+        plan=plan,
+        look=number + 1,
+        main=main,
+        model=model,
+        path=_path(units, old, plan, sizes, bounds),
+        drift=drift,
+        notes=_notes(cases, main, model, drift),
+        adherence=cases.adherence,
+    )
+
+
+def _path(
+    units: Units, old: tuple[float, float] | None, plan: WatchPlan, sizes: tuple[int, ...], bounds: Bounds | None
+) -> tuple[Comparison, ...]:
+    """The comparison after so many cases each; of planned looks, at these alone."""
+    if plan.method in DESIGNS:
+        return tuple(
+            compared(units.first(size), old, plan, sizes[: place + 1], bounds) for place, size in enumerate(sizes)
+        )
+    grid = np.unique(np.linspace(min(30, units.n), units.n, POINTS).astype(int))
+    return tuple(compared(units.first(int(size)), old, plan, (int(size),), bounds) for size in grid)
+
+
+def _by_model(
+    study: Study, cases: Trajectories, units: Units, plan: WatchPlan, sizes: tuple[int, ...]
+) -> Comparison | None:
+    """Against the study's model of the old practice, where it has one and the propensities of cases are known."""
+    model = read_behavior(study.directory / "behavior") or getattr(study.policy, "behavior", None)
+    if model is None or isinstance(model, LoggedPropensities) or not cases.knows_logging_policy:
+        return None
+    weights: FloatArray = np.exp(log_weights(model, cases).truncated(study.settings.scoring.truncation))
+    return against_practice(replace(units, weights=weights), plan, sizes)
+
+
+def _notes(
+    cases: Trajectories, main: Comparison, model: Comparison | None, drift: tuple[Drift, ...]
+) -> tuple[str, ...]:
+    notes = [note for note in cases.notes if any(word in note for word in OF_CASES)]
+    if main.name == "before":
+        notes.append("before and after differ by season and by who comes, too: see drift")
+    if model is not None and np.isfinite(model.value):
+        gain, error = readable(model.value, signed=True), readable(model.error)
+        notes.append(
+            f"against a model of the old practice, in these cases: {gain} ± {error} (standard error); no claim rests "
+            "on a model"
+        )
+    if cases.adherence is not None and cases.adherence < 1:
+        notes.append("means are of what was done, with those cases where recommendations were not followed")
+    if any(check.drifted for check in drift):
+        notes.append("under drift, bounds are about the mean over all cases so far, not about today's")
+    return tuple(notes)
+
+
+def _look(watched: Watched, key: str) -> Look:
+    main = watched.main
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    return Look(key, main.units, when, main.value, main.low, main.high, watched.stop)
