@@ -81,7 +81,37 @@ Missing = Annotated[
     typer.Option(
         rich_help_panel=PANEL,
         help="What becomes of gaps in the context: indicator (the median, and a feature that says so), carry-forward "
-        "(the last value of the episode; else the same) or refuse. Default: indicator.",
+        "(the last value of the episode; else the same) or refuse. Default: indicator. With censored, alone or after a "
+        "comma, an outcome that is missing at the end was not seen, and those seen make up for it by their chance.",
+    ),
+]
+Censored = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Column that is 1 where a record broke off before its outcome was seen: those seen make up for it.",
+    ),
+]
+End = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Column that is 1 where an episode ended (death, discharge): rows after that are left out.",
+    ),
+]
+Horizon = Annotated[
+    float | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Outcomes count up to this step, or of dates up to so many days after the first: later rows are left out.",
+    ),
+]
+Wide = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Where the table has one row for each case: its columns by visit, as dose_{visit}, pressure_{visit}; the "
+        "action is then called dose.",
     ),
 ]
 Category = Annotated[
@@ -133,7 +163,8 @@ def layout_of(
     separator: str | None = None,
     category: str | None = None,
     ordinal: list[str] | None = None,
-    **named: str | None,
+    wide: str | None = None,
+    **named: str | float | None,
 ) -> "LogLayout | None":
     """The layout that the flags (called as its fields) or the file describe; None where nothing was said.
 
@@ -154,6 +185,8 @@ def layout_of(
         flags["separator"] = "\t" if separator in ("tab", "\\t") else separator
     if category is not None:
         flags["category"] = names_in(category)
+    if wide is not None:
+        flags["wide"] = names_in(wide)
     if ordinal:
         flags["ordinal"] = orders_in(ordinal)
     if layout is not None:

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from poela.data.trajectories import Trajectories
 
 PREFIX, DENSITY = "propensity_", "log_density"
+CENSORED = "censored"
 EPISODE, STEP, ROWS = "episode", "step", "rows"
 # Fields that files of earlier versions do not have; they are written only where something is said.
-LATER = ("missing", "category", "ordinal", "origin", "schema", "log_density")
+LATER = ("missing", "category", "ordinal", "origin", "schema", "log_density", "censored", "end", "horizon", "wide")
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,12 @@ class LogLayout:
     and a feature that says so), "carry-forward" (the last value of the episode; else the same) or "refuse". `category`
     names number columns that are codes, `ordinal` gives the order of text: {"severity": ["low", "high"]}. Times count
     from the first of their episode, or from `origin` (a date). `schema` holds what a log has taught about its columns.
+
+    `censored` is the column that says which records broke off before their outcome was seen; with "censored" in
+    `missing` ("censored", or "carry-forward,censored") an outcome that is missing at the end says so too. `end` is the
+    column that says where an episode ended: rows after that are left out, and so are those after the `horizon`, a step
+    or, of dates, so many days after the first. `wide` are columns by visit of a table with one row for each case:
+    ("dose_{visit}", "pressure_{visit}").
 
     >>> LogLayout(episode="stay").resolve(["stay", "step", "age", "action", "reward", "propensity"]).context
     ('age',)
@@ -75,6 +82,10 @@ class LogLayout:
     origin: str | None = None
     schema: TableSchema | None = None
     log_density: str | None = None
+    censored: str | None = None
+    end: str | None = None
+    horizon: float | None = None
+    wide: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         propensity: Any = self.propensity
@@ -93,6 +104,7 @@ class LogLayout:
             "propensity": propensity if isinstance(propensity, str) else plain_tuple(propensity),
             "actions": actions,
             "category": plain_tuple(self.category) or (),
+            "wide": plain_tuple(self.wide) or (),
             "ordinal": pairs_of(self.ordinal),
         }
         for name, value in checked.items():
@@ -111,6 +123,16 @@ class LogLayout:
     def reward_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The columns that the reward is made of, in a table with these columns."""
         return (self.reward,) if self.formula is None or self.reward in columns else self.formula.columns
+
+    @property
+    def gaps(self) -> str:
+        """What becomes of gaps in the context."""
+        return next((part for part in self.missing.split(",") if part != CENSORED), "indicator")
+
+    @property
+    def loses_missing(self) -> bool:
+        """Whether an outcome that is missing at the end was not seen, rather than wrong."""
+        return CENSORED in self.missing.split(",")
 
     @property
     def is_real(self) -> bool:
@@ -179,7 +201,8 @@ class LogLayout:
         if self.is_real and density is None and DENSITY in columns and DENSITY not in (self.context or ()):
             density = DENSITY
         acted = (*self.action_columns, *(() if density is None else (density,)))
-        taken = {*self.key_columns, *acted, *self.reward_columns(columns), self.cluster, "propensity"}
+        of_ends = (self.censored, self.end)
+        taken = {*self.key_columns, *acted, *self.reward_columns(columns), self.cluster, *of_ends, "propensity"}
         named = (propensity,) if isinstance(propensity, str) else propensity or ()
         taken |= {*named, *not_context(columns, self.action_columns)}
         rest = tuple(name for name in dict.fromkeys(columns) if name not in taken and not name.startswith(PREFIX))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import FloatArray, IntArray, freeze
+from poela.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from poela.core.errors import InputError, PoelaWarning
 from poela.data.action_space import ActionName
 from poela.data.actions import name_actions
@@ -17,17 +17,19 @@ from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
 from poela.data.decided import notes_of_decisions, of_decisions
 from poela.data.labels import Labels, encode, is_label
-from poela.data.layout import DENSITY, EPISODE, STEP, LogLayout
-from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers
-from poela.data.opening import open_source, readable
+from poela.data.layout import CENSORED, DENSITY, EPISODE, STEP, LogLayout
+from poela.data.losses import loss_in_words
+from poela.data.numbers import NOT_TOLD_APART, Numbers, merges_in_single, numbers_of, read_numbers
+from poela.data.opening import readable
 from poela.data.order import Order, order_of, sortable_steps
 from poela.data.propensity_columns import paired
 from poela.data.real_actions import doses_in, read_actions, with_doses, with_noted_actions
+from poela.data.reshaping import open_log
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.trajectories import Trajectories
 from poela.data.words import bad_log, counted, kind_in_words, quoted
-from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, is_usual_name, noted_schema
+from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, LOST, is_usual_name, noted_schema
 
 MOST_NOTES = 20
 WHOLE_IN_SINGLE = 2**24  # up to here, single precision tells whole numbers apart
@@ -50,6 +52,10 @@ def read_logs(
     category: Sequence[str] = (),
     ordinal: Mapping[str, Sequence[str]] | None = None,
     origin: str | None = None,
+    censored: str | None = None,
+    end: str | None = None,
+    horizon: float | None = None,
+    wide: Sequence[str] = (),
     separator: str = ",",
     decimal: str = ".",
     encoding: str = "utf-8",
@@ -69,7 +75,9 @@ def read_logs(
 
     Text becomes one feature 0/1 for each category (or, with `ordinal`, a number), and so do number columns named in
     `category`; times count in days from the first of their episode, or from `origin`; `missing` says what becomes of
-    gaps. The result carries this as its `schema`, and what was done in `notes`: docs/guides/tables.md tells the rules.
+    gaps. `censored`, `end`, `horizon` and `wide` are for outcomes that were not seen, rows after the end, and tables
+    with one row for each case: docs/guides/missing.md. The result carries this as its `schema`, and what was done in
+    `notes`: docs/guides/tables.md tells the rules.
 
     What `to_table` wrote is read back as it was; only a CSV file cannot say that its propensities were estimated, or
     that a column names clusters.
@@ -86,6 +94,7 @@ def read_logs(
     """
     settings: dict[str, Any] = {"context": context, "propensity": propensity, "actions": actions, "cluster": cluster}
     settings |= {"separator": separator, "decimal": decimal, "encoding": encoding, "missing": missing}
+    settings |= {"censored": censored, "end": end, "horizon": horizon, "wide": wide}
     settings |= {"log_density": log_density, "category": category, "ordinal": ordinal or {}, "origin": origin}
     named = LogLayout(episode, step, action, reward, **settings)  # type: ignore[arg-type]
     if layout is not None and named != LogLayout():
@@ -96,6 +105,7 @@ def read_logs(
 def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Trajectories:
     with readable(source):
         opened, logs = _opened_and_read(source, layout)
+        logs = _with_loss(logs)
         merged = _merged_features(opened, logs)
     if for_learning:
         logs = without_constants(logs, but=merged) if layout.schema is None else logs
@@ -125,7 +135,7 @@ def warn_of(notes: Sequence[str]) -> None:
 def _opened_and_read(source: Any, layout: LogLayout) -> tuple[TableSource, Trajectories]:
     import pyarrow as pa
 
-    opened = open_source(source, layout, layout.label_columns, layout.time_columns)
+    opened, layout = open_log(source, layout, layout.label_columns, layout.time_columns)
     if (decided := of_decisions(layout, opened.names)) != layout:  # by which other columns are read
         return _opened_and_read(source, decided)
     again = opened.reopened
@@ -176,6 +186,7 @@ def _read(source: TableSource, layout: LogLayout) -> Trajectories:
         contexts=freeze(contexts.rows.contexts),
         actions=freeze(order.place(codes)),
         rewards=freeze(numbers.rewards),
+        lost=_lost(numbers),
         offsets=order.offsets,
         propensities=None if numbers.propensities is None else freeze(numbers.propensities),
         feature_names=features,
@@ -214,6 +225,7 @@ def _read_real(
         contexts=freeze(contexts.rows.contexts),
         actions=done.actions,
         rewards=freeze(numbers.rewards),
+        lost=_lost(numbers),
         offsets=order.offsets,
         log_densities=done.log_densities,
         feature_names=features,
@@ -255,8 +267,24 @@ def ordered(
 
 def _with_noted_cluster(layout: LogLayout, source: TableSource) -> LogLayout:
     """The layout with the column of clusters that `to_table` wrote, unless the user gives that column another part."""
+    if CENSORED in source.names and _noted(source, LOST) and not layout.names(CENSORED):
+        layout = replace(layout, censored=CENSORED)
     noted = CLUSTER in source.names and _noted(source, CLUSTERS)
     return replace(layout, cluster=CLUSTER) if noted and not layout.names(CLUSTER) else layout
+
+
+def _lost(numbers: Numbers) -> BoolArray | None:
+    return numbers.lost if numbers.lost is not None and numbers.lost.any() else None
+
+
+def _with_loss(logs: Trajectories) -> Trajectories:
+    """The logs with a note on whose outcome was not seen, where that is so."""
+    if logs.lost is None:
+        return logs
+    last = logs.offsets[1:] - 1
+    taken, names = (None, ()) if logs.is_real else (logs.actions[last], logs.action_names)
+    note = loss_in_words(logs.lost, taken, logs.contexts[last], logs.feature_names, names)
+    return replace(logs, notes=(*logs.notes, f"{note}. Those seen are weighted by the chance of that"))
 
 
 def _noted(source: TableSource, key: bytes) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poela.core.arrays import Float32Array, FloatArray, IntArray, freeze
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, freeze, readonly
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
 from poela.data.action_space import ActionName, ActionSpace
@@ -47,10 +47,11 @@ class Trajectories:
     `clusters` names the independent unit of each episode, such as the patient of several stays; whatever splits or
     resamples episodes keeps those of one cluster together. `estimated` says that what is known of the logging policy
     comes from a model. `schema` says how the columns of the table that was read became features, `notes` what was done
-    on the way.
+    on the way. `lost` says which episodes broke off before their outcome was seen, at their last step; `staying` is
+    what that weighs at each step, log Δ/C (see `behavior.staying`): −inf where an episode was lost.
     """
 
-    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities")
+    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities", "staying")
 
     contexts: Float32Array  # [N, d]
     actions: NDArray[Any]  # [N] whole numbers, or [N, m] real ones
@@ -66,6 +67,8 @@ class Trajectories:
     schema: TableSchema | None = None  # None: these were arrays
     notes: tuple[str, ...] = ()
     log_densities: FloatArray | None = None  # [N]
+    lost: BoolArray | None = None  # [n]; None: every outcome was seen
+    staying: FloatArray | None = None  # [N], estimated; None: not yet, or every outcome was seen
 
     def __init__(
         self,
@@ -84,6 +87,8 @@ class Trajectories:
         notes: Sequence[str] = (),
         *,
         log_densities: ArrayLike | None = None,
+        lost: ArrayLike | None = None,
+        staying: ArrayLike | None = None,
     ) -> None:
         rows, ends = numbers("contexts", contexts, np.float32), numbers("offsets", offsets, np.int64)
         features = () if feature_names is None else tuple(map(str, plain_names(feature_names)))
@@ -98,6 +103,8 @@ class Trajectories:
             clusters=None if clusters is None else numbered(clusters),
             propensities=None if propensities is None else numbers("propensities", propensities, np.float64),
             log_densities=None if log_densities is None else numbers("log_densities", log_densities, np.float64),
+            lost=None if lost is None else readonly(np.asarray(lost), np.bool_),
+            staying=None if staying is None else numbers("staying", staying, np.float64),
             estimated=bool(estimated) and (propensities is not None or log_densities is not None),
             schema=schema,
             notes=tuple(notes),
@@ -203,8 +210,9 @@ class Trajectories:
 
     def __repr__(self) -> str:
         clusters = "" if self.clusters is None else f" in {counted(self.n_units, 'cluster')}"
+        lost = "" if self.lost is None else f", {int(self.lost.sum())} lost"
         return (
-            f"{type(self).__name__}({self.n_episodes} episodes{clusters}, {self.n_steps} steps, "
+            f"{type(self).__name__}({self.n_episodes} episodes{clusters}{lost}, {self.n_steps} steps, "
             f"{self.n_features} features, {self.action_space}, {self.logging_in_words})"
         )
 
@@ -262,10 +270,21 @@ class Trajectories:
         return self.contexts[self.offsets[:-1]]
 
     def returns(self, discount: float = 1.0) -> FloatArray:
-        """The (discounted) sum of each episode's rewards."""
-        if discount == 1.0:
-            return episode_sums(self.rewards, self.offsets)
-        return episode_sums(self.rewards * discount**self.step_numbers, self.offsets)
+        """The (discounted) sum of each episode's rewards.
+
+        A lost episode has none: a middle one of those seen stands in its place, where its weight is 0.
+        """
+        rewards = self.rewards if discount == 1.0 else self.rewards * discount**self.step_numbers
+        sums = episode_sums(rewards, self.offsets)
+        if self.lost is None or not self.lost.any() or self.lost.all():
+            return sums
+        middle = np.sort(sums[~self.lost])[(~self.lost).sum() // 2]
+        return np.where(self.lost, middle, sums)
+
+    @property
+    def seen_weights(self) -> FloatArray | None:
+        """The log of what each episode [n] weighs for having been seen; None where all were, or nobody estimated it."""
+        return None if self.staying is None else episode_sums(self.staying, self.offsets)
 
     def take(self, episodes: ArrayLike) -> "Trajectories":
         """The given episodes (positions or a boolean mask), in that order."""
@@ -282,6 +301,7 @@ class Trajectories:
             "offsets": offsets,
             "episode_ids": None if self.episode_ids is None else self.episode_ids[chosen],
             "clusters": None if self.clusters is None else numbered(self.clusters[chosen]),
+            "lost": None if self.lost is None else self.lost[chosen],
         }
         taken = copy(self)  # without the checks: rows that were sound are sound
         for name, array in arrays.items():

@@ -63,6 +63,7 @@ class Evidence:
     stranded_steps: int | None = None  # where nothing was near and the policy fell back
     outside: OutsideSupport | None = None  # how much of the policy lies outside support, where that is known
     smoothing: float = 0.0  # the share of the logging policy that was mixed into the policy
+    known: bool = False  # whether propensities are, so that only chances of being seen may be wrong by a factor
     controlled: "Controlled | None" = None  # the gain with control variates, where values are at hand
 
     @cached_property

@@ -66,10 +66,12 @@ def gain_over_logging(
     clusters: IntArray | None = None,
     bounds: Bounds | None = None,
     log_weights: FloatArray | None = None,
+    seen: FloatArray | None = None,
 ) -> Gain:
     """The gain, from an estimate's contributions [n] and its interval at this level, and the logged returns [n].
 
-    Given the `log_weights` [n] behind it, a gain whose lower end is above zero has a Γ.
+    Given the `log_weights` [n] behind it, a gain whose lower end is above zero has a Γ. `seen` are the log weights [n]
+    of having been seen, where episodes were lost.
 
     The gain is one estimate with a standard error of its own, in which what both policies share cancels. Each end is as
     many of these errors away as the end of the value's interval is of the value's errors, and at least as many as
@@ -80,7 +82,7 @@ def gain_over_logging(
     >>> round(gain_over_logging(contributions, returns, None, 0.95).value, 9)
     0.25
     """
-    logging = Contributions.mean(returns)
+    logging = Contributions.of_logging(returns, seen)
     value = contributions.value - logging.value
     if interval is None:
         return Gain(value, None, None)
@@ -99,7 +101,9 @@ def gain_over_logging(
     # Never wider than if nothing were shared, and so within what is possible.
     down = min(_paired(down, *errors, least), below + high - base.value)
     up = min(_paired(up, *errors, least), above + base.value - low)
-    sensitivity = None if log_weights is None or value <= down else vanishing_sensitivity(log_weights, returns)
+    sensitivity = None
+    if log_weights is not None and value > down:
+        sensitivity = vanishing_sensitivity(log_weights, returns, achieved=logging.value)
     return Gain(value, float(value - down), float(value + up), sensitivity)
 
 
@@ -132,10 +136,13 @@ def _mean_ends(logging: Contributions, bounds: Bounds | None, level: float) -> t
     return low, high
 
 
-def vanishing_sensitivity(log_weights: FloatArray, returns: FloatArray, margin: float = 0.0) -> float:
+def vanishing_sensitivity(
+    log_weights: FloatArray, returns: FloatArray, margin: float = 0.0, achieved: float | None = None
+) -> float:
     """The least Γ at which weights within [w/Γ, Γ·w] leave no gain over the mean return (Zhao et al. 2019).
 
-    With a `margin`, which is what chance may account for: at which they leave no more than that.
+    With a `margin`, which is what chance may account for: at which they leave no more than that. `achieved` is what the
+    logging policy achieved, where that is not the mean return.
 
     The least value has Γ·w on the episodes of the lowest returns and w/Γ on the others: one sort, then one pass over
     where they part.
@@ -145,7 +152,7 @@ def vanishing_sensitivity(log_weights: FloatArray, returns: FloatArray, margin: 
     >>> round(vanishing_sensitivity(np.log([1.0, 3.0]), np.array([0.0, 1.0])), 6)  # (3/Γ) / (Γ + 3/Γ) = 1/2
     1.732051
     """
-    target = float(returns.mean()) + margin
+    target = (float(returns.mean()) if achieved is None else achieved) + margin
     order = np.argsort(returns, kind="stable")
     weights = np.exp(log_weights[order] - safe_shift(log_weights))
     products = np.append(0.0, np.cumsum(weights * (returns[order] - target)))
@@ -166,8 +173,12 @@ def vanishing_sensitivity(log_weights: FloatArray, returns: FloatArray, margin: 
     return float(np.exp(high))
 
 
-def least_value(log_weights: FloatArray, returns: FloatArray, gamma: float) -> float:
+def least_value(
+    log_weights: FloatArray, returns: FloatArray, gamma: float, factors: tuple[FloatArray, FloatArray] | None = None
+) -> float:
     """The least self-normalised value that weights within [w/Γ, Γ·w] can have; NaN without any weight.
+
+    With `factors` [n], the least and the largest for each episode in place of 1/Γ and Γ.
 
     >>> round(least_value(np.zeros(2), np.array([0.0, 1.0]), gamma=2.0), 9)  # (1/2) / (2 + 1/2)
     0.2
@@ -176,7 +187,23 @@ def least_value(log_weights: FloatArray, returns: FloatArray, gamma: float) -> f
     weights = np.exp(log_weights[order] - safe_shift(log_weights))
     if not weights.any():
         return float("nan")
-    sums, products = np.append(0.0, np.cumsum(weights)), np.append(0.0, np.cumsum(weights * returns[order]))
-    return float(
-        ((gamma * products + (products[-1] - products) / gamma) / (gamma * sums + (sums[-1] - sums) / gamma)).min()
-    )
+    low, high = (np.full(len(weights), 1 / gamma), np.full(len(weights), gamma)) if factors is None else factors
+
+    def least_after(amounts: FloatArray) -> FloatArray:
+        more, less = np.cumsum(amounts * high[order]), np.cumsum(amounts * low[order])
+        return np.append(0.0, more) + (less[-1] - np.append(0.0, less))
+
+    return float((least_after(weights * returns[order]) / least_after(weights)).min())
+
+
+def seen_factors(seen: FloatArray, gamma: float) -> tuple[FloatArray, FloatArray]:
+    """The factors [n] by which weights of having been seen are wrong if the odds of that are wrong by up to Γ.
+
+    An episode whose chance was C weighs 1/C = 1 + (1 − C)/C, of which only the odds of being lost are in doubt: with
+    little loss, little is at stake.
+
+    >>> [round(float(one[0]), 3) for one in seen_factors(-np.log([0.8]), gamma=1.5)]  # 0.8 + 0.2 / 1.5, 0.8 + 0.2 · 1.5
+    [0.933, 1.1]
+    """
+    chance = np.exp(-np.where(np.isfinite(seen), seen, 0.0))
+    return chance + (1 - chance) / gamma, chance + (1 - chance) * gamma

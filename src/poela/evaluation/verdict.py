@@ -16,6 +16,7 @@ LESS = "Evaluate a policy closer to the logging policy, or gather more episodes.
 EVERY, UNUSUAL = "Log the propensities of every action", "add to the context what makes these episodes unusual."
 MEND = "Mend the logs and evaluate again: more episodes with the same fault would not help."
 NEVER_DONE = "Learn under a rule that bars them, or declare the range of returns, so that the worst of them is counted."
+SEEN = "Ask why outcomes were not seen, and find out those of some who were lost: nothing else checks the estimate."
 LOGGED = "Use logs whose {known} were recorded, or check the conclusion with other behavior models."
 
 
@@ -68,13 +69,15 @@ def verdict_on(
     wrong: str = "",
     real: bool = False,
     bounded: bool = False,
+    lost: float = 0.0,
 ) -> Verdict:
     """The verdict on an estimate from its diagnostics.
 
     `leans_on_model` is for estimates whose model is not wholly corrected by weights, `estimated` for propensities that
     a model made: neither is ever above caution. `wrong` says what is wrong with the logs themselves, if anything is;
     `real` is for real-valued actions, which have log densities; `bounded` for returns whose range is known, so that
-    the worst that lies outside support can be counted.
+    the worst that lies outside support can be counted; `lost` is the share of episodes whose outcome was not seen, for
+    which estimated chances of being seen make up.
 
     >>> import numpy as np
     >>> from poela.evaluation.diagnostics import diagnose
@@ -97,6 +100,9 @@ def verdict_on(
         known = chances(real)
         sentence = f"the {known} are estimates of a model, and the interval takes them for known"
         findings.append((1, sentence, LOGGED.format(known=known)))
+    if lost:
+        sentence = f"{lost:.0%} of outcomes were not seen, and the chances of being seen are estimates of a model"
+        findings.append((1, sentence, SEEN))
     if not findings:
         return Verdict("trust", (_size(diagnostics),), ACT)
     findings.sort(key=lambda finding: -finding[0])

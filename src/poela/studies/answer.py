@@ -94,7 +94,7 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
     )
     if result.points[result.chosen or 0].metrics.get("smoothing"):
         shown += " It was judged with 1% of the logging policy mixed in, since it is greedy."
-    if not record.data.estimated:
+    if not record.data.doubted:
         headline = f"Change: at least {least} {than} what is done now ({confidence}); best estimate {best}."
         return Answer("change", headline, f"{shown}{_undone_by(gain.undone_by)}", f"{TRY_IT} {known}.")
     undone = "" if gain.undone_by is None else f"; it would take Γ = {factor_in_words(gain.undone_by)} to undo it"
@@ -103,10 +103,33 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
         "worth a trial",
         f"Worth a trial: at least {least} per episode {than} what is done now ({confidence}{allowing}) if "
         f"everything that mattered was recorded{undone}. Best estimate {best}.",
-        f"{shown}{_undone_by(gain.undone_by)} {known.capitalize()} are estimated: where those who decided knew more "
-        "than the log, what they knew may be why some fared better, and no number here can rule that out.",
-        f"ask those who decided what else they looked at; then {TRY_IT} {known}.",
+        f"{shown}{_undone_by(gain.undone_by)}{_doubt(record, known)}",
+        f"{_ask(record)}; then {TRY_IT} {known}.",
     )
+
+
+def _doubt(record: StudyRecord, known: str) -> str:
+    """What no number can rule out: reasons that were not recorded, for decisions or for who was lost."""
+    text = ""
+    if record.data.estimated:
+        text += (
+            f" {known.capitalize()} are estimated: where those who decided knew more than the log, what they knew may "
+            "be why some fared better, and no number here can rule that out."
+        )
+    if record.data.lost:
+        text += (
+            f" The outcomes of {record.data.lost:.0%} of cases were not seen, and others like them stand for them: "
+            "where something that was not recorded made them go, no number here can tell what became of them."
+        )
+    return text
+
+
+def _ask(record: StudyRecord) -> str:
+    why_lost = "find out why outcomes were not seen, and those of some who were lost"
+    if not record.data.estimated:
+        return why_lost
+    asked = "ask those who decided what else they looked at"
+    return f"{asked}; {why_lost}" if record.data.lost else asked
 
 
 def _in_words(result: ChoiceRecord, record: StudyRecord) -> str:
@@ -197,8 +220,8 @@ def _hope(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
 
 def _not_for_want_of_episodes(verdict: str, record: StudyRecord, allowed: float) -> str:
     """What else keeps a gain from being shown."""
-    if record.data.estimated and allowed > 1:
-        known = chances(record.data.layout.is_real)
+    if record.data.doubted and allowed > 1:
+        known = chances(record.data.layout.is_real) if record.data.estimated else "chances of being seen"
         return (
             f"; {known} are estimated, so that weights may be wrong by a factor of {allowed:g}, and more episodes "
             "would not make up for that"
@@ -208,7 +231,7 @@ def _not_for_want_of_episodes(verdict: str, record: StudyRecord, allowed: float)
 
 def _of_estimate(result: ChoiceRecord, record: StudyRecord) -> Answer:
     headline = "Keep what you do." if result.chosen is None else f"Chosen: {result.policy}."
-    kind: Kind = "worth a trial" if record.data.estimated else "change"
+    kind: Kind = "worth a trial" if record.data.doubted else "change"
     return Answer(
         "keep" if result.chosen is None else kind,
         headline,

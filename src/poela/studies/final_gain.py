@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
+from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
 from poela.evaluation.outside import lost_outside, lowest_return
@@ -58,7 +59,8 @@ class GainsShown:
         if episodes.estimated:
             episodes = replace(episodes, logs=replace(episodes.logs, estimated=True))
             evidence = replace(evidence, logs=episodes.logs)
-        return episodes.evaluator(scoring).estimate(evidence, episodes.pool(evidence, recombined, scoring.seed))
+        evaluator = episodes.evaluator(scoring, survives=False)
+        return evaluator.estimate(evidence, episodes.pool(evidence, recombined, scoring.seed))
 
     def own_bound(self, point: Point) -> float | None:
         """What a point shows on its own by weights, one-sided; None where that cannot be told.
@@ -106,10 +108,12 @@ class GainsShown:
             return replace(gain, low=shown, sensitivity=None)
         evidence, returns = self._evidence_of(chosen)[0], self._episodes.logs.rewards
         controlled = evidence.controlled
-        allowed = self._settings.selection.sensitivity if self._episodes.estimated else 1.0
+        allowed = self._settings.selection.sensitivity if self._episodes.doubted else 1.0
+        achieved = Contributions.of_logging(returns, evidence.logs.seen_weights).value
         if value is None or controlled is None:
             margin = gain.value - shown - self._lost(chosen)
-            return replace(gain, low=shown, sensitivity=vanishing_sensitivity(evidence.used, returns, margin))
+            undone = vanishing_sensitivity(evidence.used, returns, margin, achieved)
+            return replace(gain, low=shown, sensitivity=undone)
         at_stake = controlled.beyond(evidence) if controlled.estimated else returns
         weighted = least_value(evidence.used, at_stake, 1.0)
         margin = weighted - float(at_stake.mean()) - shown - controlled.lost(evidence, allowed)
@@ -135,7 +139,7 @@ class GainsShown:
 
     def _lost(self, point: Point) -> float:
         """How much of a gain goes to the factor by which estimated propensities may be wrong."""
-        if not self._episodes.estimated:
+        if not self._episodes.doubted:
             return 0.0
         return lost_to(self._settings.selection.sensitivity, self._evidence_of(point)[0])
 

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from poela.behavior.staying import as_if_all_seen
 from poela.core.errors import PoelaError
 from poela.core.files import atomic_file
 from poela.core.interruption import safe_point
 from poela.core.storage import remove_stored
 from poela.data.trajectories import Trajectories
+from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimate import Estimate
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
 from poela.policies.storage import save_policy
@@ -51,7 +53,7 @@ def finish(
     points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
     gains = GainsShown(study, episodes, settings)
     points, closest = _with_own_bounds(points, gains, episodes, study)
-    choice = choose(points, settings.selection, episodes.logs.n_units, record.logging_policy, record.data.estimated)
+    choice = choose(points, settings.selection, episodes.logs.n_units, record.logging_policy, record.data.doubted)
     hopeful = promising(points)
     if choice.chosen is not None and (failure := _unfitted(study, choice.chosen, folds)):
         raise PoelaError(failure)
@@ -66,7 +68,8 @@ def finish(
         model = splits.model or model_of_logging_policy(splits.train, settings.seed)
         write_behavior(study.directory / "behavior", model)
     else:
-        write_outcomes(study.directory, splits.train, settings.scoring.discount)
+        taught = as_if_all_seen(splits.train, settings.seed)
+        write_outcomes(study.directory, taught, settings.scoring.discount)
     tried = hopeful or closest
     policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
     evaluation = _test_evaluation(study, policies["policy"], study.details_of(choice.chosen), splits, problem)
@@ -145,7 +148,8 @@ def _with_own_bounds(
     if study.settings.selection.by != "gain" or episodes.problem:
         return list(points), None
     returns, confidence = episodes.logs.rewards, study.settings.selection.confidence
-    yardstick = Yardstick(float(returns.mean()), float(returns.std()), confidence, study.n_folds)
+    mean = Contributions.of_logging(returns, episodes.logs.seen_weights).value
+    yardstick = Yardstick(mean, float(returns.std()), confidence, study.n_folds)
     return with_own_bounds(points, yardstick, gains.own_bound)
 
 

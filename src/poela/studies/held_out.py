@@ -119,6 +119,11 @@ class Episodes:
     real: bool = False  # whether actions are real numbers
     uncapped: FloatArray | None = None  # [n], where the returns are capped
 
+    @property
+    def doubted(self) -> bool:
+        """Whether weights rest on estimates, of propensities or of the chance of being seen."""
+        return self.estimated or self.logs.staying is not None
+
     @classmethod
     def of(
         cls, held_out: Sequence[Trajectories], discount: float, problem: str = "", cap: Cap | None = None
@@ -141,13 +146,15 @@ class Episodes:
             np.arange(n + 1),
             np.ones(n),
             clusters=clusters,
+            **_lost_of(held_out),
         )
         real = held_out[0].is_real
         return cls(logs, held_out[0].all_propensities is not None, held_out[0].estimated, problem, real, uncapped)
 
-    def evaluator(self, scoring: Scoring) -> Evaluator:
-        """Evaluates pooled weights."""
-        return Evaluator(self.logs, scoring, wrong=self.problem, real=self.real, uncapped=self.uncapped)
+    def evaluator(self, scoring: Scoring, *, survives: bool = True) -> Evaluator:
+        """Evaluates pooled weights; what is shown by them `survives` Γ, unless that is not so."""
+        how: Any = {"wrong": self.problem, "real": self.real, "uncapped": self.uncapped, "survives": survives}
+        return Evaluator(self.logs, scoring, **how)
 
     def evidence(
         self, log_weights: FloatArray, scoring: Scoring, stranded: int | None, outside: OutsideSupport | None = None
@@ -155,7 +162,8 @@ class Episodes:
         """Pooled log weights [n] as what estimators of whole episodes need."""
         weights = LogWeights(log_weights, self.logs.offsets)
         # Returns are discounted already.
-        return Evidence(weights, self.logs, 1.0, scoring.truncation, stranded_steps=stranded, outside=outside)
+        known: Any = {"stranded_steps": stranded, "outside": outside, "known": not self.estimated}
+        return Evidence(weights, self.logs, 1.0, scoring.truncation, **known)
 
     def controlled(self, evidence: Evidence, folds: Sequence[FloatArray | None]) -> Evidence:
         """The same with the gain's control variates, from the controls [2, n] of each fold, where all have them."""
@@ -163,7 +171,7 @@ class Episodes:
         if len(known) < 2 or len(known) < len(folds):
             return evidence
         fold_of = np.repeat(np.arange(len(known)), [one.shape[1] for one in known])
-        return replace(evidence, controlled=Controlled.of_folds(known, evidence, fold_of, estimated=self.estimated))
+        return replace(evidence, controlled=Controlled.of_folds(known, evidence, fold_of, estimated=self.doubted))
 
     def take(self, episodes: BoolArray) -> "Episodes":
         """Some of the episodes [n]."""
@@ -173,6 +181,16 @@ class Episodes:
     def pool(self, evidence: Evidence, recombined: Float32Array, seed: int) -> Pool:
         """Recombined log weights [copies, n] as a pool of episodes."""
         return pooled(np.asarray(recombined, np.float64), evidence, self.redrawn, seed)
+
+
+def _lost_of(held_out: Sequence[Trajectories]) -> dict[str, Any]:
+    """Which episodes of all folds were lost, and what having been seen weighs; nothing where none was."""
+    seen = [logs.seen_weights for logs in held_out]
+    if all(own is None for own in seen):
+        return {}
+    every = [np.zeros(logs.n_episodes) if own is None else own for logs, own in zip(held_out, seen, strict=True)]
+    weights = np.concatenate(every)
+    return {"lost": weights == -np.inf, "staying": weights}
 
 
 def finite(number: float) -> float | None:

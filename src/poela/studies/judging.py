@@ -187,12 +187,12 @@ def _judged(shown: Sequence[Shown], episodes: Episodes, settings: StudySettings,
 
 def allowed_factor(episodes: Episodes, settings: StudySettings) -> float:
     """Γ: by what factor weights may be wrong without undoing a gain."""
-    return settings.selection.sensitivity if episodes.estimated else 1.0
+    return settings.selection.sensitivity if episodes.doubted else 1.0
 
 
 def _verdict(estimate: Estimate, episodes: Episodes) -> str:
     """Judged as if propensities were known, since what is shown survives Γ; the word alone may not say so."""
-    return "caution" if episodes.estimated and estimate.verdict == "trust" else estimate.verdict
+    return "caution" if episodes.doubted and estimate.verdict == "trust" else estimate.verdict
 
 
 def judged_alone(

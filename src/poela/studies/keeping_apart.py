@@ -117,8 +117,11 @@ def logging_value(parts: Sequence[Trajectories], scoring: Scoring) -> LoggingVal
     >>> logging_value([Trajectories([[0.0], [0.0]], [0, 1], [1.0, 3.0], [0, 1, 2])], Scoring()).value
     2.0
     """
-    returns = Contributions.mean(np.concatenate([scoring.capped(logs).returns(scoring.discount) for logs in parts]))
-    return LoggingValue(returns.value, standard_error(returns))
+    returns = np.concatenate([scoring.capped(logs).returns(scoring.discount) for logs in parts])
+    seen = [np.zeros(logs.n_episodes) if logs.seen_weights is None else logs.seen_weights for logs in parts]
+    whole = all(logs.staying is None for logs in parts)
+    achieved = Contributions.of_logging(returns, None if whole else np.concatenate(seen))
+    return LoggingValue(achieved.value, standard_error(achieved))
 
 
 def recorded_evaluation(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from poela.behavior.gaussian import refuse_plain_densities
+from poela.behavior.staying import lost_share, with_staying
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.interruption import orderly, safe_point
 from poela.core.options import with_options
@@ -79,7 +80,10 @@ def learn(
     resume = expect_kind("resume", resume, bool, "True or False")
     learn_options, execution, study_settings = sorted_out(settings, selection, scoring)
     place = None if out is None else study_place(out, resume)
-    read = _read(logs, learn_options.validation, learn_options.test, layout)
+    seen = _read(logs, learn_options.validation, learn_options.test, layout)
+    first, second, third = (None if part is None else with_staying(part, study_settings.seed) for part in seen)
+    assert first is not None
+    read: Parts = (first, second, third)
     if (bounds := study_settings.scoring.bounds) is not None:
         for part in filter(None, read):  # better now than after hours of fitting
             bounds.refuse_outside(part.returns(study_settings.scoring.discount))
@@ -164,7 +168,7 @@ def _carry_out(
     study = Study(store)
     scratch = store.directory / SCRATCH
     folds = splits.fold_data(settings)
-    deadline = None if execution.budget is None else time.monotonic() + execution.budget
+    deadline = None if execution.time is None else time.monotonic() + execution.time
     if study.left_out:
         run(study, study.left_out, folds, execution, deadline)
         study = Study(store)
@@ -246,6 +250,7 @@ def _record(
             layout=layout.fixed(splits.train),
             propensities=splits.whole.note,
             estimated=splits.whole.estimated,
+            lost=lost_share(splits.train),
         ),
         logging_policy=logging_value(held_out, settings.scoring),
         sessions=sessions,

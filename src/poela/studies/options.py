@@ -132,7 +132,7 @@ class LearnOptions:
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and for how long: nothing that results depend on, but for what a budget cuts off."""
+    """Where and for how long: nothing that results depend on, but for what a limit of time cuts off."""
 
     backend: Annotated[
         str,
@@ -140,9 +140,10 @@ class Execution:
         Option("local: processes here; inline: this process; ray: a Ray cluster.", RUNNING),
     ] = "local"
     jobs: Annotated[Count, Option("Processes side by side. Default: all cores.", RUNNING)] | None = None
-    budget: Annotated[Positive, Option("Stop trying after this time, e.g. 10m or 2h.", TRYING, kind=str)] | None = (
+    time: Annotated[Positive, Option("Stop trying after this time, e.g. 10m or 2h.", TRYING, kind=str)] | None = (
         None  # seconds
     )
+    budget: Annotated[Positive, Option("The old name of --time.", TRYING, kind=str)] | None = None
     address: Annotated[str, Option("Of the Ray cluster. Default: one started here.", RUNNING)] | None = None
     track: (
         Annotated[

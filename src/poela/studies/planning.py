@@ -94,7 +94,7 @@ def plan(logs: Trajectories, gain: float, *, confidence: float = DEFAULT_SELECTI
     if real and settings.keys().isdisjoint(("learners", "candidates", "no_rule")):
         quick = {"candidates": default_candidates(["continuouspoela"])[:1]}  # the linear one
     study = learn(logs, **{**quick, "selection": Selection("gain", "best", goal.confidence), **settings})
-    estimated = study.record.data.estimated
+    estimated = study.record.data.doubted
     wider = widening(study.points, estimated=estimated)
     found = study.record.audit
     rungs = [] if found is not None and found.problem else rungs_of(study, logs)

@@ -97,6 +97,12 @@ class DataRecord:
     propensities: str  # where they come from, in words
     estimated: bool
     source: str | None = None  # the name of the file that they were read from
+    lost: Share = 0.0  # of the episodes that teach: broken off before their outcome was seen
+
+    @property
+    def doubted(self) -> bool:
+        """Whether weights rest on estimates, of propensities or of the chance of being seen."""
+        return self.estimated or self.lost > 0
 
 
 @dataclass(frozen=True)
@@ -124,6 +130,8 @@ class StudyRecord:
         known = to_plain(replace(self, sessions=()))
         del known["data"]["source"]  # a file may be called otherwise
         del known["outcome"]
+        if not self.data.lost:
+            del known["data"]["lost"]  # as it was before outcomes could be lost
         if self.audit is None:
             del known["audit"]  # as it was when there was none
         if self.settings.selection.simplest == Selection().simplest:

@@ -18,10 +18,11 @@ from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.progress import progress
 from poela.evaluation.bounds import in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.controlled import Controlled, weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import least_value, student_quantile
+from poela.evaluation.gain import least_value, seen_factors, student_quantile
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
 from poela.studies.held_out import Episodes
@@ -149,7 +150,7 @@ class Proving:
             errors = max(reach, student_quantile(gain, 2 * self.confidence - 1)) if controlled else reach
             by_chance = float(self.widened * np.hypot(errors * error, ndtri(self.confidence) * chance))
             by_control, gamma = evidence.controlled if controlled else None, self.sensitivity
-            lost = worst + (by_control.lost(evidence, gamma) if by_control else lost_to(gamma, evidence))
+            lost = worst + lost_to(gamma, evidence, by_control)
             if np.isfinite(by_chance):
                 bounds: Any = {"shown": gain.value - lost - by_chance, "low": gain.value - errors * error}
                 proofs.append(Proof(gain.value, reach=by_chance, error=error, controlled=bool(controlled), **bounds))
@@ -159,7 +160,7 @@ class Proving:
 def gains_of(evidence: Evidence) -> list[Contributions]:
     """The gain of each unit by self-normalised weights, and where values are at hand by control variates."""
     clusters = evidence.logs.clusters
-    logging = in_clusters(Contributions.mean(evidence.returns), clusters)
+    logging = in_clusters(Contributions.of_logging(evidence.returns, evidence.logs.seen_weights), clusters)
     by_weights = in_clusters(sntis(evidence), clusters).less(logging)
     if evidence.controlled is None:
         return [by_weights]
@@ -172,8 +173,11 @@ def in_errors(distance: float, gain: Contributions) -> float:
     return distance / error if error > 0 else (0.0 if distance == 0 else np.inf)
 
 
-def lost_to(gamma: float, evidence: Evidence) -> float:
+def lost_to(gamma: float, evidence: Evidence, controlled: Controlled | None = None) -> float:
     """How much of a gain goes to weights that are wrong by a factor of up to Γ, in the worst way.
+
+    Where episodes were lost, the odds of having been seen may be wrong by that factor, in what the policy is worth and
+    in what was achieved; where propensities are known, nothing else may. With control variates, those of `controlled`.
 
     >>> import numpy as np
     >>> from poela.data.trajectories import Trajectories
@@ -182,7 +186,17 @@ def lost_to(gamma: float, evidence: Evidence) -> float:
     >>> round(lost_to(2.0, Evidence(LogWeights(np.zeros(2), logs.offsets), logs)), 9)  # 1/2 less (1/2) / (2 + 1/2)
     0.3
     """
-    return 0.0 if gamma <= 1 else sntis(evidence).value - least_value(evidence.used, evidence.returns, gamma)
+    if gamma <= 1:
+        return 0.0
+    returns, seen = evidence.returns, evidence.logs.seen_weights
+    achieved = 0.0
+    if seen is not None:
+        mean = Contributions.of_logging(returns, seen).value
+        achieved = -mean - least_value(seen, -returns, gamma, seen_factors(seen, gamma))
+    if controlled is not None:
+        return controlled.lost(evidence, gamma) + achieved
+    least = least_value(evidence.used, returns, gamma, weight_factors(evidence, gamma))
+    return sntis(evidence).value - least + achieved
 
 
 def corrected(

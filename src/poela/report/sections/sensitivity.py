@@ -23,6 +23,13 @@ def sensitivity_section(subject: Subject) -> Section:
     if data.estimated:
         known = chances(data.layout.is_real).capitalize()
         blocks.append(Text(f"{known} are estimates here, so a gain counts as shown only if it survives Γ = {gamma:g}."))
+    if data.lost:
+        blocks.append(
+            Text(
+                f"The outcomes of {data.lost:.0%} of cases were not seen. A gain counts as shown only if it survives "
+                f"odds of having been seen that are wrong by a factor of {gamma:g}, too."
+            )
+        )
     curve = None if subject.logs is None else gamma_curve(subject.logs)
     if curve is not None:
         blocks.append(Pictures((gamma_picture(curve, gamma if data.estimated else None, Numbers.of(study)),)))
