@@ -15,7 +15,7 @@ def seconds_of(time: float | str | None) -> float | None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)?", str(time).strip())
     if not match or float(match[1]) <= 0:
-        raise InputError(f"the time {time!r} is none: write 90s, 10m or 2h")
+        raise InputError(f"{time!r} is no time: write 90s, 10m or 2h")
     return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2] or "s"]
 
 
