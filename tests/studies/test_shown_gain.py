@@ -1,5 +1,6 @@
 """Simultaneous lower bounds of the gain, against quantiles that are known, and where nothing is to be gained."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.gain import least_value
 from poela.evaluation.recombination import Recombined
 from poela.evaluation.scoring import Evaluator, Scoring
+from poela.studies.fold_errors import shared_variance
 from poela.studies.held_out import Episodes
 from poela.studies.shown_gain import Judged, Proof, corrected, critical_value, judged
 
@@ -121,6 +123,45 @@ def test_paths_are_corrected_until_the_best_bound_is_a_corrected_one() -> None:
     assert [factor is None for factor in factors] == [False, False, False, True, False, True, False]
     assert corrected([point(-0.1), point(None)], ["a", "b"], shared)[0].proofs[0].factor is None
     assert len(asked) == 2
+
+
+def test_a_gain_that_twice_the_variance_leaves_nothing_of_is_none_and_nothing_is_learned_for_it() -> None:
+    one = shown(coins(200, 0.0, 0), (0.6,))[0].estimate
+    points = [Judged(one, (Proof(1.0, bound, reach=1.0, error=1.0),)) for bound in (0.4, 0.3, 0.5)]
+    asked: list[str] = []
+
+    def shared(path: str, places: Sequence[int]) -> list[list[float | None]]:
+        asked.append(path)
+        return [[0.0] for _ in places]
+
+    few = corrected(points[:2], ["a", "a"], shared)
+    assert asked == []
+    assert [found.shown for found in few] == pytest.approx([0.4 - np.sqrt(2) + 1, 0.3 - np.sqrt(2) + 1])
+    both = corrected([points[1], points[2]], ["a", "a"], shared)
+    assert asked == ["a"]
+    assert [found.shown for found in both] == pytest.approx([0.3 - np.sqrt(2) + 1, 0.5])
+
+
+def test_folds_that_agree_by_luck_claim_no_more_than_one_in_twenty() -> None:
+    """Two actions alike; each fold is judged by the action that did better in the others, all or nothing.
+
+    Where folds agree, leaving one out changes nothing, and the gain is that of the better action as everybody saw it:
+    above 1.645 errors in a tenth of logs.
+    """
+    one, rng, folds = shown(coins(200, 0.0, 0), (0.6,))[0].estimate, np.random.default_rng(0), 5
+    claims = np.zeros(2)
+    for _ in range(2000):
+        better = rng.normal(size=folds) / np.sqrt(folds)
+        added = better * np.sign(better.sum() - better)
+        left_out = {
+            (j, k): better[[j, k]] * np.sign(better.sum() - better[j] - better[k])
+            for j, k in itertools.combinations(range(folds), 2)
+        }
+        variance = shared_variance(added, [1] * folds, left_out)
+        proof = Proof(added.sum(), added.sum() - norm.ppf(0.95), reach=norm.ppf(0.95), error=1.0)
+        claims += proof.knowing(variance).shown > 0, (Judged(one, (proof,)).knowing([variance]).shown or 0.0) > 0
+    assert claims[0] / 2000 > 0.065
+    assert claims[1] / 2000 < 0.04  # 2% is what an error √2 as large leaves of both tails
 
 
 def test_only_estimates_that_can_be_trusted_take_part() -> None:

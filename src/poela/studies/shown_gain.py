@@ -64,6 +64,19 @@ class Proof:
         factor = float(np.sqrt(2.0 if shared is None or shared > alone else 1 + (shared / alone if alone > 0 else 0.0)))
         return replace(self, shown=self.shown - (factor - 1) * self.reach, factor=factor)
 
+    @property
+    def stands(self) -> bool:
+        """Whether the bound of independent folds stays above zero with twice the variance.
+
+        Leave-two-out sees little of what folds share just when they agree by luck, as they often do where policies
+        differ in one thing only, such as two actions. So that there is something to gain at all is asked of the error
+        that holds where there is nothing; how much there is, of the one that was seen.
+
+        >>> Proof(3.0, shown=1.0, reach=2.0).stands, Proof(3.0, shown=0.5, reach=2.5).stands
+        (True, False)
+        """
+        return self.knowing(None).shown > 0
+
 
 @dataclass(frozen=True, eq=False)
 class Judged:
@@ -83,8 +96,9 @@ class Judged:
         return None if self.best is None else self.best.shown
 
     def knowing(self, shared: Sequence[float | None]) -> "Judged":
-        """The same with the variance that folds share in each proof."""
-        return replace(self, proofs=tuple(one.knowing(own) for one, own in zip(self.proofs, shared, strict=True)))
+        """The same with the variance that folds share in each proof; the worst case where that leaves no gain."""
+        pairs = zip(self.proofs, shared, strict=True)
+        return replace(self, proofs=tuple(one.knowing(own if one.stands else None) for one, own in pairs))
 
 
 def judged(
@@ -208,7 +222,7 @@ def corrected(
 
     `shared` gives the variance that folds share in each proof of some points (by their places) of a path. The best
     bound's path comes first, until the best bound is a corrected one, or none is above zero. Other bounds above zero,
-    of points that do not matter any more, take the worst case.
+    of points that do not matter any more, take the worst case; so do those that it leaves at or below zero.
 
     >>> bounds = ((3.0, 2.0), (1.5, 1.0), (-1.0, 1.0))
     >>> plain = [Judged(None, (Proof(9.0, shown, reach, 1.0),)) for shown, reach in bounds]
@@ -224,7 +238,9 @@ def corrected(
             break
         known.add(path)
         places = [place for place in able if paths[place] == path]
-        for place, variances in zip(places, shared(path, places), strict=True):
+        matters = any(proof.stands for place in places for proof in ones[place].proofs)
+        worst: Sequence[Sequence[None]] = [[None] * len(ones[place].proofs) for place in places]
+        for place, variances in zip(places, shared(path, places) if matters else worst, strict=True):
             ones[place] = ones[place].knowing(variances)
     return [one if path in known else _worst_case(one) for one, path in zip(ones, paths, strict=True)]
 
