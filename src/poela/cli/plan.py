@@ -67,6 +67,6 @@ def _print(result: object, real: bool) -> None:
     known = chances(real)
     if result.estimated:
         say(
-            f"The {known} are estimates: a gain must then also survive weights that are wrong by some factor, "
-            f"which no number of episodes makes up for. Log {known}."
+            f"Weights rest on estimates, so a gain counts as shown only if it survives weights up to {result.gamma:g} "
+            f"times wrong (Γ): log {known}, and see to it that outcomes are seen."
         )

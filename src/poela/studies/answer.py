@@ -7,6 +7,7 @@ from typing import Literal
 from poela.core.errors import InputError
 from poela.core.readable import about, effective, factor_in_words
 from poela.evaluation.verdict import chances
+from poela.studies.measured_gamma import in_words
 from poela.studies.outcome_unit import Outcome
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.selection import Point
@@ -61,6 +62,7 @@ class Answer:
         said = _keep if result.chosen is None else _change
         answer = said(result, record, confidence, settings.selection.sensitivity)
         words = "" if result.chosen is None else _in_words(result, record)
+        answer = replace(answer, why=" ".join(filter(None, (answer.why, unconfounded_in_words(result, record)))))
         return _of_capped(replace(answer, words=words), result, settings)
 
 
@@ -106,6 +108,20 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
         f"{shown}{_undone_by(gain.undone_by)}{_doubt(record, known)}",
         f"{_ask(record)}; then {TRY_IT} {known}.",
     )
+
+
+def unconfounded_in_words(result: ChoiceRecord, record: StudyRecord) -> str:
+    """What would hold if everything that matters was recorded, and at Γ; empty where nothing is in doubt."""
+    found, error = result.unconfounded, record.logging_policy.standard_error
+    if found is None:
+        return ""
+    unit = record.outcome or Outcome()
+    gain, low, high = (unit.amount(amount, error) for amount in (found.gain, found.low, found.high))
+    whose = "" if result.policy == found.policy else f" {found.policy}"
+    left = f"at Γ = {found.gamma:g} it is at least {unit.amount(found.at_gamma, error)}"
+    gains = f"{whose or ' it'} gains {gain} [{low}, {high}]"
+    text = f"If unconfounded (everything that mattered was recorded),{gains}; {left}."
+    return " ".join(filter(None, (text, in_words(found.measured, found.gamma))))
 
 
 def _doubt(record: StudyRecord, known: str) -> str:

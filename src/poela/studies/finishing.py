@@ -26,12 +26,13 @@ from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
 from poela.studies.likeliest import judged_likeliest
 from poela.studies.logging_policy import model_of_logging_policy
+from poela.studies.measured_gamma import measured_factors
 from poela.studies.names import names_of
 from poela.studies.outcomes import write_outcomes
 from poela.studies.own_bounds import Yardstick, promising, with_own_bounds
 from poela.studies.place import TABLE
 from poela.studies.plainness import best_in_words
-from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue
+from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue, Unconfounded
 from poela.studies.runs import carry_out
 from poela.studies.selection import Choice, Point, choose
 from poela.studies.settings import StudySettings
@@ -96,10 +97,26 @@ def finish(
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
         likeliest=judged_likeliest(study, choice.chosen, folds, episodes),
         groups=_groups(study, points, choice.chosen or hopeful, splits, request),
+        unconfounded=_unconfounded(study, points, choice.chosen, splits),
     )
     _write_policies(study, policies, result)
     study.store.write(result)
     _write_table(Study(study.store))
+
+
+def _unconfounded(study: Study, points: list[Point], chosen: Point | None, splits: Splits) -> Unconfounded | None:
+    """What would hold if everything that matters was recorded: of the chosen policy, or of the best by that bound."""
+    known = [point for point in points if point.metrics.get("unconfounded") is not None]
+    if not known:
+        return None
+    point = chosen if chosen in known else max(known, key=lambda one: one.metrics["unconfounded"] or 0.0)
+    assert point is not None
+    gain, low, at_gamma = (point.metrics[name] for name in ("gain", "unconfounded", "shown"))
+    if gain is None or low is None or at_gamma is None:
+        return None
+    measured = measured_factors(splits.train, study.settings.seed) if splits.whole.estimated else {}
+    gamma = study.settings.selection.sensitivity
+    return Unconfounded(_name(study, points, point), gain, low, at_gamma, gamma, measured)
 
 
 def _write_table(study: Study) -> None:

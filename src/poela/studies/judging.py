@@ -20,7 +20,7 @@ from poela.studies.store import Store
 
 METRICS = (
     *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "controlled", "shown", "folds_factor"),
-    *("own", "own_error", "own_lost", "sensitivity"),
+    *("own", "own_error", "own_lost", "sensitivity", "unconfounded"),
     *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "change", "change_sd", "smoothing"),
     *OUTSIDE,
     "plainness",
@@ -165,6 +165,7 @@ def _by_gain(
             "shown": one.shown,
             **_by_control(best),
             "folds_factor": None if best is None else best.factor,
+            "unconfounded": None if best is None or gamma <= 1 else finite(best.at_face(folds=shared is not None)),
             "own_error": finite(standard_error(gains_of(evidence)[0])),
             "own_lost": finite(lost_to(gamma, evidence)),
             "sensitivity": None if gain is None else gain.sensitivity,

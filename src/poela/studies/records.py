@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -217,6 +217,27 @@ def refuse_unshown(found: LikeliestRecord | None, anyway: str) -> None:
 
 
 @dataclass(frozen=True)
+class Unconfounded:
+    """The gain if everything that matters was recorded, of the recommended policy or the one with the best such bound.
+
+    The lower end holds for all policies together, and the upper one is as far from the gain. `measured` are columns of
+    the context, the strongest first, with the factor by which weights would be wrong without them.
+    """
+
+    policy: str
+    gain: float
+    low: float
+    at_gamma: float  # the lower end if weights may be wrong by a factor of
+    gamma: float
+    measured: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return 2 * self.gain - self.low
+
+
+@dataclass(frozen=True)
 class ChoiceRecord:
     """What came of the study; `study` and `runs` are the fingerprints of what it rests on."""
 
@@ -241,6 +262,7 @@ class ChoiceRecord:
     closest: Whole | None = None  # to being worth a trial, where none is
     likeliest: LikeliestRecord | None = None  # None: it was not judged (no policy, real-valued, or an older study)
     groups: Groups | None = None  # who gets what, and who gains; None: no policy, or an older study
+    unconfounded: Unconfounded | None = None  # None: propensities are known and all outcomes seen, or an older study
 
     @property
     def units(self) -> str:

@@ -46,6 +46,7 @@ class Proof:
     controlled: bool = False
     factor: float | None = None
     low: float | None = None  # the bound of this proof alone, as if no other policy had been tried
+    lost: float = 0.0  # to weights that are wrong by a factor of Γ
 
     def knowing(self, shared: float | None) -> "Proof":
         """The same with the variance that folds share added to the squared error; None: the worst case.
@@ -63,6 +64,15 @@ class Proof:
         alone = self.error**2
         factor = float(np.sqrt(2.0 if shared is None or shared > alone else 1 + (shared / alone if alone > 0 else 0.0)))
         return replace(self, shown=self.shown - (factor - 1) * self.reach, factor=factor)
+
+    def at_face(self, *, folds: bool) -> float:
+        """What would be shown if everything that matters was recorded; the worst case for folds not looked at.
+
+        >>> round(Proof(3.0, shown=-1.0, reach=2.0, lost=2.5).at_face(folds=False), 6)
+        1.5
+        """
+        known = self.knowing(None) if folds and self.factor is None else self
+        return known.shown + self.lost
 
     @property
     def stands(self) -> bool:
@@ -164,9 +174,11 @@ class Proving:
             errors = max(reach, student_quantile(gain, 2 * self.confidence - 1)) if controlled else reach
             by_chance = float(self.widened * np.hypot(errors * error, ndtri(self.confidence) * chance))
             by_control, gamma = evidence.controlled if controlled else None, self.sensitivity
-            lost = worst + lost_to(gamma, evidence, by_control)
+            factor = lost_to(gamma, evidence, by_control)
+            lost = worst + factor
             if np.isfinite(by_chance):
                 bounds: Any = {"shown": gain.value - lost - by_chance, "low": gain.value - errors * error}
+                bounds |= {"lost": factor}
                 proofs.append(Proof(gain.value, reach=by_chance, error=error, controlled=bool(controlled), **bounds))
         return tuple(proofs)
 
