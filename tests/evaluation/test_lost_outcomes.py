@@ -116,7 +116,8 @@ def test_informative_loss_biases_complete_cases_and_not_weighted_ones() -> None:
     assert estimate.low < 1 < estimate.high
     seen, n = ~lost, int((~lost).sum())
     rows: Any = (logs.contexts[seen], logs.actions[seen], logs.rewards[seen], np.arange(n + 1))
-    complete = poela.evaluate(Treat(), Trajectories(*rows, propensities=np.full((n, 2), 0.5)))
+    bare: Any = Trajectories
+    complete = poela.evaluate(Treat(), bare(*rows, propensities=np.full((n, 2), 0.5)))
     assert complete.low is not None
     assert complete.low > 1.2
     assert estimate.verdict == "caution"

@@ -39,14 +39,14 @@ def with_staying(logs: Trajectories, seed: int = 0) -> Trajectories:
     if logs.lost is None or logs.staying is not None:
         return logs
     if not logs.lost.any():
-        return replace(logs, lost=None)  # type: ignore[arg-type]
+        return replace(logs, lost=None)
     seen = int((~logs.lost).sum())
     if seen < FEWEST_LOST:
         raise InputError(f"only {seen} of {logs.n_episodes} episodes were seen to their end: nothing tells of outcomes")
     chances = _chances(_at_risk(logs), seed)
     staying = -np.log(np.maximum(chances, FLOOR))
     staying[last_rows(logs)[logs.lost]] = -np.inf
-    return replace(logs, staying=staying)  # type: ignore[arg-type]
+    return replace(logs, staying=staying)
 
 
 def lost_share(logs: Trajectories) -> float:
@@ -80,7 +80,7 @@ def as_if_all_seen(logs: Trajectories, seed: int = 0) -> Trajectories:
     chosen = np.repeat(np.arange(logs.n_episodes), times)
     if not len(chosen):
         raise InputError("no episode to learn from was seen to its end: gather more")
-    return replace(logs.take(chosen), clusters=logs.units[chosen], lost=None, staying=None)  # type: ignore[arg-type]
+    return replace(logs.take(chosen), clusters=logs.units[chosen], lost=None, staying=None)
 
 
 def repeats(weights: FloatArray, seed: int) -> IntArray:

@@ -70,14 +70,14 @@ def loss_in_words(
 
 def _by_action(lost: BoolArray, actions: IntArray, names: Sequence[ActionName]) -> str:
     taken, codes = np.unique(actions, return_inverse=True)
-    cases, gone = np.bincount(codes), np.bincount(codes, lost)
+    cases, gone = np.bincount(codes), np.bincount(codes, lost.astype(np.float64))
     shares = gone / cases
     if len(names) > 0 and len(taken) <= MANY_ACTIONS:
         parts = [f"{share:.0%} after {names[code]}" for code, share in zip(taken, shares, strict=True)]
         by_action = ", ".join(parts)
     else:
         by_action = f"{shares.min():.0%} to {shares.max():.0%} by action"
-    return f": {by_action}; {_in_words(dependence(gone, cases))}"
+    return f": {by_action}; {_in_words(dependence(np.asarray(gone, np.float64), cases))}"
 
 
 def dependence(gone: FloatArray, cases: IntArray) -> float:

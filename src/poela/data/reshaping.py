@@ -79,7 +79,7 @@ def _long(table: "pa.Table", layout: LogLayout) -> tuple["pa.Table", LogLayout, 
     for other in taken[1:]:
         kept = pc.and_(kept, other)
     note = f"{counted(table.num_rows, 'row')} with {counted(len(visits), 'visit')} each became one row for each visit"
-    changed = {"step": visit} if layout.step == STEP else {}
+    changed: dict[str, Any] = {"step": visit} if layout.step == STEP else {}
     return long.filter(kept), replace(layout, wide=(), **changed), note
 
 
@@ -141,9 +141,9 @@ def _after_the_first(codes: IntArray, steps: Any, ended: BoolArray) -> BoolArray
     [True, False, False]
     """
     order = np.lexsort((steps, codes))
-    so_far = np.cumsum(ended[order]) - ended[order]
+    so_far: IntArray = np.cumsum(ended[order]) - ended[order]
     first = np.append(True, np.diff(codes[order]) != 0)
-    at_start = np.repeat(so_far[first], np.diff(np.append(np.flatnonzero(first), len(order))))
+    at_start: IntArray = np.repeat(so_far[first], np.diff(np.append(np.flatnonzero(first), len(order))))
     after = np.empty(len(order), bool)
     after[order] = so_far > at_start
     return after

@@ -191,7 +191,7 @@ def least_value(
 
     def least_after(amounts: FloatArray) -> FloatArray:
         more, less = np.cumsum(amounts * high[order]), np.cumsum(amounts * low[order])
-        return np.append(0.0, more) + (less[-1] - np.append(0.0, less))
+        return np.asarray(np.append(0.0, more) + (less[-1] - np.append(0.0, less)))
 
     return float((least_after(weights * returns[order]) / least_after(weights)).min())
 

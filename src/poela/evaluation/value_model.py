@@ -162,7 +162,7 @@ def state_values(logs: Trajectories, beside: Trajectories, discount: float = 1.0
 
     def idle(own: Trajectories) -> Trajectories:
         nothing = np.zeros(own.n_steps, np.int64)
-        more = {"n_actions": 1, "clusters": own.clusters, "staying": own.staying}
+        more: dict[str, Any] = {"n_actions": 1, "clusters": own.clusters, "staying": own.staying}
         return Trajectories(own.contexts, nothing, own.rewards, own.offsets, **more)
 
     model = ValueModel(idle(logs), beside=idle(beside), discount=discount, seed=seed)

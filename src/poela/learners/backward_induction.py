@@ -8,9 +8,10 @@ the regressions predict.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
@@ -304,6 +305,6 @@ def _places_before(before: IntArray, after: IntArray) -> IntArray:
     [1, 3, 2]
     """
     order = np.argsort(before, kind="stable")
-    places = np.empty(len(after), np.int32)
+    places: NDArray[Any] = np.empty(len(after), np.int32)
     places[np.argsort(after, kind="stable")] = order[np.isin(before[order] + 1, after)]
     return places
