@@ -266,3 +266,26 @@ def test_one_row_has_a_note(study: Path, tmp_path: Path, capsys: pytest.CaptureF
     pq.write_table(pa.table({"ward": ["hot", "cold"], "lactate": pa.array([None, 0.5])}), tmp_path / "rows.parquet")
     assert main(["decide", str(study), "--rows", str(tmp_path / "rows.parquet"), "--out", str(tmp_path / "o.csv")]) == 0
     assert "1 row has a note: gaps" in capsys.readouterr().out
+
+
+def test_receipts_become_the_next_log(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = visits(200, 7).append_column("case", pa.array([f"v{number}" for number in range(200)]))
+    pq.write_table(rows.drop_columns(["drug", "good", "cost"]), tmp_path / "rows.parquet")
+    folder = tmp_path / "receipts"
+    flags = ["decide", str(study), "--rows", str(tmp_path / "rows.parquet"), "--receipts", str(folder), "--no-similar"]
+    assert main([*flags, "--out", str(tmp_path / "out.parquet")]) == 0
+    assert "Receipts are in" in capsys.readouterr().out
+    known = rows.select(["case", "good", "cost"])
+    logs = read_logs(folder, layout=Study.open(study).record.data.layout, outcomes=known)
+    decided = pq.read_table(tmp_path / "out.parquet")
+    assert logs.n_episodes == 200
+    assert logs.feature_names == Study.open(study).policy.feature_names
+    assert [logs.action_names[action] for action in logs.actions] == decided["action"].to_pylist()
+    assert logs.logging_in_words == "full propensities"
+    assert main([*flags, "--out", str(tmp_path / "again.parquet")]) == 0  # the same decisions, counted once
+    assert read_logs(folder, layout=Study.open(study).record.data.layout, outcomes=known).n_episodes == 200
+    pq.write_table(rows.drop_columns(["drug", "good", "cost", "case"]), tmp_path / "nameless.parquet")
+    flags[3] = str(tmp_path / "nameless.parquet")
+    assert main([*flags, "--out", str(tmp_path / "third.parquet")]) == 2
+    assert "receipts need a name for each case" in capsys.readouterr().err
+    assert not (tmp_path / "third.parquet").exists()

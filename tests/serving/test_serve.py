@@ -22,10 +22,11 @@ from tests.serving.running import Running, running
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.cli import main
 from poela.core.errors import InputError
+from poela.data.receipts import Receipts, read_receipts
 from poela.data.trajectories import Trajectories
 from poela.learners.consensus import Consensus
 from poela.learners.policy_gradient import POCRM
-from poela.serving.answering import Together, TooBusy
+from poela.serving.answering import Answering, Together, TooBusy
 from poela.serving.application import application
 from poela.serving.asking import DecisionRequest
 from poela.serving.guarding import LARGEST_BODY
@@ -453,3 +454,29 @@ def test_a_port_that_is_taken_is_said_in_one_line(
     last(POCRM(**GRADIENT), logs()).save(tmp_path / "policy")
     assert main(["serve", str(tmp_path / "policy"), "--port", str(server.port)]) == 1
     assert "cannot be served on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["pocrm", "fittedq"])
+def test_what_is_answered_was_written_down(name: str, tmp_path: Path) -> None:
+    """Receipts of a server: the propensities and actions that clients were told, by case and step."""
+    train = logs()
+    source = PolicySource(POLICIES[name](train), "a policy")
+    app, form = application(source, None, Receipts.to_append(tmp_path / "receipts")), Answering(source).form
+    episodes, told = random_episodes(train, steps=12), {}
+    rows = [named(row) for row in episodes.contexts]
+    for number, (first, end) in enumerate(zip(episodes.offsets[:-1], episodes.offsets[1:], strict=True)):
+        for row in range(first, end):
+            case: dict[str, Any] = {"id": f"c{number}", "features": rows[row]}
+            if form.wants_history:
+                earlier = [{"features": rows[k], "action": ACTIONS[episodes.actions[k]]} for k in range(first, row)]
+                case["history"] = earlier
+            else:
+                case["step"] = int(row - first)
+            answers = asked(app, "POST", "/v1/decide", json={"cases": [case]}).json()
+            told[f"c{number}", row - first] = answers["decisions"][0]
+    table, keys = read_receipts(tmp_path / "receipts")
+    assert table.num_rows == len(told) == 12
+    for row in table.to_pylist():
+        answer = told[row[keys.case], int(row[keys.step])]
+        assert row["action"] == answer["action"]
+        assert {action: row[f"propensity_{action}"] for action in ACTIONS} == answer["propensities"]

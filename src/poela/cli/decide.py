@@ -22,6 +22,13 @@ Likeliest = Annotated[
     bool, typer.Option("--likeliest", help="Hand out the likeliest action: another policy, with a gain of its own.")
 ]
 
+ReceiptsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--receipts", help="Folder to append what was decided to, for poela watch and the next log. Cases need names."
+    ),
+]
+
 
 def decide(
     study: Annotated[Path, typer.Argument(help="Directory of a study, or of a saved policy.")],
@@ -38,6 +45,7 @@ def decide(
     keep: Annotated[
         str | None, typer.Option(help="More columns of the table to keep beside the case and its context, with commas.")
     ] = None,
+    receipts: ReceiptsFolder = None,
     similar: Annotated[
         bool, typer.Option("--similar/--no-similar", help="Count similar logged cases, and tell what came of them.")
     ] = True,
@@ -59,6 +67,7 @@ def decide(
     from poela.cli.columns import layout_of
     from poela.cli.output import print_json, say
     from poela.core.options import names_in
+    from poela.core.paths import place
     from poela.core.typed import to_plain
     from poela.policies.deciding import Deciding
     from poela.serving.decide import decide_file
@@ -69,29 +78,29 @@ def decide(
     source = open_policy(study)
     if likeliest and not unproven:
         refuse_unshown(source.likeliest, "--unproven")
-    kept = () if keep is None else names_in(keep)
-    how = Deciding(seed, similar, kept, source.outcomes, case=case, likeliest=likeliest)
-    decided = decide_file(source.policy, rows, out, how, described, overwrite)
+    how = Deciding(seed, similar, names_in(keep or ""), source.outcomes, case=case, likeliest=likeliest)
+    decided = decide_file(source.policy, rows, out, how, described, overwrite, receipts)
     worth = {"likeliest": to_plain(source.likeliest)} if likeliest else {}
     if json:
         print_json({"decisions": str(out), **decided.to_json(), **worth})
         return
     say(str(decided), bold=True)
-    for line in _about(decided, likeliest):
+    known = source.likeliest or "what it is worth was not judged"
+    written = [f"The decisions are in {out}."]
+    written += [] if receipts is None else [f"Receipts are in {place(receipts)}: poela watch joins them with outcomes."]
+    for line in (*_about(decided, str(known) if likeliest else None), *written):
         say(line)
-    if likeliest:
-        known = source.likeliest or "what it is worth was not judged"
-        say(f"These are the likeliest actions, which is a policy of its own: {known}.")
-    say(f"The decisions are in {out}.")
 
 
-def _about(decided: "Decided", likeliest: bool) -> list[str]:
-    """What is to be known of the decisions."""
+def _about(decided: "Decided", likeliest: str | None) -> list[str]:
+    """What is to be known of the decisions; `likeliest`: what likeliest actions are worth, where these are given."""
     lines = []
     if decided.noted:
         have = "row has" if decided.noted == 1 else "rows have"
         lines.append(f"{decided.noted:,} {have} a note: gaps, new categories, or nothing like them in the log.")
-    if not likeliest:
+    if likeliest is not None:
+        lines.append(f"These are the likeliest actions, which is a policy of its own: {likeliest}.")
+    else:
         lines.append(
             "Actions are drawn by their probabilities, as the policy was judged; the same file gives the same."
         )

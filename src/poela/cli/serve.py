@@ -12,6 +12,9 @@ def serve(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    receipts: Annotated[
+        Path | None, typer.Option(help="Folder to append every decision to before it is answered, for poela watch.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No line for each request.")] = False,
 ) -> None:
     """Serve a policy's decisions over HTTP, with a page where a person can ask about a case.
@@ -31,7 +34,7 @@ def serve(
 
     token = token_for(host)
     source = open_policy(study)
-    server = server_of(source, token)
+    server = server_of(source, token, receipts)
     if not quiet:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))

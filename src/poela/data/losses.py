@@ -27,6 +27,17 @@ def missing_at_the_end(values: FloatArray, offsets: IntArray) -> BoolArray:
     return np.asarray(np.isnan(values[offsets[1:] - 1]))
 
 
+def with_middle(returns: FloatArray, lost: BoolArray | None) -> FloatArray:
+    """Returns [n] with a middle one of those seen in the place of those that were lost.
+
+    >>> with_middle(np.array([1.0, 99.0, 3.0, 5.0]), np.array([False, True, False, False]))
+    array([1., 3., 3., 5.])
+    """
+    if lost is None or not lost.any() or lost.all():
+        return returns
+    return np.where(lost, np.sort(returns[~lost])[(~lost).sum() // 2], returns)
+
+
 def flags_in(column: "pa.ChunkedArray") -> BoolArray | None:
     """A column of yes and no, however they are written; a blank is no. None where it holds anything else.
 

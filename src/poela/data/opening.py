@@ -36,6 +36,8 @@ def open_source(
 
     A CSV file's `labels` columns stay text; if `others` (of any type) are given, all but these are supposed numbers.
     """
+    if isinstance(source, TableSource):
+        return source
     if not isinstance(source, str | os.PathLike):
         return from_table(_table_of_object(source, layout))
     path = regular_file(source)

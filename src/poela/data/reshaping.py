@@ -16,7 +16,6 @@ from poela.data.losses import flags_in
 from poela.data.opening import open_source
 from poela.data.order import sortable_steps
 from poela.data.rows import RowProblems
-from poela.data.sources import TableSource, from_table
 from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
@@ -25,21 +24,19 @@ if TYPE_CHECKING:
 PLACE = re.compile(r"\{(\w+)\}")
 
 
-def open_log(
-    source: Any, layout: LogLayout, labels: Sequence[str], others: Sequence[str] | None = None
-) -> tuple[TableSource, LogLayout]:
-    """Open a log, put into the shape of one row for each decision where the layout says how, and its layout then."""
+def put_right(source: Any, layout: LogLayout) -> tuple[Any, LogLayout, tuple[str, ...]]:
+    """A log in the shape of one row for each decision where the layout says how, its layout then, and what was done."""
     if not layout.wide and layout.end is None and layout.horizon is None:
-        return open_source(source, layout, labels, others), layout
-    opened = open_source(source, layout, labels)
+        return source, layout, ()
     import pyarrow as pa
 
+    opened = open_source(source, layout, layout.label_columns)
     table, notes = pa.table({name: opened.read(name) for name in opened.names}), opened.notes
     if layout.wide:
         table, layout, note = _long(table, layout)
         notes = (*notes, note)
     table, cut = _until_the_end(table, layout, opened.decimal)
-    return from_table(table, opened.decimal, (*notes, *cut)), layout
+    return table, layout, (*notes, *cut)
 
 
 def _long(table: "pa.Table", layout: LogLayout) -> tuple["pa.Table", LogLayout, str]:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import Any
 
@@ -22,9 +22,11 @@ from poela.data.losses import loss_in_words
 from poela.data.numbers import NOT_TOLD_APART, Numbers, merges_in_single, numbers_of, read_numbers
 from poela.data.opening import readable
 from poela.data.order import Order, order_of, sortable_steps
+from poela.data.outcomes import joined_receipts
 from poela.data.propensity_columns import paired
 from poela.data.real_actions import doses_in, read_actions, with_doses, with_noted_actions
-from poela.data.reshaping import open_log
+from poela.data.receipts import is_receipts
+from poela.data.reshaping import put_right
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.trajectories import Trajectories
@@ -61,6 +63,9 @@ def read_logs(
     encoding: str = "utf-8",
     layout: LogLayout | None = None,
     for_learning: bool = False,
+    outcomes: Any = None,
+    done: str | None = None,
+    ended: str | None = None,
 ) -> Trajectories:
     """Read a table with one row for each decision, in any order, and check all of it.
 
@@ -79,10 +84,12 @@ def read_logs(
     with one row for each case: docs/guides/missing.md. The result carries this as its `schema`, and what was done in
     `notes`: docs/guides/tables.md tells the rules.
 
-    What `to_table` wrote is read back as it was; only a CSV file cannot say that its propensities were estimated, or
-    that a column names clusters.
+    A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards. `done` is
+    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered.
 
-    Everything that is wrong is reported at once in an `InputError`; rows count from 1, the header of a CSV file apart.
+    What `to_table` wrote is read back as it was; only CSV files do not say that propensities were estimated, or which
+    column names clusters. Everything that is wrong is reported at once in an `InputError`; rows count from 1, the
+    header of a CSV file apart.
 
     >>> import pyarrow as pa
     >>> logs = read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, None, 50],
@@ -92,35 +99,60 @@ def read_logs(
     >>> logs.feature_names, logs.contexts.tolist()
     (('age', 'age missing'), [[50.0, 0.0], [60.0, 1.0], [70.0, 0.0]])
     """
-    settings: dict[str, Any] = {"context": context, "propensity": propensity, "actions": actions, "cluster": cluster}
-    settings |= {"separator": separator, "decimal": decimal, "encoding": encoding, "missing": missing}
-    settings |= {"censored": censored, "end": end, "horizon": horizon, "wide": wide}
-    settings |= {"log_density": log_density, "category": category, "ordinal": ordinal or {}, "origin": origin}
-    named = LogLayout(episode, step, action, reward, **settings)  # type: ignore[arg-type]
+    said = {**locals(), "ordinal": ordinal or {}}
+    named = LogLayout(**{field.name: said[field.name] for field in fields(LogLayout) if field.name in said})
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
-    return _checked(source, layout or named, for_learning)
+    return _checked(source, layout or named, for_learning, Beside(outcomes, done, ended))
 
 
-def _checked(source: Any, layout: LogLayout, for_learning: bool) -> Trajectories:
+@dataclass(frozen=True)
+class Beside:
+    """What else is known of the cases of a log: outcomes in a table of their own, what was done, when cases ended."""
+
+    outcomes: Any = None
+    done: str | None = None
+    ended: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the log that are no part of its layout."""
+        return tuple(name for name in (self.done, self.ended) if name is not None)
+
+
+def _checked(source: Any, layout: LogLayout, for_learning: bool, beside: Beside) -> Trajectories:
+    notes: tuple[str, ...] = ()
+    if is_receipts(source):
+        if beside.outcomes is None:
+            raise InputError("receipts do not know what came of them: give outcomes=, a table of cases and rewards")
+        joined = joined_receipts(source, beside.outcomes, layout, beside.done, beside.ended)
+        source, layout, notes, beside = joined.table, joined.layout, joined.notes, replace(beside, ended=joined.ended)
+    elif beside.outcomes is not None:
+        raise InputError("outcomes= goes with a folder of receipts, and this is none: name the folder of --receipts")
     with readable(source):
-        opened, logs = _opened_and_read(source, layout)
-        logs = _with_loss(logs)
+        source, layout, said = put_right(source, layout)
+        opened, logs = _opened_and_read(source, layout, beside)
+        logs = _with_loss(replace(logs, notes=(*said, *logs.notes)))
         merged = _merged_features(opened, logs)
     if for_learning:
         logs = without_constants(logs, but=merged) if layout.schema is None else logs
         if problems := learning_problems(logs, merged):
             gone = "; ".join(note for note in logs.notes if ": left out" in note)
             raise bad_log([f"{one} ({gone})" if one == NO_CONTEXT and gone else one for one in problems])
-    note = f"column {quoted(merged)} has numbers {NOT_TOLD_APART}: subtract an offset, or scale them" if merged else ""
-    return replace(logs, notes=(*logs.notes, note)) if note else logs
+    if merged:
+        notes = (*notes, f"column {quoted(merged)} has numbers {NOT_TOLD_APART}: subtract an offset, or scale them")
+    return replace(logs, notes=(*logs.notes, *notes)) if notes else logs
 
 
 def read_and_warn(
-    source: str | PathLike[str] | Any, layout: LogLayout | None, for_learning: bool = False
+    source: str | PathLike[str] | Any,
+    layout: LogLayout | None,
+    for_learning: bool = False,
+    beside: Beside | None = None,
 ) -> Trajectories:
     """The logs, with what was noted while they were read said as warnings; the command line shows them as notes."""
-    logs: Trajectories = read_logs(source, layout=layout, for_learning=for_learning)
+    more = {} if beside is None else vars(beside)
+    logs: Trajectories = read_logs(source, layout=layout, for_learning=for_learning, **more)
     warn_of(logs.notes)
     return logs
 
@@ -132,12 +164,30 @@ def warn_of(notes: Sequence[str]) -> None:
         warnings.warn(note, PoelaWarning, stacklevel=3)
 
 
-def _opened_and_read(source: Any, layout: LogLayout) -> tuple[TableSource, Trajectories]:
+def _opened_and_read(source: Any, layout: LogLayout, beside: Beside) -> tuple[TableSource, Trajectories]:
+    from poela.data.done import by_end, hiding, opened_with, with_done
+
+    whole = opened_with(source, layout, beside.columns)
+    opened, logs = _opened_log(hiding(whole, beside.columns) if beside.columns else whole, source, layout, beside)
+    if beside.columns:
+        order = ordered(opened, layout.for_table(opened.names), RowProblems())[1]
+        assert order is not None  # or the logs could not have been read
+        logs = logs if beside.done is None else with_done(logs, whole, order, beside.done)
+        logs = logs if beside.ended is None else by_end(logs, whole, order, beside.ended)
+    return opened, logs
+
+
+def _opened_log(
+    opened: TableSource, source: Any, layout: LogLayout, beside: Beside
+) -> tuple[TableSource, Trajectories]:
     import pyarrow as pa
 
-    opened, layout = open_log(source, layout, layout.label_columns, layout.time_columns)
     if (decided := of_decisions(layout, opened.names)) != layout:  # by which other columns are read
-        return _opened_and_read(source, decided)
+        from poela.data.done import hiding, opened_with
+
+        return _opened_log(
+            hiding(opened_with(source, decided, beside.columns), beside.columns), source, decided, beside
+        )
     again = opened.reopened
     try:
         return opened, _read(opened, layout)

@@ -16,6 +16,7 @@ from poela.data.array_inputs import array_of, count, numbers, plain_names, whole
 from poela.data.checks import EMPTY, problems_of
 from poela.data.clusters import numbered
 from poela.data.folds import random_parts
+from poela.data.losses import with_middle
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 
@@ -51,7 +52,7 @@ class Trajectories:
     what that weighs at each step, log Δ/C (see `behavior.staying`): −inf where an episode was lost.
     """
 
-    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities", "staying")
+    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities", "recommended", "staying")
 
     contexts: Float32Array  # [N, d]
     actions: NDArray[Any]  # [N] whole numbers, or [N, m] real ones
@@ -67,6 +68,7 @@ class Trajectories:
     schema: TableSchema | None = None  # None: these were arrays
     notes: tuple[str, ...] = ()
     log_densities: FloatArray | None = None  # [N]
+    recommended: IntArray | None = None  # [N] what a policy said, where `actions` are what was done after that
     lost: BoolArray | None = None  # [n]; None: every outcome was seen
     staying: FloatArray | None = None  # [N], estimated; None: not yet, or every outcome was seen
 
@@ -87,6 +89,7 @@ class Trajectories:
         notes: Sequence[str] = (),
         *,
         log_densities: ArrayLike | None = None,
+        recommended: ArrayLike | None = None,
         lost: ArrayLike | None = None,
         staying: ArrayLike | None = None,
     ) -> None:
@@ -108,6 +111,7 @@ class Trajectories:
             estimated=bool(estimated) and (propensities is not None or log_densities is not None),
             schema=schema,
             notes=tuple(notes),
+            recommended=None if recommended is None else numbers("recommended", recommended, np.int64),
         )
         self._keep_actions(actions, n_actions, plain_names(() if action_names is None else action_names))
         problems = problems_of(self)
@@ -201,6 +205,11 @@ class Trajectories:
         return np.asarray(np.take_along_axis(self.propensities, self.actions[:, None], axis=1)[:, 0])
 
     @property
+    def adherence(self) -> float | None:
+        """The share of steps where what was recommended was done; None where no recommendations are known."""
+        return None if self.recommended is None else float((self.actions == self.recommended).mean())
+
+    @property
     def logging_in_words(self) -> str:
         """What is known of the logging policy."""
         what = "log densities" if self.is_real else "propensities"
@@ -275,11 +284,7 @@ class Trajectories:
         A lost episode has none: a middle one of those seen stands in its place, where its weight is 0.
         """
         rewards = self.rewards if discount == 1.0 else self.rewards * discount**self.step_numbers
-        sums = episode_sums(rewards, self.offsets)
-        if self.lost is None or not self.lost.any() or self.lost.all():
-            return sums
-        middle = np.sort(sums[~self.lost])[(~self.lost).sum() // 2]
-        return np.where(self.lost, middle, sums)
+        return with_middle(episode_sums(rewards, self.offsets), self.lost)
 
     @property
     def seen_weights(self) -> FloatArray | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +15,16 @@ from poela.data.decided import ABOUT, ACTION, DEFER, POLICY
 from poela.data.decision_rows import Wanted, parts_to_decide
 from poela.data.history import StepsToFollow
 from poela.data.layout import PREFIX, LogLayout
+from poela.data.receipts import ReceiptKeys, Receipts, keys_for, receipts_of
 from poela.eligibility.words import rule_in_words
 from poela.policies.deciding import Deciding, decisions
 from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
-from poela.serving.asking import DecisionRequest, Form
+from poela.serving.asking import Case, DecisionRequest, Form
 from poela.serving.source import PolicySource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PROPENSITIES = "propensities"
 MOST_TOGETHER = 512  # steps that are decided in one go
@@ -36,6 +40,7 @@ class Answering:
     """A policy that answers requests."""
 
     source: PolicySource
+    receipts: Receipts | None = None  # where decisions are written down before they are answered
 
     def __post_init__(self) -> None:
         if not isinstance(self.policy, RuledPolicy):
@@ -45,6 +50,8 @@ class Answering:
                     f"{self.source.name} decides about real-valued actions, which is not served: use poela decide"
                 )
             raise InputError(f"{self.source.name} is a {kind}, which decides about no rows: serve a learned policy")
+        if self.receipts is not None:
+            _ = self.receipt_keys  # which refuses columns that are called as those of receipts
 
     @property
     def policy(self) -> Any:
@@ -65,10 +72,28 @@ class Answering:
         last = np.cumsum(lengths) - 1
         drawn = [uniform_of(seed, *self.form.key(case)) for seed, case in zip(seeds, cases, strict=True)]
         uniform = np.repeat(np.array(drawn), lengths)  # earlier steps are not looked at
-        how = Deciding(outcomes=self.source.outcomes, lists=True, contexts=False, uniform=uniform)
-        rows = decisions(self.policy, self.form.table(cases), how).take(last).to_pylist()
-        answers = iter([self._answer(row) for row in rows])
+        noted = self.receipts is not None
+        how = Deciding(outcomes=self.source.outcomes, lists=True, contexts=noted, uniform=uniform)
+        decided = decisions(self.policy, self.form.table(cases), how).take(last)
+        if self.receipts is not None:
+            self.receipts.append(self._receipts(decided, cases))
+        answers = iter([self._answer(row) for row in decided.to_pylist()])
         return [[next(answers) for _ in one.cases] for one in requests]
+
+    def _receipts(self, decided: "pa.Table", cases: Sequence[Case]) -> "pa.Table":
+        keys = self.receipt_keys
+        named: dict[str, Sequence[Any]] = {keys.case: [case.id for case in cases]}
+        if keys.step is not None:
+            first, distance = self.form.pace
+            named[keys.step] = [first + distance * case.step for case in cases]
+        return receipts_of(
+            decided.drop_columns([n for n in named if n in decided.column_names]), keys, self.policy.action_names, named
+        )
+
+    @cached_property
+    def receipt_keys(self) -> ReceiptKeys:
+        """The columns of its receipts."""
+        return keys_for(self.policy.table_schema)
 
     def _answer(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """A row of decisions as an answer, in which every field stands, null where the policy does not know it."""

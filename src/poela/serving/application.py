@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 import poela
 from poela.core.errors import InputError
+from poela.data.receipts import Receipts
 from poela.eligibility.words import rule_in_words
 from poela.serving.answering import Answering, Together, TooBusy
 from poela.serving.asking import Form, is_optional
@@ -26,9 +27,12 @@ LOG = logging.getLogger("poela.serving")
 UNFORESEEN = "the server could not answer: its log says more"
 
 
-def application(source: PolicySource, token: str | None = None) -> Guard:
-    """The application that serves this policy; with a token, every route but /healthz asks for it."""
-    answering, metrics = Answering(source), Metrics()
+def application(source: PolicySource, token: str | None = None, receipts: Receipts | None = None) -> Guard:
+    """The application that serves this policy; with a token, every route but /healthz asks for it.
+
+    With receipts, every decision is appended there before it is answered.
+    """
+    answering, metrics = Answering(source, receipts), Metrics()
     form, together = answering.form, Together(answering.decided)
     app = FastAPI(title="poela", docs_url=None, redoc_url=None, openapi_url=None)
     document = description(form, version=poela.__version__, with_token=token is not None)

@@ -81,8 +81,13 @@ class Form:
 
     def key(self, case: Case) -> Key:
         """The case and its step, as `decide` knows them from columns."""
-        first, distance = (self.schema.pace if self.schema.step is not None else None) or (0, 1)
+        first, distance = self.pace
         return case.id, text_of(float(first + distance * case.step))
+
+    @property
+    def pace(self) -> tuple[float, float]:
+        """The number of the first step, and the distance to the next."""
+        return (self.schema.pace if self.schema.step is not None else None) or (0, 1)
 
     @cached_property
     def _wanted(self) -> Wanted:

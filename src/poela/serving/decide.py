@@ -1,7 +1,7 @@
 """Decisions from a file of rows to a file of decisions, part by part, so that memory stays bounded."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from os import PathLike
@@ -17,6 +17,7 @@ from poela.core.paths import is_there, place, regular_file
 from poela.core.readable import readable
 from poela.data.decided import CASE
 from poela.data.layout import LogLayout
+from poela.data.receipts import ReceiptForm, Receipts
 from poela.data.words import quoted
 from poela.policies.deciding import Deciding, decided_parts
 from poela.policies.gaussian import GaussianPolicy
@@ -57,8 +58,12 @@ def decide_file(
     how: Deciding,
     layout: LogLayout | None = None,
     overwrite: bool = False,
+    receipts: str | PathLike[str] | None = None,
 ) -> Decided:
-    """Write a decision for each row of a file, as CSV or Parquet, whole or not at all."""
+    """Write a decision for each row of a file, as CSV or Parquet, whole or not at all; the same to receipts, if asked.
+
+    Receipts are there before the decisions are: what somebody may have acted on is written down.
+    """
     path = file_for_decisions(out, overwrite)
     if is_there(path) and path.samefile(regular_file(rows)):
         raise InputError(f"{place(path)} is the table of rows itself: choose another file for the decisions")
@@ -67,9 +72,14 @@ def decide_file(
     amounts: list[Any] = []
     parts = decided_parts(policy, rows, how, layout)
     first = next(parts)  # what is wrong with the rows shows before anything is written
-    with atomic_file(path, replacing=overwrite) as temporary, _writer(path, temporary, first.schema) as writer:
+    with (
+        atomic_file(path, replacing=overwrite) as temporary,
+        _receipts(receipts, policy, how, first) as note_receipts,
+        _writer(path, temporary, first.schema) as writer,
+    ):
         for part in _with(first, parts):
             writer.write_table(part.cast(first.schema))
+            note_receipts(part.cast(first.schema))
             count += part.num_rows
             deferred += part["defer"].to_numpy().sum()
             noted += part.num_rows - part["note"].null_count
@@ -91,6 +101,20 @@ def decide_file(
 def file_for_decisions(out: str | PathLike[str], overwrite: bool) -> Path:
     """The path of decisions to be written; refuses what is no place for them, or already somebody's file."""
     return output_file(out, "decisions", overwrite=overwrite, endings=(".parquet", ".csv"))
+
+
+@contextmanager
+def _receipts(
+    folder: str | PathLike[str] | None, policy: Any, how: Deciding, first: "pa.Table"
+) -> "Iterator[Callable[[pa.Table], None]]":
+    """What writes receipts of decisions; nothing where none are asked for."""
+    if folder is None:
+        yield lambda part: None
+        return
+    form = ReceiptForm.of_policy(policy, how.case)
+    schema = ReceiptForm.of_policy(policy, how.case).of_decisions(first.slice(0, 1)).schema
+    with Receipts.to_append(folder).appending(schema) as writer:
+        yield lambda part: writer.write_table(form.of_decisions(part).cast(schema))
 
 
 @contextmanager

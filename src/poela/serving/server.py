@@ -4,10 +4,12 @@ import os
 import socket
 from contextlib import ExitStack
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError, PoelaError
 from poela.core.interruption import safe_point
+from poela.data.receipts import Receipts
 from poela.serving.source import PolicySource
 
 TOKEN = "POELA_TOKEN"
@@ -47,7 +49,7 @@ def listening(host: str, port: int) -> socket.socket:
         return listener
 
 
-def server_of(source: PolicySource, token: str | None) -> Any:
+def server_of(source: PolicySource, token: str | None, receipts: Path | None = None) -> Any:
     """The server, ready to be run."""
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
@@ -66,7 +68,7 @@ def server_of(source: PolicySource, token: str | None) -> Any:
             await super().startup(sockets)
 
     config = uvicorn.Config(
-        application(source, token),
+        application(source, token, None if receipts is None else Receipts.to_append(receipts)),
         access_log=False,  # ours holds no query, since a careless client might put values there
         log_level="warning",
         server_header=False,
