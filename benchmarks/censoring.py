@@ -56,6 +56,11 @@ STAYING: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
 }
 
 
+def _stays(kind: str, steps: int, x: Numbers, actions: Numbers) -> Numbers:
+    """The chance of staying at a step; of several steps, that of staying through all of them is about the same."""
+    return np.asarray(STAYING[kind](x, actions) ** (1 / steps))
+
+
 class Target:
     """The policy that is judged: treat where it helps."""
 
@@ -101,7 +106,7 @@ def logged(kind: str, steps: int, n: int, seed: int) -> Trajectories:
     """A log of n episodes, some of which broke off."""
     rng = np.random.default_rng((seed, steps, sorted(STAYING).index(kind)))
     contexts, actions, rewards, chances = simulate(steps, n, rng, logging)
-    stays = np.stack([rng.random(n) < STAYING[kind](contexts[:, t], actions[:, t]) for t in range(steps)], 1)
+    stays = np.stack([rng.random(n) < _stays(kind, steps, contexts[:, t], actions[:, t]) for t in range(steps)], 1)
     gone = (~stays).any(axis=1)
     lengths = np.where(gone, (~stays).argmax(axis=1) + 1, steps)
     there = np.arange(steps) < lengths[:, None]

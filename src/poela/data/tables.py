@@ -73,23 +73,17 @@ def read_logs(
     Episodes come in the order of their ids, decisions in the order of steps; `step="rows"` takes rows as they stand,
     and where neither column is there, every row is an episode. Without `context`, every column that has no other part
     is a feature. Without `propensity`, a column `propensity` (of the logged action) or columns `propensity_<action>`
-    (of every action) are found. The actions are the declared ones or, where none are declared by `actions` or by
-    propensity columns, the sorted values that occur. `cluster` names what episodes belong to, such as a patient with
-    several stays: these are kept together everywhere. The reward may be a formula of columns, "survived - 0.01*cost",
-    and blank before the last row of an episode. `separator`, `decimal` and `encoding` are those of a CSV file.
+    (of every action) are found. The actions are those of `actions` or of propensity columns, else the sorted values
+    that occur. `cluster` names what episodes belong to, such as a patient with several stays: kept together everywhere.
+    The reward may be a formula of columns, "survived - 0.01*cost", and blank before the last row of an episode.
 
     Text becomes one feature 0/1 for each category (or, with `ordinal`, a number), and so do number columns named in
-    `category`; times count in days from the first of their episode, or from `origin`; `missing` says what becomes of
-    gaps. `censored`, `end`, `horizon` and `wide` are for outcomes that were not seen, rows after the end, and tables
-    with one row for each case: docs/guides/missing.md. The result carries this as its `schema`, and what was done in
-    `notes`: docs/guides/tables.md tells the rules.
-
+    `category`; times count in days from the first of their episode, or from `origin`; `missing` is about gaps. Missing
+    outcomes, rows after the end (`censored`, `end`, `horizon`) and tables `wide`, of one row for each case:
+    docs/guides/missing.md. `schema` has the result, `notes` what was done, docs/guides/tables.md the rules.
     A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards. `done` is
-    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered.
-
-    What `to_table` wrote is read back as it was; only CSV files do not say that propensities were estimated, or which
-    column names clusters. Everything that is wrong is reported at once in an `InputError`; rows count from 1, the
-    header of a CSV file apart.
+    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered. What `to_table` wrote is read back as it was, but for what CSV files cannot say: whether propensities are estimated,
+    and which column names clusters. All that is wrong is told at once in an `InputError`; rows count from 1.
 
     >>> import pyarrow as pa
     >>> logs = read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, None, 50],

@@ -50,8 +50,8 @@ def finish(
     settings, record = study.settings, study.record
     episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
-    shared = None if pairs is None else pairs.shared
-    points, estimates = judged_points(study.store, list(study.runs.values()), episodes, settings, study.n_folds, shared)
+    how = settings, study.n_folds, None if pairs is None else pairs.shared
+    points, estimates = judged_points(study.store, list(study.runs.values()), episodes, *how)
     gains = GainsShown(study, episodes, settings)
     points, closest = _with_own_bounds(points, gains, episodes, study)
     choice = choose(points, settings.selection, episodes.logs.n_units, record.logging_policy, record.data.doubted)
@@ -62,15 +62,13 @@ def finish(
         hopeful = None  # what cannot be fitted cannot be tried
     plain = _sayable(study, points, choice.chosen, folds)
     study = Study(study.store)
-    countable = choice.chosen is None and not none_trusted(points)  # no number of episodes mends what is wrong
     wanted = {"policy": choice.chosen, "promising": hopeful}
     if choice.chosen is None:
         # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
         model = splits.model or model_of_logging_policy(splits.train, settings.seed)
         write_behavior(study.directory / "behavior", model)
     else:
-        taught = as_if_all_seen(splits.train, settings.seed)
-        write_outcomes(study.directory, taught, settings.scoring.discount)
+        write_outcomes(study.directory, as_if_all_seen(splits.train, settings.seed), settings.scoring.discount)
     tried = hopeful or closest
     policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
     evaluation = _test_evaluation(study, policies["policy"], study.details_of(choice.chosen), splits, problem)
@@ -84,7 +82,9 @@ def finish(
         points=tuple(points),
         estimate=gains.estimate(choice.chosen),
         gain=gains.gain(choice.chosen, tried),
-        needed=gains.needed(tried, points) if tried is not None and countable else None,
+        needed=gains.needed(tried, points)
+        if tried is not None and choice.chosen is None and not none_trusted(points)
+        else None,
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
