@@ -84,7 +84,7 @@ def test_the_same_file_gives_the_same_bytes_and_is_the_next_log(
     pyarrow.csv.write_csv(visits(500, 4).select(["ward", "lactate"]), tmp_path / "rows.csv")
     for name in ("one.csv", "two.csv"):
         assert main(["decide", str(study), "--rows", str(tmp_path / "rows.csv"), "--out", str(tmp_path / name)]) == 0
-    assert "name the column of a case's id with --case" in capsys.readouterr().out
+    assert "with case ids, name it with" in capsys.readouterr().out
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
     decided = pyarrow.csv.read_csv(
         tmp_path / "one.csv", convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True)
@@ -138,8 +138,8 @@ def test_likeliest_actions_for_which_nothing_is_shown_are_refused_unless_said(
     assert result is not None
     assert result.likeliest is not None
     cases = {
-        "what it is worth was not judged": None,  # as in studies of earlier versions
-        "nothing is shown for it": replace(result.likeliest, low=None, verdict="do not trust"),
+        "its gain was not judged": None,  # as in studies of earlier versions
+        "no gain is shown for it": replace(result.likeliest, low=None, verdict="do not trust"),
         "not shown to be better": replace(result.likeliest, low=-0.1),
     }
     for number, (words, found) in enumerate(cases.items()):
@@ -149,7 +149,7 @@ def test_likeliest_actions_for_which_nothing_is_shown_are_refused_unless_said(
         out = str(tmp_path / f"out{number}.csv")
         assert main(["decide", str(other), *command, out]) == 2
         assert words in (said := capsys.readouterr().err)
-        assert said.endswith("let actions be drawn, or say --unproven\n")
+        assert said.endswith("draw actions instead, or add --unproven\n")
         assert not Path(out).exists()
         assert main(["decide", str(other), *command, out, "--unproven"]) == 0
         capsys.readouterr()
@@ -265,7 +265,7 @@ def test_decisions_and_graphs_overwrite_neither_rows_nor_a_study(
 def test_one_row_has_a_note(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pq.write_table(pa.table({"ward": ["hot", "cold"], "lactate": pa.array([None, 0.5])}), tmp_path / "rows.parquet")
     assert main(["decide", str(study), "--rows", str(tmp_path / "rows.parquet"), "--out", str(tmp_path / "o.csv")]) == 0
-    assert "1 row has a note: gaps" in capsys.readouterr().out
+    assert "1 row has a note: missing values" in capsys.readouterr().out
 
 
 def test_receipts_become_the_next_log(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from poela.eligibility.words import rule_in_words, strictness_in_words
 from poela.policies.card import model_card
 
 RULE = Eligibility(support=0.02, scale="robust", reach="auto")
-DEFERRED = "A case unlike any past one is deferred: it is left to those who decide."
+DEFERRED = "A case unlike any logged case is deferred to those who decide."
 
 
 def holed(*, known: bool = False, names: tuple[str, ...] = ("wait", "drug", "surgery")) -> Trajectories:
@@ -38,7 +38,7 @@ def with_shares(*absent: float, barred: float = 0.004) -> FittedEligibility:
 def test_the_rule_names_the_action_that_a_fifth_never_got(known: bool) -> None:
     rule = RULE.fit(holed(known=known))
     assert rule_in_words(rule).startswith(
-        "It only suggests what similar past cases received; for 20% of cases action surgery is not among that"
+        "It only suggests actions that similar past cases received; for 20% of cases action surgery is not among them"
     )
     assert rule_in_words(rule).endswith(DEFERRED)
     assert strictness_in_words(rule).startswith("It would bar ")
@@ -48,15 +48,15 @@ def test_the_rule_names_the_action_that_a_fifth_never_got(known: bool) -> None:
 @pytest.mark.parametrize(
     ("absent", "words"),
     [
-        ((0.16, 0.0, 0.0), "; for 16% of cases action wait is not among that."),
-        ((0.02, 0.0, 0.163), "; for 16% of cases action surgery is not among that, for 2% action wait."),
-        ((0.3, 0.2, 0.1), "; for 30% of cases action wait is not among that, for 20% action drug."),
-        ((0.001, 0.0, 0.0), ", which is nearly every action in all kinds of cases."),
+        ((0.16, 0.0, 0.0), "; for 16% of cases action wait is not among them."),
+        ((0.02, 0.0, 0.163), "; for 16% of cases action surgery is not among them, for 2% action wait."),
+        ((0.3, 0.2, 0.1), "; for 30% of cases action wait is not among them, for 20% action drug."),
+        ((0.001, 0.0, 0.0), ", which are nearly all actions in all kinds of cases."),
     ],
 )
 def test_at_most_two_actions_are_named(absent: tuple[float, ...], words: str) -> None:
     rule = with_shares(*absent)
-    assert rule_in_words(rule) == f"It only suggests what similar past cases received{words} {DEFERRED}"
+    assert rule_in_words(rule) == f"It only suggests actions that similar past cases received{words} {DEFERRED}"
     assert strictness_in_words(rule) == "It would bar 0.4% of the decisions that were made."
 
 
@@ -70,7 +70,7 @@ def test_where_nothing_is_missing_nothing_is_barred() -> None:
 
 def test_a_price_bars_nothing() -> None:
     rule = replace(RULE, price=2.0).fit(holed())
-    assert "the rest is not barred, but has a price" in rule_in_words(rule)
+    assert "others are not barred, but penalised" in rule_in_words(rule)
     assert strictness_in_words(rule) == ""
     surgery = rule.explain([1.1, 0.0]).actions[2]
     assert surgery.eligible
@@ -115,7 +115,7 @@ def test_what_is_missing_survives_a_file_and_files_without_it_load() -> None:
     without = SupportModel.from_stored(older, lambda part: models[id(part)])
     assert without.absent is None
     told = rule_in_words(replace(rule, support=without))
-    assert told == f"It only suggests what similar past cases received. {DEFERRED}"
+    assert told == f"It only suggests actions that similar past cases received. {DEFERRED}"
 
 
 def test_names_of_actions_are_escaped() -> None:

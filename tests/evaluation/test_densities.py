@@ -74,7 +74,7 @@ def test_an_evaluation_says_why_it_is_not_to_be_trusted() -> None:
     estimate = poela.evaluate(GaussianBehavior(hidden=()).fit(logs), wrong, interval=None)
     assert estimate.verdict == "do not trust"
     assert estimate.reasons[0] == density_problem(wrong) in estimate.warnings
-    assert estimate.advice.startswith("Mend the logs")
+    assert estimate.advice.startswith("Fix the logs")
 
 
 def test_a_study_says_it_before_it_begins_and_as_the_reason_of_its_answer() -> None:

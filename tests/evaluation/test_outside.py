@@ -216,7 +216,7 @@ class TestVerdict:
         beyond_support = replace(GOOD, outside_share=0.02)
         verdict = verdict_on(beyond_support)
         assert (verdict.word, verdict.advice) == ("caution", NEVER_DONE)
-        assert verdict.reasons[0].startswith("2.0% of its decisions were never made in cases like these")
+        assert verdict.reasons[0].startswith("2.0% of its decisions were never made in similar cases")
         assert verdict_on(beyond_support, bounded=True).word == "trust"
         assert verdict_on(replace(GOOD, outside_share=0.009)).word == "trust"
         assert verdict_on(replace(GOOD, outside_share=0.2), bounded=True).word == "do not trust"
@@ -231,7 +231,7 @@ class TestVerdict:
         logs = Trajectories(places[:, None], actions, rng.random(n), np.arange(n + 1), chances, 2)
         estimate = evaluate(Always(1 - share, share), logs)
         assert estimate.diagnostics.outside_share == pytest.approx(share * (places == 1).mean())
-        assert ("were never made in cases like these" in " ".join(estimate.reasons)) == (share > 0)
+        assert ("were never made in similar cases" in " ".join(estimate.reasons)) == (share > 0)
         assert estimate.verdict == ("caution" if share else "trust")
         bounded = evaluate(Always(1 - share, share), logs, bounds=Bounds(0.0, 1.0))
         assert bounded.diagnostics.outside_share == estimate.diagnostics.outside_share
@@ -249,7 +249,7 @@ class TestVerdict:
         assert always.diagnostics.mean_weight == pytest.approx(0.84, abs=0.06)
         assert always.diagnostics.outside_share == pytest.approx((contexts[:, 0] > 1).mean(), abs=0.03)
         assert "the mean weight is" in " ".join(always.reasons)
-        assert "were never made in cases like these" in " ".join(always.reasons)
+        assert "were never made in similar cases" in " ".join(always.reasons)
         assert always.verdict == "do not trust"
         never = evaluate(Always(1.0, 0.0), logs)
         assert (never.verdict, never.diagnostics.outside_share) == ("trust", 0.0)

@@ -40,7 +40,7 @@ class TestEvaluate:
         high = evaluate(LinearGaussian(6.0, (0.0, 0.0), 0.4), logs)
         assert 0.05 < high.diagnostics.outside_share < 0.2  # 16% of cases are in the hole
         assert high.verdict != "trust"
-        assert "were never made in cases like these" in " ".join(high.reasons)
+        assert "were never made in similar cases" in " ".join(high.reasons)
         low = evaluate(LinearGaussian(4.0, (0.0, 0.0), 0.4), logs)
         assert low.diagnostics.outside_share < 0.01
         assert "never made" not in " ".join(low.reasons)

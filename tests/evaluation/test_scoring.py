@@ -112,7 +112,7 @@ def test_what_leans_on_a_model_is_never_above_caution_and_without_its_fit_has_no
         fitted = evaluate(Chooser(0.6), logs, estimator=name)
         assert fitted.verdict != "trust"
         assert fitted.low is not None
-        assert any("leans on a model" in reason for reason in fitted.reasons)
+        assert any("relies on a model" in reason for reason in fitted.reasons)
     models: list[Any] = [Linear()] if name == "direct" else [Linear(), "boosted"]
     for q in models:
         estimate = evaluate(Chooser(0.6), logs.take(np.arange(60)), estimator=name, q=q, folds=2)
@@ -178,7 +178,7 @@ def test_estimated_propensities_are_never_trusted() -> None:
         assert evaluate(Chooser(0.5), logs, estimator=name).verdict == "trust"
         doubted = evaluate(Chooser(0.5), estimated, estimator=name)
         assert doubted.verdict == "caution"
-        assert any("the propensities are estimates of a model" in reason for reason in doubted.reasons)
+        assert any("the propensities are estimated" in reason for reason in doubted.reasons)
         assert "other behavior models" in doubted.advice
     assert evaluate(Chooser(0.5), estimated, estimator="behavior").verdict == "trust"
 

@@ -105,7 +105,7 @@ def test_what_may_be_done_and_who_was_like_it(policy: Any) -> None:
     for row, said in enumerate(found):
         if said["defer"]:
             assert {said[name] for name in ("action", "propensity_high", "propensity_none", "similar")} == {None}
-            assert "nothing like it was logged" in said["note"]
+            assert "unlike any logged case" in said["note"]
             continue
         parts = dict(part.split(":") for part in said["eligible"].split("; "))
         assert list(parts) == [name for name, may in zip(policy.action_names, eligible.mask[row], strict=True) if may]

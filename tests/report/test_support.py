@@ -66,11 +66,11 @@ def test_the_default_rule_is_told_and_stays_inside(
 ) -> None:
     print_study(ruled, as_json=False)
     told = " ".join(capsys.readouterr().out.split())
-    assert "for 20% of cases action surgery is not among that" in told
-    assert "never made in like cases" not in told
+    assert "for 20% of cases action surgery is not among them" in told
+    assert "never made in similar cases" not in told
     page = study_page(ruled, logs_in(folder, EVERY)).html()
-    assert "for 20% of cases action surgery is not among that" in page
-    assert "0% of its decisions were never made in like cases" in page
+    assert "for 20% of cases action surgery is not among them" in page
+    assert "0% of its decisions were never made in similar cases" in page
 
 
 def test_without_a_rule_the_share_outside_is_printed(
@@ -87,7 +87,7 @@ def test_without_a_rule_the_share_outside_is_printed(
     share = free.points[place].metrics["outside"]
     assert share is not None
     assert share > 0.002
-    assert f"{share_in_words(share)} of its decisions were never made in like cases." in told
+    assert f"{share_in_words(share)} of its decisions were never made in similar cases." in told
 
 
 def test_the_page_says_which_action_is_missing_for_whom(free: Study, folder: Path) -> None:
@@ -114,4 +114,4 @@ def test_evaluate_prints_the_share(free: Study, folder: Path, capsys: pytest.Cap
     asked = ["evaluate", str(policy), "--logs", str(folder / "log.csv"), "--propensity", "p"]
     asked += ["--context", "age,ward"]
     assert main(asked) == 0
-    assert "of its decisions were never made in like cases." in " ".join(capsys.readouterr().out.split())
+    assert "of its decisions were never made in similar cases." in " ".join(capsys.readouterr().out.split())

@@ -300,7 +300,7 @@ def test_a_study_is_exported_with_what_it_found(
     assert "contexts: the features of each case" in capsys.readouterr().out
     assert found.result is not None
     other = found.result.promising != found.result.chosen
-    assert ("try it only where trying is safe" in (study / "promising" / "MODEL_CARD.md").read_text()) == other
+    assert ("Try it only where that is safe" in (study / "promising" / "MODEL_CARD.md").read_text()) == other
 
 
 def test_a_study_that_recommends_nothing_is_not_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,10 +26,11 @@ from poela.data.receipts import Receipts, read_receipts
 from poela.data.trajectories import Trajectories
 from poela.learners.consensus import Consensus
 from poela.learners.policy_gradient import POCRM
-from poela.serving.answering import Answering, Together, TooBusy
+from poela.serving.answering import Answering
 from poela.serving.application import application
 from poela.serving.asking import DecisionRequest
 from poela.serving.guarding import LARGEST_BODY
+from poela.serving.line import FairLine, TooBusy
 from poela.serving.server import token_for
 from poela.serving.source import PolicySource
 
@@ -318,20 +319,20 @@ def test_requests_that_come_together_are_answered_together_and_one_does_not_spoi
         return [[{"seed": request.seed}] for request in requests]
 
     async def ask() -> Any:
-        together = Together(decide)
+        together = FairLine(decide)
         return await asyncio.gather(
-            *(together.ask(DecisionRequest((), seed)) for seed in (1, 2, 13, 4, 5)), return_exceptions=True
+            *(together.ask("a", [(DecisionRequest((), seed), 1)]) for seed in (1, 2, 13, 4, 5)), return_exceptions=True
         )
 
     answers = apart(ask())
-    assert [answers[place] for place in (0, 1, 3, 4)] == [[{"seed": seed}] for seed in (1, 2, 4, 5)]
+    assert [answers[place] for place in (0, 1, 3, 4)] == [[[{"seed": seed}]] for seed in (1, 2, 4, 5)]
     assert isinstance(answers[2], InputError)
     assert seen[0] in (1, 5)
     assert max(seen) > 1
 
 
 def test_too_many_requests_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poela.serving.answering.MOST_WAITING", 3)
+    monkeypatch.setattr("poela.serving.line.MOST_WAITING", 3)
     free = threading.Event()
 
     def decide(requests: Any) -> Any:
@@ -339,15 +340,15 @@ def test_too_many_requests_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> N
         return [[] for _ in requests]
 
     async def ask() -> Any:
-        together = Together(decide)
-        waiting = [asyncio.create_task(together.ask(DecisionRequest((), seed))) for seed in range(8)]
+        together = FairLine(decide)
+        waiting = [asyncio.create_task(together.ask("a", [(DecisionRequest((), seed), 1)])) for seed in range(8)]
         await asyncio.sleep(0.05)
         free.set()
         return await asyncio.gather(*waiting, return_exceptions=True)
 
     answers = apart(ask())
     assert sum(isinstance(answer, TooBusy) for answer in answers) >= 3
-    assert answers[0] == []
+    assert answers[0] == [[]]
 
 
 def test_the_page_is_one_document_that_asks_this_server_alone(plain: Any) -> None:

@@ -43,8 +43,8 @@ def test_change(study: Study) -> None:
     assert "better than what is done now (95%); best estimate +7.25" in answer.headline
     assert answer.why == (
         "80 held-out episodes show it, by importance sampling. Of 10 policies tried, 10 had enough data, and the 95% "
-        "covers all of them together. The best of many estimates is often too high: count on the lower end. "
-        "Something that was not recorded would have to make weights wrong by a factor of 1.84 to undo it."
+        "covers all of them together. The best of many estimates is often too high, so rely on the lower bound. "
+        "Hidden confounding would have to make weights wrong by a factor of 1.84 (Γ) to undo it."
     )
 
 
@@ -58,7 +58,7 @@ def test_what_rests_on_estimated_propensities_is_worth_a_trial_and_never_a_chang
         answer.headline,
     )
     assert "Propensities are estimated" in answer.why
-    assert answer.next.startswith("ask those who decided what else they looked at")
+    assert answer.next.startswith("ask those who decided what else they considered")
 
 
 def test_keep(study: Study) -> None:
@@ -70,7 +70,7 @@ def test_keep(study: Study) -> None:
     )
     assert "(at least -0.6" in answer.why
     assert answer.why.endswith("if that is right, about 4,300 episodes would show it.")
-    assert answer.next.startswith("carry on as before, and gather more episodes")
+    assert answer.next.startswith("carry on as before, and collect more episodes")
     assert "record the propensities" in told(study, estimated=True, chosen=None, gain=None).next
 
 
@@ -85,7 +85,9 @@ def test_keep_beside_a_policy_that_is_worth_a_trial(study: Study) -> None:
     assert "(at least +0.6" in answer.why
     assert "if it had been the only one tried, 95%)" in answer.why
     assert answer.why.endswith("if that is right, about 4,300 episodes would show it.")
-    assert answer.next.startswith("try the policy that is worth a trial where trying is safe; else carry on as before")
+    assert answer.next.startswith(
+        "try the policy that is worth a trial where that is safe; otherwise carry on as before"
+    )
 
 
 def test_what_an_earlier_version_called_promising_is_worth_a_trial_only_by_its_bound(study: Study) -> None:
@@ -131,7 +133,7 @@ def test_what_needs_a_thousand_times_as_many_episodes_is_not_counted(study: Stud
 
 def test_nothing_to_believe(study: Study) -> None:
     answer = told(study, chosen=None, gain=None)
-    assert answer.why.endswith("No policy is worth a trial: none has an estimate that could be believed.")
+    assert answer.why.endswith("No policy is worth a trial: none has a reliable estimate.")
     assert str(answer) == f"{answer.headline}\n{answer.why}\nNext: {answer.next}"
 
 
@@ -149,7 +151,7 @@ def test_the_number_of_episodes_that_is_at_hand_is_never_what_would_show_a_gain(
     answer = told(study, chosen=None, promising=0, gain=Gain(1.2, 0.6, 3.0), needed=70.0)
     assert "would show it" not in answer.why
     answer = told(study, estimated=True, chosen=None, promising=0, gain=Gain(1.2, 0.6, 3.0), needed=None)
-    assert "weights may be wrong by a factor of 1.5, and more episodes would not make up for that" in answer.why
+    assert "weights may be wrong by a factor of 1.5 (hidden confounding), and more episodes do not change" in answer.why
 
 
 def test_where_no_policy_can_be_trusted_more_episodes_are_no_advice(study: Study) -> None:
@@ -157,7 +159,7 @@ def test_where_no_policy_can_be_trusted_more_episodes_are_no_advice(study: Study
     points = tuple(replace(point, verdict="do not trust") for point in study.result.points)
     answer = told(study, chosen=None, promising=0, gain=Gain(1.2, 0.6, 3.0), needed=70.0, points=points)
     assert "episodes" not in answer.why + answer.next
-    assert answer.next.startswith("carry on as before; see to what keeps these policies from being trusted")
+    assert answer.next.startswith("carry on as before; fix what makes these estimates unreliable")
 
 
 def test_what_the_allowed_factor_takes_is_not_made_up_for_by_episodes(study: Study) -> None:

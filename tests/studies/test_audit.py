@@ -63,7 +63,7 @@ def test_a_strong_prognosis_is_to_be_checked_and_voids_nothing(share: float, nam
     assert [(one.kind, one.columns) for one in found.findings] == [("prognosis", ("before",))] * named
     assert not found.problem
     if named:
-        assert "column 'before' tells most of the outcome: check that it was known before" in found.notes[0]
+        assert "column 'before' predicts most of the outcome: check that it was known before" in found.notes[0]
 
 
 def test_dates_after_the_decision_are_counted_and_said_once() -> None:
@@ -150,7 +150,7 @@ def test_a_cluster_that_nobody_named_gives_a_false_claim_that_the_audit_takes_aw
 def test_a_plan_says_what_keeps_it_from_telling() -> None:
     with pytest.warns(PoelaWarning, match="'patient'"):
         found = plan(treated_by_patient(), 0.1, **QUICK)
-    assert "cannot be told from these logs: rows with the same value of column 'patient'" in str(found)
+    assert "would show a gain of 0.100: rows with the same value of column 'patient'" in str(found)
     assert found.needs == ()
 
 

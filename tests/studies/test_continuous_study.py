@@ -116,7 +116,7 @@ def test_decisions_with_outcomes_are_the_next_log(study: Any, tmp_path: Path, ca
         np.testing.assert_allclose(logs.log_propensities, expected, atol=1e-9)
     given = ["--rows", str(tmp_path / "rows.parquet"), "--out", str(tmp_path / "l.csv"), "--likeliest"]
     assert main(["decide", str(study.directory), *given]) == 2
-    assert "what it is worth was not judged" in capsys.readouterr().err
+    assert "its gain was not judged" in capsys.readouterr().err
     assert main(["decide", str(study.directory), *given, "--unproven"]) == 0
     alone = pyarrow.csv.read_csv(tmp_path / "l.csv")
     assert alone["log_density"].null_count == alone.num_rows
@@ -181,8 +181,8 @@ def test_the_help_of_plan_names_the_learner_of_real_valued_actions(capsys: Any) 
 def test_the_help_names_what_serves_real_valued_actions(capsys: Any) -> None:
     assert main(["learn", "--help"]) == 0
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "continuouspoela,iql, which with continuousclone are all that serve them" in said
-    assert "served by auto alone" in said
+    assert "continuouspoela,iql by default, and continuousclone" in said
+    assert "only auto, a Gaussian model" in said
 
 
 def test_densities_are_estimated_where_none_are_logged(tmp_path: Path) -> None:

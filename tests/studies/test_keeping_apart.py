@@ -41,14 +41,14 @@ def test_the_margin_of_chance(alike_in_validation: int, most: int, tmp_path: Pat
 def test_logs_to_judge_by_are_not_those_that_teach(
     tiny_study: Callable[..., Study], tiny_logs: Trajectories, role: str
 ) -> None:
-    with pytest.raises(InputError, match=f"the {role} logs are the training logs: .* leave {role}= away"):
+    with pytest.raises(InputError, match=f"the {role} logs are the training logs: .* leave out {role}="):
         tiny_study(**{role: tiny_logs})
 
 
 def test_episodes_that_teach_and_judge_are_counted(tiny_logs: Trajectories) -> None:
     train, fresh = tiny_logs.take(range(40)), tiny_logs.take(range(40, 60))
     refuse_same(train, {"validation": None, "test": fresh})  # without a word
-    with pytest.warns(PoelaWarning, match="^10 of the 30 episodes of the test logs are in the training logs too"):
+    with pytest.warns(PoelaWarning, match="^10 of the 30 episodes of the test logs are also in the training logs"):
         refuse_same(train, {"validation": None, "test": tiny_logs.take(range(30, 60))})
     with pytest.raises(InputError, match="the test logs are the validation logs"):
         refuse_same(train, {"validation": fresh, "test": fresh})

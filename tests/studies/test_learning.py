@@ -192,7 +192,7 @@ def test_a_second_look_at_the_test_episodes_is_recorded(tiny_study: Run, tmp_pat
     second = tiny_study(out=out, selection=Selection("sntis", "final", min_ess=1000), resume=True)
     assert [look.number for look in second.evaluations] == [1, 2]
     assert second.test_evaluation is not None
-    assert "look 2" in second.test_evaluation.caveat
+    assert "evaluation 2" in second.test_evaluation.caveat
 
 
 def test_evaluating_on_other_logs(tiny_study: Run, tiny_logs: Trajectories, tmp_path: Path) -> None:
@@ -209,8 +209,8 @@ def test_evaluating_on_episodes_that_took_part_is_told(
 ) -> None:
     look = evaluate_study(tiny_study(out=tmp_path / "study"), tiny_logs)
     assert look.seen == 48  # all but the test episodes
-    assert look.caveat.startswith("48 of 60 episodes took part in learning or choosing")
-    assert look.advice == "evaluate it on episodes that had no part in the study."
+    assert look.caveat.startswith("48 of 60 episodes were used for learning or choosing")
+    assert look.advice == "evaluate it on episodes that the study did not use."
 
 
 def test_episodes_that_look_alike_by_chance_are_no_reason_for_a_caveat(tiny_candidates: list[Candidate]) -> None:
@@ -233,7 +233,7 @@ def test_logs_with_the_propensity_of_the_logged_action_alone(
     study = poela.learn(partial, candidates=candidates, restarts=1, folds=2, backend="inline")
     assert {run.status for run in study.runs.values()} == {"done"}
     assert "those of actions not taken" in study.record.data.propensities
-    assert not any("propensities are estimates" in reason for reason in study.estimate.reasons)
+    assert not any("propensities are estimated" in reason for reason in study.estimate.reasons)
     # A greedy policy cannot be smoothed by propensities that are not known.
     assert {point.metrics["smoothing"] for point in study.points} == {0.0}
 

@@ -25,7 +25,7 @@ from poela.studies.selection import Selection
 from poela.studies.study import LOGGING_POLICY, Study
 
 Run = Callable[..., Study]
-ESTIMATED = "the propensities are estimates of a model, and the interval takes them for known"
+ESTIMATED = "the propensities are estimated, and the interval treats them as known"
 
 
 def test_where_nothing_qualifies_the_logging_policy_is_kept(

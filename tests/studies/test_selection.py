@@ -99,7 +99,7 @@ def test_with_estimated_propensities_a_policy_must_be_shown_to_be_better() -> No
     assert choose([promising, shown], unasked, 100, logging, estimated=True).chosen is promising
     kept = choose([promising], asked, 100, logging, estimated=True)
     assert kept.chosen is None
-    assert "shows none of 1 policies to be better (95% confidence in all of them together)" in kept.reason
+    assert "shows none of 1 policies to be better (95% confidence for all of them together)" in kept.reason
 
 
 def test_the_more_policies_are_tried_the_more_each_must_show() -> None:

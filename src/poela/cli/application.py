@@ -51,10 +51,12 @@ def _tell_version(wanted: bool) -> None:
 @app.callback()
 def poela(
     version: Annotated[
-        bool, typer.Option("--version", help="Tell the version.", is_eager=True, callback=_tell_version)
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_tell_version)
     ] = False,
 ) -> None:
-    """Better decision policies from logged decisions, with an honest estimate of their value.
+    """Learn better decision policies from logged decisions, with an honest estimate of their gain.
+
+    Offline policy learning and off-policy evaluation, with lower confidence bounds.
 
     Example: poela learn logs.csv --out study/
 
@@ -73,7 +75,7 @@ def run(arguments: Sequence[str] | None) -> int:
         return 1
     except OSError as error:
         silence(sys.stdout)
-        what = "standard output cannot be written" if error.errno in OF_FILES else "the system does not let us go on"
+        what = "standard output cannot be written" if error.errno in OF_FILES else "the system reports an error"
         return _failed(1, f"{what}: {error.strerror or error}")
 
 
@@ -128,9 +130,7 @@ def _unforeseen(error: Exception) -> str:
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     ours = [frame for frame in frames if str(frame.f_globals.get("__name__", "")).partition(".")[0] == "poela"]
     where = f" in {ours[-1].f_globals['__name__']}, line {ours[-1].f_lineno}" if ours else ""
-    return (
-        f"{type(error).__name__}{where}, which is a mistake of ours: please report this line (SECURITY.md says where)"
-    )
+    return f"{type(error).__name__}{where}, which is a bug in poela: please report this line (SECURITY.md says where)"
 
 
 def _failed(code: int, *lines: str, page: str | None = None) -> int:

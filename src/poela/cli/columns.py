@@ -11,136 +11,131 @@ from poela.core.options import names_in
 if TYPE_CHECKING:
     from poela.data.layout import LogLayout
 
-PANEL = "Columns of the log (needed only where they have other names)"
+PANEL = "Columns of the log (only if they have other names)"
 
 Episode = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help="Column that tells episodes (patients, users, …) apart. Default: episode, or every row where neither that "
-        "nor step is there.",
+        help="Column with the episode id (patient, user, …). Default: episode; if the log has neither that nor step, "
+        "each row is an episode.",
     ),
 ]
 Step = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help="Column with the order of decisions within an episode; rows: as they stand. Default: step.",
+        help="Column with the order of decisions within an episode; rows: the order of the rows. Default: step.",
     ),
 ]
 Action = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help="Column with the decision that was taken; or several, separated by commas, of real numbers such as doses. "
-        "Default: action.",
+        help="Column with the decision (treatment, arm). Several columns, separated by commas, for real-valued actions "
+        "such as doses. Default: action.",
     ),
 ]
 Reward = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help='Column with what came of it: a number, higher is better; or a formula: "survived - 0.01*cost". It may be '
-        "blank before the last row of an episode. Default: reward.",
+        help='Column with the outcome: a number, higher is better; or a formula: "survived - 0.01*cost". May be blank '
+        "before the last row of an episode. Default: reward.",
     ),
 ]
 Context = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help="Columns, separated by commas, with what was known before the decision. Default: all others.",
+        help="Columns known before the decision (covariates), separated by commas. Default: all others.",
     ),
 ]
 Propensity = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help="Column with the probability that the decision had when it was taken, if that was logged; or one such "
-        "column for each action, separated by commas: p_wait,p_treat for wait and treat or, where names do not tell, "
-        "wait=first,treat=second. Estimated where there is none.",
+        help="Column with the logged probability of the decision (propensity); or one column for each action, with "
+        "commas: p_wait,p_treat or, if names do not match, wait=first,treat=second. Estimated if not given.",
     ),
 ]
 LogDensity = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help="Where the decision is a real number: column with the log of its density when it was taken, if that was "
-        "logged. Estimated where there is none.",
+        help="For real-valued actions: column with the logged log density of the decision. Estimated if not given.",
     ),
 ]
 Cluster = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help="Column with what several episodes belong to, such as the patient of several stays: these are kept "
-        "together. Default: each episode stands for itself.",
+        help="Column with the cluster id, e.g. the patient of several stays. Episodes of a cluster stay in one fold "
+        "and count together in intervals. Default: each episode is its own.",
     ),
 ]
 Missing = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help="What becomes of gaps in the context: indicator (the median, and a feature that says so), carry-forward "
-        "(the last value of the episode; else the same) or refuse. Default: indicator. With censored, alone or after a "
-        "comma, an outcome that is missing at the end was not seen, and those seen make up for it by their chance.",
+        help="Missing context values: indicator (the median, and an indicator feature), carry-forward (the last value "
+        "of the episode; before the first, as indicator) or refuse. Default: indicator. Add censored (alone or after a "
+        "comma) if a missing final outcome means that it was not observed: weights correct for the loss.",
     ),
 ]
 Censored = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help="Column that is 1 where a record broke off before its outcome was seen: those seen make up for it.",
+        help="Column that is 1 if follow-up ended before the outcome was observed: weights correct for the loss.",
     ),
 ]
 End = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help="Column that is 1 where an episode ended (death, discharge): rows after that are left out.",
+        help="Column that is 1 where an episode ended (death, discharge): later rows are dropped.",
     ),
 ]
 Horizon = Annotated[
     float | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help="Outcomes count up to this step, or of dates up to so many days after the first: later rows are left out.",
+        help="Last step (or, if steps are dates, number of days after the first) that counts: later rows are dropped.",
     ),
 ]
 Wide = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help="Where the table has one row for each case: its columns by visit, as dose_{visit}, pressure_{visit}; the "
-        "action is then called dose.",
+        help="For tables with one row per case: the columns that repeat by visit, e.g. dose_{visit}, pressure_{visit}; "
+        "they are then called dose and pressure.",
     ),
 ]
 Category = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=PANEL, help="Columns of numbers that are codes, separated by commas: each a category."
-    ),
+    typer.Option(rich_help_panel=PANEL, help="Columns of numeric codes to treat as categories, separated by commas."),
 ]
 Ordinal = Annotated[
     list[str] | None,
     typer.Option(
-        rich_help_panel=PANEL, help="A column of text with an order, the lowest first: severity=low<mid<high."
+        rich_help_panel=PANEL, help="Ordered categories of a text column, lowest first: severity=low<mid<high."
     ),
 ]
 Origin = Annotated[
     str | None,
     typer.Option(
-        rich_help_panel=PANEL, help="The date that times count from, in days. Default: the first of their episode."
+        rich_help_panel=PANEL,
+        help="Date from which days are counted in date columns. Default: the first date of the episode.",
     ),
 ]
 Separator = Annotated[
     str | None,
     typer.Option(
-        rich_help_panel=PANEL, help="What stands between the cells of a CSV file, or tab. Default: as its header shows."
+        rich_help_panel=PANEL, help="Field separator of a CSV file, or tab. Default: detected from the header."
     ),
 ]
-Decimal = Annotated[
-    str | None, typer.Option(rich_help_panel=PANEL, help="What stands before the decimals in a CSV file. Default: .")
-]
+Decimal = Annotated[str | None, typer.Option(rich_help_panel=PANEL, help="Decimal separator of a CSV file. Default: .")]
 Encoding = Annotated[
     str | None,
     typer.Option(rich_help_panel=PANEL, help="Encoding of a CSV file, e.g. latin-1 or utf-16. Default: utf-8."),
@@ -149,7 +144,7 @@ Layout = Annotated[
     Path | None,
     typer.Option(
         rich_help_panel=PANEL,
-        help='TOML file that says all this instead, e.g. episode = "stay" and context = ["age"].',
+        help='TOML file with these settings instead, e.g. episode = "stay" and context = ["age"].',
     ),
 ]
 

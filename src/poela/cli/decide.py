@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 Case = Annotated[
     str | None,
     typer.Option(
-        help="Column that names each case, by which its action is drawn. "
-        "Default: the episode's, or one called case; else the row number."
+        help="Column with the id of each case; random draws depend on it. "
+        "Default: the episode column, or one called case; else the row number."
     ),
 ]
 Likeliest = Annotated[
-    bool, typer.Option("--likeliest", help="Hand out the likeliest action: another policy, with a gain of its own.")
+    bool,
+    typer.Option(
+        "--likeliest",
+        help="Give the likeliest action instead of drawing one. This is another policy, with its own gain.",
+    ),
 ]
 
 ReceiptsFolder = Annotated[
@@ -36,18 +40,18 @@ def decide(
     out: Annotated[str, typer.Option(help="File to write: .csv or .parquet.")],
     case: Case = None,
     seed: Annotated[
-        int | None, typer.Option(help="Draw with this seed. Default: the policy's own, so that draws can be repeated.")
+        int | None,
+        typer.Option(help="Random seed for the draws. Default: the policy's own, so that they are reproducible."),
     ] = None,
     likeliest: Likeliest = False,
     unproven: Annotated[
-        bool, typer.Option("--unproven", help="With --likeliest: do so even if nothing is shown for it.")
+        bool, typer.Option("--unproven", help="Allow --likeliest even if no gain is shown for it.")
     ] = False,
-    keep: Annotated[
-        str | None, typer.Option(help="More columns of the table to keep beside the case and its context, with commas.")
-    ] = None,
+    keep: Annotated[str | None, typer.Option(help="Other columns of the table to keep, separated by commas.")] = None,
     receipts: ReceiptsFolder = None,
     similar: Annotated[
-        bool, typer.Option("--similar/--no-similar", help="Count similar logged cases, and tell what came of them.")
+        bool,
+        typer.Option("--similar/--no-similar", help="Add the number of similar logged cases and their mean outcome."),
     ] = True,
     separator: columns.Separator = None,
     decimal: columns.Decimal = None,
@@ -55,12 +59,12 @@ def decide(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Decide about new cases as it was judged: an action drawn for each row, with the probability of every action.
+    """Decide about new cases: an action for each row, drawn as the policy was judged, with every action's probability.
 
-    Columns are found by name, and read as those of the log were. Where the policy looks at earlier decisions, the table
-    holds the rows of each episode so far. The same file gives the same decisions: a draw depends on the policy, the
-    case and its step alone. "defer" marks cases like which none was logged. With outcomes added, the file is the next
-    log: `poela learn` finds its propensities by name.
+    Columns are matched by name and read like those of the log. If the policy uses earlier decisions, the table must
+    hold all rows of each episode so far. The same file gives the same decisions: draws depend only on the policy, the
+    case and its step. "defer" marks cases unlike any logged case. Add outcomes, and the file is the next log:
+    `poela learn` finds its propensities by name.
 
     Example: poela decide study/ --rows new.csv --out decisions.csv
     """
@@ -85,7 +89,7 @@ def decide(
         print_json({"decisions": str(out), **decided.to_json(), **worth})
         return
     say(str(decided), bold=True)
-    known = source.likeliest or "what it is worth was not judged"
+    known = source.likeliest or "its gain was not judged"
     written = [f"The decisions are in {out}."]
     written += [] if receipts is None else [f"Receipts are in {place(receipts)}: poela watch joins them with outcomes."]
     for line in (*_about(decided, str(known) if likeliest else None), *written):
@@ -97,13 +101,14 @@ def _about(decided: "Decided", likeliest: str | None) -> list[str]:
     lines = []
     if decided.noted:
         have = "row has" if decided.noted == 1 else "rows have"
-        lines.append(f"{decided.noted:,} {have} a note: gaps, new categories, or nothing like them in the log.")
+        lines.append(f"{decided.noted:,} {have} a note: missing values, new categories, or unlike any logged case.")
     if likeliest is not None:
-        lines.append(f"These are the likeliest actions, which is a policy of its own: {likeliest}.")
+        lines.append(f"These are the likeliest actions, which is a different policy: {likeliest}.")
     else:
         lines.append(
-            "Actions are drawn by their probabilities, as the policy was judged; the same file gives the same."
+            "Actions are drawn at random by their probabilities, as the policy was judged; the same file gives the "
+            "same actions."
         )
         if decided.numbered:
-            lines.append("Draws go by the row's number: name the column of a case's id with --case, if there is one.")
+            lines.append("Draws depend on the row number. If there is a column with case ids, name it with --case.")
     return lines

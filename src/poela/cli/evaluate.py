@@ -17,30 +17,26 @@ GROUPS = LearnOptions()
 def evaluate(
     study: Annotated[Path, typer.Argument(help="Directory of a study, or of a saved policy.")],
     *,
-    logs: Annotated[Path, typer.Option(help="Logged decisions that took no part in learning.")],
+    logs: Annotated[Path, typer.Option(help="Table of logged decisions that were not used for learning.")],
     estimator: Annotated[
-        str | None, typer.Option(help="How the value is estimated: sntis, wdr, fqe, …. Default: the study's.")
+        str | None, typer.Option(help="Off-policy estimator: sntis, wdr, fqe, …. Default: the study's.")
     ] = None,
     interval: Annotated[
-        str | None, typer.Option(help="How its interval is made: recombined, bca, …. Default: the study's.")
+        str | None, typer.Option(help="Confidence interval: recombined, bca, …. Default: the study's.")
     ] = None,
     level: Annotated[float | None, typer.Option(help="Confidence level of the interval. Default: the study's.")] = None,
-    discount: Annotated[
-        float | None, typer.Option(help="What a reward one step later is worth. Default: the study's.")
-    ] = None,
-    no_audit: Annotated[
-        bool, typer.Option("--no-audit", help="Do not look for what speaks against these logs.")
-    ] = False,
-    returns: Annotated[str | None, typer.Option(help="The lowest and highest possible return, e.g. 0,1.")] = None,
+    discount: Annotated[float | None, typer.Option(help="Discount factor per step. Default: the study's.")] = None,
+    no_audit: Annotated[bool, typer.Option("--no-audit", help="Skip the audit of these logs.")] = False,
+    returns: Annotated[str | None, typer.Option(help="Lowest and highest possible return, e.g. 0,1.")] = None,
     cap: Annotated[
-        str | None, typer.Option(help="Judge capped returns: 0.99, or the lowest and highest that count, e.g. -50,0.")
+        str | None, typer.Option(help="Cap (winsorize) returns: 0.99, or the lowest and highest value, e.g. -50,0.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     **settings: Any,
 ) -> None:
-    """Estimate what a learned policy would have achieved on logs that others made.
+    """Estimate what a policy would have achieved on other logs (off-policy evaluation).
 
-    Everything is as when the study was made, unless it is said otherwise here: columns, discount, estimator, interval.
+    Columns, discount, estimator and interval are those of the study, unless set here.
 
     Example: poela evaluate study/ --logs test.parquet
     """

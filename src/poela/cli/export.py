@@ -12,16 +12,17 @@ def export(
     cover: Annotated[
         bool,
         typer.Option(
-            "--cover", help="Keep fewer logged contexts: smaller and quicker, and can only make fewer actions eligible."
+            "--cover",
+            help="Keep fewer logged contexts: a smaller, faster file. It can only bar more actions, never fewer.",
         ),
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Write a policy as one ONNX graph, with its rule of eligible actions and what it falls back to.
+    """Export a policy as one ONNX graph, with its rule of eligible actions and its fallback.
 
-    It takes features as numbers (contexts, and where the policy asks for them steps and earlier steps) and gives the
-    probability of every action. What its inputs are is printed, and stands in its metadata.
+    Inputs are numeric features (contexts and, if the policy uses them, steps and earlier steps); outputs are the
+    probabilities of every action. The inputs are printed, and described in the file's metadata.
 
     Example: poela export study/ --onnx policy.onnx
     """

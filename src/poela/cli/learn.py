@@ -17,19 +17,21 @@ SETTINGS = (StudyOptions(), LearnOptions(), ScoringOptions(), DEFAULT_SELECTION,
 @flags(*SETTINGS)
 @column_flags
 def learn(
-    logs: Annotated[Path, typer.Argument(help="Table of logged decisions, one row each: .parquet, .csv or .arrow.")],
+    logs: Annotated[
+        Path, typer.Argument(help="Table of logged decisions, one row for each: .parquet, .csv or .arrow.")
+    ],
     *,
-    out: Annotated[str, typer.Option(help="Directory for everything that is tried, and for the policy.")],
-    resume: Annotated[bool, typer.Option("--resume", help="Continue where an interrupted study stopped.")] = False,
-    details: Annotated[bool, typer.Option("--details", help="Print the settings of every policy, too.")] = False,
+    out: Annotated[str, typer.Option(help="Directory to write: the study, its policies and results.")],
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted study.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Also print the settings of every policy.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     **settings: Any,
 ) -> None:
-    """Learn a better way to decide from a record of past decisions, and say honestly what it is worth.
+    """Learn a better policy from logged decisions, with a lower bound of its gain over current practice.
 
     The log is a table with one row for each decision: which case it belongs to, what was known, what was decided, and
-    what came of it. What four fifths of the cases teach is judged by the last fifth, five times over; a new policy is
-    recommended only if that shows it to be better than what is done now.
+    what came of it. Policies are learned and judged by cross-validation; a new policy is recommended only if the
+    held-out cases show that it is better than what is done now.
 
     Example: poela learn visits.csv --out study/ --episode patient --step visit --action drug --reward outcome
 

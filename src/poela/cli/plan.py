@@ -16,19 +16,23 @@ SETTINGS = (ScoringOptions(), Execution(), StudyOptions(), LearnOptions())
 @column_flags
 @some_flags(("discount", "returns", "cap", "jobs", "behavior", "no_audit"), *SETTINGS)
 def plan(
-    logs: Annotated[Path, typer.Argument(help="Table of logged decisions, one row each: .parquet, .csv or .arrow.")],
+    logs: Annotated[
+        Path, typer.Argument(help="Table of logged decisions, one row for each: .parquet, .csv or .arrow.")
+    ],
     *,
-    gain: Annotated[float, typer.Option(help="By how much a new policy shall be better than what is done now.")],
-    confidence: Annotated[float, typer.Option(help="How sure one wants to be that it is better.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="The same logs and seed give the same plan.")] = 0,
-    backend: Annotated[str, typer.Option(help="local: processes here; inline: this process.")] = "local",
+    gain: Annotated[float, typer.Option(help="Gain over what is done now that you want to show.")],
+    confidence: Annotated[float, typer.Option(help="Confidence with which to show it.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Random seed. The same logs and seed give the same plan.")] = 0,
+    backend: Annotated[
+        str, typer.Option(help="Where to run. local: worker processes; inline: this process.")
+    ] = "local",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     **settings: Any,
 ) -> None:
-    """Tell how many logged cases would show that a new way to decide is better by so much.
+    """Estimate how many logged cases it takes to show a given gain (sample size, power).
 
-    A quick study of these logs (by one learner alone: fitted Q, or continuouspoela for real-valued actions) tells how
-    large errors are; nothing is kept of it.
+    Standard errors come from a quick study of these logs with one learner (fitted Q, or continuouspoela for real-valued
+    actions). Nothing is saved.
 
     Example: poela plan logs.parquet --gain 2
     """
@@ -62,11 +66,11 @@ def _print(result: object, real: bool) -> None:
             (readable(need.gain, signed=True), about(need.episodes), about(max(need.episodes - result.at_hand, 0)))
             for need in result.needs
         ]
-        print_table("If that policy's true gain is", ("gain", "episodes", "more than at hand"), rows)
-        say("For this one policy: choosing among many that were tried takes somewhat more.")
+        print_table("If that policy's true gain is", ("gain", "episodes", "more than now"), rows)
+        say("This is for one policy; choosing among many takes somewhat more.")
     known = chances(real)
     if result.estimated:
         say(
-            f"Weights rest on estimates, so a gain counts as shown only if it survives weights up to {result.gamma:g} "
-            f"times wrong (Γ): log {known}, and see to it that outcomes are seen."
+            f"Weights are based on estimates, so a gain counts as shown only if it survives weights up to "
+            f"{result.gamma:g} times wrong (Γ). Log {known}, and make sure that outcomes are observed."
         )

@@ -14,34 +14,33 @@ if TYPE_CHECKING:
 Studies = Annotated[list[Path], typer.Argument(help="Directory of a study; of two or more with --compare.")]
 Logs = Annotated[
     Path | None,
-    typer.Option(help="The logs that the study was learned from. Without them, some details stay empty."),
+    typer.Option(help="Logs that the study was learned from. Without them, some details are missing."),
 ]
 By = Annotated[
     list[str] | None,
     typer.Option(
-        help="Show gains by group: columns, separated by commas; age:3 is three quantile bins. step: groups of "
-        "decisions. May be repeated."
+        help="Show gains by group: columns, separated by commas; age:3 makes three quantile bins, step groups "
+        "decisions by time. May be repeated."
     ),
 ]
 Trajectory = Annotated[
-    int | None, typer.Option(help="Which case to follow step by step, from 0. Default: one that varies much.")
+    int | None,
+    typer.Option(help="Number of the case to follow step by step, from 0. Default: one with varied decisions."),
 ]
 ShowValues = Annotated[
     bool,
-    typer.Option(
-        "--show-values", help="Show the feature values of the cases that change most. They may be personal data."
-    ),
+    typer.Option("--show-values", help="Show feature values of the cases that change most (may be personal data)."),
 ]
 Title = Annotated[str | None, typer.Option(help="Title of the page. Default: the name of the log file.")]
-Brief = Annotated[bool, typer.Option("--brief", help="The first screen alone, on one A4 page for printing.")]
-PerYear = Annotated[int | None, typer.Option(help="Cases expected in a year, to say how many decisions would change.")]
+Brief = Annotated[bool, typer.Option("--brief", help="Only the first screen, as one A4 page for printing.")]
+PerYear = Annotated[int | None, typer.Option(help="Cases per year, to report how many decisions would change.")]
 Compare = Annotated[bool, typer.Option("--compare", help="Compare several studies on one page.")]
-Watch = Annotated[int | None, typer.Option(help="While the study runs, write the page again every so many seconds.")]
+Watch = Annotated[int | None, typer.Option(help="Rewrite the page every N seconds while the study runs.")]
 
 
 def report(
     studies: Studies,
-    out: Annotated[str, typer.Option(help="The page to write.")] = "report.html",
+    out: Annotated[str, typer.Option(help="File to write.")] = "report.html",
     logs: Logs = None,
     by: By = None,
     trajectory: Trajectory = None,
@@ -51,13 +50,15 @@ def report(
     per_year: PerYear = None,
     compare: Compare = False,
     watch: Watch = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file whatever it is.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the file even if it is not a page of ours.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Write one page for those who decide: what changes, for whom, how sure that is, and what could go wrong.
+    """Write one page for decision makers: what changes, for whom, how sure that is, and what could go wrong.
 
-    Technical details are folded below. The page needs no network, prints well, and shows no single case unless
-    asked to.
+    Technical details are folded below. The page works offline, prints well, and shows no single case unless asked
+    to.
 
     Example: poela report study/ --logs logs.parquet --out report.html
 

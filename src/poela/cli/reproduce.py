@@ -27,20 +27,21 @@ class Experiment(Protocol):
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="Which experiment; `list` names them all.")],
+    name: Annotated[str, typer.Argument(help="Name of the experiment; `list` shows all.")],
     out: Annotated[str | None, typer.Option(help="Directory for results. [default: the experiment's name]")] = None,
-    quick: Annotated[bool, typer.Option("--quick/--full", help="A small version, or all of it.")] = True,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
-    jobs: Annotated[int | None, typer.Option(help="Processes side by side. [default: all cores]")] = None,
+    quick: Annotated[bool, typer.Option("--quick/--full", help="A small version, or the full experiment.")] = True,
+    seed: Annotated[int, typer.Option(help="Random seed. The same seed gives the same numbers.")] = 0,
+    jobs: Annotated[int | None, typer.Option(help="Number of worker processes. [default: all cores]")] = None,
     backend: Annotated[
         str, typer.Option(help="Where studies run: local (processes), inline (this process) or ray (a Ray cluster).")
     ] = "local",
-    address: Annotated[str | None, typer.Option(help="Of the Ray cluster. [default: one started here]")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of the Ray cluster. [default: start one here]")] = None,
     shard: Annotated[
-        str | None, typer.Option(help="Make only this share of the parts, such as 2/8: for several machines.")
+        str | None, typer.Option(help="Run only this part, e.g. 2/8, to share the work among machines.")
     ] = None,
     join: Annotated[
-        list[str] | None, typer.Option(help="A folder where shards left their parts (repeatable): make tables of them.")
+        list[str] | None,
+        typer.Option(help="Folder with the results of a shard; may be repeated. Makes the tables from them."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

@@ -11,18 +11,20 @@ from poela.core.typed import Count, Seed, parsed
 
 
 def simulate(
-    name: Annotated[str, typer.Argument(help="Which simulator: tumor or sepsis, among others.")],
+    name: Annotated[str, typer.Argument(help="Name of the simulator, e.g. tumor, sepsis or clinic.")],
     out: Annotated[str, typer.Option(help="File to write: .parquet or .csv.")],
-    episodes: Annotated[int, typer.Option(help="How many episodes.")] = 1000,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same logs.")] = 0,
-    markov: Annotated[bool, typer.Option("--markov", help="Show the whole state in the context.")] = False,
+    episodes: Annotated[int, typer.Option(help="Number of episodes.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Random seed. The same seed gives the same logs.")] = 0,
+    markov: Annotated[
+        bool, typer.Option("--markov", help="Put the whole state into the context (a Markov log).")
+    ] = False,
     option: Annotated[
-        list[str] | None, typer.Option(help="More options of the simulator, as name=value; e.g. drug=TMZ.")
+        list[str] | None, typer.Option(help="Other options of the simulator, as name=value, e.g. drug=TMZ.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Write logged decisions of a simulated doctor, shop or teacher, to try things out on.
+    """Write a log of simulated decisions, with propensities, to try things out.
 
     Example: poela simulate tumor --episodes 1000 --seed 0 --out logs.parquet
     """

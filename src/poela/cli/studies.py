@@ -12,14 +12,14 @@ from poela.core.typed import to_plain
 app = typer.Typer(help="List, show and compare studies.", no_args_is_help=True)
 
 NUMBERS = ("value", "interval", "new −\ncurrent", "at\nleast", "effective\ncases", "verdict")
-NOTE = "At least: by how much the policy is shown to be better, for all policies together that were tried."
+NOTE = "At least: lower confidence bound of the gain, simultaneous for all policies that were tried."
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command("list")
 def list_studies(
-    directory: Annotated[Path, typer.Argument(help="Where to look, two levels deep.")] = Path(),
+    directory: Annotated[Path, typer.Argument(help="Directory to search, two levels deep.")] = Path(),
     json: AsJson = False,
 ) -> None:
     """List the studies under a directory.
@@ -46,12 +46,12 @@ def list_studies(
 def show(
     study: Annotated[Path, typer.Argument(help="Directory of the study.")],
     every: Annotated[
-        bool, typer.Option("--all", help="Every policy that was judged, not only those from cautious to bold.")
+        bool, typer.Option("--all", help="Show every policy, not only a selection from cautious to bold.")
     ] = False,
-    details: Annotated[bool, typer.Option("--details", help="Print the settings of every policy, too.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Also print the settings of every policy.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Show one study: what to do, why, the policies from cautious to bold, and what the recommended one is worth.
+    """Show a study: the answer, its reasons, policies from cautious to bold, and the estimate of the recommended one.
 
     Example: poela studies show study/
     """
@@ -66,7 +66,7 @@ def compare(
     studies: Annotated[list[Path], typer.Argument(help="Directories of two or more studies.")],
     json: AsJson = False,
 ) -> None:
-    """Compare studies: what each recommends, how much better that is shown to be, and what it is worth.
+    """Compare studies: what each recommends, the gain that is shown, and its estimate.
 
     Example: poela studies compare study/ other/
     """
@@ -84,7 +84,7 @@ def compare(
     for row in summaries:
         say(f"{row['study']}: {row['chosen']}; {row['reason']}.")
     if not all(same.values()):
-        say("They were not made from the same episodes: values differ by chance too.")
+        say("They were learned from different episodes, so values also differ by chance.")
 
 
 def _studies_under(directory: Path) -> list[Path]:

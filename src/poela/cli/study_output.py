@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from poela.studies.study import Study
 
 MOST_FAILED = 2
-ADD_UP = "Weights are normalised within each group, so that gains do not add up exactly to that of everybody."
+ADD_UP = "Weights are normalised within each group, so gains do not add up exactly to the overall gain."
 BY_GAIN, BY_ESTIMATE = ("new −\ncurrent", "at\nleast"), ("value", "score")
 
 
@@ -89,9 +89,9 @@ def _print_policies(study: "Study", every_point: bool) -> None:
             (f"{mark}what is done now", *_cells(current, error, by_gain, unit)),
             *((f"{'* ' * row['chosen']}{row['name']}", *_cells(row, error, by_gain, unit)) for row in rows),
         ],
-        f"Effective cases: how many past {'cases' if units.n_clusters is None else 'clusters'} speak for the policy."
-        + by_gain * "\nAt least: what is shown, for all policies together; -: these cases cannot tell."
-        + amounts * "\nDecisions changed: by how much on average (SD: deviations of what was logged).",
+        f"Effective cases: effective sample size, in {'cases' if units.n_clusters is None else 'clusters'}."
+        + by_gain * "\nAt least: lower confidence bound, for all policies together; -: too few effective cases to tell."
+        + amounts * "\nDecisions changed: by how much on average (SD: in standard deviations of the logged actions).",
     )
 
 
@@ -120,13 +120,13 @@ def print_groups(groups: Groups) -> None:
         return
     what = "Mean amounts" if groups.amounts else "Who gets what: shares of decisions"
     header, rows = groups.who_gets_what()
-    note = "Before: as logged. After: along the policy's own episodes. Changed: at the contexts of the log."
+    note = "Before: as logged. After: in episodes under the new policy. Changed: in the logged contexts."
     print_table(f"{what}, before → after", header, rows, "" if groups.amounts else note)
     if moves := moves_in_words(groups):
         say(f"Most changes: {moves}.")
     header, rows = groups.who_gains()
-    together = f"At least: {groups.confidence:.0%}, for all groups together, and so is the interval"
-    added = "Gains, weighted by episodes, add up to that of everybody." if groups.adds_up else ADD_UP
+    together = f"At least: {groups.confidence:.0%}, for all groups together, like the interval"
+    added = "Gains, weighted by episodes, add up to the overall gain." if groups.adds_up else ADD_UP
     print_table(f"Who gains{in_unit(groups.outcome)}", header, rows, f"{together}.\n{added}")
     for note in groups.notes:
         say(f"{note}.")
@@ -154,10 +154,10 @@ def _print_worth(study: "Study") -> None:
     if look is None:
         _print_value(result.estimate, f"Its value on the {result.estimate.n_episodes:,} held-out episodes", unit)
         if study.settings.selection.by == "gain":
-            say("- this interval is not corrected for the choice among many policies: what is shown above is.")
+            say("- this interval ignores the choice among many policies; the bound above accounts for it.")
         say(f"Verdict: {result.estimate.verdict} ({'; '.join(result.estimate.reasons)})")
         return
-    where = f"On {look.estimate.n_episodes:,} test episodes, used for nothing else"
+    where = f"On {look.estimate.n_episodes:,} test episodes, not used for anything else"
     print_estimate(look.estimate, where, look.caveat, look.advice, unit)
     logging = result.logging_policy_on_test
     if logging is not None and result.chosen is not None:
@@ -187,13 +187,13 @@ def _print_places(study: "Study") -> None:
         say(f"\nThe policy{trial} is in {study.directory / 'policy'}.")
     else:
         say(
-            "\nThere is no new policy to act by. "
-            f"A model of what is done now, for comparisons, is in {study.directory / 'behavior'}."
+            "\nNo new policy is recommended. "
+            f"A model of what is done now, for comparison, is in {study.directory / 'behavior'}."
         )
     if result.promising is not None and result.promising != result.chosen:
         beside = "" if result.chosen is None else ", beside it"
         told = result.points[result.promising].metrics.get("own") is not None  # by studies of this version
-        what = "has a policy that is better by its own bound" if told else "has the policy of the highest estimate"
+        what = "has a policy that is better by its own bound" if told else "has the policy with the highest estimate"
         say(f"{'Worth a trial' if told else 'Unproven'}{beside}: {study.directory / 'promising'} {what}.")
 
 

@@ -14,8 +14,8 @@ from poela.core.errors import InputError
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Sections of the help of `poela learn`.
-EPISODES, TRYING, CHOOSING, RUNNING = "Episodes", "What to try", "How the policy is chosen", "How it is run"
-REPORTING = "What is reported"
+EPISODES, TRYING, CHOOSING, RUNNING = "Validation", "Learning", "Choosing the policy", "Running"
+REPORTING = "Reporting"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.log_cache import cached
+from poela.core.ragged import step_numbers
 
 
 class LoggedSteps(Protocol):
@@ -23,6 +24,18 @@ class LoggedSteps(Protocol):
     @property
     def offsets(self) -> IntArray:
         """[n + 1]."""
+
+
+def steps_of(logs: LoggedSteps) -> IntArray:
+    """How many steps of its episode came before each row [N]: also those that are not told, where `before` counts them.
+
+    >>> from poela.data.history import StepsToFollow
+    >>> rows = np.zeros((3, 1), np.float32), np.zeros(3, np.int64), np.array([0, 2, 3])
+    >>> steps_of(StepsToFollow(*rows, ("size",))), steps_of(StepsToFollow(*rows, ("size",), before=np.array([0, 7])))
+    (array([0, 1, 0]), array([0, 1, 7]))
+    """
+    numbers, before = step_numbers(logs.offsets), getattr(logs, "before", None)
+    return numbers if before is None else numbers + np.repeat(before, np.diff(logs.offsets))
 
 
 class Actor(Protocol):

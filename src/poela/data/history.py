@@ -232,6 +232,7 @@ class StepsToFollow:
     offsets: IntArray
     feature_names: tuple[str, ...]
     propensities: FloatArray | None = None  # of every action [N, A], where cases bring them
+    before: IntArray | None = None  # [n], steps before the first row of each episode, where only their number counts
 
 
 class _HistoryActor:

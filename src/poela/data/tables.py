@@ -81,10 +81,10 @@ def read_logs(
     `category`; times count in days from the first of their episode, or from `origin`; `missing` is about gaps. Missing
     outcomes, rows after the end (`censored`, `end`, `horizon`) and tables `wide`, of one row for each case:
     docs/guides/missing.md. `schema` has the result, `notes` what was done, docs/guides/tables.md the rules.
-    A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards. `done` is
-    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered. What `to_table` wrote is read back as it was, but for what CSV files cannot say: whether propensities are estimated,
-    and which column names clusters. All that is wrong is told at once in an `InputError`; rows count from 1.
-
+    A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards; `done` is
+    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered. What
+    `to_table` wrote is read back as it was, but for what CSV files cannot say: that propensities are estimated, and
+    which column names clusters. All that is wrong is told at once in an `InputError`; rows count from 1.
     >>> import pyarrow as pa
     >>> logs = read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, None, 50],
     ...                            "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.log_cache import cached
-from poela.core.policy import LoggedSteps, along_once
-from poela.core.ragged import step_numbers
+from poela.core.policy import LoggedSteps, along_once, steps_of
 from poela.core.storage import Stored
 from poela.data.action_space import ActionName
 from poela.data.schema import TableSchema
@@ -87,13 +86,13 @@ class FittedEligibility:
 
     def counts_along(self, logs: LoggedSteps) -> FloatArray:
         """The same along logged episodes, done once for each log."""
-        checked = self._checked(logs.contexts, step_numbers(logs.offsets))
+        checked = self._checked(logs.contexts, steps_of(logs))
         source = None if self.logged is None else self.logged.contexts
         return cached(logs, ("counts", self.settings), source, lambda: self._counts(*checked))
 
     def counts_of(self, logs: LoggedSteps, actions: IntArray) -> IntArray:
         """How many contexts with the given action [N] were logged within the radius of each step of episodes."""
-        checked, numbers = self._checked(logs.contexts, step_numbers(logs.offsets))
+        checked, numbers = self._checked(logs.contexts, steps_of(logs))
         if self.logged is None or self.nearby is None:
             raise InputError("neighbours cannot be counted: this rule has no radius")
         return self.logged.counts_of(checked, numbers, actions, self.squared_radius)
@@ -103,7 +102,7 @@ class FittedEligibility:
 
         `outcomes` holds one number for each row of the training log.
         """
-        checked, numbers = self._checked(logs.contexts, step_numbers(logs.offsets))
+        checked, numbers = self._checked(logs.contexts, steps_of(logs))
         if self.logged is None or self.nearby is None:
             raise InputError("neighbours cannot be found: this rule has no radius")
         return self.logged.outcomes_of(checked, numbers, actions, self.squared_radius, outcomes, k)
@@ -136,7 +135,7 @@ class FittedEligibility:
 
     def along(self, logs: LoggedSteps) -> Eligible:
         """The same along logged episodes; what takes long is done once for each log, whatever the radius."""
-        rule, checked = self.settings, self._checked(logs.contexts, step_numbers(logs.offsets))
+        rule, checked = self.settings, self._checked(logs.contexts, steps_of(logs))
         probabilities = None
         distances = self.distances_along(logs) if rule.measures else None
         if rule.asks_behavior:
@@ -148,7 +147,7 @@ class FittedEligibility:
     def distances_along(self, logs: LoggedSteps) -> FloatArray:
         """Distances [N, A] along logged episodes, worked out once for each log, whatever the radius."""
         source = None if self.logged is None else self.logged.contexts
-        checked = self._checked(logs.contexts, step_numbers(logs.offsets))
+        checked = self._checked(logs.contexts, steps_of(logs))
         return cached(logs, self.settings.measure, source, lambda: self._distances(*checked))
 
     def in_range(self, contexts: ArrayLike) -> BoolArray | None:

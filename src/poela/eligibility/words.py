@@ -79,22 +79,22 @@ def _support_in_words(rule: FittedEligibility, named: Callable[[ActionName], str
     if rule.support is None or (absent is not None and not absent.any()):
         return "Every action was taken in all kinds of cases, so nothing is barred."
     suggests = (
-        "It only suggests what similar past cases received"
+        "It only suggests actions that similar past cases received"
         if rule.settings.price is None
-        else "It prefers what similar past cases received: the rest is not barred, but has a price"
+        else "It prefers actions that similar past cases received: others are not barred, but penalised"
     )
     if absent is None:
         return f"{suggests}."
     most = [place for place in np.argsort(-absent, kind="stable")[:MOST_ACTIONS] if absent[place] >= LEAST_TOLD]
     if not most:
-        return f"{suggests}, which is nearly every action in all kinds of cases."
+        return f"{suggests}, which are nearly all actions in all kinds of cases."
     (share, first), *others = [
         (share_in_words(float(absent[place])), named(rule.action_names[place])) for place in most
     ]
     if not others:
-        return f"{suggests}; for {share} of cases {first} is not among that."
+        return f"{suggests}; for {share} of cases {first} is not among them."
     second, other = others[0]
-    return f"{suggests}; for {share} of cases {first} is not among that, for {second} {other}."
+    return f"{suggests}; for {share} of cases {first} is not among them, for {second} {other}."
 
 
 def _reach_in_words(rule: FittedEligibility) -> str:
@@ -102,7 +102,7 @@ def _reach_in_words(rule: FittedEligibility) -> str:
     if rule.reach is None:
         return ""
     if rule.settings.support is not None:
-        return " A case unlike any past one is deferred: it is left to those who decide."
+        return " A case unlike any logged case is deferred to those who decide."
     return f" A case farther than {rule.reach:.4g} from every logged one is unlike anything logged: it is deferred."
 
 

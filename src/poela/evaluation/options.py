@@ -45,11 +45,11 @@ def cap_in(text: str) -> "Cap":
     return cap
 
 
-RETURNS = Option("The lowest and highest possible return, e.g. 0,1.", CHOOSING, name="returns", read=bounds_in)
+RETURNS = Option("Lowest and highest possible return, e.g. 0,1.", CHOOSING, name="returns", read=bounds_in)
 
 CAP = Option(
-    "Judge capped returns, where a few very large or small ones decide the mean: 0.99 (from the 1% to the 99% quantile "
-    "of the logged ones), or the lowest and highest that count, e.g. -50,0. What is said is then about these.",
+    "Cap (winsorize) returns, for heavy tails: 0.99 clips them to the 1% and 99% quantiles of the log; or give the "
+    "lowest and highest value, e.g. -50,0. All results are then about capped returns.",
     CHOOSING,
     read=cap_in,
 )
@@ -59,7 +59,7 @@ CAP = Option(
 class ScoringOptions:
     """Those settings of `Scoring` that the command line offers."""
 
-    discount: Annotated[Discount, Option("What a reward counts one step later; 1: as much.", TRYING)] = 1.0
+    discount: Annotated[Discount, Option("Discount factor (gamma) per step; 1: no discounting.", TRYING)] = 1.0
     bounds: Annotated[Any, RETURNS] = None
     cap: Annotated[Any, CAP] = None
     level: Annotated[Level, Option("Confidence level of the interval around the final estimate.", CHOOSING)] = 0.95

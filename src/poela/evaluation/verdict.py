@@ -10,14 +10,16 @@ from poela.evaluation.diagnostics import Diagnostics
 Word = Literal["trust", "caution", "do not trust"]
 WORDS: tuple[Word, Word, Word] = ("trust", "caution", "do not trust")
 
-ACT = "Act on it within its interval."
-NOT_SHOWN = "The estimate can be believed, but no gain is shown by these logs: keep what is done, or gather more."
-LESS = "Evaluate a policy closer to the logging policy, or gather more episodes."
+ACT = "You may use this policy; expect at least the lower end of its interval."
+NOT_SHOWN = "The estimate is reliable, but these logs show no gain: keep current practice, or collect more episodes."
+LESS = "Evaluate a policy closer to the logging policy, or collect more episodes."
 EVERY, UNUSUAL = "Log the propensities of every action", "add to the context what makes these episodes unusual."
-MEND = "Mend the logs and evaluate again: more episodes with the same fault would not help."
-NEVER_DONE = "Learn under a rule that bars them, or declare the range of returns, so that the worst of them is counted."
-SEEN = "Ask why outcomes were not seen, and find out those of some who were lost: nothing else checks the estimate."
-LOGGED = "Use logs whose {known} were recorded, or check the conclusion with other behavior models."
+MEND = "Fix the logs and evaluate again: more episodes with the same fault would not help."
+NEVER_DONE = (
+    "Learn with a rule that bars them, or declare the range of returns (--returns), so that the worst case counts."
+)
+LOGGED = "Use logs with recorded {known}, or check the conclusion with other behavior models."
+SEEN = "Find out why outcomes were not observed, and follow up some of those who were lost."
 
 
 @dataclass(frozen=True)
@@ -88,17 +90,17 @@ def verdict_on(
     """
     findings: list[Finding] = [(2, wrong, MEND)] if wrong else []
     if leans_on_model:
-        sentence = "the value leans on a model: weights do not wholly check it against what was logged"
-        findings.append((1, sentence, "Use it to rank and to explain; to show a value, use sntis."))
+        sentence = "the estimate relies on a model of values that weights correct only in part"
+        findings.append((1, sentence, "Use it to rank policies; to show a gain, use sntis."))
     elif not diagnostics.ess > 0:
-        sentence = "no logged episode has weight: the logs do not tell what this policy does"
+        sentence = "no logged episode has weight: these logs say nothing about this policy"
         return Verdict("do not trust", (sentence,), LESS)
     if not leans_on_model or diagnostics.ess > 0:
         findings += _findings(diagnostics, thresholds or TrustThresholds(), real)
         findings += _of_support(diagnostics, thresholds or TrustThresholds(), bounded)
     if estimated:
         known = chances(real)
-        sentence = f"the {known} are estimates of a model, and the interval takes them for known"
+        sentence = f"the {known} are estimated, and the interval treats them as known"
         findings.append((1, sentence, LOGGED.format(known=known)))
     if lost:
         sentence = f"{lost:.0%} of outcomes were not seen, and the chances of being seen are estimates of a model"
@@ -131,11 +133,11 @@ def _findings(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Findin
         _grade(-d.expected_ess / d.ess, _negative(t.expected_share)),
     )
     if missing > small:
-        yield missing, f"{_expected(d)}: the heaviest weights have not been seen", LESS
+        yield missing, f"{_expected(d)}: the largest weights are probably missing from these logs", LESS
     if not d.redrawn and (grade := _grade(d.pareto_k, t.pareto_k)):
         yield (
             grade,
-            f"the weights have a heavy tail (Pareto k {d.pareto_k:.2f}): the largest may not have been seen yet",
+            f"the weights have a heavy tail (Pareto k {d.pareto_k:.2f}): the largest may be missing from these logs",
             # Those of every action, which would show the tail as it is, cannot be had of real numbers.
             LESS if real else f"{EVERY}, which shows the tail as it is, or {LESS[0].lower()}{LESS[1:]}",
         )
@@ -143,8 +145,8 @@ def _findings(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Findin
         yield (
             grade,
             f"the mean weight is {plain(d.mean_weight)}, {abs(d.mean_weight_z):,.1f} standard errors from 1: "
-            f"the {chances(real)} are wrong, or the weights' tail is missing",
-            f"Check the {chances(real)}: they must be those of the moment of action, and of everything it depended on.",
+            f"the {chances(real)} are wrong, or the largest weights are missing",
+            f"Check the {chances(real)}: they must be those at the moment of decision, given all it depended on.",
         )
     if grade := _grade(d.truncated_share, t.truncated_share):
         yield grade, f"the weights of {d.truncated_share:.2%} of episodes were truncated: the estimate is biased", LESS
@@ -152,8 +154,8 @@ def _findings(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Findin
     if grade := _grade(stranded, t.stranded_share):
         yield (
             grade,
-            f"at {stranded:.0%} of steps no action was near a logged one and the policy fell back",
-            "Widen the radius, or say what to do there.",
+            f"at {stranded:.0%} of steps no action was eligible, and the policy used its fallback",
+            "Widen the radius, or choose another fallback.",
         )
     yield from _of_returns(d, t, real)
 
@@ -163,8 +165,7 @@ def _of_support(d: Diagnostics, t: TrustThresholds, bounded: bool) -> Iterator[F
     if grade == 2 or (grade and not bounded):
         yield (
             grade,
-            f"{d.outside_share:.1%} of its decisions were never made in cases like these: nothing tells what comes "
-            "of them",
+            f"{d.outside_share:.1%} of its decisions were never made in similar cases, so their outcomes are unknown",
             NEVER_DONE,
         )
 
@@ -173,19 +174,19 @@ def _of_returns(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Find
     if grade := _grade(-d.events, _negative(t.events)):
         yield (
             grade,
-            f"only {plain(round(d.events, 1))} effective episodes have the rarer outcome: too few to tell its rate",
-            "Gather more episodes, or choose an outcome that is less rare.",
+            f"only {plain(round(d.events, 1))} effective episodes have the rarer outcome: too few to estimate its rate",
+            "Collect more episodes, or choose a less rare outcome.",
         )
     if grade := _grade(d.return_skew, t.return_skew):
         yield (
             grade,
-            f"returns are so skewed (skewness over √ESS {d.return_skew:.2f}) that few of them decide the mean",
-            "Gather more episodes, or ask about capped returns (--cap 0.99), or about their logarithm.",
+            f"returns are so skewed (skewness over √ESS {d.return_skew:.2f}) that a few of them dominate the mean",
+            "Collect more episodes, or use capped returns (--cap 0.99) or their logarithm.",
         )
     if not d.redrawn and (grade := _grade(d.trait_ratio, t.trait_ratio)):
         yield (
             grade,
-            f"log weights vary {d.trait_ratio:.1f} times as much as steps put together at random would: "
+            f"log weights vary {d.trait_ratio:.1f} times as much as those of randomly combined steps: "
             "some episodes are unusual throughout",
             f"{UNUSUAL[0].upper()}{UNUSUAL[1:]}" if real else f"{EVERY}, or {UNUSUAL}",
         )
@@ -208,4 +209,4 @@ def _size(d: Diagnostics) -> str:
 
 def _expected(d: Diagnostics) -> str:
     how = "actions drawn anew" if d.redrawn else "the same steps in other combinations"
-    return f"ESS {effective(d.ess)} of {d.units}, where {how} let one expect {effective(d.expected_ess)}"
+    return f"ESS {effective(d.ess)} of {d.units}, where {how} would give {effective(d.expected_ess)}"

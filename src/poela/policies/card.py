@@ -18,9 +18,9 @@ WHAT = {
     "BlendedPolicy": "A blend of current practice (a model of the logging policy) and a learned policy.",
     "SharpenedPolicy": "Current practice (a model of the logging policy), done more consistently.",
     "TiltedPolicy": "Current practice (a model of the logging policy) tilted towards higher values, by step.",
-    "PlainPolicy": "Current practice (a model of the logging policy), changed by a rule that can be said.",
-    "BarringPolicy": "Current practice (a model of the logging policy) without what is worst, by values of each step.",
-    "CountedPolicy": "Current practice, left only where enough was seen nearby.",
+    "PlainPolicy": "Current practice (a model of the logging policy), changed by a simple rule.",
+    "BarringPolicy": "Current practice (a model of the logging policy) without the actions of lowest estimated value.",
+    "CountedPolicy": "Current practice, changed only where enough similar cases were logged.",
     "GaussianPolicy": "A normal distribution of real-valued actions, whose mean and spread depend on the context.",
     "WithHistory": "A policy of the current context and of earlier steps.",
 }
@@ -35,9 +35,9 @@ def model_card(policy: Any, findings: Mapping[str, str], holds_logged_contexts: 
     sections = [
         "# Model card: a decision policy",
         WHAT.get(type(policy).__name__, f"A policy of class {type(policy).__name__}."),
-        "## What it is worth",
+        "## Estimated value",
         _list(f"{plain(name)}: {plain(text)}" for name, text in findings.items())
-        or "Not stated here: evaluate it on logs that took no part in learning (`poela evaluate`).",
+        or "Not stated here: evaluate it on logs that were not used for learning (`poela evaluate`).",
         "## Which actions it may take",
         _rule(policy),
         f"## What it looks at ({len(features)} features)",

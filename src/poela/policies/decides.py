@@ -62,7 +62,7 @@ class Decides:
         are named by that column, else by the episode, else by a column `case`, else by the number of the row.
 
         The result has the case (or `row`), its context and columns to `keep`; the `action`, `propensity_<action>` of
-        every action, whether the policy would `defer` (nothing like it was logged: no action), and the `policy` (its
+        every action, whether the policy would `defer` (unlike any logged case: no action), and the `policy` (its
         hash): with outcomes added, `read_logs` reads it as the next log. Then come the `distance` to the nearest
         logged case, whether each feature is `in_range` of the log, the `eligible` actions, those that are `barred` (by
         a policy that says *never*, or since similar past cases did not receive them), how many `similar` cases got the

@@ -56,6 +56,7 @@ class Deciding:
     likeliest: bool = False  # all probability on the likeliest action, which is another policy
     contexts: bool = True  # whether what was known of a case is kept beside its decision
     uniform: FloatArray | None = None  # by row, in the order of the table: drawn already
+    steps: IntArray | None = None  # by row: how many came before, for rows that stand for themselves
 
     def __post_init__(self) -> None:
         if self.seed is not None:
@@ -94,7 +95,8 @@ def _wanted(policy: "RuledPolicy | GaussianPolicy", how: Deciding) -> Wanted:
     if clashes:
         raise InputError(f"column {quoted(clashes)} is called as a column of the decisions: rename it")
     beside = tuple(name for name in schema.columns if name not in results) if how.contexts else ()
-    return Wanted(schema, names, policy.needs, how.keep, given, how.case, beside)
+    needs = policy.needs if how.steps is None else "context"
+    return Wanted(schema, names, needs, how.keep, given, how.case, beside)
 
 
 def _uniform_by_column(seed: object, keys: Iterable[Key], n_columns: int) -> FloatArray:
@@ -140,7 +142,8 @@ def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, unifo
         safe_point()
         actions = np.maximum(rows.actions[first:last], 0)
         own = None if rows.propensities is None else rows.propensities[first:last]
-        steps = StepsToFollow(contexts.contexts[first:last], actions, offsets, policy.feature_names, own)
+        before = None if how.steps is None else how.steps[start + first : start + last]
+        steps = StepsToFollow(contexts.contexts[first:last], actions, offsets, policy.feature_names, own, before)
         blocks.append(_block(policy, steps, drawn[first:last], how))
     return _table(policy, rows, how, start, blocks)
 

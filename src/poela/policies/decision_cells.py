@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NEAREST_CASES = 10  # whose outcomes are averaged
 FEWEST_CASES = 5  # an average of fewer would tell of single persons
-DEFERRED = "nothing like it was logged: decide as before"
+DEFERRED = "unlike any logged case: decide as before"
 INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at them"
 
 

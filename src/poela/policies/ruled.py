@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.outputs import output_folder
-from poela.core.policy import Actor, LoggedSteps, MemorylessActor, as_policy, sample_actions
-from poela.core.ragged import step_numbers
+from poela.core.policy import Actor, LoggedSteps, MemorylessActor, as_policy, sample_actions, steps_of
 from poela.core.storage import Stored
 from poela.data.action_space import ActionName
 from poela.data.decision_rows import has_columns, loose_contexts
@@ -99,7 +98,7 @@ class RuledPolicy(Decides, ABC):
 
     def along(self, trajectories: LoggedSteps) -> FloatArray:
         """[N, A] along logged episodes."""
-        scores = self.scores(self.checked(trajectories.contexts), step_numbers(trajectories.offsets))
+        scores = self.scores(self.checked(trajectories.contexts), steps_of(trajectories))
         return self.ruled(scores, self.eligibility.along(trajectories))
 
     def actor(self, n: int) -> Actor:

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.policy import Actor, LoggedSteps, Policy, along_once, as_policy
-from poela.core.ragged import step_numbers
+from poela.core.policy import Actor, LoggedSteps, Policy, along_once, as_policy, steps_of
 from poela.core.storage import Stored
 from poela.core.validation import expect_part, expect_sizes
 from poela.data.history import HistoryFeatures, HistoryRecord, history_of
@@ -87,7 +86,7 @@ class ValuedPolicy(RuledPolicy):
         rows = self.checked(trajectories.contexts)
         if self.history is not None:
             rows = self.history.of(rows, trajectories.actions, trajectories.offsets)
-        return self.values.q_at(rows, step_numbers(trajectories.offsets))
+        return self.values.q_at(rows, steps_of(trajectories))
 
     def behavior_along(self, trajectories: LoggedSteps) -> FloatArray:
         """μ [N, A] along logged episodes."""

@@ -1,16 +1,14 @@
 """What the server answers: decisions of a policy, and why they are so; many requests at once in one go."""
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poela.core.draws import uniform_of
-from poela.core.errors import InputError, PoelaError
+from poela.core.errors import InputError
 from poela.data.decided import ABOUT, ACTION, DEFER, POLICY
 from poela.data.decision_rows import Wanted, parts_to_decide
 from poela.data.history import StepsToFollow
@@ -27,12 +25,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PROPENSITIES = "propensities"
-MOST_TOGETHER = 512  # steps that are decided in one go
-MOST_WAITING = 512  # requests
+LARGEST_PIECE = 64  # steps of a request that are decided in one go, unless a single case has more
 
 
-class TooBusy(PoelaError):
-    """More requests are waiting than can be answered soon."""
+@dataclass(frozen=True)
+class Explained:
+    """A request whose case is to be explained."""
+
+    request: DecisionRequest
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +63,16 @@ class Answering:
         """What it needs to know of a case."""
         return Form(self.policy.table_schema, self.policy.action_names, self.policy.needs)
 
+    def answered(self, requests: Sequence["DecisionRequest | Explained"]) -> list[Any]:
+        """What is asked in many requests: explanations one by one, then all decisions in one go.
+
+        Decisions come last, since their receipts stay even where something else is wrong.
+        """
+        explained = [self.explained(one.request) if isinstance(one, Explained) else None for one in requests]
+        asked = [one for one in requests if isinstance(one, DecisionRequest)]
+        decided = iter(self.decided(asked) if asked else ())
+        return [next(decided) if one is None else one for one in explained]
+
     def decided(self, requests: Sequence[DecisionRequest]) -> list[list[dict[str, Any]]]:
         """Decisions for the cases of each request, as `decide` draws them, by their ids and steps; all in one go."""
         cases = [case for one in requests for case in one.cases]
@@ -72,8 +82,9 @@ class Answering:
         last = np.cumsum(lengths) - 1
         drawn = [uniform_of(seed, *self.form.key(case)) for seed, case in zip(seeds, cases, strict=True)]
         uniform = np.repeat(np.array(drawn), lengths)  # earlier steps are not looked at
+        steps = None if self.form.wants_history else np.array([case.step for case in cases])
         noted = self.receipts is not None
-        how = Deciding(outcomes=self.source.outcomes, lists=True, contexts=noted, uniform=uniform)
+        how = Deciding(outcomes=self.source.outcomes, lists=True, contexts=noted, uniform=uniform, steps=steps)
         decided = decisions(self.policy, self.form.table(cases), how).take(last)
         if self.receipts is not None:
             self.receipts.append(self._receipts(decided, cases))
@@ -107,10 +118,12 @@ class Answering:
             raise InputError("explain takes one case")
         (case,), policy, rule = request.cases, self.policy, self.policy.eligibility
         form = self.form
-        wanted = Wanted(form.schema, form.action_names, form.needs)
+        wanted = Wanted(form.schema, form.action_names, form.reading)
         (rows,) = parts_to_decide(form.table([case]), wanted, LogLayout())
         contexts = rows.contexts.rows.contexts
-        steps = StepsToFollow(contexts, np.maximum(rows.actions, 0), np.array([0, len(contexts)]), policy.feature_names)
+        acted, whole = np.maximum(rows.actions, 0), np.array([0, len(contexts)])
+        before = None if form.wants_history else np.array([case.step])
+        steps = StepsToFollow(contexts, acted, whole, policy.feature_names, before=before)
         probabilities, eligible = policy.along(steps)[-1], rule.along(steps)
         measured = rule.settings.measures
         distances = rule.distances_along(steps)[-1] if measured else np.full(rule.n_actions, np.nan)
@@ -149,66 +162,17 @@ def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-Answer = list[dict[str, Any]] | BaseException
+def pieces_of(request: DecisionRequest) -> list[tuple[DecisionRequest, int]]:
+    """A request in pieces of few steps each, with their numbers of steps: others come in between.
 
-
-class Together:
-    """Gathers requests that come while others are worked on, and has them answered in one go, by one thread.
-
-    A policy takes hardly longer for many cases than for one; so more requests at once wait little longer.
+    >>> long = Case(({},) * 40, ("wait",) * 39)
+    >>> [(len(piece.cases), steps) for piece, steps in pieces_of(DecisionRequest((long, long, Case(({},), ()))))]
+    [(1, 40), (2, 41)]
     """
-
-    def __init__(self, decide: Callable[[Sequence[DecisionRequest]], list[list[dict[str, Any]]]]) -> None:
-        self._decide = decide
-        self._waiting: list[tuple[DecisionRequest, asyncio.Future[list[dict[str, Any]]]]] = []
-        self._worker = ThreadPoolExecutor(1)
-        self._task: asyncio.Task[None] | None = None
-
-    async def ask(self, request: DecisionRequest) -> list[dict[str, Any]]:
-        """The decisions for one request."""
-        if len(self._waiting) >= MOST_WAITING:
-            raise TooBusy("too many requests are waiting: try again in a second")
-        future: asyncio.Future[list[dict[str, Any]]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((request, future))
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._work())
-        return await future
-
-    async def alone(self, work: Callable[[], Any]) -> Any:
-        """Any other work, by the same thread: policies are asked by one at a time."""
-        return await asyncio.get_running_loop().run_in_executor(self._worker, work)
-
-    async def _work(self) -> None:
-        while self._waiting:
-            batch = self._next()
-            answers = await self.alone(partial(self._answers, [request for request, _ in batch]))
-            for (_, future), answer in zip(batch, answers, strict=True):
-                if future.done():  # whoever asked has gone
-                    continue
-                if isinstance(answer, BaseException):
-                    future.set_exception(answer)
-                else:
-                    future.set_result(answer)
-
-    def _next(self) -> list[tuple[DecisionRequest, asyncio.Future[list[dict[str, Any]]]]]:
-        steps, count = 0, 0
-        for request, _ in self._waiting:
-            steps += sum(len(case.steps) for case in request.cases)
-            if count and steps > MOST_TOGETHER:
-                break
-            count += 1
-        batch, self._waiting = self._waiting[:count], self._waiting[count:]
-        return batch
-
-    def _answers(self, requests: Sequence[DecisionRequest]) -> list[Answer]:
-        try:
-            return list(self._decide(requests))
-        except Exception:
-            # Something is wrong with one of them, which the others must not suffer from.
-            return [self._answer(one) for one in requests]
-
-    def _answer(self, request: DecisionRequest) -> Answer:
-        try:
-            return self._decide([request])[0]
-        except Exception as error:
-            return error
+    pieces: list[tuple[list[Case], int]] = []
+    for case in request.cases:
+        if not pieces or pieces[-1][1] + len(case.steps) > LARGEST_PIECE:
+            pieces.append(([], 0))
+        cases, steps = pieces[-1]
+        pieces[-1] = ([*cases, case], steps + len(case.steps))
+    return [(DecisionRequest(tuple(cases), request.seed), steps) for cases, steps in pieces]

@@ -5,84 +5,131 @@ import hashlib
 import json
 import logging
 import re
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
-from fastapi import FastAPI, Request, Response
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 import poela
 from poela.core.errors import InputError
 from poela.data.receipts import Receipts
 from poela.eligibility.words import rule_in_words
-from poela.serving.answering import Answering, Together, TooBusy
-from poela.serving.asking import Form, is_optional
-from poela.serving.guarding import Guard
+from poela.serving.answering import Answering, Explained, pieces_of
+from poela.serving.asking import DecisionRequest, Form, is_optional
+from poela.serving.guarding import OPEN, Guard
+from poela.serving.limits import BYTES_OF_A_STEP, EXPLAINED_COST, RATE, Credits, client_of
+from poela.serving.line import FairLine, TooBusy
 from poela.serving.metrics import Metrics
 from poela.serving.openapi import description
 from poela.serving.source import PolicySource
 
 LOG = logging.getLogger("poela.serving")
+SMALL_BODY = 16_384  # bytes that are read at once
 UNFORESEEN = "the server could not answer: its log says more"
 
 
-def application(source: PolicySource, token: str | None = None, receipts: Receipts | None = None) -> Guard:
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What one client may ask for."""
+
+    rate: float = RATE  # steps in a second
+    connections: int = 100
+
+
+def application(
+    source: PolicySource, token: str | None = None, receipts: Receipts | None = None, limits: Limits | None = None
+) -> Guard:
     """The application that serves this policy; with a token, every route but /healthz asks for it.
 
     With receipts, every decision is appended there before it is answered.
     """
-    answering, metrics = Answering(source, receipts), Metrics()
-    form, together = answering.form, Together(answering.decided)
-    app = FastAPI(title="poela", docs_url=None, redoc_url=None, openapi_url=None)
-    document = description(form, version=poela.__version__, with_token=token is not None)
-    policy_document = _policy(source, form)
+    credits = Credits((limits or Limits()).rate)
+    desk = _Desk(Answering(source, receipts), Metrics(), credits)
+    document = description(desk.answering.form, version=poela.__version__, with_token=token is not None)
+    policy_document = _policy(source, desk.answering.form)
     page, page_headers = _page()
 
-    @app.post("/v1/decide")
-    async def decide(request: Request) -> Response:
-        cases = await _parsed(request, form)
-        answers = await together.ask(cases)
-        metrics.decided(answers)
-        return _json({"decisions": answers})
-
-    @app.post("/v1/explain")
-    async def explain(request: Request) -> Response:
-        cases = await _parsed(request, form, drawing=False)
-        return _json(await together.alone(partial(answering.explained, cases)))
-
-    @app.get("/v1/policy")
-    async def policy() -> Response:
+    async def policy(request: Request) -> Response:
         return _json(policy_document)
 
-    @app.get("/healthz")
-    async def health() -> Response:
+    async def health(request: Request) -> Response:
         return _json({"status": "ok"})
 
-    @app.get("/metrics")
-    async def counts() -> Response:
-        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    async def counts(request: Request) -> Response:
+        return Response(desk.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/openapi.json")
-    async def openapi() -> Response:
+    async def openapi(request: Request) -> Response:
         return _json(document)
 
-    @app.get("/")
-    async def home() -> Response:
+    async def home(request: Request) -> Response:
         return Response(page, media_type="text/html; charset=utf-8", headers=page_headers)
 
-    app.add_exception_handler(InputError, _bad)
-    app.add_exception_handler(TooBusy, _busy)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _unforeseen)
+    read = {"/v1/policy": policy, OPEN: health, "/metrics": counts, "/openapi.json": openapi, "/": home}
+    posted = {"/v1/decide": desk.decide, "/v1/explain": desk.explain}
+    handlers = {InputError: _bad, TooBusy: _busy, HTTPException: _http, Exception: _unforeseen}
+    app = Starlette(
+        routes=[
+            *(Route(path, answer, methods=["GET"]) for path, answer in read.items()),
+            *(Route(path, answer, methods=["POST"]) for path, answer in posted.items()),
+        ],
+        exception_handlers=handlers,
+    )
+    app.router.redirect_slashes = False
     routes = frozenset({"/openapi.json", *document["paths"]})
-    return Guard(_Quiet(app), metrics, routes, token)
+    return Guard(_Quiet(app), desk.metrics, routes, credits, token)
+
+
+class _Desk:
+    """Where questions are answered: read in one line and worked on in another, so that neither holds up the rest."""
+
+    def __init__(self, answering: Answering, metrics: Metrics, credits: Credits) -> None:
+        self.answering, self.metrics, self._credits = answering, metrics, credits
+        self._reading = FairLine(lambda parts: [part() for part in parts])
+        self._working = FairLine(answering.answered)
+
+    async def decide(self, request: Request) -> Response:
+        """Decisions about the cases of a request."""
+        asked = await self._read(request, drawing=True)
+        pieces = await self._working.ask(_client(request), pieces_of(asked))
+        answers = [answer for piece in pieces for answer in piece]
+        self.metrics.decided(answers)
+        return _json({"decisions": answers})
+
+    async def explain(self, request: Request) -> Response:
+        """For one case, every action."""
+        asked = await self._read(request, drawing=False)
+        self._credits.charge(_client(request), EXPLAINED_COST)
+        (answer,) = await self._working.ask(_client(request), [(Explained(asked), asked.steps)])
+        return _json(answer)
+
+    async def _read(self, request: Request, *, drawing: bool) -> DecisionRequest:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise HTTPException(415, "give application/json")
+        body = await request.body()
+        read = partial(self.answering.form.parsed, body, drawing=drawing)
+        if len(body) > SMALL_BODY:
+            (asked,) = await self._reading.ask(_client(request), [(read, len(body) // BYTES_OF_A_STEP)])
+        else:
+            asked = read()
+        self._credits.charge(_client(request), asked.steps)
+        return cast(DecisionRequest, asked)
+
+
+def _client(request: Request) -> str:
+    return client_of("" if request.client is None else request.client.host)
 
 
 class _Quiet:
     """An application whose unforeseen errors are answered and logged by kind alone: their text may quote values."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: Starlette) -> None:
         self._app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -90,13 +137,6 @@ class _Quiet:
             await self._app(scope, receive, send)
         except Exception as error:  # answered already, by the handler of all errors; it comes here to be logged
             LOG.error("unforeseen %s", type(error).__name__)
-
-
-async def _parsed(request: Request, form: Form, *, drawing: bool = True) -> Any:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise HTTPException(415, "give application/json")
-    return form.parsed(await request.body(), drawing=drawing)
 
 
 async def _bad(request: Request, error: Exception) -> Response:

@@ -47,6 +47,11 @@ class DecisionRequest:
     cases: tuple["Case", ...]
     seed: int | None = None
 
+    @property
+    def steps(self) -> int:
+        """How many steps it tells, which is how much work it is."""
+        return sum(len(case.steps) for case in self.cases)
+
 
 @dataclass(frozen=True)
 class Case:
@@ -69,7 +74,7 @@ class Form:
     action_names: tuple[ActionName, ...]
     needs: str  # "context", "step" or "history"
 
-    @property
+    @cached_property
     def wants_history(self) -> bool:
         """Whether earlier steps are looked at."""
         return self._wanted.follows and (self.needs == "history" or self.schema.follows_episodes)
@@ -78,6 +83,11 @@ class Form:
     def wants_step(self) -> bool:
         """Whether the number of earlier steps must be told: cases have steps, and each has a draw of its own."""
         return self.schema.episode is not None and not self.wants_history
+
+    @property
+    def reading(self) -> str:
+        """How the table of cases is read: whole episodes, or rows that stand for themselves."""
+        return self.needs if self.wants_history else "context"
 
     def key(self, case: Case) -> Key:
         """The case and its step, as `decide` knows them from columns."""
@@ -132,11 +142,8 @@ class Form:
             problems.append(f"{where}: history must be a list of at most {MOST_EARLIER} earlier steps")
             return None
         earlier = [self._earlier(one, f"{where}, step {place}", problems) for place, one in enumerate(history)]
-        # Where only the number of steps counts, any features may stand for those of earlier ones.
-        copies = step if self._wanted.follows else 0
-        steps = (*([features] * copies), *(one[0] for one in earlier), features)
-        actions = (*([self.action_names[0]] * copies), *(one[1] for one in earlier))
-        return Case(steps, actions, str(name), step + len(history))
+        steps = (*(one[0] for one in earlier), features)
+        return Case(steps, tuple(one[1] for one in earlier), str(name), step + len(history))
 
     def _earlier(self, one: Any, where: str, problems: list[str]) -> tuple[Mapping[str, Any], ActionName]:
         if not isinstance(one, dict) or set(one) != {"features", "action"}:
@@ -178,7 +185,7 @@ class Form:
         columns: dict[str, Any] = {
             variable.name: _column(variable, [row[variable.name] for row in rows]) for variable in self.schema.variables
         }
-        if self._wanted.follows and self.schema.episode is not None:
+        if self.wants_history and self.schema.episode is not None:
             columns[self.schema.episode] = [number for number, case in enumerate(cases) for _ in case.steps]
             if self.schema.step is not None:
                 first, distance = self.schema.pace or (0, 1)
@@ -267,7 +274,13 @@ def _json(body: bytes) -> Any:
     def refused(name: str) -> Any:
         raise ValueError(name)
 
+    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        read = dict(pairs)
+        if len(read) < len(pairs):  # of two values one would be ignored, and others may take the other one
+            raise InputError("the request has an object in which a name occurs twice: leave one of them out")
+        return read
+
     try:
-        return json.loads(body, parse_constant=refused)
+        return json.loads(body, parse_constant=refused, object_pairs_hook=object_of)
     except (ValueError, RecursionError):  # also text that is not UTF-8, and numbers of thousands of digits
         raise InputError("the request is no JSON document") from None

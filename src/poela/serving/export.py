@@ -28,7 +28,7 @@ MEANING = {
     "previous_actions": "actions of those steps, by their place in action_names",
     "first_contexts": "the context of the episode's first step",
     "probabilities": "of each action, in the order of action_names",
-    "defer": "nothing like it was logged, or it is no number: decide as before",
+    "defer": "unlike any logged case, or not a number: decide as before",
     "distance": "to the nearest logged case; NaN where the policy measures none",
     "in_range": "each feature lies within its logged range; false where the policy knows none",
 }

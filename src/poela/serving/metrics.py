@@ -49,7 +49,7 @@ class Metrics:
             f"poela_request_seconds_count {total}",
             *_about("decisions_total", "counter", "Cases that were decided about."),
             f"poela_decisions_total {self.decisions['decided']}",
-            *_about("deferred_total", "counter", "Cases like which none was logged, left to people."),
+            *_about("deferred_total", "counter", "Cases unlike any logged case, deferred to people."),
             f"poela_deferred_total {self.decisions['deferred']}",
         ]
         return "\n".join(lines) + "\n"

@@ -59,7 +59,7 @@ def _decision(form: Form) -> dict[str, Any]:
             "action": _nullable(_action(form)) | {"description": "drawn by its propensity; null where it defers"},
             "propensities": _object({str(name): chance for name in form.action_names})
             | {"description": "of every action, by which it was drawn: log them; null where the policy defers"},
-            "defer": {"type": "boolean", "description": "nothing like it was logged: decide as before"},
+            "defer": {"type": "boolean", "description": "unlike any logged case: decide as before"},
             "policy": {"type": "string", "description": "a hash of the policy, as /v1/policy tells it"},
             **_nearness(),
             "eligible": {

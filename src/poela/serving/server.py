@@ -5,16 +5,20 @@ import socket
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError, PoelaError
 from poela.core.interruption import safe_point
 from poela.data.receipts import Receipts
 from poela.serving.source import PolicySource
 
+if TYPE_CHECKING:
+    from poela.serving.application import Limits
+
 TOKEN = "POELA_TOKEN"
 SHORTEST_TOKEN = 16
 MOST_CONNECTIONS, MOST_UNANSWERED = 1000, 2048
+LONGEST_END = 3  # seconds for what is being answered when the server is told to end
 
 
 def token_for(host: str) -> str | None:
@@ -49,9 +53,11 @@ def listening(host: str, port: int) -> socket.socket:
         return listener
 
 
-def server_of(source: PolicySource, token: str | None, receipts: Path | None = None) -> Any:
+def server_of(
+    source: PolicySource, token: str | None, receipts: Path | None = None, limits: "Limits | None" = None
+) -> Any:
     """The server, ready to be run."""
-    missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise InputError(f"serving needs {' and '.join(missing)}: pip install 'poela[serve]'")
     if getattr(source.policy, "builds_on_propensities", False):
@@ -60,20 +66,31 @@ def server_of(source: PolicySource, token: str | None, receipts: Path | None = N
         )
     import uvicorn
 
-    from poela.serving.application import application
+    from poela.serving.application import Limits, application
+    from poela.serving.connections import connections
+
+    limits = limits or Limits()
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             safe_point()  # a signal that came before uvicorn listened for it was noted, and would be forgotten
             await super().startup(sockets)
 
+        async def shutdown(self, sockets: Any = None) -> None:
+            for one in list(self.server_state.connections):
+                one.end()  # type: ignore[union-attr]
+            await super().shutdown(sockets)
+
     config = uvicorn.Config(
-        application(source, token, None if receipts is None else Receipts.to_append(receipts)),
+        application(source, token, None if receipts is None else Receipts.to_append(receipts), limits),
+        http=connections(limits.connections),
+        ws="none",
+        proxy_headers=False,  # anybody could name another client than themselves
         access_log=False,  # ours holds no query, since a careless client might put values there
-        log_level="warning",
+        log_level="error",  # warnings are about what clients send, as often as they like
         server_header=False,
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=5,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=LONGEST_END,
     )
     return Server(config)

@@ -81,7 +81,7 @@ def _of_capped(answer: Answer, result: ChoiceRecord, settings: StudySettings) ->
 def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:
     gain, error = result.gain, record.logging_policy.standard_error
     if gain is None or gain.low is None:
-        raise InputError("choice.json names a policy but no gain that is shown: it was changed")
+        raise InputError("choice.json names a policy but no shown gain: the file was changed")
     unit = record.outcome or Outcome()
     least, best = unit.amount(gain.low, error), unit.amount(gain.value, error)
     than = "compared with" if unit.title else "better than"
@@ -92,10 +92,10 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
     shown = (
         f"{held_out_in_words(result, record)} show it, by {how}. Of {len(result.points)} policies tried, {judged} had "
         f"enough data, and the {confidence} covers all of them together. "
-        "The best of many estimates is often too high: count on the lower end."
+        "The best of many estimates is often too high, so rely on the lower bound."
     )
     if result.points[result.chosen or 0].metrics.get("smoothing"):
-        shown += " It was judged with 1% of the logging policy mixed in, since it is greedy."
+        shown += " It is deterministic (greedy), so it was judged with 1% of current practice mixed in."
     if not record.data.doubted:
         headline = f"Change: at least {least} {than} what is done now ({confidence}); best estimate {best}."
         return Answer("change", headline, f"{shown}{_undone_by(gain.undone_by)}", f"{TRY_IT} {known}.")
@@ -129,22 +129,22 @@ def _doubt(record: StudyRecord, known: str) -> str:
     text = ""
     if record.data.estimated:
         text += (
-            f" {known.capitalize()} are estimated: where those who decided knew more than the log, what they knew may "
-            "be why some fared better, and no number here can rule that out."
+            f" {known.capitalize()} are estimated: if those who decided knew more than the log says (hidden "
+            "confounding), that may explain the difference, and no figure here can rule it out."
         )
     if record.data.lost:
         text += (
-            f" The outcomes of {record.data.lost:.0%} of cases were not seen, and others like them stand for them: "
-            "where something that was not recorded made them go, no number here can tell what became of them."
+            f" The outcomes of {record.data.lost:.0%} of cases were not observed, and similar cases stand in for them: "
+            "if something that was not recorded made them drop out, no figure here can correct for it."
         )
     return text
 
 
 def _ask(record: StudyRecord) -> str:
-    why_lost = "find out why outcomes were not seen, and those of some who were lost"
+    why_lost = "find out why outcomes were not observed, and follow up some of those who were lost"
     if not record.data.estimated:
         return why_lost
-    asked = "ask those who decided what else they looked at"
+    asked = "ask those who decided what else they considered"
     return f"{asked}; {why_lost}" if record.data.lost else asked
 
 
@@ -155,7 +155,7 @@ def _in_words(result: ChoiceRecord, record: StudyRecord) -> str:
     shown = result.points[result.plain].metrics.get("shown")
     least = (record.outcome or Outcome()).amount(shown, record.logging_policy.standard_error)
     rule = result.words[:1].lower() + result.words[1:].rstrip(".")
-    other = "" if result.plain == result.chosen else ", the best policy that can be said"
+    other = "" if result.plain == result.chosen else ", the best simple rule"
     return f"In words{other}: {rule}; at least {least}."
 
 
@@ -165,26 +165,26 @@ def held_out_in_words(result: ChoiceRecord, record: StudyRecord) -> str:
     return f"{record.data.validation_episodes:,} held-out episodes{clusters}"
 
 
-TRY_IT = "look at where the policy departs from current practice, try it on a few, and keep logging"
+TRY_IT = "check where the policy differs from current practice, try it on a few cases, and keep logging"
 
 
 def _undone_by(factor: float | None) -> str:
     if factor is None:
         return ""
-    wrong = f"weights wrong by a factor of {factor_in_words(factor)}"
-    return f" Something that was not recorded would have to make {wrong} to undo it."
+    wrong = f"weights wrong by a factor of {factor_in_words(factor)} (Γ)"
+    return f" Hidden confounding would have to make {wrong} to undo it."
 
 
 def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:
     known = chances(record.data.layout.is_real)
-    action = f"carry on as before, and gather more episodes with their {known}; then learn again."
+    action = f"carry on as before, and collect more episodes with their {known}; then learn again."
     if record.data.estimated:
         action = f"record the {known} of decisions from now on: estimated ones can hardly show a gain."
     if none_trusted(result.points):
-        action = "carry on as before; see to what keeps these policies from being trusted, and then learn again."
+        action = "carry on as before; fix what makes these estimates unreliable (see the verdicts), then learn again."
     tried = worth_a_trial(result)
     if tried:
-        action = f"try the policy that is worth a trial where trying is safe; else {action}"
+        action = f"try the policy that is worth a trial where that is safe; otherwise {action}"
     return Answer(
         "keep",
         f"Keep what you do: nothing is shown to be better ({confidence}){'; one policy is worth a trial' * tried}.",
@@ -214,7 +214,7 @@ def _hope(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
     gain, error = result.gain, record.logging_policy.standard_error
     place = result.closest if result.promising is None else result.promising
     if none_trusted(result.points) or gain is None or gain.low is None or place is None:
-        return "No policy is worth a trial: none has an estimate that could be believed"
+        return "No policy is worth a trial: none has a reliable estimate"
     unit = record.outcome or Outcome()
     best = unit.amount(gain.value, error)
     alone = f"at least {unit.amount(gain.low, error)} if it had been the only one tried, {confidence}"
@@ -239,10 +239,10 @@ def _not_for_want_of_episodes(verdict: str, record: StudyRecord, allowed: float)
     if record.data.doubted and allowed > 1:
         known = chances(record.data.layout.is_real) if record.data.estimated else "chances of being seen"
         return (
-            f"; {known} are estimated, so that weights may be wrong by a factor of {allowed:g}, and more episodes "
-            "would not make up for that"
+            f"; {known} are estimated, so weights may be wrong by a factor of {allowed:g} (hidden confounding), and "
+            "more episodes do not change that"
         )
-    return "; what is missing are not episodes: its verdict is caution" if verdict == "caution" else ""
+    return "; more episodes alone would not help: its verdict is caution" if verdict == "caution" else ""
 
 
 def _of_estimate(result: ChoiceRecord, record: StudyRecord) -> Answer:
@@ -252,5 +252,5 @@ def _of_estimate(result: ChoiceRecord, record: StudyRecord) -> Answer:
         "keep" if result.chosen is None else kind,
         headline,
         f"{result.reason[:1].upper()}{result.reason[1:]}.",
-        "look at the estimate on the test episodes and its verdict.",
+        "check the estimate on the test episodes and its verdict.",
     )

@@ -109,14 +109,14 @@ def _telling(logs: Trajectories, columns: Sequence[Column], units: IntArray, rng
     left = without(columns, _names(findings))
     if told := [] if _narrow(logs) else told_actions(sample(False, left), rng):
         advice = (
-            "if it was recorded after the decision, leave it out of the context; if its values are what rows belong "
-            "to, name it as the cluster (--cluster); if decisions go by it, these logs hold nothing to compare with"
+            "if it was recorded after the decision, leave it out of the context; if it is the id of a group of rows, "
+            "name it as the cluster (--cluster); if decisions follow from it, these logs allow no comparison"
         )
-        sentence = f"{named(told)} nearly tells which action was taken"
+        sentence = f"{named(told)} almost determines which action was taken"
         findings.append(Finding("action", tuple(told), sentence, advice, voids_weights=True))
         left = without(left, set(told))
     if told := told_outcomes(sample(True, left), rng):
-        sentence = f"{named(told)} nearly tells the outcome"
+        sentence = f"{named(told)} almost determines the outcome"
         advice = "if it was recorded after the outcome, or is part of it, leave it out of the context"
         findings.append(Finding("outcome", tuple(told), sentence, advice, voids_weights=True))
     return findings
@@ -129,7 +129,7 @@ def _to_check(logs: Trajectories, columns: Sequence[Column], rng: np.random.Gene
     sample = Sample([column.take(rows) for column in columns], logs.actions[rows], returns[rows])
     told = told_outcomes(sample, rng, given=MOSTLY, without=0.0)
     advice = "check that it was known before the decision, and leave it out of the context if not"
-    return [Finding("prognosis", tuple(told), f"{named(told)} tells most of the outcome", advice)] if told else []
+    return [Finding("prognosis", tuple(told), f"{named(told)} predicts most of the outcome", advice)] if told else []
 
 
 def _narrow(logs: Trajectories) -> bool:

@@ -21,10 +21,10 @@ LEAST_CORRELATION = 0.05  # of a column with what actions have beyond their prop
 MOST_ACTIONS, MOST_CATEGORIES, MOST_NAMED = 10, 30, 3
 FEWEST_UNITS = 50
 LATE = (
-    "if it was recorded after the decision, leave it out of the context; if not, the propensities are not those of the "
-    "moment of decision, so correct them"
+    "if it was recorded after the decision, leave it out of the context; if not, correct the propensities: they are "
+    "not those at the moment of decision"
 )
-WRONG = "give the probabilities that actions had at the moment of decision, or leave them out and have them estimated"
+WRONG = "give the probabilities at the moment of decision, or leave the column out to have them estimated"
 
 
 def known_propensities(logs: Trajectories) -> FloatArray | None:
@@ -51,14 +51,14 @@ def doubted_propensities(logs: Trajectories, columns: Sequence[Column], seed: in
         advice = "say which column is for which action (--propensity treat=p_2,wait=p_1)"
         return [Finding("propensities", (), sentence, advice, voids_weights=True)]
     if imbalance.columns:
-        sentence = f"{named(imbalance.columns)} tells more about the logged action than its propensity does"
+        sentence = f"{named(imbalance.columns)} predicts the logged action better than its propensity does"
         return [Finding("propensities", imbalance.columns, sentence, LATE, voids_weights=True)]
     if imbalance.overall:
-        sentence = "the logged propensities are not how often actions were taken"
+        sentence = "the logged propensities do not match how often actions were taken"
         return [Finding("propensities", (), sentence, WRONG, voids_weights=True)]
     if better:
         sentence = (
-            "the context tells the logged actions better than the logged propensities do (held-out likelihood "
+            "the context predicts the logged actions better than the logged propensities do (held-out likelihood "
             f"{plain(float(f'{better:.2g}'))} nats per step higher)"
         )
         return [Finding("propensities", (), sentence, WRONG, voids_weights=True)]

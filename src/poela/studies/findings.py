@@ -32,4 +32,4 @@ def _trial(result: ChoiceRecord, record: StudyRecord, place: int) -> str:
     confidence = f"{100 * record.settings.selection.confidence:g}%"
     least = "" if own is None else f" at least {readable(own, error, signed=True)} better if it had been the only one "
     known = least and f"({confidence}), but"
-    return f"Worth a trial:{least}{known} not shown among all that were tried. Try it only where trying is safe."
+    return f"Worth a trial:{least}{known} not shown among all policies tried. Try it only where that is safe."

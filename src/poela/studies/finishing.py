@@ -63,12 +63,7 @@ def finish(
     plain = _sayable(study, points, choice.chosen, folds)
     study = Study(study.store)
     wanted = {"policy": choice.chosen, "promising": hopeful}
-    if choice.chosen is None:
-        # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
-        model = splits.model or model_of_logging_policy(splits.train, settings.seed)
-        write_behavior(study.directory / "behavior", model)
-    else:
-        write_outcomes(study.directory, as_if_all_seen(splits.train, settings.seed), settings.scoring.discount)
+    _write_beside(study, choice.chosen, splits)
     tried = hopeful or closest
     policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
     evaluation = _test_evaluation(study, policies["policy"], study.details_of(choice.chosen), splits, problem)
@@ -102,6 +97,17 @@ def finish(
     _write_policies(study, policies, result)
     study.store.write(result)
     _write_table(Study(study.store))
+
+
+def _write_beside(study: Study, chosen: Point | None, splits: Splits) -> None:
+    """The logging policy, where it is kept; else what came of the cases that the policy was learned from."""
+    if chosen is None:
+        # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
+        model = splits.model or model_of_logging_policy(splits.train, study.settings.seed)
+        write_behavior(study.directory / "behavior", model)
+    else:
+        taught = as_if_all_seen(splits.train, study.settings.seed)
+        write_outcomes(study.directory, taught, study.settings.scoring.discount)
 
 
 def _unconfounded(study: Study, points: list[Point], chosen: Point | None, splits: Splits) -> Unconfounded | None:

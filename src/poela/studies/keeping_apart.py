@@ -48,13 +48,13 @@ def refuse_same(train: Trajectories, others: Mapping[str, Trajectories | None]) 
         same = [name for name, other in known.items() if data_hash(other) == data_hash(logs)]
         if same:
             raise InputError(
-                f"the {role} logs are the {same[0]} logs: what a policy is worth shows on other episodes alone, "
-                f"so give other logs, or leave {role}= away"
+                f"the {role} logs are the {same[0]} logs: a policy must be judged on other episodes, "
+                f"so give other logs, or leave out {role}="
             )
         if shared := _shared_episodes(train, logs):
             warnings.warn(
-                f"{shared} of the {logs.n_episodes} episodes of the {role} logs are in the training logs too, with the "
-                "same name and content: they make a policy look better than it is",
+                f"{shared} of the {logs.n_episodes} episodes of the {role} logs are also in the training logs (same "
+                "name and content): they make a policy look better than it is",
                 PoelaWarning,
                 stacklevel=4,
             )

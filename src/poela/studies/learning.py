@@ -267,8 +267,8 @@ def _sessions(earlier: Study | None) -> tuple[Session, ...]:
             f"{name} {then.get(name, '-')} → {new}" for name, new in now.versions.items() if then.get(name) != new
         ]
         warnings.warn(
-            f"this study was begun with other versions ({', '.join(changed)}): runs from now on may differ in the last "
-            "digits from what they would have been; the record keeps both",
+            f"this study was begun with other versions ({', '.join(changed)}): further runs may differ in the last "
+            "digits; the record keeps both",
             PoelaWarning,
             stacklevel=2,
         )

@@ -48,7 +48,7 @@ class StudyOptions:
             int,
             Range(least=2, most=100),
             Option(
-                "In so many parts: what the others teach is judged by each in turn, so that every case does both.",
+                "Number of cross-validation folds.",
                 EPISODES,
             ),
         ]
@@ -58,25 +58,22 @@ class StudyOptions:
         Annotated[
             tuple[Positive, Positive, Positive],
             Option(
-                "One split instead: shares to learn from, to choose by, to test with: 0.5,0.3,0.2.",
+                "One split instead of folds: shares for training, validation and test, e.g. 0.5,0.3,0.2.",
                 EPISODES,
                 read=_shares_in,
             ),
         ]
         | None
     ) = None
-    restarts: Annotated[
-        int, Range(least=1, most=1000), Option("How often each is tried, from different random starts.", TRYING)
-    ] = 1
-    seed: Annotated[Seed, Option("The same logs, settings and seed give the same study.")] = 0
+    restarts: Annotated[int, Range(least=1, most=1000), Option("Random restarts of each candidate.", TRYING)] = 1
+    seed: Annotated[Seed, Option("Random seed. The same logs, settings and seed give the same study.")] = 0
     behavior: Annotated[
         str,
         named_in(BEHAVIORS, "auto", "logged"),
         Option(
-            "Where the log carries no probabilities of decisions, the model that estimates them: auto, multinomial, "
-            "boosted, knn, clone or recurrent. Where it does, a model named here is asked by rules about contexts that "
-            "are not in the log; logged: build on the probabilities that cases bring, new ones too. Real-valued "
-            "actions (doses) are served by auto alone: a Gaussian, linear or by a network.",
+            "Model that estimates propensities if the log has none: auto, multinomial, boosted, knn, clone or "
+            "recurrent. If the log has them, the model describes current practice in new cases; logged: new cases "
+            "bring their propensities, too. Real-valued actions (doses): only auto, a Gaussian model.",
             TRYING,
         ),
     ] = "auto"  # where the logs carry no propensities
@@ -88,29 +85,29 @@ class LearnOptions:
 
     test: Annotated[
         Any,
-        Option("A share of cases (0.2), or other logs (a file), for one last look.", EPISODES, read=_share_or_file),
+        Option("Test set: a share of the cases (0.2), or a file of other logs.", EPISODES, read=_share_or_file),
     ] = None
-    validation: Annotated[Any, Option("One split instead: logs to choose the policy by.", EPISODES, kind=Path)] = None
+    validation: Annotated[
+        Any, Option("One split instead of folds: a file of validation logs.", EPISODES, kind=Path)
+    ] = None
     learners: Annotated[
         Sequence[str] | None,
         Option(
-            "Ways of learning, separated by commas. Default: fittedq,consensus,poela,bcq,rules; where actions are real "
-            "numbers (doses), continuouspoela,iql, which with continuousclone are all that serve them.",
+            "Learners to try, separated by commas. Default: fittedq,consensus,poela,bcq,rules. Real-valued actions "
+            "(doses) have their own: continuouspoela,iql by default, and continuousclone.",
             TRYING,
             read=names_in,
         ),
     ] = None
     candidates: Annotated[
-        Any, Option("TOML file with the settings to try instead.", TRYING, kind=Path, read=_grids_in)
+        Any, Option("TOML file with the learners and settings to try instead.", TRYING, kind=Path, read=_grids_in)
     ] = None
-    no_rule: Annotated[
-        bool, Option("Let values decide about actions that nobody took in a like case, too.", TRYING)
-    ] = False
+    no_rule: Annotated[bool, Option("Also allow actions that no similar past case received.", TRYING)] = False
     no_audit: Annotated[
         bool,
         Option(
-            "Do not look for columns that tell the action or the outcome, for wrong probabilities of decisions and for "
-            "clusters that were not named; the record says so.",
+            "Skip the audit: columns that leak the action or the outcome, wrong propensities, clusters that were not "
+            "named. The record says so.",
             EPISODES,
         ),
     ] = False
@@ -125,9 +122,9 @@ class LearnOptions:
     smallest_group: Annotated[
         int,
         Range(least=1),
-        Option("Groups of fewer cases are merged, so that none tells of single persons.", REPORTING),
+        Option("Merge groups with fewer cases, for privacy.", REPORTING),
     ] = 10
-    outcome: Annotated[str, Option('Name and unit of the return, for what is printed: "survival, %".', REPORTING)] = ""
+    outcome: Annotated[str, Option('Name and unit of the outcome in the output, e.g. "survival, %".', REPORTING)] = ""
 
 
 @dataclass(frozen=True)
@@ -137,19 +134,19 @@ class Execution:
     backend: Annotated[
         str,
         one_of("local", "inline", "ray"),
-        Option("local: processes here; inline: this process; ray: a Ray cluster.", RUNNING),
+        Option("Where to run. local: worker processes; inline: this process; ray: a Ray cluster.", RUNNING),
     ] = "local"
-    jobs: Annotated[Count, Option("Processes side by side. Default: all cores.", RUNNING)] | None = None
-    time: Annotated[Positive, Option("Stop trying after this time, e.g. 10m or 2h.", TRYING, kind=str)] | None = (
+    jobs: Annotated[Count, Option("Number of worker processes. Default: all cores.", RUNNING)] | None = None
+    time: Annotated[Positive, Option("Time limit for learning, e.g. 10m or 2h.", TRYING, kind=str)] | None = (
         None  # seconds
     )
-    budget: Annotated[Positive, Option("The old name of --time.", TRYING, kind=str)] | None = None
-    address: Annotated[str, Option("Of the Ray cluster. Default: one started here.", RUNNING)] | None = None
+    budget: Annotated[Positive, Option("Old name of --time.", TRYING, kind=str)] | None = None
+    address: Annotated[str, Option("Address of the Ray cluster. Default: start one here.", RUNNING)] | None = None
     track: (
         Annotated[
             str,
             one_of("mlflow", "tensorboard"),
-            Option("Tell finished runs to mlflow or tensorboard too.", RUNNING),
+            Option("Also log finished runs to mlflow or tensorboard.", RUNNING),
         ]
         | None
     ) = None

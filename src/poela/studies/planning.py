@@ -68,17 +68,20 @@ class Plan:
     def __str__(self) -> str:
         gain = readable(self.asked.gain) + ("" if self.cap is None else f" ({self.cap.in_words})")
         if self.audit is not None and self.audit.problem:
-            return f"How many episodes show a gain of {gain} cannot be told from these logs: {self.audit.problem}."
+            return f"These logs do not tell how many episodes would show a gain of {gain}: {self.audit.problem}."
         if self.rung is None:
-            return f"How many episodes show a gain of {gain} cannot be told: no policy has an estimate with an error."
+            return (
+                f"These logs do not tell how many episodes would show a gain of {gain}: no policy has a standard error."
+            )
         which = f"{self.rung.policy}: {readable(self.rung.gain, self.rung.error, signed=True)} as estimated now"
-        of = f"by the policy that needs fewest ({which})"
+        of = f"for the policy that needs fewest ({which})"
         if not self.reached:
-            of = f"with errors as those of the boldest policy that can be verified ({which}); none promises as much"
-        begin = "If unconfounded (everything that mattered was recorded), to" if self.estimated else "To"
+            of = f"going by the boldest policy that can be verified ({which}); none is estimated to gain as much"
+        begin = "If everything that mattered was recorded (no hidden confounding), showing"
         return (
-            f"{begin} show a gain of {gain} takes about {about(self.needs[1].episodes)} episodes "
-            f"({POWER:.0%} chance, {100 * self.asked.confidence:g}% confidence), {of}.{self._in_doubt(gain)}"
+            f"{begin if self.estimated else 'Showing'} a gain of {gain} takes about "
+            f"{about(self.needs[1].episodes)} episodes ({POWER:.0%} power, {100 * self.asked.confidence:g}% "
+            f"confidence), {of}.{self._in_doubt(gain)}"
         )
 
     def _in_doubt(self, gain: str) -> str:

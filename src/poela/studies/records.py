@@ -157,12 +157,12 @@ class EvaluationRecord:
         """What to know about the evaluation itself; empty for a first one on fresh episodes."""
         if self.seen:
             return (
-                f"{self.seen} of {self.estimate.n_episodes} episodes took part in learning or choosing, which makes "
-                "the estimate too high: evaluate on others"
+                f"{self.seen} of {self.estimate.n_episodes} episodes were used for learning or choosing, so the "
+                "estimate is too high: evaluate on other episodes"
             )
         if self.number > 1:
             return (
-                f"this is look {self.number} at these logs: choosing between policies after looking makes the estimate "
+                f"this is evaluation {self.number} on these logs: choosing between policies by it makes the estimate "
                 "too high; keep fresh logs for a final answer"
             )
         return ""
@@ -170,7 +170,7 @@ class EvaluationRecord:
     @property
     def advice(self) -> str:
         """What to do next: nothing is to be acted on that was judged by what it was learned from."""
-        return "evaluate it on episodes that had no part in the study." if self.seen else self.estimate.advice
+        return "evaluate it on episodes that the study did not use." if self.seen else self.estimate.advice
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class LikeliestRecord:
     def __str__(self) -> str:
         estimate = "no estimate" if self.gain is None else f"best estimate {self.gain:+.4g}"
         if self.low is None:
-            return f"nothing is shown for it ({estimate}, {self.ess:.3g} effective cases: {self.verdict})"
+            return f"no gain is shown for it ({estimate}, {self.ess:.3g} effective cases: {self.verdict})"
         alone = f"{100 * self.confidence:g}%, as if no other policy had been tried"
         what = f"at least {self.low:+.4g} better than what is done now ({alone})"
         shown = what if self.is_shown else f"not shown to be better: {what}"
@@ -209,10 +209,10 @@ def refuse_unshown(found: LikeliestRecord | None, anyway: str) -> None:
     """Refuse to hand out likeliest actions where nothing is shown for them; `anyway` is how one says to do it."""
     if found is not None and found.is_shown:
         return
-    why = "what it is worth was not judged" if found is None else str(found)
+    why = "its gain was not judged" if found is None else str(found)
     raise InputError(
-        f"handing out the likeliest action is another policy than the one that was judged: {why}; let actions be "
-        f"drawn, or say {anyway}"
+        f"always taking the likeliest action is not the policy that was judged: {why}; draw actions instead, or "
+        f"add {anyway}"
     )
 
 

@@ -50,8 +50,8 @@ class Selection:
         str,
         named_in(RULES),
         Option(
-            "gain: what is shown to be better than what is done now; or an estimate: guarded, wdr, sntis (the "
-            "paper's).",
+            "Criterion for choosing the policy. gain: the largest gain over current practice that is shown; or an "
+            "off-policy estimate: guarded, wdr, sntis (the paper's).",
             CHOOSING,
             name="choose_by",
         ),
@@ -59,13 +59,14 @@ class Selection:
     checkpoints: Annotated[
         str,
         one_of("final", "best"),
-        Option("best: policies on the way take part; final: only finished ones.", CHOOSING),
+        Option("Which checkpoints of a run compete. best: all of them; final: only the last.", CHOOSING),
     ] = "final"
     confidence: Annotated[
         float,
         Range(least=0.5, below=1),
         Option(
-            "Of what is shown (0.95), or of lower bounds by which estimates are compared (0.99; 0.5: none).",
+            "Confidence of what is shown (default 0.95) or, when choosing by an estimate, of its lower bound (default "
+            "0.99; 0.5: compare the estimates themselves).",
             CHOOSING,
             open=True,
         ),
@@ -73,8 +74,8 @@ class Selection:
     min_ess: Annotated[
         NonNegative,
         Option(
-            "How many past episodes must at least speak for the chosen policy (below 1: which share of them). Higher: "
-            "a safer, more modest policy.",
+            "Smallest effective sample size of the chosen policy, in episodes (below 1: as a share of them). Higher "
+            "is safer and more modest.",
             CHOOSING,
         ),
     ] = 0.0
@@ -83,8 +84,8 @@ class Selection:
         float,
         Range(least=1),
         Option(
-            "Where probabilities of decisions are estimated: by what factor weights may be wrong without undoing a "
-            "gain.",
+            "With estimated propensities: the factor (Γ) by which hidden confounding may distort the weights without "
+            "undoing a gain. 1: no hidden confounding.",
             CHOOSING,
         ),
     ] = 1.5
@@ -92,8 +93,8 @@ class Selection:
         float,
         Range(least=0, below=1),
         Option(
-            "By gain: recommend the plainest policy whose shown gain is within this share of the best (0: the best "
-            "one, however it is made).",
+            "Recommend the simplest policy whose shown gain is within this share of the best one's (0: always the "
+            "best one).",
             CHOOSING,
         ),
     ] = 0.1
@@ -101,7 +102,7 @@ class Selection:
     def __post_init__(self) -> None:
         refuse_problems(self)
         if self.by == "gain" and self.confidence == 0.5:
-            raise InputError("confidence is 0.5: a gain is shown with more, for example 0.95")
+            raise InputError("confidence is 0.5: showing a gain needs more, for example 0.95")
 
     def least_ess(self, n_episodes: int) -> float:
         """The least effective sample size, in episodes.
@@ -245,14 +246,14 @@ def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> C
         )
     why = "the largest gain that is shown"
     if score < top:
-        why = f"the plainest policy whose gain is shown to be within {selection.simplest:.0%} of the largest"
+        why = f"the simplest policy whose shown gain is within {selection.simplest:.0%} of the largest"
     return Choice(best, score, f"{why}; {len(shown)} of {len(points)} policies can be verified")
 
 
 def _why_unproven(policies: int, confidence: float) -> str:
     return (
-        f"importance sampling shows none of {policies} policies to be better ({100 * confidence:g}% confidence in all "
-        "of them together), and with estimated propensities nothing less will do: the logging policy is kept"
+        f"importance sampling shows none of {policies} policies to be better ({100 * confidence:g}% confidence for all "
+        "of them together), which estimated propensities require: the logging policy is kept"
     )
 
 

@@ -53,13 +53,13 @@ def outside_in_words(outside: float | None, leaving: float | None, least: float 
     """How much of what a policy does was never done in like cases; empty where that is not known, or below `least`.
 
     >>> outside_in_words(0.032, 0.05)
-    '3% of its decisions were never made in like cases; 5% of its episodes have such a decision'
+    '3% of its decisions were never made in similar cases; 5% of its episodes have such a decision'
     >>> outside_in_words(0.032, 0.032), outside_in_words(0.0, 0.0), outside_in_words(0.0, 0.0, least=0.0)
-    ('3% of its decisions were never made in like cases', '', '0% of its decisions were never made in like cases')
+    ('3% of its decisions were never made in similar cases', '', '0% of its decisions were never made in similar cases')
     """
     if outside is None or leaving is None or not outside >= least:
         return ""
-    words = f"{share_in_words(outside)} of its decisions were never made in like cases"
+    words = f"{share_in_words(outside)} of its decisions were never made in similar cases"
     if share_in_words(leaving) == share_in_words(outside):  # episodes of one decision
         return words
     return f"{words}; {share_in_words(leaving)} of its episodes have such a decision"
@@ -69,14 +69,14 @@ def kept_by_support(points: Iterable[Point]) -> str:
     """How many policies have no claim since they do what was never done; empty where there is none.
 
     >>> kept_by_support([Point("a", 0, True, {"outside": 0.2, "shown": None}), Point("a", 1, True, {"outside": 0.0})])
-    '1 bolder policy is not judged: more than 1% of its decisions were never made in like cases.'
+    '1 bolder policy is not judged: more than 1% of its decisions were never made in similar cases.'
     """
     limit = TrustThresholds().outside_share[0]
     kept = sum((point.metrics.get("outside") or 0.0) > limit and point.metrics.get("shown") is None for point in points)
     if not kept:
         return ""
     policies, whose = ("policy is", "its") if kept == 1 else ("policies are", "their")
-    never = f"more than {share_in_words(limit)} of {whose} decisions were never made in like cases"
+    never = f"more than {share_in_words(limit)} of {whose} decisions were never made in similar cases"
     return f"{kept:,} bolder {policies} not judged: {never}."
 
 
@@ -121,4 +121,4 @@ def gaps_in_words(schema: TableSchema | None) -> str:
         return "no column has empty cells."
     carried = sum(one.carried for one in filled)
     last = f" (in {counted(carried, 'column')} only before the first value of an episode)" if carried else ""
-    return f"{counted(len(filled), 'column')} with empty cells: the median stands there, marked by a feature{last}."
+    return f"{counted(len(filled), 'column')} with empty cells: filled with the median and marked by a feature{last}."

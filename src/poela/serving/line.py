@@ -1,0 +1,103 @@
+"""The line in which work waits for the one thread that does it: clients take turns, and nobody's piece is large."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from poela.core.errors import PoelaError
+
+MOST_TOGETHER = 256  # steps that are worked on in one go, while others wait
+MOST_WAITING = 512  # pieces of all clients
+MOST_OF_ONE = 128  # pieces of one client, and one more request
+
+
+class TooBusy(PoelaError):
+    """More requests are waiting than can be answered soon."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    item: Any
+    steps: int
+    future: "asyncio.Future[Any]"
+
+
+Answer = Any | BaseException
+
+
+class FairLine:
+    """Gathers pieces of work that come while others are worked on, and has them done in one go, by one thread.
+
+    A policy takes hardly longer for many cases than for one, so more clients at once wait little longer. Each go takes
+    one piece of every client in turn, and more only while it is small: who asks for much waits for themselves.
+    """
+
+    def __init__(self, work: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
+        self._work_on = work
+        self._waiting: dict[str, deque[_Piece]] = {}
+        self._worker = ThreadPoolExecutor(1)
+        self._task: asyncio.Task[None] | None = None
+
+    async def ask(self, client: str, items: Sequence[tuple[Any, int]]) -> list[Any]:
+        """What comes of each item, given with its number of steps."""
+        if len(self._waiting.get(client, ())) >= MOST_OF_ONE or sum(map(len, self._waiting.values())) >= MOST_WAITING:
+            raise TooBusy("too many requests are waiting: try again in a second")
+        loop = asyncio.get_running_loop()
+        pieces = [_Piece(item, steps, loop.create_future()) for item, steps in items]
+        self._waiting.setdefault(client, deque()).extend(pieces)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._work())
+        try:
+            return await asyncio.gather(*(piece.future for piece in pieces))
+        except BaseException:
+            for piece in pieces:  # one of them failed, or whoever asked has gone
+                piece.future.cancel()
+            raise
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while batch := self._next():
+            answers = await loop.run_in_executor(self._worker, self._answers, [piece.item for piece in batch])
+            for piece, answer in zip(batch, answers, strict=True):
+                if piece.future.done():
+                    continue
+                if isinstance(answer, BaseException):
+                    piece.future.set_exception(answer)
+                else:
+                    piece.future.set_result(answer)
+
+    def _next(self) -> list[_Piece]:
+        """Pieces for one go: clients in turn, until it is large enough."""
+        batch: list[_Piece] = []
+        steps = 0
+        while self._waiting:
+            client = next(iter(self._waiting))
+            queue = self._waiting[client]
+            if queue[0].future.done():
+                queue.popleft()
+            elif batch and steps + queue[0].steps > MOST_TOGETHER:
+                break
+            else:
+                batch.append(queue.popleft())
+                steps += batch[-1].steps
+                del self._waiting[client]
+                self._waiting[client] = queue  # to the end of the line
+            if not queue:
+                del self._waiting[client]
+        return batch
+
+    def _answers(self, items: Sequence[Any]) -> list[Answer]:
+        try:
+            return list(self._work_on(items))
+        except Exception:
+            # Something is wrong with one of them, which the others must not suffer from.
+            return [self._answer(one) for one in items]
+
+    def _answer(self, item: Any) -> Answer:
+        try:
+            return self._work_on([item])[0]
+        except Exception as error:
+            return error
