@@ -30,6 +30,8 @@ def test_a_model_decides_as_its_policy(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(model.predict(shuffled), expected)
     one = model.predict(table.iloc[[7]])  # beside whatever other rows
     assert one["action"].iloc[0] == expected["action"].iloc[7]
+    modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "model", *(tmp_path / "model").rglob("*"))}
+    assert modes == {0}  # for the owner alone: contexts of the log may be inside
     files = {path.suffix for path in (tmp_path / "model").rglob("*") if path.is_file()}
     assert not files & {".pkl", ".pickle", ".pt", ".bin"}
 

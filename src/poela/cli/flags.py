@@ -39,4 +39,5 @@ def layout_in(settings: dict[str, Any]) -> Any:
 
 def _annotation(offered: Offered, section: str | None) -> Any:
     names = [f"--{offered.name.replace('_', '-')}"] if offered.kind is bool else []
+    names = names if offered.option.flag is None else [offered.option.flag]
     return Annotated[offered.kind, typer.Option(*names, rich_help_panel=section, help=offered.option.help)]

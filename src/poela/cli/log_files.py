@@ -4,6 +4,7 @@ from pathlib import Path
 
 from poela.core.files import atomic_file
 from poela.core.outputs import output_file
+from poela.data.spreadsheets import harmless
 from poela.data.trajectories import Trajectories
 
 
@@ -19,7 +20,7 @@ def write_logs(logs: Trajectories, path: Path, overwrite: bool) -> None:
         if path.suffix == ".csv":
             from pyarrow.csv import write_csv
 
-            write_csv(table, temporary)
+            write_csv(harmless(table), temporary)
         else:
             from pyarrow.parquet import write_table
 

@@ -9,6 +9,7 @@ from poela.core.typed import to_plain
 from poela.eligibility.words import rule_in_words, strictness_in_words
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.groups import Groups, moves_in_words
+from poela.studies.guard_words import guard_cell, guard_columns, guard_documents, guard_header, guard_sentences
 from poela.studies.names import FAMILIES
 from poela.studies.outcome_unit import Outcome
 from poela.studies.words import (
@@ -52,6 +53,7 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False, det
     _print_policies(study, every_point)
     if kept := kept_by_support(study.points):
         say(kept)
+    _print_guards(study)
     _print_failed(study, every_point)
     if study.left_out:
         say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
@@ -82,17 +84,30 @@ def _print_policies(study: "Study", every_point: bool) -> None:
     amounts = any(row["change_sd"] is not None for row in rows)
     unit = study.record.outcome or Outcome()
     current = {"gain": None, "shown": None, "score": None, "verdict": "", **of}
+    guards = guard_columns(result.guards)
+    told = [[guard_cell(guard, numbers, row) for guard, numbers in guards.items()] for row in (current, *rows)]
+    cells = [_cells(row, error, by_gain, unit) for row in (current, *rows)]
+    names = [f"{mark}what is done now", *(f"{'* ' * row['chosen']}{row['name']}" for row in rows)]
+    judged = (*(BY_GAIN if by_gain else BY_ESTIMATE), *map(guard_header, guards))
     print_table(
         f"{'From cautious to bold' if by_gain else 'Policies'} ({_tried(study)}){in_unit(unit)}",
-        ("policy", *(BY_GAIN if by_gain else BY_ESTIMATE), "effective\ncases", "decisions\nchanged", "verdict"),
-        [
-            (f"{mark}what is done now", *_cells(current, error, by_gain, unit)),
-            *((f"{'* ' * row['chosen']}{row['name']}", *_cells(row, error, by_gain, unit)) for row in rows),
-        ],
+        ("policy", *judged, "effective\ncases", "decisions\nchanged", "verdict"),
+        [(name, *own[:2], *more, *own[2:]) for name, own, more in zip(names, cells, told, strict=True)],
         f"Effective cases: effective sample size, in {'cases' if units.n_clusters is None else 'clusters'}."
         + by_gain * "\nAt least: lower confidence bound, for all policies together; -: too few effective cases to tell."
+        + bool(guards) * "\nGuardrails: confidence bound of the change; where it fails by harm, the estimate."
         + amounts * "\nDecisions changed: by how much on average (SD: in standard deviations of the logged actions).",
     )
+
+
+def _print_guards(study: "Study") -> None:
+    """What the policy that is told of does to guarded outcomes: the recommended one, or the best that is not."""
+    result = study.result
+    if result is None or not result.guards or (point := result.guarded_point) is None:
+        return
+    say(f"Guardrails, change by {study.name_of(point)} (with the gain's confidence, for all policies together):")
+    for told in guard_sentences(result.guards, point.metrics):
+        say(f"- {told}")
 
 
 def _print_failed(study: "Study", every: bool) -> None:
@@ -245,6 +260,7 @@ def study_document(study: "Study") -> dict[str, Any]:
         "propensities": study.record.data.propensities,
         "outcome": to_plain(study.record.outcome),
         "groups": None if result is None else to_plain(result.groups),
+        "guards": None if result is None else guard_documents(result),
         "context": list(study.record.data.layout.context or ()),
         "audit": to_plain(study.record.audit),
         "logging_policy": to_plain(study.record.logging_policy),

@@ -22,10 +22,10 @@ REPORTING = "Reporting"
 class Option:
     """What people read about a setting: a sentence, and the section of the help that it stands in.
 
-    `name` is for those who give it, where the field has another; `read` makes a value of what a command line
-    gives; `kind` is what the
-    command line asks for, where that is not text to be read or the field's own type. An option that is `open` has no
-    default of its own: what stands for it depends on other settings.
+    `name` is for those who give it, where the field has another, and `flag` what a command line calls it, where that is
+    not its name; `read` makes a value of what a command line gives; `kind` is what the command line asks for, where
+    that is not text to be read or the field's own type. An option that is `open` has no default of its own: what stands
+    for it depends on other settings.
     """
 
     help: str
@@ -34,6 +34,7 @@ class Option:
     read: Callable[[str], Any] | None = None
     kind: Any = None
     open: bool = False
+    flag: str | None = None
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,22 @@ def _shape_problems(logs: "Trajectories") -> list[str]:
         )
     elif logs.schema is not None and logs.schema.feature_names != logs.feature_names:
         problems.append("the schema gives other features than feature_names: leave one of them out")
+    problems += _outcome_problems(logs, steps)
     return problems or _naming_problems(logs)
+
+
+def _outcome_problems(logs: "Trajectories", steps: int) -> list[str]:
+    """Of outcomes beside the reward."""
+    names = logs.outcome_names
+    if logs.outcomes is None:
+        return [] if not names else ["outcome_names name outcomes, but there are none: give outcomes [steps, names]"]
+    if logs.outcomes.shape != (steps, len(names)) or len(set(names)) < len(names):
+        return [f"outcomes must have shape ({steps}, {len(names)}), one column for each of different outcome_names"]
+    bad = _rows_where(_not_finite, logs.outcomes)
+    if not bad.any():
+        return []
+    count, first = first_bad(bad)
+    return [f"{count} outcomes are NaN or infinite, first at step {first} of the flat log: fill them in"]
 
 
 def _naming_problems(logs: "Trajectories") -> list[str]:

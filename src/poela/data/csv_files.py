@@ -1,8 +1,9 @@
 """CSV files: read in small batches where the cells are what they are supposed to be, and whole where they are not."""
 
 import codecs
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from poela.core.paths import place
 from poela.data.csv_problems import as_written, damage, misunderstanding
 from poela.data.layout import LogLayout
 from poela.data.sources import TableSource, expected, from_table
+from poela.data.spreadsheets import as_meant, meant_names
+from poela.data.unpacking import refuse_bomb
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,16 +49,25 @@ def stream_csv(
     refuse_misunderstood(path, layout)
     layout, _ = as_written(path, layout)
     file = _CsvFile(path, layout, {})
-    with csv.open_csv(path, **file.options()) as opened:
-        names = opened.schema.names
+    names = file.names
     wanted = [name for name in columns(names) if name in names]
-    return names, csv.open_csv(path, **file.options(include_columns=wanted, column_types=types)), layout.decimal
+    batches = csv.open_csv(path, **file.options(include_columns=wanted, column_types=types))
+    return names, _as_meant(batches), layout.decimal
+
+
+def _as_meant(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    import pyarrow as pa
+
+    for batch in batches:
+        yield from as_meant(pa.Table.from_batches([batch])).to_batches()
 
 
 def refuse_misunderstood(path: Path, layout: LogLayout) -> None:
     """Refuse an empty file, and one whose beginning shows that it is no such text."""
     if path.stat().st_size == 0:
         raise InputError(f"{place(path)} is empty: it needs a header and a row for each decision")
+    if path.suffix.lower() == ".gz":
+        refuse_bomb(path)
     problem = misunderstanding(path, layout)
     if problem:
         raise InputError(f"{place(path)} {problem}")
@@ -72,14 +84,38 @@ class _CsvFile:
         """How the file is written, as Arrow's readers want it said."""
         from pyarrow import csv
 
-        plain = codecs.lookup(self.layout.encoding).name == "utf-8"
         return {
-            "read_options": csv.ReadOptions(encoding="utf8" if plain else self.layout.encoding),
+            "read_options": csv.ReadOptions(encoding=self._encoding, **self._named),
             "parse_options": csv.ParseOptions(delimiter=self.layout.separator),
             "convert_options": csv.ConvertOptions(
                 decimal_point=self.layout.decimal, strings_can_be_null=True, **convert
             ),
         }
+
+    @property
+    def _encoding(self) -> str:
+        return "utf8" if codecs.lookup(self.layout.encoding).name == "utf-8" else self.layout.encoding
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of all columns, as they were before a spreadsheet was thought of."""
+        return meant_names(self._written_names)
+
+    @cached_property
+    def _written_names(self) -> list[str]:
+        from pyarrow import csv
+
+        how = {"encoding": self._encoding}
+        parsing = csv.ParseOptions(delimiter=self.layout.separator)
+        with csv.open_csv(self.path, read_options=csv.ReadOptions(**how), parse_options=parsing) as file:
+            return list(file.schema.names)
+
+    @property
+    def _named(self) -> dict[str, Any]:
+        """The names in the place of those of the file, where these are others."""
+        if self.names == self._written_names:
+            return {}
+        return {"column_names": self.names, "skip_rows_after_names": 1}
 
     def streamed(self, others: Sequence[str]) -> TableSource:
         """Only labels and others are held; the rest, supposed to be numbers, is parsed again in small batches."""
@@ -92,11 +128,11 @@ class _CsvFile:
         def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
             return expected(keys.num_rows, stream(columns, dict.fromkeys(columns, pa.float64())))
 
-        with csv.open_csv(self.path, **self.options()) as file:
-            names = file.schema.names
+        names = self.names
         if len(set(names)) < len(names):  # columns cannot be asked for by such names; whoever reads all says so
             return self.inferred()
         keys = stream([name for name in (*self.as_text, *others) if name in names], self.as_text).read_all()
+        keys = as_meant(keys)
         key_names = set(keys.column_names)
         fields = [keys.schema.field(name) if name in key_names else pa.field(name, pa.float64()) for name in names]
         how: dict[str, Any] = {"decimal": self.layout.decimal, "notes": self.notes}
@@ -115,4 +151,4 @@ class _CsvFile:
         except (pa.ArrowInvalid, UnicodeError):
             what = damage(self.path, self.layout)
             raise InputError(f"{place(self.path)} cannot be read as CSV: {what}") from None
-        return from_table(table, self.layout.decimal, self.notes)
+        return from_table(as_meant(table), self.layout.decimal, self.notes)

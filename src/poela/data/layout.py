@@ -23,7 +23,7 @@ from poela.data.layout_problems import (
 )
 from poela.data.layout_values import pairs_of, plain_tuple, toml_problem
 from poela.data.propensity_columns import refuse_contradiction, refuse_unpaired
-from poela.data.rewards import RewardFormula, reward_formula
+from poela.data.rewards import RewardFormula, columns_paid_in, reward_formula
 from poela.data.schema import TableSchema
 from poela.data.words import quoted
 
@@ -35,7 +35,10 @@ PREFIX, DENSITY = "propensity_", "log_density"
 CENSORED = "censored"
 EPISODE, STEP, ROWS = "episode", "step", "rows"
 # Fields that files of earlier versions do not have; they are written only where something is said.
-LATER = ("missing", "category", "ordinal", "origin", "schema", "log_density", "censored", "end", "horizon", "wide")
+LATER = (
+    *("missing", "category", "ordinal", "origin", "schema", "log_density", "side_outcomes"),
+    *("censored", "end", "horizon", "wide"),
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class LogLayout:
     and a feature that says so), "carry-forward" (the last value of the episode; else the same) or "refuse". `category`
     names number columns that are codes, `ordinal` gives the order of text: {"severity": ["low", "high"]}. Times count
     from the first of their episode, or from `origin` (a date). `schema` holds what a log has taught about its columns.
+    `side_outcomes` are columns (or formulas) with further outcomes beside the reward, such as harms.
 
     `censored` is the column that says which records broke off before their outcome was seen; with "censored" in
     `missing` ("censored", or "carry-forward,censored") an outcome that is missing at the end says so too. `end` is the
@@ -82,6 +86,7 @@ class LogLayout:
     origin: str | None = None
     schema: TableSchema | None = None
     log_density: str | None = None
+    side_outcomes: tuple[str, ...] = ()
     censored: str | None = None
     end: str | None = None
     horizon: float | None = None
@@ -106,6 +111,7 @@ class LogLayout:
             "category": plain_tuple(self.category) or (),
             "wide": plain_tuple(self.wide) or (),
             "ordinal": pairs_of(self.ordinal),
+            "side_outcomes": plain_tuple(self.side_outcomes) or (),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -122,7 +128,11 @@ class LogLayout:
 
     def reward_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The columns that the reward is made of, in a table with these columns."""
-        return (self.reward,) if self.formula is None or self.reward in columns else self.formula.columns
+        return columns_paid_in(self.reward, columns)
+
+    def outcome_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The columns that further outcomes are made of."""
+        return tuple(dict.fromkeys(name for text in self.side_outcomes for name in columns_paid_in(text, columns)))
 
     @property
     def gaps(self) -> str:
@@ -203,6 +213,7 @@ class LogLayout:
         acted = (*self.action_columns, *(() if density is None else (density,)))
         of_ends = (self.censored, self.end)
         taken = {*self.key_columns, *acted, *self.reward_columns(columns), self.cluster, *of_ends, "propensity"}
+        taken |= {*self.outcome_columns(columns)}
         named = (propensity,) if isinstance(propensity, str) else propensity or ()
         taken |= {*named, *not_context(columns, self.action_columns)}
         rest = tuple(name for name in dict.fromkeys(columns) if name not in taken and not name.startswith(PREFIX))

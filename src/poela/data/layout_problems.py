@@ -33,7 +33,7 @@ def type_problems(layout: "LogLayout") -> list[str]:
         problems.append("action= must name a column, or several different ones")
     if layout.is_real and (layout.actions is not None or layout.propensity is not None):
         problems.append("actions= and propensity= are of a finite set of actions: of real numbers, name a log_density=")
-    for name in ("action", "context", "propensity", "category", "wide"):
+    for name in ("action", "context", "propensity", "category", "side_outcomes", "wide"):
         value = getattr(layout, name)
         if isinstance(value, tuple) and not all(isinstance(item, str) for item in value):
             problems.append(f"{name}= must name columns")
@@ -112,6 +112,7 @@ def parts_of(layout: "LogLayout", columns: Sequence[str] = ()) -> list[tuple[str
         ("end", () if layout.end is None else (layout.end,)),
         ("propensity", layout.propensity_columns()),
         ("log_density", () if layout.log_density is None else (layout.log_density,)),
+        ("side_outcomes", layout.outcome_columns(columns)),
         ("context", layout.context or ()),
         ("category", layout.category),
         ("ordinal", tuple(name for name, _ in layout.ordinal)),
@@ -192,5 +193,5 @@ def clashes(layout: "LogLayout", columns: Sequence[str]) -> list[str]:
     return [
         f"column {quoted(name)} is named as {' and as '.join(named[:3])}: name it once"
         for name, named in parts.items()
-        if len(named) > 1 and named != ["step", "context"]
+        if len(named) > 1 and named not in (["step", "context"], ["reward", "side_outcomes"])
     ]

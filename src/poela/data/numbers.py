@@ -14,7 +14,7 @@ from poela.core.validation import LARGEST
 from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.layout import LogLayout
 from poela.data.losses import flags_in, loss_in_words, missing_at_the_end
-from poela.data.rewards import only_at_the_end
+from poela.data.rewards import columns_paid_in, only_at_the_end, reward_formula
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.words import counted, kind_in_words, quoted
@@ -79,7 +79,10 @@ def read_numbers(
             taken = None if codes is None or order is None else order.place(codes)[last]
             return loss_in_words(gone, taken, contexts[last], context)
 
-        rewards, notes, lost = _rewards(paid, source, layout, order, problems, lost, described)
+        if order is not None and layout.loses_missing:
+            missing = [missing_at_the_end(values, order.offsets) for values in paid.T]
+            lost = np.any([*missing, *([] if lost is None else [lost])], axis=0)
+        rewards, notes = _rewards(paid, paid_in, layout.reward, order, problems, lost, described)
     if not complete:
         return Numbers(contexts, rewards, None, tuple(notes), lost)
     known = propensities.ravel() if isinstance(layout.propensity, str) else propensities
@@ -154,23 +157,41 @@ def _placed(
         start += len(batch)
 
 
+@np.errstate(over="ignore", invalid="ignore")
+def read_outcomes(
+    source: TableSource, layout: LogLayout, order: "Order | None", problems: RowProblems
+) -> tuple[FloatArray | None, list[str]]:
+    """The outcomes [N, J] beside the reward, read as rewards are, and notes; None where there are none."""
+    if not layout.side_outcomes:
+        return None, []
+    outcomes, notes = np.zeros((source.n_rows, len(layout.side_outcomes))), []
+    for place, text in enumerate(layout.side_outcomes):
+        names = columns_paid_in(text, source.names)
+        if len(_usable(source, names, "give the outcome as a number", problems)) < len(names):
+            continue
+        paid = np.zeros((source.n_rows, len(names)))
+        for batch, start, target in _placed(source, list(dict.fromkeys(names)), order):
+            _read_block(batch, names, paid, target, start, problems, ())
+        outcomes[:, place], noted = _rewards(paid, names, text, order, problems)
+        notes += noted
+    return outcomes, notes
+
+
 def _rewards(
     paid: FloatArray,
-    source: TableSource,
-    layout: LogLayout,
+    names: Sequence[str],
+    reward: str,
     order: "Order | None",
     problems: RowProblems,
-    lost: BoolArray | None,
-    described: Callable[[BoolArray], str],
-) -> tuple[FloatArray, list[str], BoolArray | None]:
-    """The rewards from their columns [N, k]; blanks before the only value of an episode, at its end, are 0.
+    lost: BoolArray | None = None,
+    described: Callable[[BoolArray], str] | None = None,
+) -> tuple[FloatArray, list[str]]:
+    """Rewards, or another outcome, from columns [N, k]; blanks before the only value of an episode, at its end, are 0.
 
-    So are those of episodes that were `lost`, which a missing outcome adds to where it is to be taken so.
+    So are those of episodes that were `lost`. `reward` is the column, or the formula of these columns; `described` says
+    who is without an outcome.
     """
-    names, notes = layout.reward_columns(source.names), list[str]()
-    if order is not None and layout.loses_missing:
-        missing = [missing_at_the_end(values, order.offsets) for values in paid.T]
-        lost = np.any([*missing, *([] if lost is None else [lost])], axis=0)
+    notes = list[str]()
     gone = None if lost is None or order is None else np.repeat(lost, np.diff(order.offsets))
 
     def note(bad: BoolArray, what: str, remedy: str) -> None:
@@ -186,13 +207,13 @@ def _rewards(
         if gone is not None:
             values[gone & np.isnan(values)] = 0.0
         what, remedy = f"column {quoted(name)} is null, NaN or infinite", "fill it in, or drop those rows"
-        if order is not None and (unseen := missing_at_the_end(values, order.offsets)).any():
+        if described is not None and order is not None and (unseen := missing_at_the_end(values, order.offsets)).any():
             remedy = (
                 f"{described(unseen)}. Without them the others stand for cases unlike them: say --missing censored "
                 "(missing='censored') to make up for it by the chance of being seen, or fill them in"
             )
         note(~np.isfinite(values), what, remedy)
-    formula = None if names == (layout.reward,) else layout.formula
+    formula = None if tuple(names) == (reward,) else reward_formula(reward)
     subject = f"column {quoted(names)}" if formula is None else "the formula of the reward"
     rewards = paid[:, 0] if formula is None else formula.value(dict(zip(names, paid.T, strict=True)))
     note(
@@ -202,7 +223,7 @@ def _rewards(
     )
     large = (np.abs(rewards) > LARGEST) & np.isfinite(rewards)
     note(large, f"{subject} is beyond {LARGEST:g}", "scale it down, since squares of rewards are summed")
-    return np.ascontiguousarray(rewards), notes, lost
+    return np.ascontiguousarray(rewards), notes
 
 
 def _read_block(

@@ -13,6 +13,7 @@ from poela.data.frames import with_notes
 from poela.data.layout import LogLayout
 from poela.data.rows import RowProblems
 from poela.data.sources import BATCH_ROWS, TableSource, expected, from_table
+from poela.data.unpacking import refuse_swollen
 from poela.data.words import bad_log, quoted
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def _parquet(path: Path) -> TableSource:
     # A small read buffer keeps the memory flat, however large the file's row groups are.
     file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
     rows = file.metadata.num_rows
+    refuse_swollen(path, 8 * rows * file.metadata.num_columns)
 
     def read(name: str) -> "pa.ChunkedArray":
         # Parquet picks 'a.b' along with 'a', so the column is looked up by its name.
@@ -110,12 +112,24 @@ def _arrow_file(path: Path) -> "pa.Table":
 
     with pa.OSFile(str(path)) as file:
         try:
-            table = pa.ipc.open_file(file).read_all()
+            table = _batch_by_batch(path, pa.ipc.open_file(file))
         except pa.ArrowInvalid:  # not the file format: perhaps the stream format
             file.seek(0)
-            table = pa.ipc.open_stream(file).read_all()
+            table = _batch_by_batch(path, pa.ipc.open_stream(file))
     table.validate(full=True)  # broken offsets of text would be followed blindly
     return table
+
+
+def _batch_by_batch(path: Path, reader: Any) -> "pa.Table":
+    import pyarrow as pa
+
+    count = getattr(reader, "num_record_batches", None)
+    batches, size = [], 0
+    for batch in reader if count is None else map(reader.get_batch, range(count)):
+        batches.append(batch)
+        size += batch.nbytes
+        refuse_swollen(path, size)
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def _table_of_object(source: Any, layout: LogLayout) -> "pa.Table":

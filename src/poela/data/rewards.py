@@ -3,7 +3,7 @@
 import ast
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,6 +122,16 @@ def reward_formula(reward: str) -> RewardFormula | None:
     except InputError:
         return None
     return None if not formula.columns or formula.columns == (reward,) else formula
+
+
+def columns_paid_in(reward: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns that a reward, or another outcome, is made of in a table with these columns.
+
+    >>> columns_paid_in("alive - cost", ["alive", "cost"]), columns_paid_in("alive - cost", ["alive - cost"])
+    (('alive', 'cost'), ('alive - cost',))
+    """
+    formula = None if reward in columns else reward_formula(reward)
+    return (reward,) if formula is None else formula.columns
 
 
 def only_at_the_end(values: FloatArray, offsets: IntArray) -> BoolArray:

@@ -19,7 +19,7 @@ from poela.data.decided import notes_of_decisions, of_decisions
 from poela.data.labels import Labels, encode, is_label
 from poela.data.layout import CENSORED, DENSITY, EPISODE, STEP, LogLayout
 from poela.data.losses import loss_in_words
-from poela.data.numbers import NOT_TOLD_APART, Numbers, merges_in_single, numbers_of, read_numbers
+from poela.data.numbers import NOT_TOLD_APART, Numbers, merges_in_single, numbers_of, read_numbers, read_outcomes
 from poela.data.opening import readable
 from poela.data.order import Order, order_of, sortable_steps
 from poela.data.outcomes import joined_receipts
@@ -31,7 +31,7 @@ from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.trajectories import Trajectories
 from poela.data.words import bad_log, counted, kind_in_words, quoted
-from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, LOST, is_usual_name, noted_schema
+from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, LOST, OUTCOMES, columns_noted, is_usual_name, noted_schema
 
 MOST_NOTES = 20
 WHOLE_IN_SINGLE = 2**24  # up to here, single precision tells whole numbers apart
@@ -50,6 +50,7 @@ def read_logs(
     actions: Sequence[ActionName] | None = None,
     cluster: str | None = None,
     log_density: str | None = None,
+    side_outcomes: Sequence[str] = (),
     missing: str = "indicator",
     category: Sequence[str] = (),
     ordinal: Mapping[str, Sequence[str]] | None = None,
@@ -83,8 +84,7 @@ def read_logs(
     docs/guides/missing.md. `schema` has the result, `notes` what was done, docs/guides/tables.md the rules.
     A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards; `done` is
     the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered. What
-    `to_table` wrote is read back as it was, but for what CSV files cannot say: that propensities are estimated, and
-    which column names clusters. All that is wrong is told at once in an `InputError`; rows count from 1.
+    `to_table` wrote is read back as it was, but for what CSV files cannot say. All that is wrong is told at once.
     >>> import pyarrow as pa
     >>> logs = read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, None, 50],
     ...                            "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))
@@ -197,7 +197,7 @@ def _opened_log(
 
 def _read(source: TableSource, layout: LogLayout) -> Trajectories:
     """Read every column that can be read, whatever is wrong with others, and tell all problems together."""
-    layout = with_noted_actions(_with_noted_cluster(layout, source), source)
+    layout = with_noted_actions(_with_noted_columns(layout, source), source)
     problems = layout.problems(source.names)
     if source.n_rows == 0:
         problems.append("there are no rows: the log needs one for each decision")
@@ -220,6 +220,7 @@ def _read(source: TableSource, layout: LogLayout) -> Trajectories:
     variables = variables_of(source, layout, row_problems)
     plain = [variable.name for variable in variables if variable.kind == "number"]
     numbers = read_numbers(source, layout, plain, strict_columns(layout), codes, order, row_problems)
+    outcomes, paid = read_outcomes(source, layout, order, row_problems)
     contexts = None if order is None else contexts_of(source, layout, variables, numbers.contexts, order, row_problems)
     clusters, changing = _clusters(source, layout, episodes, row_problems)
     problems += row_problems.sentences() + changing + unpaired
@@ -239,7 +240,9 @@ def _read(source: TableSource, layout: LogLayout) -> Trajectories:
         clusters=clusters,
         estimated=_noted(source, ESTIMATED) and all(map(is_usual_name, layout.propensity_columns())),
         schema=noted_schema(source.schema.metadata, features) or contexts.schema,
-        notes=(*source.notes, *notes, *contexts.notes, *numbers.notes),
+        notes=tuple(dict.fromkeys((*source.notes, *notes, *contexts.notes, *numbers.notes, *paid))),
+        outcomes=None if outcomes is None else freeze(outcomes),
+        outcome_names=layout.side_outcomes,
     )
 
 
@@ -259,6 +262,7 @@ def _read_real(
     variables = variables_of(source, layout, found)
     plain = [variable.name for variable in variables if variable.kind == "number"]
     numbers = read_numbers(source, layout, plain, strict_columns(layout), None, order, found)
+    outcomes, paid = read_outcomes(source, layout, order, found)
     contexts = None if order is None else contexts_of(source, layout, variables, numbers.contexts, order, found)
     clusters, changing = _clusters(source, layout, episodes, found)
     problems += found.sentences() + changing
@@ -278,7 +282,9 @@ def _read_real(
         clusters=clusters,
         estimated=_noted(source, ESTIMATED) and layout.log_density == DENSITY,
         schema=noted_schema(source.schema.metadata, features) or contexts.schema,
-        notes=(*source.notes, *notes, *contexts.notes, *numbers.notes),
+        notes=tuple(dict.fromkeys((*source.notes, *notes, *contexts.notes, *numbers.notes, *paid))),
+        outcomes=None if outcomes is None else freeze(outcomes),
+        outcome_names=layout.side_outcomes,
     )
 
 
@@ -309,12 +315,15 @@ def ordered(
     return episodes, order, tuple(notes)
 
 
-def _with_noted_cluster(layout: LogLayout, source: TableSource) -> LogLayout:
-    """The layout with the column of clusters that `to_table` wrote, unless the user gives that column another part."""
+def _with_noted_columns(layout: LogLayout, source: TableSource) -> LogLayout:
+    """The layout with the columns of clusters and outcomes that `to_table` wrote, unless they are given other parts."""
     if CENSORED in source.names and _noted(source, LOST) and not layout.names(CENSORED):
         layout = replace(layout, censored=CENSORED)
     noted = CLUSTER in source.names and _noted(source, CLUSTERS)
-    return replace(layout, cluster=CLUSTER) if noted and not layout.names(CLUSTER) else layout
+    layout = replace(layout, cluster=CLUSTER) if noted and not layout.names(CLUSTER) else layout
+    outcomes = [name for name in columns_noted(source.schema.metadata, OUTCOMES) if name in source.names]
+    beside = tuple(name for name in outcomes if name == layout.reward or not layout.names(name))
+    return replace(layout, side_outcomes=beside) if beside and not layout.side_outcomes else layout
 
 
 def _lost(numbers: Numbers) -> BoolArray | None:

@@ -15,7 +15,7 @@ from poela.data.action_space import ActionName, ActionSpace
 from poela.data.array_inputs import array_of, count, numbers, plain_names, whole
 from poela.data.checks import EMPTY, problems_of
 from poela.data.clusters import numbered
-from poela.data.folds import random_parts
+from poela.data.folds import parts_in_shares
 from poela.data.losses import with_middle
 from poela.data.schema import TableSchema
 from poela.data.words import counted
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from poela.data.mdp_arrays import MDPArrays
 
 MOST_ACTIONS = 100_000
+BY_STEP = ("contexts", "actions", "rewards", "propensities", "log_densities", "recommended", "outcomes", "staying")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,12 +48,12 @@ class Trajectories:
 
     `clusters` names the independent unit of each episode, such as the patient of several stays; whatever splits or
     resamples episodes keeps those of one cluster together. `estimated` says that what is known of the logging policy
-    comes from a model. `schema` says how the columns of the table that was read became features, `notes` what was done
-    on the way. `lost` says which episodes broke off before their outcome was seen, at their last step; `staying` is
-    what that weighs at each step, log Δ/C (see `behavior.staying`): −inf where an episode was lost.
+    comes from a model. `schema` says how columns of a table became features, `notes` what was done on the way. `lost`
+    episodes broke off at their last step, before their outcome was seen; `staying` is what that weighs at each step,
+    log Δ/C (see `behavior.staying`). `outcomes` are further ones, such as harms, by name: nothing is learned from them.
     """
 
-    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities", "recommended", "staying")
+    by_step: ClassVar = BY_STEP
 
     contexts: Float32Array  # [N, d]
     actions: NDArray[Any]  # [N] whole numbers, or [N, m] real ones
@@ -68,6 +69,8 @@ class Trajectories:
     schema: TableSchema | None = None  # None: these were arrays
     notes: tuple[str, ...] = ()
     log_densities: FloatArray | None = None  # [N]
+    outcomes: FloatArray | None = None  # [N, J]
+    outcome_names: tuple[str, ...] = ()  # of the J outcomes
     recommended: IntArray | None = None  # [N] what a policy said, where `actions` are what was done after that
     lost: BoolArray | None = None  # [n]; None: every outcome was seen
     staying: FloatArray | None = None  # [N], estimated; None: not yet, or every outcome was seen
@@ -89,6 +92,8 @@ class Trajectories:
         notes: Sequence[str] = (),
         *,
         log_densities: ArrayLike | None = None,
+        outcomes: ArrayLike | None = None,
+        outcome_names: Sequence[str] = (),
         recommended: ArrayLike | None = None,
         lost: ArrayLike | None = None,
         staying: ArrayLike | None = None,
@@ -111,6 +116,8 @@ class Trajectories:
             estimated=bool(estimated) and (propensities is not None or log_densities is not None),
             schema=schema,
             notes=tuple(notes),
+            outcomes=None if outcomes is None else numbers("outcomes", outcomes, np.float64),
+            outcome_names=tuple(map(str, outcome_names)),
             recommended=None if recommended is None else numbers("recommended", recommended, np.int64),
         )
         self._keep_actions(actions, n_actions, plain_names(() if action_names is None else action_names))
@@ -165,11 +172,11 @@ class Trajectories:
         return replace(self, estimated=estimated, **{field: known})  # type: ignore[arg-type]
 
     def with_propensities(self, propensities: ArrayLike | None, estimated: bool = False) -> "Trajectories":
-        """The same logs with other propensities; `estimated` says whether these come from a model."""
+        """The same logs with other propensities."""
         return replace(self, propensities=propensities, estimated=estimated)  # type: ignore[arg-type]
 
     def with_log_densities(self, log_densities: ArrayLike | None, estimated: bool = False) -> "Trajectories":
-        """The same logs with other log densities; `estimated` says whether these come from a model."""
+        """The same logs with other log densities."""
         return replace(self, log_densities=log_densities, estimated=estimated)  # type: ignore[arg-type]
 
     @property
@@ -291,6 +298,16 @@ class Trajectories:
         """The log of what each episode [n] weighs for having been seen; None where all were, or nobody estimated it."""
         return None if self.staying is None else episode_sums(self.staying, self.offsets)
 
+    def outcome(self, name: str) -> FloatArray:
+        """One of the further outcomes [N], by name.
+
+        >>> Trajectories([[0.0]], [0], [1], [0, 1], outcomes=[[0.5]], outcome_names=["harm"]).outcome("harm")
+        array([0.5])
+        """
+        if self.outcomes is None or name not in self.outcome_names:
+            raise InputError(f"these logs carry no outcome {name!r}: read them with side_outcomes=[{name!r}]")
+        return np.asarray(self.outcomes[:, self.outcome_names.index(name)])
+
     def take(self, episodes: ArrayLike) -> "Trajectories":
         """The given episodes (positions or a boolean mask), in that order."""
         chosen = np.asarray(episodes)
@@ -318,21 +335,8 @@ class Trajectories:
 
         Clusters stay whole: the shares of episodes are met as nearly as that allows.
         """
-        total = sum(shares)
-        if not shares or min(shares) <= 0 or total > 1 + 1e-9:
-            raise InputError(f"shares {tuple(shares)} must be positive and sum to at most 1")
-        bounds = np.round(np.cumsum([0.0, *shares]) * self.n_episodes).astype(int)
-        if (np.diff(bounds) == 0).any():
-            raise InputError(
-                f"{self.n_episodes} episodes are too few for the shares {tuple(shares)}: a part would be empty"
-            )
-        if self.n_units < len(shares):
-            raise InputError(
-                f"{counted(self.n_units, 'cluster')} cannot be split into {len(shares)} parts, since episodes of a "
-                "cluster stay together: add more clusters, or name smaller ones"
-            )
         # Each part keeps the order of the log, so that only membership is random.
-        return tuple(self.take(part) for part in random_parts(self.units, bounds.tolist(), seed))
+        return tuple(self.take(part) for part in parts_in_shares(self.units, shares, seed))
 
     def with_history(self, steps: int, initial: bool = False) -> "Trajectories":
         """The logs with lagged contexts and actions, and the number of steps so far, as further features."""
@@ -343,8 +347,8 @@ class Trajectories:
     def to_table(self) -> "pa.Table":
         """The logs as an Arrow table in the layout that `read_logs` reads without naming columns.
 
-        Clusters become a column `cluster`. That this is what it is, and whether propensities are estimated, is noted
-        in the schema: Parquet and Arrow files keep it, while CSV files lose it (then say `cluster="cluster"`).
+        Clusters become a column `cluster`. That, and whether propensities are estimated, is noted in the schema, which
+        Parquet and Arrow files keep and CSV files lose (then say `cluster="cluster"`).
         """
         from poela.data.writing import table_of
 
@@ -359,7 +363,7 @@ class Trajectories:
     def to_polars(self) -> Any:
         """The table of `to_table` as a polars frame, which has no place for notes.
 
-        To read it back, say `cluster="cluster"` where there is such a column, and mark estimated propensities again.
+        To read it back, say `cluster="cluster"` where there is such a column.
         """
         from poela.data.frames import polars_frame
 
@@ -368,8 +372,7 @@ class Trajectories:
     def to_mdp_arrays(self, terminated: ArrayLike = True) -> "MDPArrays":
         """Flat arrays by the names that d3rlpy's MDPDataset takes: `MDPDataset(**logs.to_mdp_arrays())`.
 
-        `terminated` says whether episodes ended by themselves, for all or for each; others are timeouts. Propensities
-        and names have no place there.
+        `terminated` says whether episodes ended by themselves; others are timeouts. Propensities and names are lost.
 
         >>> logs = Trajectories([[0.0], [1.0], [0.5]], [0, 1, 1], [0, 1, 2], offsets=[0, 2, 3])
         >>> logs.to_mdp_arrays()["terminals"]

@@ -23,6 +23,7 @@ CLUSTER = "cluster"
 CLUSTERS, ESTIMATED, FEATURES = b"poela.clusters", b"poela.estimated", b"poela.schema"
 LOST = b"poela.lost"
 ACTION_COLUMNS = b"poela.action_columns"  # of real-valued actions
+OUTCOMES = b"poela.outcomes"  # columns of further outcomes
 
 
 def table_of(logs: "Trajectories") -> "pa.Table":
@@ -32,6 +33,9 @@ def table_of(logs: "Trajectories") -> "pa.Table":
     done, chances, metadata = _acted(logs)
     parts = ["episode", "step", *done, "reward", "propensity", *chances, ""]
     parts += ([] if logs.clusters is None else [CLUSTER]) + ([] if logs.lost is None else [CENSORED])
+    if taken := sorted((set(parts) - {"reward"}) & set(logs.outcome_names)):
+        raise InputError(f"outcomes {quoted(taken)} have the name of another column: rename them")
+    parts += logs.outcome_names
     clashes = [name for name in logs.feature_names if name in parts or name.startswith(PREFIX)]
     if clashes:
         raise InputError(f"features {quoted(clashes)} have no name or that of another column: rename them")
@@ -50,6 +54,9 @@ def table_of(logs: "Trajectories") -> "pa.Table":
     if logs.lost is not None:
         columns[CENSORED] = logs.lost[logs.episode_of_step]
         metadata[LOST] = b"true"
+    if logs.outcomes is not None:
+        columns |= dict(zip(logs.outcome_names, logs.outcomes.T.copy(), strict=True))
+        metadata[OUTCOMES] = json.dumps(logs.outcome_names).encode()
     if logs.estimated:
         metadata[ESTIMATED] = b"true"
     if logs.schema is not None and not logs.schema.is_plain:
@@ -86,8 +93,13 @@ def noted_action_columns(names: Sequence[Any]) -> dict[bytes, bytes]:
 
 def action_columns_noted(metadata: dict[bytes, bytes] | None) -> tuple[str, ...]:
     """The columns of real-valued actions that `to_table` noted; none where it did not."""
+    return columns_noted(metadata, ACTION_COLUMNS)
+
+
+def columns_noted(metadata: dict[bytes, bytes] | None, key: bytes) -> tuple[str, ...]:
+    """The columns that `to_table` noted by this key; none where it did not."""
     try:
-        names = json.loads((metadata or {}).get(ACTION_COLUMNS, b"[]"))
+        names = json.loads((metadata or {}).get(key, b"[]"))
     except ValueError:
         return ()
     return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else ()

@@ -18,6 +18,7 @@ from poela.core.readable import readable
 from poela.data.decided import CASE
 from poela.data.layout import LogLayout
 from poela.data.receipts import ReceiptForm, Receipts
+from poela.data.spreadsheets import harmless
 from poela.data.words import quoted
 from poela.policies.deciding import Deciding, decided_parts
 from poela.policies.gaussian import GaussianPolicy
@@ -117,6 +118,17 @@ def _receipts(
         yield lambda part: writer.write_table(form.of_decisions(part).cast(schema))
 
 
+@dataclass(frozen=True)
+class _HarmlessWriter:
+    """Writes tables whose texts no spreadsheet runs."""
+
+    writer: Any
+
+    def write_table(self, table: "pa.Table") -> None:
+        """One more part."""
+        self.writer.write_table(harmless(table))
+
+
 @contextmanager
 def _writer(path: Path, temporary: Path, schema: "pa.Schema") -> Iterator[Any]:
     import pyarrow as pa
@@ -127,8 +139,8 @@ def _writer(path: Path, temporary: Path, schema: "pa.Schema") -> Iterator[Any]:
     if path.suffix == ".csv":
         from pyarrow.csv import CSVWriter
 
-        with CSVWriter(temporary, schema) as writer:
-            yield writer
+        with CSVWriter(temporary, harmless(schema.empty_table()).schema) as writer:
+            yield _HarmlessWriter(writer)
     else:
         from pyarrow.parquet import ParquetWriter
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError
-from poela.core.files import refuse_foreign
+from poela.core.files import make_private, refuse_foreign
 from poela.core.outputs import output_folder
 from poela.data.decided import CASE
 from poela.data.decision_rows import Wanted
@@ -44,6 +44,7 @@ def save_mlflow(policy: RuledPolicy, path: str | Path, *, include_contexts: str 
         raise InputError("MLflow models need it: pip install 'poela[track]'")
     place = output_folder(path, "an MLflow model")
     refuse_foreign(place, (), "MLflow model that may be replaced")
+    make_private(place)  # before anything is in it
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # MLflow warns of its own types
         from mlflow.pyfunc import save_model
@@ -56,6 +57,13 @@ def save_mlflow(policy: RuledPolicy, path: str | Path, *, include_contexts: str 
             pip_requirements=["poela"],
             metadata={"feature_names": list(policy.feature_names), "action_names": list(policy.action_names)},
         )
+    _keep_private(place)
+
+
+def _keep_private(folder: Path) -> None:
+    """For the owner alone, as what we write ourselves: it may hold logged contexts."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def _load_pyfunc(path: str) -> PolicyModel:

@@ -96,6 +96,9 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
     )
     if result.points[result.chosen or 0].metrics.get("smoothing"):
         shown += " It is deterministic (greedy), so it was judged with 1% of current practice mixed in."
+    if result.guards:
+        rails = "the guardrail holds" if len(result.guards) == 1 else f"all {len(result.guards)} guardrails hold"
+        shown += f" With the same confidence {rails}."
     if not record.data.doubted:
         headline = f"Change: at least {least} {than} what is done now ({confidence}); best estimate {best}."
         return Answer("change", headline, f"{shown}{_undone_by(gain.undone_by)}", f"{TRY_IT} {known}.")
@@ -183,11 +186,14 @@ def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
     if none_trusted(result.points):
         action = "carry on as before; fix what makes these estimates unreliable (see the verdicts), then learn again."
     tried = worth_a_trial(result)
+    nothing = "nothing is shown to be better"
+    if any((point.metrics.get("shown") or 0.0) > 0 for point in result.points):
+        nothing = "what is shown to be better may break a guardrail"
     if tried:
         action = f"try the policy that is worth a trial where that is safe; otherwise {action}"
     return Answer(
         "keep",
-        f"Keep what you do: nothing is shown to be better ({confidence}){'; one policy is worth a trial' * tried}.",
+        f"Keep what you do: {nothing} ({confidence}){'; one policy is worth a trial' * tried}.",
         f"{result.reason[:1].upper()}{result.reason[1:]}. {_hope(result, record, confidence, allowed)}.",
         action,
     )

@@ -61,6 +61,11 @@ class GroupRequest:
         if self.by:
             self.groupings([logs], Episodes.of([logs], 1.0))
 
+    def grouping(self, column: str, held_out: Sequence[Trajectories], episodes: Episodes) -> Grouping:
+        """The groups by one column, asked for or not."""
+        (found,) = replace(self, by=(column,)).groupings(held_out, episodes)
+        return found
+
     def groupings(self, held_out: Sequence[Trajectories], episodes: Episodes) -> list[Grouping]:
         """The groups of these episodes by each column."""
         schema = held_out[0].schema

@@ -68,7 +68,7 @@ def evaluate_study_groups(
 
 def layout_for(study: Study, layout: LogLayout | None) -> LogLayout:
     """How other logs are read: as the study's own were, but for what is said here."""
-    own = study.record.data.layout
+    own = replace(study.record.data.layout, side_outcomes=())  # guardrails are the study's
     return own if layout is None else layout.over(own)
 
 

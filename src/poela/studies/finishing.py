@@ -9,6 +9,7 @@ from poela.core.errors import PoelaError
 from poela.core.files import atomic_file
 from poela.core.interruption import safe_point
 from poela.core.storage import remove_stored
+from poela.data.groups import Grouping
 from poela.data.trajectories import Trajectories
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimate import Estimate
@@ -21,6 +22,8 @@ from poela.studies.findings import findings
 from poela.studies.fold_data import ALL, FoldData, write_behavior
 from poela.studies.fold_errors import Fit, LeftTwoOut
 from poela.studies.groups import Groups
+from poela.studies.guarded import Guarded, guarded_in
+from poela.studies.guards import guards_in
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
@@ -50,8 +53,9 @@ def finish(
     settings, record = study.settings, study.record
     episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
-    how = settings, study.n_folds, None if pairs is None else pairs.shared
-    points, estimates = judged_points(study.store, list(study.runs.values()), episodes, *how)
+    guards, runs = _guarded(settings, splits, episodes, request), list(study.runs.values())
+    how = settings, study.n_folds, None if pairs is None else pairs.shared, guards
+    points, estimates = judged_points(study.store, runs, episodes, *how)
     gains = GainsShown(study, episodes, settings)
     points, closest = _with_own_bounds(points, gains, episodes, study)
     choice = choose(points, settings.selection, episodes.logs.n_units, record.logging_policy, record.data.doubted)
@@ -63,7 +67,7 @@ def finish(
     plain = _sayable(study, points, choice.chosen, folds)
     study = Study(study.store)
     wanted = {"policy": choice.chosen, "promising": hopeful}
-    _write_beside(study, choice.chosen, splits)
+    _write_beside(study, splits, choice.chosen)
     tried = hopeful or closest
     policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
     evaluation = _test_evaluation(study, policies["policy"], study.details_of(choice.chosen), splits, problem)
@@ -90,17 +94,27 @@ def finish(
         words="" if plain is None else _said(study.policy_of(plain).rule, splits),
         closest=None if tried is None or hopeful is not None else points.index(tried),
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
-        likeliest=judged_likeliest(study, choice.chosen, folds, episodes),
+        likeliest=judged_likeliest(study, choice.chosen, folds, episodes, guards),
         groups=_groups(study, points, choice.chosen or hopeful, splits, request),
         unconfounded=_unconfounded(study, points, choice.chosen, splits),
+        guards=tuple(one.record for one in guards),
     )
     _write_policies(study, policies, result)
     study.store.write(result)
     _write_table(Study(study.store))
 
 
-def _write_beside(study: Study, chosen: Point | None, splits: Splits) -> None:
-    """The logging policy, where it is kept; else what came of the cases that the policy was learned from."""
+def _guarded(settings: StudySettings, splits: Splits, episodes: Episodes, request: GroupRequest) -> tuple[Guarded, ...]:
+    """The guardrails of the study on the episodes that judge."""
+
+    def groups(column: str) -> Grouping:
+        return request.grouping(column, splits.held_out, episodes)
+
+    return guarded_in(guards_in(settings.selection.guards), splits.held_out, episodes.logs.rewards, groups)
+
+
+def _write_beside(study: Study, splits: Splits, chosen: Point | None) -> None:
+    """What came of logged decisions, beside a policy; without one, a model of the logging policy."""
     if chosen is None:
         # A model of the logging policy can be worse than the thing itself, so there is no policy to act by.
         model = splits.model or model_of_logging_policy(splits.train, study.settings.seed)

@@ -12,7 +12,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from poela.core.arrays import FloatArray, IntArray
+from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.evaluation.evidence import Evidence
 from poela.studies.fold_data import FoldData
 from poela.studies.held_out import HeldOut
@@ -88,6 +88,21 @@ def shared_variances(
     return shared
 
 
+def shared_within(
+    evidence: Evidence, members: BoolArray | None, sizes: Sequence[int], number: int, runs: Mapping[Pair, HeldOut]
+) -> list[float | None]:
+    """The same within a group of the episodes [n], whose evidence this is; None: all of them."""
+    if members is None:
+        return shared_variances(evidence, sizes, number, runs)
+    starts = np.cumsum([0, *sizes])
+    folds = [members[start:end] for start, end in pairwise(starts.tolist())]
+    own = {
+        (first, second): run.take(np.concatenate([folds[first], folds[second]]))
+        for (first, second), run in runs.items()
+    }
+    return shared_variances(evidence, [int(fold.sum()) for fold in folds], number, own)
+
+
 def numbered_pairs(folds: int) -> dict[int, Pair]:
     """Pairs of folds by the numbers that stand for them in tasks; none where too little would be left to learn from.
 
@@ -117,17 +132,20 @@ class LeftTwoOut:
         self._pairs = numbered_pairs(len(splits.folds))
         self._finished: dict[str, tuple[str, ...]] = {}
 
-    def shared(self, path_id: str, points: Sequence[tuple[int, Evidence]]) -> list[Sequence[float | None]]:
+    def shared(
+        self, path_id: str, points: Sequence[tuple[int, Evidence, BoolArray | None]]
+    ) -> list[Sequence[float | None]]:
         """The shared variance of each way to show the gain of points of a path, by their numbers.
 
-        None where some policy could not be learned. By weights first, then by control variates where there are any.
+        Each has its evidence, and which episodes that is of where it is not of all. None where some policy could not be
+        learned. By weights first, then by control variates where there are any.
         """
-        ways = [1 if evidence.controlled is None else 2 for _, evidence in points]
+        ways = [1 if evidence.controlled is None else 2 for _, evidence, _ in points]
         if not self._pairs or not self._carried_out(path_id):
             return [[None] * count for count in ways]
         runs = {pair: self._study.store.held_out(f"{path_id}-{number}") for number, pair in self._pairs.items()}
         sizes = [part.n_episodes for part in self._splits.held_out]
-        return [shared_variances(evidence, sizes, number, runs) for number, evidence in points]
+        return [shared_within(evidence, members, sizes, number, runs) for number, evidence, members in points]
 
     def _carried_out(self, path_id: str) -> bool:
         """Whether all pairs of folds have a path, after carrying out those that no earlier session has."""

@@ -7,7 +7,6 @@ recommended, so that the choice of the policy is paid for here, too. Of a single
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 import numpy as np
 from scipy.special import ndtri
@@ -17,11 +16,11 @@ from poela.evaluation.controlled import weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.gain import least_value, student_quantile
-from poela.evaluation.outside import OutsideSupport, lowest_return
+from poela.evaluation.outside import lowest_return
 from poela.evaluation.scoring import Scoring
 from poela.evaluation.verdict import WORDS
-from poela.evaluation.weights import LogWeights
-from poela.studies.fold_errors import Pair, shared_variances
+from poela.studies.by_episode import part_of, units_of
+from poela.studies.fold_errors import Pair, shared_within
 from poela.studies.held_out import Episodes, HeldOut
 from poela.studies.judging import Shown
 from poela.studies.shown_gain import Proof, Proving, critical_values, gains_of, in_errors
@@ -140,45 +139,4 @@ class GroupJudge:
 
     def _shared(self, evidence: Evidence, members: BoolArray) -> list[float | None]:
         """The variance that folds share within a group, in either way."""
-        starts = np.cumsum([0, *self.sizes])
-        folds = [members[start:end] for start, end in pairwise(starts.tolist())]
-        runs = {
-            (first, second): run.take(np.concatenate([folds[first], folds[second]]))
-            for (first, second), run in self.pairs.items()
-        }
-        return shared_variances(evidence, [int(fold.sum()) for fold in folds], self.number, runs)
-
-
-def units_of(units: IntArray) -> IntArray:
-    """The units of some episodes, in the order of their first appearance.
-
-    >>> units_of(np.array([4, 1, 4, 2]))
-    array([4, 1, 2])
-    """
-    _, first = np.unique(units, return_index=True)
-    return np.asarray(units[np.sort(first)])
-
-
-def part_of(evidence: Evidence, episodes: BoolArray) -> Evidence:
-    """The evidence of some episodes [n] of pooled ones, which have one step each.
-
-    How much of the policy lies outside support is known for all episodes together alone: all of it may be in here.
-    """
-    logs = evidence.logs.take(episodes)
-    times = len(episodes) / int(episodes.sum())
-    outside, controlled = evidence.outside, evidence.controlled
-    if outside is not None:
-        outside = OutsideSupport(
-            min(times * outside.decisions, 1.0),
-            min(times * outside.episodes, 1.0),
-            times * outside.missing,
-            times * outside.missing_error,
-        )
-    return replace(
-        evidence,
-        weights=LogWeights(evidence.weights.log_ratios[episodes], logs.offsets),
-        logs=logs,
-        outside=outside,
-        controlled=None if controlled is None else controlled.take(episodes),
-        stranded_steps=None,
-    )
+        return shared_within(evidence, members, self.sizes, self.number, self.pairs)

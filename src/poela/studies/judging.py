@@ -4,18 +4,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from poela.core.arrays import Float32Array, FloatArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.interruption import safe_point
 from poela.evaluation.contributions import standard_error
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.recombination import effective_share
+from poela.studies.guarded import Guarded
 from poela.studies.held_out import OUTSIDE, Episodes, HeldOut, finite
 from poela.studies.records import RunRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.shown_gain import Judged, Proof, corrected, gains_of, judged, lost_to
+from poela.studies.shown_gain import Guarding, Judged, Proof, corrected, gains_of, judged, lost_to
 from poela.studies.store import Store
 
 METRICS = (
@@ -28,7 +29,8 @@ METRICS = (
 
 
 Shown = tuple[Evidence, Float32Array]  # pooled weights, and those of recombined episodes [copies, n]
-Shared = Callable[[str, Sequence[tuple[int, Evidence]]], Sequence[Sequence[float | None]]]  # see `LeftTwoOut.shared`
+Part = tuple[int, Evidence, BoolArray | None]
+Shared = Callable[[str, Sequence[Part]], Sequence[Sequence[float | None]]]  # see `LeftTwoOut.shared`
 
 
 def judged_points(
@@ -38,10 +40,12 @@ def judged_points(
     settings: StudySettings,
     folds: int,
     shared: Shared | None = None,
+    guards: Sequence[Guarded] = (),
 ) -> tuple[list[Point], list[Estimate]]:
     """Every point of every path that all folds have finished, and where policies are chosen by gain its estimate.
 
-    `shared` tells the variance that folds share in points of a path; None: there is one split.
+    `shared` tells the variance that folds share in points of a path; None: there is one split. `guards` are what a
+    policy must not do too much of, to be recommended.
     """
     paths: dict[str, list[RunRecord]] = {}
     for run in runs:
@@ -61,7 +65,7 @@ def judged_points(
             shown.append(_evidence(held_out, number, stranded, _outside(metrics), episodes, settings))
             points.append(Point(path_id, number, number == length - 1, metrics))
     if settings.selection.by == "gain":
-        return _by_gain(points, shown, episodes, settings, shared)
+        return _by_gain(points, shown, episodes, settings, shared, guards)
     return _by_estimate(points, shown, episodes, settings), []
 
 
@@ -143,15 +147,25 @@ def _by_gain(
     episodes: Episodes,
     settings: StudySettings,
     shared: Shared | None,
+    guards: Sequence[Guarded],
 ) -> tuple[list[Point], list[Estimate]]:
     gamma = allowed_factor(episodes, settings)
-    judged_ones = _judged(shown, episodes, settings, settings.selection.confidence)
+    judged_ones = _judged(shown, episodes, settings, settings.selection.confidence, guards)
     if shared is not None:
-        judged_ones = corrected(
-            judged_ones,
-            _paths_by_likeness(points, shown),
-            lambda path_id, places: shared(path_id, [(points[place].number, shown[place][0]) for place in places]),
-        )
+        own = [one.episodes(episodes) for one in guards]
+
+        def shared_by(path_id: str, places: Sequence[int]) -> list[list[float | None]]:
+            """Of each place, in each proof of its gain and then in each guarded outcome."""
+            parts: list[Part] = []
+            for place in places:
+                number, evidence = points[place].number, shown[place][0]
+                parts.append((number, evidence, None))
+                pairs = zip(guards, own, strict=True)
+                parts += [(number, one.evidence(evidence, logs), one.members) for one, logs in pairs]
+            found, each = list(shared(path_id, parts)), 1 + len(guards)
+            return [[one for part in found[at : at + each] for one in part] for at in range(0, len(found), each)]
+
+        judged_ones = corrected(judged_ones, _paths_by_likeness(points, shown), shared_by)
     rows = []
     for point, one, (evidence, _) in zip(points, judged_ones, shown, strict=True):
         estimate, gain, best = one.estimate, one.estimate.gain, one.best
@@ -169,6 +183,7 @@ def _by_gain(
             "own_error": finite(standard_error(gains_of(evidence)[0])),
             "own_lost": finite(lost_to(gamma, evidence)),
             "sensitivity": None if gain is None else gain.sensitivity,
+            **_of_guards(one.guards),
         }
         rows.append(_with(point, metrics, _verdict(estimate, episodes)))
     return rows, [one.estimate for one in judged_ones]
@@ -181,9 +196,29 @@ def _by_control(best: Proof | None) -> dict[str, float | None]:
     return {"gain": finite(best.value), "gain_low": best.low, "controlled": finite(best.value)}
 
 
-def _judged(shown: Sequence[Shown], episodes: Episodes, settings: StudySettings, confidence: float) -> list[Judged]:
+def _of_guards(guards: Sequence[Guarding]) -> dict[str, float | None]:
+    """What a point does to each guarded outcome, in its own unit and direction: estimate, bound, state."""
+    metrics: dict[str, float | None] = {}
+    for number, one in enumerate(guards, start=1):
+        guard = one.guarded.record.guard
+        metrics |= {
+            f"guard_{number}": finite(guard.own(one.value) or 0.0),
+            f"guard_{number}_bound": guard.own(one.bound),
+        }
+        metrics[f"guard_{number}_state"] = one.state
+    return metrics
+
+
+def _judged(
+    shown: Sequence[Shown],
+    episodes: Episodes,
+    settings: StudySettings,
+    confidence: float,
+    guards: Sequence[Guarded] = (),
+) -> list[Judged]:
     least = settings.selection.least_ess(episodes.logs.n_units)
-    return judged(episodes, shown, settings.scoring, confidence, allowed_factor(episodes, settings), least)
+    gamma = allowed_factor(episodes, settings)
+    return judged(episodes, shown, settings.scoring, confidence, gamma, least, guards)
 
 
 def allowed_factor(episodes: Episodes, settings: StudySettings) -> float:
@@ -202,12 +237,13 @@ def judged_alone(
     episodes: Episodes,
     settings: StudySettings,
     confidence: float,
+    guards: Sequence[Guarded] = (),
 ) -> tuple[Judged, str]:
     """One policy of each fold, judged beside no others, and the verdict; folds add to its error as much as they can."""
     known = _averaged(metrics, held_out)
     evidence = _evidence(held_out, 0, known.get("stranded"), _outside(known), episodes, settings)
-    (one,) = _judged([evidence], episodes, settings, confidence)
-    one = one if len(held_out) == 1 else one.knowing([None] * len(one.proofs))
+    (one,) = _judged([evidence], episodes, settings, confidence, guards)
+    one = one if len(held_out) == 1 else one.knowing(one.unknown)
     return one, _verdict(one.estimate, episodes)
 
 

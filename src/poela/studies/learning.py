@@ -30,6 +30,7 @@ from poela.studies.by_group import GroupRequest
 from poela.studies.findings_of_audit import Audit
 from poela.studies.finishing import finish
 from poela.studies.fold_data import FoldData, remove_folds
+from poela.studies.guards import Guard, guards_in, outcomes_of
 from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.options import Execution, LearnOptions, StudyOptions
 from poela.studies.outcome_unit import Outcome
@@ -80,9 +81,13 @@ def learn(
     resume = expect_kind("resume", resume, bool, "True or False")
     learn_options, execution, study_settings = sorted_out(settings, selection, scoring)
     place = None if out is None else study_place(out, resume)
+    guards = guards_in(study_settings.selection.guards)
+    layout = with_outcomes(layout, guards)
     seen = _read(logs, learn_options.validation, learn_options.test, layout)
     first, second, third = (None if part is None else with_staying(part, study_settings.seed) for part in seen)
     assert first is not None
+    if guards and any(part is not None and part.lost is not None for part in (first, second, third)):
+        raise InputError("guardrails need outcomes that were all observed: some were lost here, so leave guards away")
     read: Parts = (first, second, third)
     if (bounds := study_settings.scoring.bounds) is not None:
         for part in filter(None, read):  # better now than after hours of fitting
@@ -93,7 +98,7 @@ def learn(
     parts = parts_of(*read, study_settings)
     looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
     given = logs if learn_options.validation is None else learn_options.validation
-    request = _group_request(learn_options, given, read[0] if read[1] is None else read[1], layout)
+    request = _group_request(learn_options, given, read[0] if read[1] is None else read[1], layout, guards)
     returns = study_settings.scoring.capped(read[0]).returns(study_settings.scoring.discount)
     outcome = Outcome.of(learn_options.outcome, returns) if learn_options.outcome else None
     source = Path(logs).name if isinstance(logs, str | PathLike) else None
@@ -114,14 +119,31 @@ class About:
     source: str | None  # the name of the file that they were read from
 
 
-def _group_request(options: LearnOptions, source: Given, logs: Trajectories, layout: LogLayout | None) -> GroupRequest:
+def with_outcomes(layout: LogLayout | None, guards: Sequence[Guard]) -> LogLayout | None:
+    """The layout with the outcomes that guardrails need, too.
+
+    >>> with_outcomes(None, [Guard.of("pain <= +0.1")]).side_outcomes
+    ('pain',)
+    """
+    needed = outcomes_of(guards)
+    if not needed:
+        return layout
+    layout = layout or LogLayout()
+    return replace(layout, side_outcomes=tuple(dict.fromkeys((*layout.side_outcomes, *needed))))
+
+
+def _group_request(
+    options: LearnOptions, source: Given, logs: Trajectories, layout: LogLayout | None, guards: Sequence[Guard] = ()
+) -> GroupRequest:
     """The groups that are asked for; what is wrong with them shows before anything is fitted."""
     columns = () if options.by is None else expect_list("by", options.by)
     if isinstance(source, Trajectories):
         request = GroupRequest(columns, options.smallest_group)
     else:
         request = GroupRequest.of_table(columns, options.smallest_group, source, layout)
-    request.refuse_unknown(logs)
+    replace(request, by=(*request.by, *(guard.by for guard in guards if guard.by))).refuse_unknown(logs)
+    for name in outcomes_of(guards):
+        logs.outcome(name)  # which says so where it is not there
     return request
 
 

@@ -1,10 +1,11 @@
 """What it is worth to hand out the likeliest action of the chosen policy, which was judged as one that draws."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from poela.policies.gaussian import GaussianPolicy
 from poela.policies.likeliest import LikeliestActions
 from poela.studies.fold_data import FoldData
+from poela.studies.guarded import Guarded
 from poela.studies.held_out import Episodes, finite
 from poela.studies.judging import judged_alone
 from poela.studies.records import LikeliestRecord
@@ -12,11 +13,16 @@ from poela.studies.runs import held_out_of
 from poela.studies.selection import Point
 from poela.studies.study import Study
 
+BREAKS = "may break a guardrail"
 CONFIDENCE = 0.95  # where policies are chosen by estimates, without any
 
 
 def judged_likeliest(
-    study: Study, point: Point | None, folds: Mapping[str, FoldData], episodes: Episodes
+    study: Study,
+    point: Point | None,
+    folds: Mapping[str, FoldData],
+    episodes: Episodes,
+    guards: Sequence[Guarded] = (),
 ) -> LikeliestRecord | None:
     """The likeliest actions of each fold's policy on the episodes held out from it; None for real-valued actions.
 
@@ -34,8 +40,12 @@ def judged_likeliest(
         found += metrics
         held_out.append(weights)
     confidence = max(study.settings.selection.confidence, CONFIDENCE)
-    one, verdict = judged_alone(found, held_out, episodes, study.settings, confidence)
+    one, verdict = judged_alone(found, held_out, episodes, study.settings, confidence, guards)
     gain = one.estimate.gain
     return LikeliestRecord(
-        None if gain is None else finite(gain.value), one.shown, confidence, verdict, one.estimate.ess
+        None if gain is None else finite(gain.value),
+        one.shown if one.claim is not None or (one.shown or 0.0) <= 0 else None,
+        confidence,
+        verdict if one.claim is not None or (one.shown or 0.0) <= 0 else BREAKS,
+        one.estimate.ess,
     )

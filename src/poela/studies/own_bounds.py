@@ -7,6 +7,7 @@ from math import inf, sqrt
 from scipy.special import ndtri
 
 from poela.evaluation.verdict import WORDS, TrustThresholds
+from poela.studies.guards import harms
 from poela.studies.selection import Point
 
 NO_ERROR = 1e-6  # of the spread of returns
@@ -29,7 +30,7 @@ def promising(points: Sequence[Point]) -> Point | None:
 
 
 def may_be_tried(point: Point) -> bool:
-    """Whether the estimate of a policy can be believed at all, and what it does was done before in like cases.
+    """Whether the estimate of a policy can be believed, it harms nothing, and what it does was done in like cases.
 
     >>> may_be_tried(Point("a", 0, True, {"outside": 0.001}, "caution"))
     True
@@ -37,7 +38,7 @@ def may_be_tried(point: Point) -> bool:
     (False, False)
     """
     outside = point.metrics.get("outside") or 0.0
-    return point.verdict in WORDS[:2] and outside <= TrustThresholds().outside_share[0]
+    return point.verdict in WORDS[:2] and outside <= TrustThresholds().outside_share[0] and not harms(point.metrics)
 
 
 def fold_factor(point: Point, folds: int) -> float:

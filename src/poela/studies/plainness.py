@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from poela.studies.guards import keeps_guards
+
 if TYPE_CHECKING:
     from poela.studies.selection import Point
 
@@ -26,4 +28,5 @@ def best_in_words(points: "Sequence[Point]", chosen: "Point | None") -> "Point |
     if chosen is not None and plainness_of(chosen) <= SAYABLE:
         return chosen
     sayable = [point for point in points if plainness_of(point) <= SAYABLE and (point.metrics.get("shown") or 0.0) > 0]
+    sayable = [point for point in sayable if keeps_guards(point.metrics)]
     return max(sayable, key=lambda point: point.metrics.get("shown") or 0.0, default=None)

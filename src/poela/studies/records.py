@@ -15,6 +15,7 @@ from poela.evaluation.gain import Gain
 from poela.studies.candidates import Candidate
 from poela.studies.findings_of_audit import Audit
 from poela.studies.groups import Groups
+from poela.studies.guards import GuardRecord
 from poela.studies.outcome_unit import Outcome
 from poela.studies.selection import LoggingValue as LoggingValue
 from poela.studies.selection import Point as Point
@@ -136,6 +137,8 @@ class StudyRecord:
             del known["audit"]  # as it was when there was none
         if self.settings.selection.simplest == Selection().simplest:
             del known["settings"]["selection"]["simplest"]  # the same
+        if not self.settings.selection.guards:
+            del known["settings"]["selection"]["guards"]
         return fingerprint_of(known)
 
 
@@ -263,6 +266,15 @@ class ChoiceRecord:
     likeliest: LikeliestRecord | None = None  # None: it was not judged (no policy, real-valued, or an older study)
     groups: Groups | None = None  # who gets what, and who gains; None: no policy, or an older study
     unconfounded: Unconfounded | None = None  # None: propensities are known and all outcomes seen, or an older study
+    guards: tuple[GuardRecord, ...] = ()  # what was guarded; by their numbers, what became of it is with the points
+
+    @property
+    def guarded_point(self) -> Point | None:
+        """The point whose guardrails are told of: the chosen one, else the one with the highest bound of its gain."""
+        if self.chosen is not None or not self.points:
+            return None if self.chosen is None else self.points[self.chosen]
+        best = max(self.points, key=lambda point: point.metrics.get("shown") or 0.0)
+        return best if (best.metrics.get("shown") or 0.0) > 0 else None
 
     @property
     def units(self) -> str:

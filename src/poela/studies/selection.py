@@ -11,6 +11,7 @@ from poela.core.options import CHOOSING, Option
 from poela.core.readable import plain
 from poela.core.registry import Registry
 from poela.core.typed import NonNegative, Range, Unknowable, Whole, named_in, one_of, refuse_problems
+from poela.studies.guards import failures_in_words, guards_in, keeps_guards
 from poela.studies.plainness import plainness_of
 from poela.studies.proof import shown_to_be_better
 
@@ -36,7 +37,9 @@ class Selection:
     By "gain": the policy with the highest lower bound of its gain over the logging policy that holds, with this
     `confidence`, for all policies together; only policies whose estimate can be trusted take part, and where
     propensities are estimated the gain must survive weights that are wrong by a factor of `sensitivity` (Γ). Of those
-    whose bound is within the share `simplest` of the highest, the plainest is taken.
+    whose bound is within the share `simplest` of the highest, the plainest is taken. Policies that may break one of the
+    `guards` ("kidney_failure <= +0.01": by how much an outcome may change, relative to the logging policy) do not take
+    part.
 
     Else `by` names the estimate (see `RULES`), and `confidence` says which lower confidence bound of it counts (0.5:
     the estimate itself); `checkpoints` says whether only each run's final policy takes part or every checkpoint.
@@ -98,11 +101,26 @@ class Selection:
             CHOOSING,
         ),
     ] = 0.1
+    guards: Annotated[
+        tuple[str, ...],
+        Option(
+            'By how much another outcome may change at most: "kidney_failure <= +0.01", or for each group the return: '
+            '"return by ward >= -0.02". A policy that may go beyond is not recommended. May be repeated.',
+            CHOOSING,
+            kind=list[str],
+            flag="--guard",
+        ),
+    ] = ()
 
     def __post_init__(self) -> None:
+        one: object = self.guards
+        if isinstance(one, str):
+            object.__setattr__(self, "guards", (one,))
         refuse_problems(self)
         if self.by == "gain" and self.confidence == 0.5:
             raise InputError("confidence is 0.5: showing a gain needs more, for example 0.95")
+        if guards_in(self.guards) and self.by != "gain":
+            raise InputError(f"guardrails are for policies that are chosen by gain, not by {self.by}: choose by gain")
 
     def least_ess(self, n_episodes: int) -> float:
         """The least effective sample size, in episodes.
@@ -237,6 +255,12 @@ def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> C
         return Choice(None, None, NO_RUN)
     if not shown:
         return Choice(None, None, f"none of {len(points)} policies can be verified with these logs")
+    better = [pair for pair in shown if pair[0] > 0]
+    if better and not any(keeps_guards(item.metrics) for _, item in better):
+        why = failures_in_words([item.metrics for _, item in better], guards_in(selection.guards))
+        return Choice(None, None, f"{len(better)} of {len(points)} policies are shown to be better, but {why}")
+    kept = [pair for pair in shown if pair[0] <= 0 or keeps_guards(pair[1].metrics)]
+    beyond, shown = len(shown) - len(kept), kept
     top, _ = max(shown, key=lambda pair: pair[0])
     near = [pair for pair in shown if pair[0] == top or pair[0] >= (1 - selection.simplest) * top]
     score, best = max(near, key=lambda pair: (-plainness_of(pair[1]), pair[0]))
@@ -247,7 +271,8 @@ def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> C
     why = "the largest gain that is shown"
     if score < top:
         why = f"the simplest policy whose shown gain is within {selection.simplest:.0%} of the largest"
-    return Choice(best, score, f"{why}; {len(shown)} of {len(points)} policies can be verified")
+    barred = f", and {beyond} more may break a guardrail" if beyond else ""
+    return Choice(best, score, f"{why}; {len(shown)} of {len(points)} policies can be verified{barred}")
 
 
 def _why_unproven(policies: int, confidence: float) -> str:

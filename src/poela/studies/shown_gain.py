@@ -7,7 +7,7 @@ as in Chernozhukov, Lee, Rosen & Sun 2025; points of one path are nearly one pol
 Bonferroni's correction), and by what folds add to the error by teaching each other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,8 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.gain import least_value, seen_factors, student_quantile
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
+from poela.studies.guarded import Guarded
+from poela.studies.guards import HOLDS
 from poela.studies.held_out import Episodes
 
 DRAWS = 2000
@@ -89,11 +91,42 @@ class Proof:
 
 
 @dataclass(frozen=True, eq=False)
+class Guarding:
+    """What a point does to a guarded outcome: the estimated change for the better, and the proof of its bound."""
+
+    guarded: Guarded
+    value: float
+    proof: Proof | None = None  # None: not looked at, or it cannot be told
+
+    @property
+    def bound(self) -> float | None:
+        """By how much the outcome is at least better; None: cannot be told."""
+        return None if self.proof is None else self.proof.shown
+
+    @property
+    def state(self) -> float:
+        """Whether the guardrail holds."""
+        return self.guarded.state(self.value, self.bound)
+
+    def knowing(self, shared: float | None) -> "Guarding":
+        """The same with the variance that folds share; the worst case where the guardrail does not hold in that.
+
+        So a guardrail, as a gain, has to stand with twice the variance of independent folds.
+        """
+        if self.proof is None:
+            return self
+        worst = self.proof.knowing(None)
+        stands = self.guarded.state(self.value, worst.shown) == HOLDS
+        return replace(self, proof=self.proof.knowing(shared) if stands else worst)
+
+
+@dataclass(frozen=True, eq=False)
 class Judged:
     """A point's estimate, and the ways in which its gain is shown: none where it cannot be told."""
 
     estimate: Estimate
     proofs: tuple[Proof, ...] = ()
+    guards: tuple[Guarding, ...] = ()
 
     @property
     def best(self) -> Proof | None:
@@ -105,10 +138,28 @@ class Judged:
         """By how much the point is at least better than the logging policy; None: cannot be told."""
         return None if self.best is None else self.best.shown
 
+    @property
+    def claim(self) -> float | None:
+        """What is shown, where every guardrail holds."""
+        return self.shown if all(one.state == HOLDS for one in self.guards) else None
+
     def knowing(self, shared: Sequence[float | None]) -> "Judged":
-        """The same with the variance that folds share in each proof; the worst case where that leaves no gain."""
-        pairs = zip(self.proofs, shared, strict=True)
-        return replace(self, proofs=tuple(one.knowing(own if one.stands else None) for one, own in pairs))
+        """The same with the variance that folds share in each proof, and then in each guarded outcome.
+
+        The worst case where that leaves no gain.
+        """
+        first, others = shared[: len(self.proofs)], shared[len(self.proofs) :]
+        pairs = zip(self.proofs, first, strict=True)
+        return replace(
+            self,
+            proofs=tuple(one.knowing(own if one.stands else None) for one, own in pairs),
+            guards=tuple(one.knowing(own) for one, own in zip(self.guards, others, strict=True)),
+        )
+
+    @property
+    def unknown(self) -> list[None]:
+        """What folds share in all of these, where that is not known: the worst case."""
+        return [None] * (len(self.proofs) + len(self.guards))
 
 
 def judged(
@@ -118,10 +169,12 @@ def judged(
     confidence: float,
     sensitivity: float = 1.0,
     least_ess: float = 0.0,
+    guards: Sequence[Guarded] = (),
 ) -> list[Judged]:
     """Every point with the gain that is shown, with this confidence in all of them together, by independent folds.
 
-    A point is its pooled evidence and the log weights [copies, n] of recombined episodes.
+    A point is its pooled evidence and the log weights [copies, n] of recombined episodes. Where there are `guards`, the
+    confidence is that in all points and all guarded outcomes together; points whose gain is shown have bounds of these.
     """
     # "At least" is one-sided: the lower end of an interval that misses as often on its other side.
     single = replace(scoring, estimator="sntis", discount=1.0, level=2 * confidence - 1)
@@ -139,15 +192,23 @@ def judged(
         for number, estimate in enumerate(estimates)
         if estimate.gain is not None and estimate.gain.low is not None
     }
-    result = [Judged(estimate) for estimate in estimates]
+    watched = [Watched.of(one, episodes, [evidence for evidence, _ in points], single) for one in guards]
+    result = [
+        Judged(estimate, guards=tuple(Guarding(one.guarded, one.gains[number].value) for one in watched))
+        for number, estimate in enumerate(estimates)
+    ]
     if not gains:
         return result
     influences = np.stack([own.influence for both in gains.values() for own in both])
-    widened = critical_value(influences, confidence, scoring.seed) / float(ndtri(confidence))
+    blocks = [(slice(None), influences), *(one.block(gains) for one in watched)]
+    widened = critical_values(blocks, influences.shape[1], confidence, scoring.seed)[0] / float(ndtri(confidence))
     lowest = lowest_return(episodes.logs.rewards, whole.bounds)
     proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated)
     for number, both in gains.items():
-        result[number] = Judged(estimates[number], proving.proofs(points[number][0], estimates[number], both))
+        one = replace(result[number], proofs=proving.proofs(points[number][0], estimates[number], both))
+        if (one.shown or 0.0) > 0:  # else no guardrail decides
+            one = replace(one, guards=tuple(each.guarding(number, points[number][1], proving) for each in watched))
+        result[number] = one
     return result
 
 
@@ -181,6 +242,42 @@ class Proving:
                 bounds |= {"lost": factor}
                 proofs.append(Proof(gain.value, reach=by_chance, error=error, controlled=bool(controlled), **bounds))
         return tuple(proofs)
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """A guarded outcome under some points, by their numbers: what each does to it."""
+
+    guarded: Guarded
+    episodes: Episodes  # whose returns are the outcome
+    evidence: Sequence[Evidence]
+    gains: Sequence[Contributions]
+    units: slice | IntArray
+    scoring: Scoring
+
+    @classmethod
+    def of(cls, guarded: Guarded, episodes: Episodes, points: Sequence[Evidence], scoring: Scoring) -> "Watched":
+        """From pooled evidence; what is known of the goal's range says nothing of another outcome."""
+        own = guarded.episodes(episodes)
+        evidence = [guarded.evidence(point, own) for point in points]
+        gains = [gains_of(one)[0] for one in evidence]
+        return cls(guarded, own, evidence, gains, guarded.units(episodes), replace(scoring, bounds=None, cap=None))
+
+    def block(self, numbers: Iterable[int]) -> tuple[slice | IntArray, FloatArray]:
+        """The units that the outcome rests on, and their influences on what some points do to it."""
+        return self.units, np.stack([np.nan_to_num(self.gains[number].influence) for number in numbers])
+
+    def guarding(self, number: int, recombined: Float32Array, proving: "Proving") -> Guarding:
+        """What a point does to the outcome, with its bound where the estimate can be trusted."""
+        gain, evidence = self.gains[number], self.evidence[number]
+        evaluator = self.episodes.evaluator(self.scoring)
+        pool = self.episodes.pool(evidence, self.guarded.recombined(recombined), self.scoring.seed)
+        estimate = evaluator.estimate(evidence, pool)
+        if estimate.verdict != "trust":
+            return Guarding(self.guarded, gain.value)
+        lowest = lowest_return(self.episodes.logs.rewards, evaluator.bounds)
+        proofs = replace(proving, lowest=lowest).proofs(evidence, estimate, [gain])
+        return Guarding(self.guarded, gain.value, proofs[0] if proofs else None)
 
 
 def gains_of(evidence: Evidence) -> list[Contributions]:
@@ -233,7 +330,7 @@ def corrected(
     """Bounds that know of what folds share, as far as that matters: it has to be learned, path by path.
 
     `shared` gives the variance that folds share in each proof of some points (by their places) of a path. The best
-    bound's path comes first, until the best bound is a corrected one, or none is above zero. Other bounds above zero,
+    claim's path comes first, until the best claim is a corrected one, or none is above zero. Other bounds above zero,
     of points that do not matter any more, take the worst case; so do those that it leaves at or below zero.
 
     >>> bounds = ((3.0, 2.0), (1.5, 1.0), (-1.0, 1.0))
@@ -244,14 +341,14 @@ def corrected(
     ones, known = list(judged_ones), set[str]()
     able = [place for place, one in enumerate(ones) if one.proofs]
     while able:
-        best = max(able, key=lambda place: ones[place].shown or 0.0)  # the first of equals, as the choice has it
+        best = max(able, key=lambda place: ones[place].claim or 0.0)  # the first of equals, as the choice has it
         path = paths[best]
-        if (ones[best].shown or 0.0) <= 0 or path in known:
+        if (ones[best].claim or 0.0) <= 0 or path in known:
             break
         known.add(path)
         places = [place for place in able if paths[place] == path]
         matters = any(proof.stands for place in places for proof in ones[place].proofs)
-        worst: Sequence[Sequence[None]] = [[None] * len(ones[place].proofs) for place in places]
+        worst: Sequence[Sequence[None]] = [ones[place].unknown for place in places]
         for place, variances in zip(places, shared(path, places) if matters else worst, strict=True):
             ones[place] = ones[place].knowing(variances)
     return [one if path in known else _worst_case(one) for one, path in zip(ones, paths, strict=True)]
@@ -259,7 +356,7 @@ def corrected(
 
 def _worst_case(one: Judged) -> Judged:
     """Where a bound is above zero: with an error twice as large, squared, in every proof."""
-    return one.knowing([None] * len(one.proofs)) if one.shown is not None and one.shown > 0 else one
+    return one.knowing(one.unknown) if one.shown is not None and one.shown > 0 else one
 
 
 def critical_value(influences: FloatArray, share: float, seed: int) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from poela.studies.guards import guard_metrics
 from poela.studies.judging import METRICS
 from poela.studies.selection import Point
 
@@ -53,7 +54,7 @@ def _row(study: "Study", point: Point, chosen: Point | None) -> dict[str, Any]:
         "step": checkpoint.step,
         "note": checkpoint.note,
         "final": point.final,
-        **{name: point.metrics.get(name) for name in METRICS},
+        **{name: point.metrics.get(name) for name in (*METRICS, *guard_metrics(point.metrics))},
         "score": study.settings.selection.score(point.metrics),
         "verdict": point.verdict,
         "chosen": point == chosen,
@@ -65,8 +66,10 @@ def _table(rows: Iterable[dict[str, Any]]) -> "pa.Table":
 
     texts = dict.fromkeys(("name", "path", "learner", "candidate", "note", "verdict"), pa.string())
     whole = dict.fromkeys(("restart", "seed", "step"), pa.int64())
-    numbers = dict.fromkeys((*METRICS, "score"), pa.float64())
+    rows = list(rows)
+    guarded = list(dict.fromkeys(name for row in rows for name in guard_metrics(row)))
+    numbers = dict.fromkeys((*METRICS, *guarded, "score"), pa.float64())
     types = {**texts, **whole, **numbers, "final": pa.bool_(), "chosen": pa.bool_()}
     first = ("name", "path", "learner", "candidate", "restart", "seed", "step", "note", "final")
-    names = (*first, *METRICS, "score", "verdict", "chosen")
-    return pa.Table.from_pylist(list(rows), schema=pa.schema([(name, types[name]) for name in names]))
+    names = (*first, *METRICS, *guarded, "score", "verdict", "chosen")
+    return pa.Table.from_pylist(rows, schema=pa.schema([(name, types[name]) for name in names]))

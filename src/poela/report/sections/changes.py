@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from poela.data.groups import SMALLEST_GROUP
 from poela.report.blocks import Block, Column, Entry, Picture, Pictures, Section, Table, Text, named, needs_logs
 from poela.report.numbers.changes import (
     STEP,
@@ -21,7 +22,6 @@ from poela.report.pictures.grids import Cell, heat_map
 from poela.report.sections.shares import shares_picture
 from poela.report.study_logs import StudyLogs
 from poela.report.subject import Subject
-from poela.report.wording import readable
 
 TITLE = "What changes, in detail"
 ABOUT = "which action replaces which, when, and the ten largest changes"
@@ -169,25 +169,36 @@ def _largest(logs: StudyLogs, show_values: bool) -> list[Block]:
         Column("… with that action", True),
         Column("distance to the nearest", True),
     ]
-    rows = [_change_row(change)[0 if several else 1 :] for change in changes]
+    lengths = np.diff(logs.followed.offsets)
+    rows = [_change_row(one, int((lengths > one.step).sum()))[0 if several else 1 :] for one in changes]
     note = (
         "One decision for each case. Similar cases: logged contexts within the radius of the rule (or of the default "
-        "rule, where the policy has none). Distance: to the nearest one that got the action that rises."
+        "rule, where the policy has none). Distance: to the nearest one that got the action that rises. "
+        f"Steps, counts and distances that fewer than {SMALLEST_GROUP} cases share are not shown."
     )
     table = Table(f"The {len(rows)} largest changes", columns, rows, note=note)
     return [table, _values(logs, changes)] if show_values else [table]
 
 
-def _change_row(change: Change) -> tuple[Entry, ...]:
+def _change_row(change: Change, reached: int) -> tuple[Entry, ...]:
+    """One decision without what would tell of a single case: steps that few reach, and counts and distances of few."""
+    few = change.near_more is None or change.near_more < SMALLEST_GROUP
+    distance = None if few or change.distance is None else float(f"{change.distance:.1g}")
     return (
-        Entry(str(change.step), change.step),
+        Entry(str(change.step), change.step) if reached >= SMALLEST_GROUP else Entry("–", None),
         Entry(f"{change.departure:.0%}", change.departure),
         Entry(named(change.less, LONG) + f" {change.less_from:.0%} → {change.less_to:.0%}", change.less),
         Entry(named(change.more, LONG) + f" {change.more_from:.0%} → {change.more_to:.0%}", change.more),
-        Entry("–" if change.near is None else f"{change.near:,}", change.near),
-        Entry("–" if change.near_more is None else f"{change.near_more:,}", change.near_more),
-        Entry(readable(change.distance), change.distance),
+        _count(change.near),
+        _count(change.near_more),
+        Entry("–" if distance is None else f"{distance:g}", distance),
     )
+
+
+def _count(count: int | None) -> Entry:
+    if count is None:
+        return Entry("–", None)
+    return Entry(f"{count:,}", count) if count >= SMALLEST_GROUP else Entry(f"under {SMALLEST_GROUP}", 0)
 
 
 def _values(logs: StudyLogs, changes: Sequence[Change]) -> Table:

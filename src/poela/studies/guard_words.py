@@ -1,0 +1,90 @@
+"""Guardrails in words: what became of each under a policy, and a column of the ladder for each."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from poela.core.readable import readable
+from poela.studies.guards import FEW, HARM, HOLDS, Guard, GuardRecord
+from poela.studies.records import ChoiceRecord
+
+STATES = {HOLDS: "holds", FEW: "too few cases", HARM: "harm"}
+
+
+def guard_sentences(guards: Sequence[GuardRecord], metrics: Mapping[str, Any]) -> list[str]:
+    """What a policy with these metrics does to each guarded outcome, and whether that is allowed.
+
+    >>> metrics = {"guard_1": 0.0021, "guard_1_bound": 0.0084, "guard_1_state": 1.0}
+    >>> guard_sentences([GuardRecord(Guard.of("pain <= +0.01"))], metrics)
+    ['pain: +0.0021, at most +0.0084; allowed at most +0.01: holds']
+    """
+    told = []
+    for number, one in enumerate(guards, start=1):
+        change, bound, state = (metrics.get(f"guard_{number}{end}") for end in ("", "_bound", "_state"))
+        if state is not None:
+            allowed = f"allowed {_side(one.guard)} {one.guard.limit_in_words}"
+            told.append(f"{one.name}: {_number(change)}{_bound(one.guard, bound)}; {allowed}: {STATES[state]}")
+    return told
+
+
+def guard_columns(guards: Sequence[GuardRecord]) -> dict[Guard, list[int]]:
+    """The columns of a ladder: each guardrail, with the numbers of its outcomes (several by group)."""
+    columns: dict[Guard, list[int]] = {}
+    for number, one in enumerate(guards, start=1):
+        columns.setdefault(one.guard, []).append(number)
+    return columns
+
+
+def guard_cell(guard: Guard, numbers: Sequence[int], metrics: Mapping[str, Any]) -> str:
+    """The bound of the outcome, of the worst group where there are several, and whether the guardrail holds.
+
+    >>> metrics = {"guard_1": 0.0, "guard_1_bound": 0.004, "guard_1_state": 1.0, "guard_2": 0.03, "guard_2_state": -1.0}
+    >>> guard_cell(Guard.of("pain <= +0.01"), [1], metrics), guard_cell(Guard.of("pain <= +0.01"), [1, 2], metrics)
+    ('+0.004 holds', '+0.03 harm')
+    """
+    known = [number for number in numbers if metrics.get(f"guard_{number}_state") is not None]
+    if not known:
+        return "-"
+    worst = min(known, key=lambda number: (metrics[f"guard_{number}_state"], guard.own(_told(metrics, number)) or 0.0))
+    return f"{_number(_told(metrics, worst))} {STATES[metrics[f'guard_{worst}_state']]}"
+
+
+def guard_header(guard: Guard) -> str:
+    """The head of its column, on two lines."""
+    what, sign, limit = str(guard).rpartition("<=" if guard.at_most else ">=")
+    return f"{what.strip()}\n{sign} {limit.strip()}"
+
+
+def guard_documents(result: ChoiceRecord) -> list[dict[str, Any]]:
+    """What the policy that is told of does to each guarded outcome, for JSON."""
+    point = result.guarded_point
+    known: Mapping[str, Any] = {} if point is None else point.metrics
+    return [
+        {
+            "guard": str(one.guard),
+            "group": one.group or None,
+            "change": known.get(f"guard_{number}"),
+            "bound": known.get(f"guard_{number}_bound"),
+            "limit": one.guard.limit,
+            "state": STATES.get(known.get(f"guard_{number}_state", math.nan)),
+        }
+        for number, one in enumerate(result.guards, start=1)
+    ]
+
+
+def _told(metrics: Mapping[str, Any], number: int) -> float | None:
+    """The bound, where the estimate does not go beyond the guardrail by itself."""
+    bound, estimate = metrics.get(f"guard_{number}_bound"), metrics.get(f"guard_{number}")
+    return estimate if bound is None or metrics.get(f"guard_{number}_state") == HARM else bound
+
+
+def _side(guard: Guard) -> str:
+    return "at most" if guard.at_most else "at least"
+
+
+def _bound(guard: Guard, bound: float | None) -> str:
+    return "" if bound is None else f", {_side(guard)} {_number(bound)}"
+
+
+def _number(change: float | None) -> str:
+    return "-" if change is None else readable(change, abs(change), signed=True) if change else "0"
