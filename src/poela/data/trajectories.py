@@ -331,10 +331,7 @@ class Trajectories:
         return taken
 
     def split(self, shares: Sequence[float], seed: int) -> "tuple[Trajectories, ...]":
-        """Disjoint random parts of whole episodes, in the given shares (which sum to at most 1).
-
-        Clusters stay whole: the shares of episodes are met as nearly as that allows.
-        """
+        """Disjoint random parts of whole episodes and clusters, in about the given shares (which sum to at most 1)."""
         # Each part keeps the order of the log, so that only membership is random.
         return tuple(self.take(part) for part in parts_in_shares(self.units, shares, seed))
 
