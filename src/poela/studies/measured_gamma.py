@@ -25,7 +25,7 @@ def measured_factors(logs: Trajectories, seed: int = 0) -> dict[str, float]:
     >>> actions = rng.random(2000) < 1 / (1 + np.exp(-contexts[:, 0]))
     >>> logs = Trajectories(contexts, actions, np.zeros(2000), np.arange(2001), feature_names=["age", "shoe size"])
     >>> {name: round(factor, 1) for name, factor in measured_factors(logs).items()}
-    {'age': 2.0, 'shoe size': 1.0}
+    {'age': 1.7, 'shoe size': 1.0}
     """
     if logs.is_real or logs.n_features < 1:
         return {}
