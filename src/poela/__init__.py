@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from poela.behavior.boosted import BoostedBehavior as BoostedBehavior
+    from poela.behavior.classifier import ClassifierBehavior as ClassifierBehavior
     from poela.behavior.clone import CloneBehavior as CloneBehavior
     from poela.behavior.clone import RecurrentCloneBehavior as RecurrentCloneBehavior
     from poela.behavior.gaussian import GaussianBehavior as GaussianBehavior
     from poela.behavior.history import HistoryBehavior as HistoryBehavior
     from poela.behavior.memory import memory_of as memory_of
+    from poela.behavior.model import Behavior as Behavior
     from poela.behavior.multinomial import MultinomialBehavior as MultinomialBehavior
     from poela.behavior.neighbours import KNNBehavior as KNNBehavior
+    from poela.behavior.tempered import TemperedBehavior as TemperedBehavior
     from poela.core.density import DensityPolicy as DensityPolicy
     from poela.core.errors import InputError as InputError
     from poela.core.errors import PoelaError as PoelaError
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from poela.learners.continuous import ContinuousPOELA as ContinuousPOELA
     from poela.learners.fitted_q import FittedQ as FittedQ
     from poela.learners.implicit_q import IQL as IQL
+    from poela.learners.learner import Checkpoint as Checkpoint
+    from poela.learners.learner import Learner as Learner
     from poela.learners.policy_gradient import POCRM as POCRM
     from poela.learners.policy_gradient import POELA as POELA
     from poela.learners.policy_gradient import POMu as POMu
@@ -57,6 +62,7 @@ if TYPE_CHECKING:
     from poela.learners.safe_improvement import SPIBB as SPIBB
     from poela.learners.safe_improvement import SoftSPIBB as SoftSPIBB
     from poela.policies.storage import load_policy as load_policy
+    from poela.simulators.registry import simulate as simulate
     from poela.studies.audit import audit as audit
     from poela.studies.candidates import Candidate as Candidate
     from poela.studies.learning import learn as learn
@@ -122,6 +128,12 @@ _HOME = {
     "learn": "poela.studies.learning",
     "Selection": "poela.studies.selection",
     "Study": "poela.studies.study",
+    "simulate": "poela.simulators.registry",
+    "Learner": "poela.learners.learner",
+    "Checkpoint": "poela.learners.learner",
+    "Behavior": "poela.behavior.model",
+    "ClassifierBehavior": "poela.behavior.classifier",
+    "TemperedBehavior": "poela.behavior.tempered",
 }
 
 

@@ -34,7 +34,9 @@ def parity(seed: int, episodes: int = 2000) -> tuple[Trajectories, FloatArray]:
 
 def kind_of(logs: Trajectories, **settings: Any) -> Kind:
     assert logs.propensities is not None
-    return FittedQ(**({"history": 0} | settings)).kind(logs, logs.propensities)
+    kind = FittedQ(**({"history": 0} | settings)).kind(logs, logs.propensities)
+    assert isinstance(kind, str)
+    return kind
 
 
 def fitted(logs: Trajectories, kind: Kind, **settings: Any) -> Any:

@@ -1,10 +1,7 @@
 """Worker processes: frames, results to the bit, workers that die, deadlines."""
 
 import io
-import os
-import signal
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -48,16 +45,16 @@ def test_a_worker_that_dies_is_replaced_and_its_task_done_again(
     material: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = []
-    start = execution._new_worker
+    start = execution.Workers.new
 
-    def recorded(path: Path, use_gpu: bool) -> object:
-        process = start(path, use_gpu)
+    def recorded(workers: execution.Workers) -> object:
+        process = start(workers)
         started.append(process)
         if len(started) == 1:
-            threading.Timer(0.2, lambda: os.kill(process.pid, signal.SIGKILL)).start()
+            process.kill()
         return process
 
-    monkeypatch.setattr(execution, "_new_worker", recorded)
+    monkeypatch.setattr(execution.Workers, "new", recorded)
     task = Task(Candidate("pocrm", TINY), restart=0, seed=1, fold=0)
     ((_, found),) = run_local([task], material, jobs=1)
     ((_, expected),) = run_inline([task], material)
@@ -85,7 +82,7 @@ def test_a_deadline_ends_workers_in_the_middle_of_their_work(material: Path) -> 
 
 
 def test_workers_leave_when_nobody_listens(material: Path) -> None:
-    process = execution._new_worker(material, use_gpu=True)
+    process = execution.Workers(material, use_gpu=True).new()
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.close()

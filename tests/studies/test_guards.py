@@ -10,6 +10,8 @@ import poela
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.evaluation.scoring import Scoring
+from poela.report.sections.ladder import guard_blocks
+from poela.report.subject import Numbers
 from poela.studies.candidates import Candidate
 from poela.studies.guarded import guarded_in
 from poela.studies.guards import FEW, HARM, HOLDS, Guard, guards_in
@@ -151,6 +153,9 @@ def test_a_guardrail_that_holds_goes_with_the_claim(tmp_path: Any) -> None:
     chosen = again.points[again.result.chosen].metrics
     assert [chosen[f"guard_{number}_state"] for number in (1, 2, 3)] == [HOLDS] * 3
     assert chosen["guard_1"] < chosen["guard_1_bound"] <= 0.1
+    table: Any = guard_blocks(again, Numbers.of(again))[0]
+    assert [column.name for column in table.columns] == ["policy", "at least", *guards]
+    assert all(entry.words.endswith("holds") for row in map(table.rows.__getitem__, table.marked) for entry in row[2:])
     tight = learned(logs, guards="harm <= +0.0001", out=tmp_path / "study", resume=True)
     assert tight.keeps_logging_policy  # too few cases to tell so little
 

@@ -12,6 +12,7 @@ from poela.behavior.annotation import FLOOR, Annotation, annotate, annotated, an
 from poela.behavior.schema import Schema
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import PoelaWarning
+from poela.core.params import HasParams
 from poela.core.policy import LoggedSteps, Memoryless
 from poela.core.storage import Stored
 from poela.core.typed import refuse_problems
@@ -21,7 +22,7 @@ from poela.data.trajectories import Trajectories
 LoadPart = Callable[[Stored], Any]  # how a stored part becomes an object again
 
 
-class Behavior(ABC):
+class Behavior(HasParams, ABC):
     """Settings of a behavior model: an estimate of the policy that made the logs."""
 
     def __post_init__(self) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from poela.core.references import is_reference
+
 SHOWN = 60  # characters of a wrong value
 
 
@@ -71,7 +73,7 @@ def named_in(table: Collection[str], *others: str) -> Check:
     """
 
     def problem(value: Any) -> str | None:
-        if isinstance(value, str) and (value in others or value in table):
+        if isinstance(value, str) and (value in others or value in table or is_reference(value)):
             return None
         *most, last = map(repr, (*others, *table))
         return f"choose {' or '.join(filter(None, [', '.join(most), last]))}"

@@ -24,8 +24,8 @@ class Option:
 
     `name` is for those who give it, where the field has another, and `flag` what a command line calls it, where that is
     not its name; `read` makes a value of what a command line gives; `kind` is what the command line asks for, where
-    that is not text to be read or the field's own type. An option that is `open` has no default of its own: what stands
-    for it depends on other settings.
+    that is not text to be read or the field's own type; `takes` is what the library takes, where that is more, as its
+    signature says it. An option that is `open` has no default of its own: what stands for it depends on other settings.
     """
 
     help: str
@@ -35,6 +35,7 @@ class Option:
     kind: Any = None
     open: bool = False
     flag: str | None = None
+    takes: str | None = None
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def with_options(
         offered = [one for group in groups for name, one in options_of(group).items() if name not in named]
         offered = [one for one in offered if only is None or one.name in only]
         return with_keywords(
-            function, {item.name: (annotate(item) if annotate else item.kind, item.default) for item in offered}
+            function,
+            {one.name: (annotate(one) if annotate else one.option.takes or one.kind, one.default) for one in offered},
         )
 
     return decorated

@@ -62,6 +62,14 @@ class Policy(Protocol):
         """Acts in n episodes at once: what roll-outs and servers call."""
 
 
+@runtime_checkable
+class HasProbabilities(Protocol):
+    """The least that a policy is: what `as_policy` makes a whole one of."""
+
+    def probabilities(self, contexts: Any) -> Any:
+        """[N, A]."""
+
+
 class MemorylessActor:
     """The actor of a policy that looks only at the current context."""
 

@@ -20,6 +20,7 @@ from poela.core.density import gaussian_log_density
 from poela.core.errors import InputError
 from poela.core.log_cache import cached
 from poela.core.neighbours import Neighbours
+from poela.core.params import HasParams
 from poela.core.storage import Stored
 from poela.core.typed import Count, Positive, from_plain, refuse_problems, to_plain
 from poela.core.validation import expect_array, expect_contents, refuse
@@ -35,7 +36,7 @@ ROWS_AT_A_TIME = 4096
 
 
 @dataclass(frozen=True)
-class ContinuousEligibility:
+class ContinuousEligibility(HasParams):
     """An action is eligible within `radius` of one of the logged pairs whose contexts are the nearest `neighbours`.
 
     "q99" is the radius within which 99 of 100 logged pairs have one of another episode. `action_weight` (κ) says how

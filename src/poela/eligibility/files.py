@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from poela.core.errors import InputError
+from poela.core.live import stored_or_live
 from poela.core.policy import Policy
 from poela.core.storage import Stored
 from poela.core.typed import from_plain
@@ -54,12 +55,7 @@ def stored_eligibility(fitted: FittedEligibility) -> Stored:
         arrays |= fitted.logged.scale.arrays
     parts = {}
     if fitted.behavior is not None:
-        if not callable(getattr(fitted.behavior, "stored", None)):
-            raise InputError(
-                f"the behavior model {type(fitted.behavior).__name__} cannot be saved (it has no method stored()): "
-                "fit the rule with one of poela's behavior models"
-            )
-        parts["behavior"] = fitted.behavior.stored()
+        parts["behavior"] = stored_or_live(fitted.behavior)
     if fitted.support is not None:
         parts["support"] = fitted.support.stored()
     return Stored(KIND, settings, arrays, parts)

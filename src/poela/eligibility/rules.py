@@ -8,6 +8,7 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray
 from poela.core.errors import InputError
+from poela.core.params import HasParams
 from poela.core.typed import Check, NonNegative, Positive, Share, one_of, refuse_problems
 from poela.data.trajectories import Trajectories
 
@@ -52,7 +53,7 @@ ReachSetting = Annotated[float | str, Check(_reach_problem)]
 
 
 @dataclass(frozen=True, eq=False)
-class Eligibility:
+class Eligibility(HasParams):
     """When an action may be taken at a context; an action must pass every rule that is set.
 
     `radius` (δ) asks for a logged context with that action at most that far away: ‖x − x′‖²/d with the default

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
-from poela.core.errors import InputError
+from poela.core.live import stored_or_live
 from poela.core.policy import Actor, LoggedSteps, MemorylessActor, Policy, along_once, as_policy
 from poela.core.storage import Stored
 from poela.core.validation import expect_contents, expect_part, expect_sizes
@@ -71,12 +71,7 @@ class SupportedBehavior:
 
     def stored(self) -> Stored:
         """For a file."""
-        if not callable(getattr(self.behavior, "stored", None)):
-            raise InputError(
-                f"the behavior model {type(self.behavior).__name__} cannot be saved (it has no method stored()): "
-                "learn with one of poela's behavior models"
-            )
-        return Stored(self.kind, parts={"behavior": self.behavior.stored(), "support": self.support.stored()})
+        return Stored(self.kind, parts={"behavior": stored_or_live(self.behavior), "support": self.support.stored()})
 
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "SupportedBehavior":

@@ -11,6 +11,7 @@ from poela.eligibility.supported_behavior import SupportedBehavior
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.logging_policy import logging_policy
 from poela.policies.blended import BlendedPolicy
+from poela.policies.foreign import ForeignPolicy
 from poela.policies.gaussian import GaussianPolicy
 from poela.policies.value import GreedyQPolicy
 
@@ -46,7 +47,7 @@ def ambition_path(
                 policy=learned,
                 behavior=logging,
                 share=share,
-                mixed=isinstance(learned, GreedyQPolicy),
+                mixed=isinstance(learned, GreedyQPolicy) or (isinstance(learned, ForeignPolicy) and learned.greedy),
                 eligibility=learned.eligibility,
                 feature_names=learned.feature_names,
                 action_names=learned.action_names,

@@ -20,6 +20,7 @@ from poela.core.ragged import returns_to_go, rows_of_episodes
 from poela.data.trajectories import Trajectories
 from poela.learners.ridge import PENALTIES, Features
 from poela.learners.step_boosted import StepBoosted
+from poela.learners.step_foreign import Predictor, StepForeign
 from poela.learners.step_regression import (
     Chosen,
     Columns,
@@ -103,7 +104,8 @@ class BackwardInduction:
     believed because of an extrapolation. Of the ridge `penalties` each regression takes the one that predicts best
     when each row is left out in turn. "pooled" ridges borrow the rows of later steps, which tells more about what
     actions do where that changes little from step to step, and look at the step's number; "coded" ones do so too, with
-    indicators for columns of codes; "boosted" are trees, "shallow" ones have at most three tests in a row. Prepared
+    indicators for columns of codes; "boosted" are trees, "shallow" ones have at most three tests in a row; an object
+    with `fit` and `predict` is fitted on contexts and one column for each action. Prepared
     regressions of up to `keep` numbers are kept for the next pass. `episodes` are the numbers of those to fit on; by
     default all.
 
@@ -118,7 +120,7 @@ class BackwardInduction:
         self,
         train: Trajectories,
         *,
-        regressor: Kind = "ridge",
+        regressor: Kind | Predictor = "ridge",
         discount: float = 1.0,
         penalties: Sequence[float] = PENALTIES,
         held: bool = False,
@@ -126,7 +128,7 @@ class BackwardInduction:
         seed: int = 0,
         episodes: IntArray | None = None,
     ) -> None:
-        if regressor not in get_args(Kind):
+        if isinstance(regressor, str) and regressor not in get_args(Kind):
             raise InputError(f"regressor {regressor!r} is unknown: choose from {', '.join(get_args(Kind))}")
         self._train, self._regressor, self._discount = train, regressor, discount
         self._penalties, self._room, self._seed = penalties, keep, seed
@@ -282,7 +284,9 @@ class BackwardInduction:
         pool, train = self.pool(step), self._train
         regression: StepRegression
         actions = train.actions[pool]
-        if self._regressor in ("boosted", "shallow"):
+        if not isinstance(self._regressor, str):
+            regression = StepForeign(actions, train.n_actions, self._regressor, self._seed)
+        elif self._regressor in ("boosted", "shallow"):
             regression = StepBoosted(actions, train.n_actions, self._seed, shallow=self._regressor == "shallow")
         else:
             how = train.n_actions, self._penalties, self._coding

@@ -18,6 +18,7 @@ from poela.learners.backward_induction import Kind, best, soft
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.logging_policy import logging_policy, logging_probabilities
+from poela.learners.step_foreign import AnyRegressor
 from poela.learners.value_learner import ValueLearner
 from poela.policies.tilted import TiltedPolicy
 from poela.policies.valued import priced, supported
@@ -38,7 +39,8 @@ class FittedQ(ValueLearner):
     temperature halves every three checkpoints. A rule with a price κ takes κ for each nat of missing support from
     log μ + Q/τ, and from the μ of soft backups; where the best action alone counts (`backup="max"`, τ = 0), what costs
     anything is barred. With `regressor="auto"` the training episodes choose the kind of regression (see
-    `value_kinds.chosen_kind`). Without `behavior`, μ at new contexts is that of the nearest logged one.
+    `value_kinds.chosen_kind`); an object with `fit` and `predict`, such as scikit-learn's regressors, is fitted on
+    contexts and one column for each action. Without `behavior`, μ at new contexts is that of the nearest logged one.
 
     >>> from poela.data.trajectories import Trajectories
     >>> actions = np.arange(400) % 2
@@ -48,7 +50,7 @@ class FittedQ(ValueLearner):
     """
 
     walks: ClassVar[bool] = True
-    regressor: Kind | Literal["auto"] = "auto"
+    regressor: Kind | Literal["auto"] | AnyRegressor = "auto"
     temperature: NonNegative = 0.0  # τ
     temperatures: tuple[NonNegative, ...] | None = None  # the path towards it, in falling order
     backup: Annotated[str, one_of("max", "soft")] = "max"

@@ -12,16 +12,16 @@ from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import PoelaError
 from poela.learners.ridge import Features, Inputs
 from poela.learners.step_regression import Chosen
-from poela.policies.step_values import BoostedStep, with_actions
+from poela.policies.step_values import BoostedStep, StepModel, with_actions
 
 SHALLOW: Mapping[str, Any] = MappingProxyType({"max_depth": 3, "max_iter": 60})
 
 
 @dataclass(frozen=True, eq=False)
 class BoostedColumns:
-    """Boosted trees of one step, for each of P targets."""
+    """Boosted trees of one step, or somebody's regressions, for each of P targets."""
 
-    models: tuple[BoostedStep, ...]
+    models: tuple[StepModel, ...]
     chosen: Chosen = field(default_factory=dict)  # there are none
 
     def q(self, inputs: Inputs) -> FloatArray:
@@ -29,7 +29,7 @@ class BoostedColumns:
         contexts = np.asarray(inputs, np.float32)
         return np.stack([model.predict(contexts).T for model in self.models], axis=-1)
 
-    def model(self, column: int) -> BoostedStep:
+    def model(self, column: int) -> StepModel:
         """That of one target, to be kept."""
         return self.models[column]
 

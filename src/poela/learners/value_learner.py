@@ -17,6 +17,7 @@ from poela.eligibility.rules import Eligibility
 from poela.learners.backward_induction import BackwardInduction, Kind
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.learner import Learner
+from poela.learners.step_foreign import AnyRegressor, Predictor
 from poela.learners.value_kinds import chosen_kind, kinds_for
 
 MOST_SHARED = 2e7  # numbers of decompositions kept for the next learner: 160 MB
@@ -28,7 +29,7 @@ class ValueLearner(Learner, ABC):
     """A learner with Q by one regression for each step, last to first."""
 
     # A kind of `BackwardInduction`; "auto" takes the one whose effects held-out training episodes bear out best.
-    regressor: Kind | Literal["auto"] = "ridge"
+    regressor: Kind | Literal["auto"] | AnyRegressor = "ridge"
     penalty: Positive = 0.3  # the ridge's smallest; each regression takes a larger one where that predicts better
     rule: Eligibility | None = None
     history: Whole = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
@@ -42,7 +43,7 @@ class ValueLearner(Learner, ABC):
         actions add to it.
         """
         kind = self.kind(train, chances)
-        drawn = seed if kind == "boosted" else 0
+        drawn = seed if _is_random(kind) else 0
         settings = (kind, self.penalty, self.history, self.discount, drawn)
         latest: dict[Any, BackwardInduction] = cached(train, "backward induction", None, dict)
         induction = latest.get(settings)
@@ -57,17 +58,17 @@ class ValueLearner(Learner, ABC):
     ) -> BackwardInduction:
         """The same anew, on some of the episodes."""
         kind = self.kind(train, chances)
-        return self._regressions(self._seen(train), kind, seed if kind == "boosted" else 0, episodes)
+        return self._regressions(self._seen(train), kind, seed if _is_random(kind) else 0, episodes)
 
     def looks_back(self, train: Trajectories) -> bool:
         """Whether Q looks at earlier steps: single decisions have none."""
         return self.history > 0 and int(train.lengths.max()) > 1
 
-    def kind(self, train: Trajectories, chances: FloatArray) -> Kind:
+    def kind(self, train: Trajectories, chances: FloatArray) -> Kind | Predictor:
         """As set, or chosen on current contexts alone: kinds differ in how they use rows and codes, whatever past is
         seen beside them, and wide contexts would make the choice cost more than the regressions.
         """
-        if self.regressor != "auto":
+        if not isinstance(self.regressor, str) or self.regressor != "auto":
             return self.regressor
         known: dict[Any, Kind] = cached(train, "kind of values", None, dict)
         can_see = kinds_for(self._seen(train)) if self.looks_back(train) else kinds_for(train)
@@ -86,7 +87,7 @@ class ValueLearner(Learner, ABC):
         return with_history(train, self.history, initial=True) if self.looks_back(train) else replace(train)
 
     def _regressions(
-        self, seen: Trajectories, kind: Kind, seed: int, episodes: IntArray | None = None
+        self, seen: Trajectories, kind: Kind | Predictor, seed: int, episodes: IntArray | None = None
     ) -> BackwardInduction:
         penalties = [self.penalty * multiple for multiple in PENALTY_MULTIPLES]
         how: Any = {"regressor": kind, "discount": self.discount, "penalties": penalties, "keep": MOST_SHARED}
@@ -102,3 +103,8 @@ class ValueLearner(Learner, ABC):
         """Raise `TrainingError` where values are far beyond every return."""
         reachable = max(reachable_return(train, self.discount), 1e-6)
         refuse_divergence(type(self).__name__, "the training log", float(np.abs(q).max()), reachable)
+
+
+def _is_random(kind: Kind | Predictor) -> bool:
+    """Whether the seed matters."""
+    return not isinstance(kind, str) or kind == "boosted"

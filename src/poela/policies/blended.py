@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.core.live import stored_or_live
 from poela.core.policy import Actor, LoggedSteps, along_once, as_policy
 from poela.core.storage import Stored
 from poela.core.validation import LARGEST, expect_contents, expect_part, expect_setting, refuse
 from poela.eligibility.fitted import Eligible
 from poela.policies.network import NAMES, common_fields
-from poela.policies.practice import PracticePolicy, stored_behavior, stored_part
+from poela.policies.practice import PracticePolicy, stored_behavior
 from poela.policies.ruled import RuledPolicy, most_needed, needs_of, softmax
 from poela.policies.valued import supported
 
@@ -90,7 +91,7 @@ class BlendedPolicy(RuledPolicy):
             "mixed": self.mixed,
         }
         parts = {"eligibility": self.eligibility, "policy": self.policy, "behavior": self.behavior}
-        return Stored("blended_policy", settings, parts={name: stored_part(part) for name, part in parts.items()})
+        return Stored("blended_policy", settings, parts={name: stored_or_live(part) for name, part in parts.items()})
 
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "BlendedPolicy":

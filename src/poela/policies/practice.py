@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from poela.core.errors import InputError
+from poela.core.live import stored_or_live
 from poela.core.policy import Actor, LoggedSteps, Policy, along_once, as_policy
 from poela.core.storage import Stored
 from poela.core.validation import expect_part, expect_sizes
@@ -67,7 +67,7 @@ class PracticePolicy(RuledPolicy):
     def stored_as(self, kind: str, settings: dict[str, Any]) -> Stored:
         """The policy as plain settings, with the rule and the logging policy as parts."""
         names = {"feature_names": list(self.feature_names), "action_names": list(self.action_names)}
-        parts = {"eligibility": stored_part(self.eligibility), "behavior": stored_part(self.behavior)}
+        parts = {"eligibility": stored_or_live(self.eligibility), "behavior": stored_or_live(self.behavior)}
         return Stored(kind, names | settings, parts=parts)
 
 
@@ -83,17 +83,6 @@ class _PracticeActor:
     def record(self, actions: IntArray) -> None:
         self._behavior.record(actions)
         self._rule.record(actions)
-
-
-def stored_part(part: Any) -> Stored:
-    """A part of a policy, as it is stored."""
-    if not callable(getattr(part, "stored", None)):
-        raise InputError(
-            f"the behavior model {type(part).__name__} cannot be saved (it has no method stored()): "
-            "learn with one of poela's behavior models"
-        )
-    stored: Stored = part.stored()
-    return stored
 
 
 def stored_behavior(stored: Stored, load_part: Callable[[Stored], Any], fields: dict[str, Any]) -> Any:

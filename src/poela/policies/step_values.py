@@ -9,6 +9,7 @@ import numpy as np
 from poela.behavior.forest import ARRAYS, Forest
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.core.live import stored_live
 from poela.core.storage import Stored
 from poela.core.validation import (
     LARGEST,
@@ -114,8 +115,7 @@ class BoostedStep:
 
     def predict(self, contexts: Float32Array) -> FloatArray:
         """Q of every action, [m, A]."""
-        every_action = np.tile(np.arange(self.n_actions), len(contexts))
-        rows = with_actions(np.repeat(contexts, self.n_actions, axis=0), every_action, self.n_actions)
+        rows = with_every_action(contexts, self.n_actions)
         return self.forest.scores(rows).reshape(len(contexts), self.n_actions)
 
     def fits(self, n_features: int, n_actions: int) -> bool:
@@ -132,6 +132,34 @@ class BoostedStep:
         expect_contents(stored, settings=("n_actions",), arrays=ARRAYS)
         n_actions = expect_setting(stored, "n_actions", int, low=1, high=MOST_BOOSTED_ACTIONS)
         return cls(Forest.from_stored(stored, n_scores=1), n_actions)
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignStep:
+    """Somebody's regression of one step, on the context and one column for each action; it lives in this process."""
+
+    regressor: Any  # with `predict`
+    n_features: int
+    n_actions: int
+    evidence: bytes  # what tells it from others
+
+    def __repr__(self) -> str:
+        return type(self.regressor).__name__
+
+    def predict(self, contexts: Float32Array) -> FloatArray:
+        """Q of every action, [m, A]."""
+        if not len(contexts):
+            return np.zeros((0, self.n_actions))
+        rows = with_every_action(contexts, self.n_actions)
+        return np.asarray(self.regressor.predict(rows), np.float64).reshape(len(contexts), self.n_actions)
+
+    def fits(self, n_features: int, n_actions: int) -> bool:
+        """Whether it is made for this many features and actions."""
+        return (self.n_features, self.n_actions) == (n_features, n_actions)
+
+    def stored(self) -> Stored:
+        """A reference: no file can hold the object itself."""
+        return stored_live(self, self.evidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +206,7 @@ class StepQ:
         steps = [f"step_{step}" for step in range(max(len(stored.parts), 1))]
         expect_contents(stored, settings=("feature_names", "action_names"), parts=steps)
         feature_names, action_names = expect_names(stored)
-        kinds = RidgeStep | CodedStep | BoostedStep
+        kinds = RidgeStep | CodedStep | BoostedStep | ForeignStep
         models = tuple(expect_part(stored, step, load_part, kinds, "the regression of a step") for step in steps)
         for step, model in zip(steps, models, strict=True):
             if not model.fits(len(feature_names), len(action_names)):
@@ -196,6 +224,12 @@ def with_actions(contexts: Float32Array, actions: IntArray, n_actions: int) -> F
     columns = np.zeros((len(actions), n_actions), np.float32)
     columns[np.arange(len(actions)), actions] = 1
     return np.hstack([contexts, columns])
+
+
+def with_every_action(contexts: Float32Array, n_actions: int) -> Float32Array:
+    """Each context once for every action, [m · A, d + A]."""
+    every_action = np.tile(np.arange(n_actions), len(contexts))
+    return with_actions(np.repeat(contexts, n_actions, axis=0), every_action, n_actions)
 
 
 def rows_by_step(steps: IntArray) -> list[tuple[int, IntArray]]:

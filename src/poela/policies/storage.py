@@ -10,8 +10,12 @@ from typing import Any
 from poela.behavior.registry import STORED_KINDS
 from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
+from poela.core.live import KIND as LIVE
+from poela.core.live import references_in, referred
 from poela.core.policy import Policy
+from poela.core.references import described
 from poela.core.storage import Stored, load_stored, save_stored
+from poela.core.validation import expect_contents, expect_setting
 from poela.policies.card import CARD, model_card
 from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
@@ -45,6 +49,7 @@ KINDS = {
     "support_model": "poela.eligibility.support_model:SupportModel",
     "logged_propensities": "poela.eligibility.propensities:LoggedPropensities",
     "with_history": "poela.data.history:WithHistory",
+    "foreign_policy": "poela.policies.foreign:ForeignPolicy",
     **STORED_KINDS,
 }
 
@@ -92,7 +97,23 @@ def save_policy(
     }
     form: Any = {"file_format": FILE_FORMAT, "version": FORMAT_VERSION}
     card = {CARD: model_card(policy, findings or {}, holds).encode()}
-    save_stored(directory, policy.stored(), **form, notes=notes, overwrite=overwrite, beside=card)
+    stored = policy.stored()
+    refuse_live(stored)
+    save_stored(directory, stored, **form, notes=notes, overwrite=overwrite, beside=card)
+
+
+def live_objects(stored: Stored) -> list[str]:
+    """What a stored policy is made of that lives in this process alone, in words."""
+    return sorted({described(text) for text in references_in(stored)})
+
+
+def refuse_live(stored: Stored) -> None:
+    """Refuse to write what lives in this process alone."""
+    if objects := live_objects(stored):
+        raise InputError(
+            f"this policy cannot be saved, since it is made of {' and '.join(objects)}, an object of this Python "
+            "session that no file can hold: decide with it here, or learn with poela's own parts"
+        )
 
 
 def load_policy(directory: str | Path) -> Any:
@@ -111,6 +132,8 @@ def load_checked(stored: Stored, where: str) -> Any:
 
 def load_object(stored: Stored) -> Any:
     """The policy or behavior model that was stored, with its parts; one sentence where it would not work."""
+    for text in sorted(references_in(stored)):
+        referred(text)  # which says so where it belonged to another process
     try:
         loaded = _load(stored)
     except InputError as error:
@@ -126,6 +149,9 @@ def load_object(stored: Stored) -> Any:
 
 def _load(stored: Stored) -> Any:
     """An object of any kind."""
+    if stored.kind == LIVE:
+        expect_contents(stored, settings=("object",))
+        return referred(expect_setting(stored, "object", str))
     if stored.kind not in KINDS:
         kind = reprlib.repr(stored.kind)
         raise InputError(f"the file holds an object of unknown kind {kind}; it may be of a newer poela")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.core.live import stored_or_live
 from poela.core.policy import Actor, LoggedSteps, Policy, along_once, as_policy, steps_of
 from poela.core.storage import Stored
 from poela.core.validation import expect_part, expect_sizes
@@ -98,11 +99,6 @@ class ValuedPolicy(RuledPolicy):
 
     def stored_as(self, kind: str, settings: dict[str, Any], parts: dict[str, Stored] | None = None) -> Stored:
         """The policy as plain settings and parts, with what a kind has beside the rest."""
-        if not callable(getattr(self.behavior, "stored", None)):
-            raise InputError(
-                f"the behavior model {type(self.behavior).__name__} cannot be saved (it has no method stored()): "
-                "learn with one of poela's behavior models"
-            )
         return Stored(
             kind,
             settings={
@@ -114,7 +110,7 @@ class ValuedPolicy(RuledPolicy):
             parts={
                 "eligibility": self.eligibility.stored(),
                 "values": self.values.stored(),
-                "behavior": self.behavior.stored(),
+                "behavior": stored_or_live(self.behavior),
                 **(parts or {}),
             },
         )

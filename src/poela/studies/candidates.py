@@ -3,22 +3,40 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from poela.core.errors import InputError
+from poela.core.live import description, reference, resolved
+from poela.core.policy import HasProbabilities
+from poela.core.references import described, is_reference
 from poela.core.typed import from_plain, to_plain
 from poela.core.validation import expect_list
+from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.learners.learner import Learner
 from poela.learners.registry import LEARNERS
+from poela.learners.taught import TaughtLearner, refuse_no_learner
 from poela.networks.modules import device_of
 
 MOST = 10_000
+OBJECT = "object"  # the setting of a candidate that is somebody's object
+
+
+class Learns(Protocol):
+    """Somebody's learner."""
+
+    def fit(self, train: Trajectories) -> HasProbabilities:
+        """The policy that these logs teach; it may take a `seed` and the logging policy (`behavior`) by name, too."""
+
+
+# Our own learner or somebody's, a function from logs to a policy, or a policy.
+AnyLearner = Learner | Learns | Callable[[Trajectories], HasProbabilities] | HasProbabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +59,25 @@ class Candidate:
         object.__setattr__(self, "settings", MappingProxyType(_frozen_all(self.settings)))
 
     @classmethod
-    def of(cls, learner: "Candidate | Learner") -> "Candidate":
-        """The candidate that describes a learner object."""
+    def of(cls, learner: "Candidate | AnyLearner") -> "Candidate":
+        """The candidate that describes a learner object; one that is not in the table is referred to."""
         if isinstance(learner, Candidate):
             return learner
         names = [name for name in LEARNERS if LEARNERS[name] is type(learner)]
-        if not names:
-            raise InputError(f"{type(learner).__name__} is not in the table of learners: {', '.join(LEARNERS)}")
-        return cls(names[0], _changed(learner))
+        if names:
+            return cls(names[0], _changed(learner))
+        refuse_no_learner(learner)
+        return cls(_name_of(learner), {OBJECT: reference(learner)})
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is an object that is not in the table of learners."""
+        return is_reference(self.settings.get(OBJECT))
+
+    @property
+    def kind(self) -> type[Learner]:
+        """The class of the learner."""
+        return TaughtLearner if self.is_foreign else LEARNERS[self.learner]
 
     @cached_property
     def key(self) -> str:
@@ -62,12 +91,13 @@ class Candidate:
         return hash(self.key)
 
     def __str__(self) -> str:
+        if self.is_foreign:
+            return described(self.settings[OBJECT])
         return " ".join([self.learner, *(f"{name}={shown(value)}" for name, value in self.settings.items())])
 
     def build(self) -> Learner:
         """The learner itself, or all that is wrong with its settings."""
-        kind = LEARNERS[self.learner]
-        return from_plain(kind, to_plain(self.settings), f"learner {self.learner!r}")
+        return from_plain(self.kind, resolved(to_plain(self.settings)), f"learner {self.learner!r}")
 
 
 def grid(learner: str, **choices: Sequence[Any]) -> list[Candidate]:
@@ -79,7 +109,7 @@ def grid(learner: str, **choices: Sequence[Any]) -> list[Candidate]:
     return [Candidate(learner, dict(zip(choices, values, strict=True))) for values in product(*choices.values())]
 
 
-def checked_candidates(candidates: Sequence[Candidate | Learner]) -> tuple[Candidate, ...]:
+def checked_candidates(candidates: Sequence[Candidate | AnyLearner]) -> tuple[Candidate, ...]:
     """Each candidate once, in order, after checking that learners and settings exist."""
     checked = tuple(dict.fromkeys(Candidate.of(candidate) for candidate in expect_list("candidates", candidates)))
     if len(checked) > MOST:
@@ -94,9 +124,9 @@ def checked_candidates(candidates: Sequence[Candidate | Learner]) -> tuple[Candi
 
 def _problems(candidate: Candidate) -> list[str]:
     name: Any = candidate.learner
-    if not isinstance(name, str) or name not in LEARNERS:
+    if not isinstance(name, str) or (name not in LEARNERS and not candidate.is_foreign):
         return [f"there is no learner {name!r}: choose from {', '.join(LEARNERS)}"]
-    known = [item.name for item in dataclasses.fields(LEARNERS[candidate.learner])]  # type: ignore[arg-type]
+    known = [item.name for item in dataclasses.fields(candidate.kind)]  # type: ignore[arg-type]
     unknown = [name for name in candidate.settings if name not in known]
     if unknown:
         return [f"learner {candidate.learner!r} has no setting {unknown[0]!r}: it has {', '.join(sorted(known))}"]
@@ -117,7 +147,7 @@ def shown(value: Any) -> str:
         return "(" + " ".join(f"{name}={shown(item)}" for name, item in value.items()) + ")"
     if isinstance(value, tuple | list):
         return ",".join(map(shown, value)) or "none"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else described(str(value))
 
 
 def _frozen_all(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +163,17 @@ def _frozen(value: Any) -> Any:
         value = _changed(value)
     if isinstance(value, Mapping):
         return MappingProxyType(_frozen_all(value))
-    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    # Numbers of NumPy have `tolist`; what else is not plain can only be referred to.
+    plain = value is None or isinstance(value, str | bool | int | float) or hasattr(value, "tolist")
+    return value if plain else reference(value)
+
+
+def _name_of(learner: Any) -> str:
+    """What the files of a foreign learner's runs are called."""
+    words = re.sub(r"[^0-9A-Za-z]+", "", description(learner).partition("(")[0])[:40] or type(learner).__name__
+    return f"own{words}" if words in LEARNERS else words
 
 
 def _changed(settings: Any) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from poela.core.errors import InputError
+from poela.core.references import is_reference
 from poela.core.typed import shown
 from poela.core.validation import expect_list
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.learners.registry import LEARNERS
-from poela.studies.candidates import Candidate, grid
+from poela.studies.candidates import AnyLearner, Candidate, grid
 
 # In the order in which they are tried: under a time budget the quick ones come first.
 DEFAULT_LEARNERS = ("fittedq", "consensus", "poela", "bcq", "rules")
@@ -22,7 +23,7 @@ LOGGED = "logged"  # the behavior that stands for these propensities
 
 
 def default_candidates(
-    learners: Sequence[str] | None = None, *, ruled: bool = True, behavior: str = "auto"
+    learners: "Sequence[str | Candidate | AnyLearner] | None" = None, *, ruled: bool = True, behavior: str = "auto"
 ) -> list[Candidate]:
     """The usual grid of each learner (or of these learners), under a rule of eligible actions unless told otherwise.
 
@@ -30,11 +31,21 @@ def default_candidates(
     ['pocrm variance_penalty=0.1 least_ess=100', 'pocrm variance_penalty=1 least_ess=100']
     """
     names = DEFAULT_LEARNERS if learners is None else expect_list("learners", learners)
-    unknown = [name for name in names if not isinstance(name, str) or name not in LEARNERS]
+    unknown = [name for name in names if isinstance(name, str) and name not in LEARNERS]
     if unknown:
         raise InputError([f"there is no learner {shown(name)}: choose from {', '.join(LEARNERS)}" for name in unknown])
     rule: dict[str, Any] = {"rule": [LIKELY if behavior == LOGGED else SUPPORTED]} if ruled else {}
-    return [candidate for name in names for candidate in _grid(name, rule)]
+    return [candidate for learner in names for candidate in _candidates(learner, rule)]
+
+
+def _candidates(learner: str | Candidate | AnyLearner, rule: dict[str, Any]) -> list[Candidate]:
+    """Names with their usual grid; objects as they are, and those from elsewhere under the usual rule."""
+    if isinstance(learner, str):
+        return _grid(learner, rule)
+    own = Candidate.of(learner)
+    if isinstance(learner, Candidate) or not own.is_foreign or own.kind.real_valued:
+        return [own]
+    return grid(own.learner, **{name: [value] for name, value in own.settings.items()}, **rule)
 
 
 def _grid(learner: str, rule: dict[str, Any]) -> list[Candidate]:
@@ -79,5 +90,7 @@ def is_random(candidate: Candidate) -> bool:
     """
     if candidate.learner == "consensus":
         return False
+    if is_reference(candidate.settings.get("regressor")):
+        return True
     by_regression = candidate.learner in ("fittedq", "rules", "spibb", "softspibb", "dprl")
     return not by_regression or candidate.settings.get("regressor") == "boosted"

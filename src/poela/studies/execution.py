@@ -16,8 +16,10 @@ from typing import BinaryIO, cast
 import poela
 from poela.core.errors import PoelaError
 from poela.core.interruption import safe_point
+from poela.core.live import packed, references_in
+from poela.core.storage import read_json
 from poela.core.typed import to_plain
-from poela.studies.fold_data import Folds
+from poela.studies.fold_data import BEHAVIOR_FORMAT, Folds
 from poela.studies.records import Task
 from poela.studies.runs import Result, carry_out
 from poela.studies.scheduling import Waiting
@@ -48,7 +50,11 @@ def run_inline(tasks: Sequence[Task], directory: Path, deadline: float | None = 
 
 
 def run_local(
-    tasks: Sequence[Task], directory: Path, jobs: int, deadline: float | None = None, use_gpu: bool = True
+    tasks: Sequence[Task],
+    directory: Path,
+    jobs: int,
+    deadline: float | None = None,
+    use_gpu: bool = True,
 ) -> Generator[Outcome, None, None]:
     """In `jobs` worker processes; outcomes come in the order in which they are ready, and tasks as `Waiting` says.
 
@@ -56,7 +62,8 @@ def run_local(
     """
     waiting = Waiting(tasks, in_order=deadline is not None)
     ready: queue.SimpleQueue[Outcome | PoelaError] = queue.SimpleQueue()
-    threads = [_WorkerThread(number, directory, waiting, ready, use_gpu) for number in range(min(jobs, len(tasks)))]
+    worker = Workers(directory, use_gpu, objects_for(tasks, directory))
+    threads = [_WorkerThread(number, worker, waiting, ready) for number in range(min(jobs, len(tasks)))]
     try:
         for thread in threads:
             thread.start()
@@ -88,14 +95,13 @@ class _WorkerThread(threading.Thread):
     def __init__(
         self,
         number: int,
-        directory: Path,
+        workers: "Workers",
         waiting: Waiting,
         ready: "queue.SimpleQueue[Outcome | PoelaError]",
-        use_gpu: bool,
     ) -> None:
         super().__init__(daemon=True)
         self._number = number
-        self._directory, self._waiting, self._ready, self._use_gpu = directory, waiting, ready, use_gpu
+        self._workers, self._waiting, self._ready = workers, waiting, ready
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self._starting = threading.Lock()  # so that no worker is started behind the back of stop()
@@ -119,14 +125,18 @@ class _WorkerThread(threading.Thread):
             _end(process)
 
     def _attempt(self, task: Task) -> Result | Lost:
-        code = None
+        code, fresh = None, False
         for _ in range(ATTEMPTS):
             with self._starting:
                 if self._stopped:
                     break
                 if self._process is None:
-                    self._process = _new_worker(self._directory, self._use_gpu)
+                    self._process = self._workers.new()
+                    fresh = True
             try:
+                if fresh:
+                    write_frame(cast("BinaryIO", self._process.stdin), self._workers.objects)
+                    fresh = False
                 write_frame(cast("BinaryIO", self._process.stdin), json.dumps(to_plain(task)).encode())
                 return read_result(cast("BinaryIO", self._process.stdout))
             except (EOFError, OSError, ValueError):
@@ -135,18 +145,35 @@ class _WorkerThread(threading.Thread):
         return Lost(f"its worker process ended {ATTEMPTS} times (exit code {code}), perhaps for lack of memory")
 
 
-def _new_worker(directory: Path, use_gpu: bool) -> "subprocess.Popen[bytes]":
-    hidden = {} if use_gpu else {"CUDA_VISIBLE_DEVICES": ""}
-    home = str(Path(poela.__file__).parents[1])
-    paths = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
-    return subprocess.Popen(
-        [sys.executable, "-m", "poela.studies.worker", str(directory)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, **dict.fromkeys(ONE_THREAD, "1"), "PYTHONPATH": paths, **hidden},
-        # Ctrl-C is for the parent alone, which then ends its workers.
-        start_new_session=True,
-    )
+@dataclass(frozen=True)
+class Workers:
+    """How worker processes are started."""
+
+    directory: Path  # of the folds
+    use_gpu: bool
+    objects: bytes = b""  # what they need of this process and no file can hold; empty: nothing
+
+    def new(self) -> "subprocess.Popen[bytes]":
+        """One more, which waits for its first frame."""
+        hidden = {} if self.use_gpu else {"CUDA_VISIBLE_DEVICES": ""}
+        home = str(Path(poela.__file__).parents[1])
+        paths = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+        return subprocess.Popen(
+            [sys.executable, "-m", "poela.studies.worker", str(self.directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **dict.fromkeys(ONE_THREAD, "1"), "PYTHONPATH": paths, **hidden},
+            # Ctrl-C is for the parent alone, which then ends its workers.
+            start_new_session=True,
+        )
+
+
+def objects_for(tasks: Sequence[Task], directory: Path) -> bytes:
+    """The objects that these tasks and their folds need of this process, for another one; empty: none."""
+    needed = references_in(to_plain([task.candidate.settings for task in tasks]))
+    for document in directory.glob(f"*/*/{BEHAVIOR_FORMAT}.json"):
+        needed |= references_in(read_json(document))
+    return packed(needed) if needed else b""
 
 
 def _end(process: "subprocess.Popen[bytes]") -> int:

@@ -14,7 +14,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimate import Estimate
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
-from poela.policies.storage import save_policy
+from poela.policies.storage import live_objects, save_policy
 from poela.studies.answer import none_trusted
 from poela.studies.by_group import GroupRequest, groups_of
 from poela.studies.final_gain import GainsShown
@@ -174,6 +174,9 @@ def _write_policies(study: Study, policies: Mapping[str, Any], result: ChoiceRec
         if policy is None:
             remove_stored(study.directory / folder, POLICY_FORMAT)
         else:
+            if live_objects(policy.stored()):  # it decides in this process alone
+                remove_stored(study.directory / folder, POLICY_FORMAT)
+                continue
             known = findings(result, study.record, promising=folder == "promising")
             save_policy(policy, study.directory / folder, overwrite=True, findings=known)
 

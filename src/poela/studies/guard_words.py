@@ -40,7 +40,7 @@ def guard_cell(guard: Guard, numbers: Sequence[int], metrics: Mapping[str, Any])
 
     >>> metrics = {"guard_1": 0.0, "guard_1_bound": 0.004, "guard_1_state": 1.0, "guard_2": 0.03, "guard_2_state": -1.0}
     >>> guard_cell(Guard.of("pain <= +0.01"), [1], metrics), guard_cell(Guard.of("pain <= +0.01"), [1, 2], metrics)
-    ('+0.004 holds', '+0.03 harm')
+    ('+0.0040 holds', '+0.030 harm')
     """
     known = [number for number in numbers if metrics.get(f"guard_{number}_state") is not None]
     if not known:

@@ -25,6 +25,7 @@ from poela.data.tables import read_and_warn, warn_of
 from poela.data.trajectories import Trajectories
 from poela.evaluation.densities import density_problem
 from poela.evaluation.scoring import Scoring
+from poela.policies.storage import live_objects
 from poela.studies.audit import audited
 from poela.studies.by_group import GroupRequest
 from poela.studies.findings_of_audit import Audit
@@ -105,7 +106,22 @@ def learn(
     about = About(looked_at, problem, request, outcome, source)
     with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
-        return _carry_out(store, study_settings, parts, layout or LogLayout(), execution, about)
+        study = _carry_out(store, study_settings, parts, layout or LogLayout(), execution, about)
+        if place is not None:
+            _tell_of_live_objects(study)
+        return study
+
+
+def _tell_of_live_objects(study: Study) -> None:
+    """Say that a recommended policy is not among the files of the study, where no file can hold it."""
+    if not study.keeps_logging_policy and (objects := live_objects(study.policy.stored())):
+        warn_of(
+            [
+                f"the recommended policy is made of {' and '.join(objects)}, an object of this Python session that no "
+                f"file can hold: {study.directory} has the answer and the table, and the policy decides in this "
+                "session alone"
+            ]
+        )
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.annotation import FLOOR, Annotation, annotation
+from poela.behavior.classifier import behavior_of
 from poela.behavior.gaussian import GaussianBehavior, GaussianModel
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.memory import memory_of
@@ -18,6 +19,7 @@ from poela.core.log_cache import cached
 from poela.core.paths import is_there
 from poela.core.policy import Policy
 from poela.core.readable import plain
+from poela.core.references import described, is_reference
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.action_space import real_actions
 from poela.data.trajectories import Trajectories
@@ -72,7 +74,7 @@ def logging_policy(
         if behavior == "auto":
             return LoggingPolicy(parts, None, known)
         _, model = _fitted(train, behavior, seed, asked)
-        return LoggingPolicy(parts, model, f"{known}; at contexts outside the logs, by {behavior}")
+        return LoggingPolicy(parts, model, f"{known}; at contexts outside the logs, by {_in_words(behavior)}")
     if train.propensities is not None:
         name, model = _fitted(train, behavior, seed, asked)
         others = "those of actions not taken, which some learners ask for, are estimated by"
@@ -93,8 +95,8 @@ def _logging_density(parts: tuple[Trajectories | None, ...], behavior: str, seed
     assert train is not None
     if behavior != "auto":
         raise InputError(
-            f"behavior {behavior!r} is a model of a finite set of actions, and these logs have real-valued ones: "
-            "leave it at auto, which fits a Gaussian"
+            f"behavior {described(behavior)!r} is a model of a finite set of actions, and these logs have real-valued "
+            "ones: leave it at auto, which fits a Gaussian"
         )
     settings = GaussianBehavior()
     model = settings.fit_quietly(train, seed)
@@ -186,11 +188,15 @@ def _fitted(train: Trajectories, behavior: str, seed: int, whole: Trajectories |
 def _settings(name: str, n_steps: int) -> Any:
     if name.endswith(LOOKING_BACK):
         return HistoryBehavior(_settings(name.removesuffix(LOOKING_BACK), n_steps))
+    if is_reference(name):
+        return behavior_of(name)
     kind: Any = BEHAVIORS[name]
     return kind(k=min(100, max(n_steps // 10, 1))) if name == "knn" else kind()
 
 
 def _in_words(name: str) -> str:
+    if is_reference(name):
+        return described(name)
     with_memory = " with the last step's action, since the logging policy remembers it"
     return name.removesuffix(LOOKING_BACK) + with_memory if name.endswith(LOOKING_BACK) else name
 

@@ -75,6 +75,7 @@ class StudyOptions:
             "recurrent. If the log has them, the model describes current practice in new cases; logged: new cases "
             "bring their propensities, too. Real-valued actions (doses): only auto, a Gaussian model.",
             TRYING,
+            takes="str | Behavior | Classifier",
         ),
     ] = "auto"  # where the logs carry no propensities
 
@@ -85,22 +86,41 @@ class LearnOptions:
 
     test: Annotated[
         Any,
-        Option("Test set: a share of the cases (0.2), or a file of other logs.", EPISODES, read=_share_or_file),
+        Option(
+            "Test set: a share of the cases (0.2), or a file of other logs.",
+            EPISODES,
+            read=_share_or_file,
+            takes="float | Trajectories | str | PathLike[str] | None",
+        ),
     ] = None
     validation: Annotated[
-        Any, Option("One split instead of folds: a file of validation logs.", EPISODES, kind=Path)
+        Any,
+        Option(
+            "One split instead of folds: a file of validation logs.",
+            EPISODES,
+            kind=Path,
+            takes="Trajectories | str | PathLike[str] | None",
+        ),
     ] = None
     learners: Annotated[
-        Sequence[str] | None,
+        Sequence[object] | None,
         Option(
             "Learners to try, separated by commas. Default: fittedq,consensus,poela,bcq,rules. Real-valued actions "
             "(doses) have their own: continuouspoela,iql by default, and continuousclone.",
             TRYING,
             read=names_in,
+            takes="Sequence[str | Learner | Candidate | Callable[[Trajectories], Policy] | Policy] | None",
         ),
     ] = None
     candidates: Annotated[
-        Any, Option("TOML file with the learners and settings to try instead.", TRYING, kind=Path, read=_grids_in)
+        Any,
+        Option(
+            "TOML file with the learners and settings to try instead.",
+            TRYING,
+            kind=Path,
+            read=_grids_in,
+            takes="Sequence[Candidate | Learner] | None",
+        ),
     ] = None
     no_rule: Annotated[bool, Option("Also allow actions that no similar past case received.", TRYING)] = False
     no_audit: Annotated[

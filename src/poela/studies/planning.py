@@ -144,7 +144,7 @@ def planned(rungs: Sequence[Rung], goal: Goal, n: int, estimated: bool, wider: f
 
     >>> rungs = [Rung("mild", 1.0, 0.2, 90.0, True), Rung("bold", 3.0, 1.0, 50.0, True)]
     >>> str(planned(rungs, Goal(2.0), n=100, estimated=False))
-    'To show a gain of 2.00 takes about 150 episodes (80% chance, 95% confidence), by the policy that needs fewest ...
+    'Showing a gain of 2.00 takes about 150 episodes (80% power, 95% confidence), for the policy that needs fewest ...
     """
 
     def needed(rung: Rung, gain: float) -> float:

@@ -11,15 +11,16 @@ from typing import Any
 
 from poela.core.errors import InputError, PoelaError
 from poela.core.interruption import safe_point
+from poela.core.live import packed, unpack
 from poela.core.typed import from_plain, to_plain
-from poela.studies.execution import ATTEMPTS, ONE_THREAD, POLL_SECONDS, Lost, Outcome
+from poela.studies.execution import ATTEMPTS, ONE_THREAD, POLL_SECONDS, Lost, Outcome, objects_for
 from poela.studies.fold_data import Folds
 from poela.studies.records import RunRecord, Task
 from poela.studies.run_files import PackedPolicies
 from poela.studies.runs import Result, carry_out
 
 Files = Mapping[str, bytes]
-Answer = tuple[dict[str, Any], bytes | None, dict[str, bytes]]
+Answer = tuple[dict[str, Any], bytes | None, dict[str, bytes], bytes]
 
 _at_hand: dict[str, Folds] = {}  # of the worker process: the folds that it was given last
 
@@ -31,10 +32,10 @@ def run_ray(
     files = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     key = hashlib.sha256(repr(sorted((name, hashlib.sha256(c).digest()) for name, c in files.items())).encode())
     with _cluster(address) as ray:
-        shared = ray.put(files)
+        shared, objects = ray.put(files), ray.put(objects_for(tasks, directory))
         # Retried where a worker or its node dies; what goes wrong inside a run is part of its result.
         work = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_answer)
-        waiting = {work.remote(to_plain(task), key.hexdigest(), shared): task for task in tasks}
+        waiting = {work.remote(to_plain(task), key.hexdigest(), shared, objects): task for task in tasks}
         try:
             while waiting:
                 safe_point()
@@ -50,8 +51,9 @@ def run_ray(
                 ray.cancel(reference, force=True)
 
 
-def _answer(task: dict[str, Any], key: str, files: Files) -> Answer:
+def _answer(task: dict[str, Any], key: str, files: Files, objects: bytes = b"") -> Answer:
     """What a Ray worker does: one task, with the folds at hand or unpacked once."""
+    known = unpack(objects) if objects else set[str]()
     if key not in _at_hand:
         _at_hand.clear()
         with tempfile.TemporaryDirectory(prefix="poela-") as directory:
@@ -64,15 +66,18 @@ def _answer(task: dict[str, Any], key: str, files: Files) -> Answer:
     own = from_plain(Task, task, "a task")
     result = carry_out(own, _at_hand[key].of(own))
     if result.policies is None:
-        return to_plain(result.record), None, {}
-    return to_plain(result.record), result.policies.own, dict(result.policies.shared)
+        return to_plain(result.record), None, {}, b""
+    made = packed(result.objects - known) if result.objects - known else b""
+    return to_plain(result.record), result.policies.own, dict(result.policies.shared), made
 
 
 def _outcome(ray: Any, reference: Any) -> Result | Lost:
     try:
-        record, own, shared = ray.get(reference)
+        record, own, shared, objects = ray.get(reference)
     except ray.exceptions.RayError as error:
         return Lost(f"Ray gave it up: {str(error).splitlines()[0]}")
+    if objects:
+        unpack(objects)
     record = from_plain(RunRecord, record, "a worker's answer")
     return Result(record, None if own is None else PackedPolicies(own, shared))
 

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from poela.behavior.classifier import behavior_reference
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.options import options_of, refuse_unknown, taken
 from poela.core.validation import expect_kind, expect_list
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.scoring import Scoring
-from poela.learners.learner import Learner
 from poela.learners.registry import LEARNERS
 from poela.studies.budget import refuse_amount, seconds_of
-from poela.studies.candidates import Candidate, checked_candidates
+from poela.studies.candidates import AnyLearner, Candidate, checked_candidates
 from poela.studies.defaults import DEFAULT_CONTINUOUS, default_candidates, of_one_step
 from poela.studies.options import Execution, LearnOptions, StudyOptions
 from poela.studies.selection import DEFAULT_SELECTION, Selection
@@ -36,6 +36,8 @@ def sorted_out(
     Bounds(lowest_return=0, highest_return=1, largest_weight=None)
     """
     learn_options = taken(LearnOptions(), values)
+    if "behavior" in values:
+        values["behavior"] = behavior_reference(values["behavior"])
     study_options = taken(StudyOptions(), values)
     if "budget" in values:
         _renamed(values)
@@ -90,7 +92,7 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Traject
         settings = replace(settings, candidates=checked_candidates(usual))
     if options.candidates is None and not real and logs.n_steps == logs.n_episodes:
         settings = replace(settings, candidates=checked_candidates(of_one_step(settings.candidates)))
-    unfit = [one.learner for one in settings.candidates if LEARNERS[one.learner].real_valued != real]
+    unfit = [one.learner for one in settings.candidates if one.build().real_valued != real]
     if unfit:
         fitting = ", ".join(name for name in LEARNERS if LEARNERS[name].real_valued == real)
         kinds = ("a finite set of actions", "real-valued actions")
@@ -107,10 +109,11 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Traject
     return replace(settings, by_model=False, scoring=replace(settings.scoring, smoothing=0.0))
 
 
-def _candidates(options: LearnOptions, behavior: str) -> Sequence[Candidate | Learner]:
+def _candidates(options: LearnOptions, behavior: str) -> Sequence[Candidate | AnyLearner]:
     if options.candidates is None:
-        return default_candidates(options.learners, ruled=not options.no_rule, behavior=behavior)
-    candidates: Sequence[Candidate | Learner] = options.candidates
+        learners: Any = options.learners
+        return default_candidates(learners, ruled=not options.no_rule, behavior=behavior)
+    candidates: Sequence[Candidate | AnyLearner] = options.candidates
     return candidates
 
 

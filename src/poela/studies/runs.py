@@ -4,13 +4,14 @@ import platform
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from poela.core.errors import PoelaError, TrainingError
+from poela.core.live import references_in
 from poela.learners.ambition import ambition_path
 from poela.learners.learner import Checkpoint
 from poela.learners.stacked import Learned, Member, fit_stacked
@@ -29,6 +30,7 @@ class Result:
 
     record: RunRecord
     policies: PackedPolicies | None
+    objects: frozenset[str] = frozenset()  # references to what its policies are made of and no file can hold
 
 
 def carry_out(task: Task, fold: FoldData) -> Result:
@@ -55,14 +57,16 @@ def result_of(task: Task, learned: Learned, fold: FoldData, started: float) -> R
         broke_down = learned.checkpoints and isinstance(learned.error, TrainingError)
         status, message = "broke down" if broke_down else "failed", str(learned.error)
     rows: list[CheckpointRecord] = []
-    policies = None
+    policies, objects = None, frozenset[str]()
     if status != "failed":
         try:
             points = _points(task, learned, fold)
             metrics, shown = ([{} for _ in points], {}) if task.fold is None else _judged(points, fold)
             metrics = [{**own, **_plainness(one)} for one, own in zip(points, metrics, strict=True)]
             rows = [CheckpointRecord(one.step, one.note, own) for one, own in zip(points, metrics, strict=True)]
-            policies = packed([point.policy.stored() for point in points], shown)
+            stored = [point.policy.stored() for point in points]
+            objects = frozenset().union(*map(references_in, stored))
+            policies = packed(stored, shown)
         except (PoelaError, *OTHER_ERRORS) as error:
             status, message, rows = "failed", str(error) or type(error).__name__, []
     record = RunRecord(
@@ -74,7 +78,12 @@ def result_of(task: Task, learned: Learned, fold: FoldData, started: float) -> R
         wall_seconds=round(time.monotonic() - started, 3),
         versions=versions(),
     )
-    return Result(record, policies if rows else None)
+    return Result(record, policies if rows else None, objects)
+
+
+def failed(result: Result, message: str) -> Result:
+    """The same run as one that failed, without its policies."""
+    return Result(replace(result.record, status="failed", message=message, checkpoints=()), None)
 
 
 def _plainness(point: Checkpoint) -> Metrics:

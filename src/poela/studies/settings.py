@@ -8,14 +8,14 @@ import numpy as np
 
 from poela.core.errors import InputError
 from poela.core.options import options_of
+from poela.core.references import described, is_reference
 from poela.core.typed import Range, one_of, refuse_problems, shown, to_plain
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.cap import Cap
 from poela.evaluation.options import ScoringOptions
 from poela.evaluation.scoring import Scoring
-from poela.learners.learner import Learner
-from poela.studies.candidates import Candidate, checked_candidates
+from poela.studies.candidates import AnyLearner, Candidate, checked_candidates
 from poela.studies.options import StudyOptions
 from poela.studies.selection import Selection
 
@@ -45,7 +45,7 @@ class StudySettings(StudyOptions):
             )
 
     @classmethod
-    def checked(cls, candidates: Sequence[Candidate | Learner], **settings: Any) -> "StudySettings":
+    def checked(cls, candidates: Sequence[Candidate | AnyLearner], **settings: Any) -> "StudySettings":
         """Settings that can be carried out, or all that is wrong with them."""
         return cls(checked_candidates(candidates), **settings)
 
@@ -105,4 +105,6 @@ def _in_words(value: Any) -> str:
         return str(value)
     if is_dataclass(value):
         return ", ".join(f"{field.name} {_in_words(getattr(value, field.name))}" for field in fields(value))
-    return ", ".join(map(_in_words, value)) if isinstance(value, list | tuple) else shown(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_in_words, value))
+    return described(value) if is_reference(value) else shown(value)

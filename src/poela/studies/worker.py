@@ -1,7 +1,8 @@
 """A worker process: reads tasks from standard input, writes results to standard output, until the input ends.
 
-Messages are frames: eight bytes of length, then the bytes. A task is one frame of JSON; a result is a frame of JSON
-followed by frames of safetensors. Nothing that arrives can execute anything.
+Messages are frames: eight bytes of length, then the bytes. The first holds the objects of the parent that no file can
+hold (see `core.live`), if the study has any. A task is one frame of JSON; a result is a frame of JSON followed by
+frames of safetensors, and of such objects as its policies are made of.
 """
 
 import json
@@ -10,13 +11,16 @@ import struct
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+from poela.core.errors import InputError
+from poela.core.live import packed, unpack
 from poela.core.typed import from_plain, to_plain
 from poela.studies.records import RunRecord, Task
 from poela.studies.run_files import PackedPolicies
-from poela.studies.runs import Result
+from poela.studies.runs import Result, failed
 
 LENGTH = struct.Struct(">Q")
 
@@ -42,11 +46,15 @@ def read_frame(stream: BinaryIO) -> bytes:
 
 def write_result(stream: BinaryIO, result: Result) -> None:
     """Write one result."""
+    try:
+        objects = packed(result.objects) if result.objects else b""
+    except InputError as error:
+        result, objects = failed(result, str(error)), b""
     shared = {} if result.policies is None else result.policies.shared
     head = {"record": to_plain(result.record), "policies": result.policies is not None, "shared": list(shared)}
     write_frame(stream, json.dumps(head).encode())
     if result.policies is not None:
-        for content in (result.policies.own, *shared.values()):
+        for content in (objects, result.policies.own, *shared.values()):
             write_frame(stream, content)
 
 
@@ -56,6 +64,8 @@ def read_result(stream: BinaryIO) -> Result:
     record = from_plain(RunRecord, head["record"], "a worker's answer")
     if not head["policies"]:
         return Result(record, None)
+    if objects := read_frame(stream):
+        unpack(objects)
     own = read_frame(stream)
     return Result(record, PackedPolicies(own, {key: read_frame(stream) for key in head["shared"]}))
 
@@ -70,12 +80,15 @@ def main() -> None:
     from poela.studies.runs import carry_out
 
     folds = Folds(Path(sys.argv[1]))
-    while True:
-        try:
+    try:
+        objects = read_frame(sys.stdin.buffer)
+        known = unpack(objects) if objects else set[str]()
+        while True:
             task = from_plain(Task, json.loads(read_frame(sys.stdin.buffer)), "a task")
-        except EOFError:
-            return
-        write_result(replies, carry_out(task, folds.of(task)))
+            result = carry_out(task, folds.of(task))
+            write_result(replies, replace(result, objects=result.objects - known))
+    except EOFError:
+        return
 
 
 def _leave_with_parent(parent: int) -> None:

@@ -11,8 +11,9 @@ from poela.report.pictures.charts import Dot, Key, LadderRow, Level, Line, Plane
 from poela.report.pictures.charts import ladder as draw_ladder
 from poela.report.subject import Numbers, Subject
 from poela.studies.answer import held_out_in_words
+from poela.studies.guard_words import guard_cell, guard_columns, guard_sentences
 from poela.studies.study import Study
-from poela.studies.words import kept_by_support
+from poela.studies.words import kept_by_support, thinned
 
 # Where policies are chosen by an estimate, only the last look has a verdict.
 KEYS = {
@@ -42,6 +43,7 @@ def ladder_section(subject: Subject) -> Section:
     if kept := kept_by_support(study.points):
         blocks.append(Text(kept))
     judged = all_judged(study)
+    blocks += guard_blocks(study, numbers)
     blocks.append(judged_table("The ladder in numbers", rungs, numbers))
     blocks.append(judged_table(f"All {len(judged)} policies", judged[:MOST_ROWS], numbers, folded=True))
     return Section("ladder", TITLE, blocks, ABOUT)
@@ -125,6 +127,33 @@ def _tip(point: JudgedPolicy, numbers: Numbers) -> str:
         f"{point.name}: value {numbers.number(point.value)}, gain {numbers.number(point.gain, signed=True)} "
         f"({shown}), {effective(point.ess)} effective cases, {point.verdict or 'no verdict'}"
     )
+
+
+def guard_blocks(study: Study, numbers: Numbers) -> list[Block]:
+    """The gain and the guardrails of each rung side by side, and what the policy told of does to guarded outcomes."""
+    result = study.result
+    if result is None or not result.guards:
+        return []
+    rows, guards = thinned(study.ladder().to_pylist()), guard_columns(result.guards)
+    table = Table(
+        "Gain and guardrails",
+        [Column("policy"), Column("at least", True), *(Column(str(guard)) for guard in guards)],
+        [
+            [
+                Entry(row["name"]),
+                Entry(numbers.number(row["shown"], signed=True), row["shown"]),
+                *(Entry(guard_cell(guard, places, row)) for guard, places in guards.items()),
+            ]
+            for row in rows
+        ],
+        frozenset(place for place, row in enumerate(rows) if row["chosen"]),
+        note="Of guarded outcomes: the confidence bound of the change, or where it fails by harm the estimate.",
+    )
+    point = result.guarded_point
+    if point is None:
+        return [table]
+    told = "; ".join(guard_sentences(result.guards, point.metrics))
+    return [table, Text(f"Guardrails, change by {study.name_of(point)}: {told}.")]
 
 
 def judged_table(title: str, rows: Sequence[JudgedPolicy], numbers: Numbers, *, folded: bool = False) -> Table:

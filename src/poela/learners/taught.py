@@ -1,0 +1,68 @@
+"""Learners that come from elsewhere: an object with `fit`, a function of logs, or a policy that is there already."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from poela.core.errors import InputError, PoelaError
+from poela.core.live import description
+from poela.core.policy import Policy
+from poela.core.typed import shown
+from poela.data.trajectories import Trajectories
+from poela.eligibility.rules import Eligibility
+from poela.learners.learner import Checkpoint, Learner, learned_by
+from poela.policies.foreign import as_ruled
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TaughtLearner(Learner):
+    """Somebody's learner in a study: its policies are held to a rule of eligible actions, as those of ours are."""
+
+    object: Any  # with `fit` or `fit_path`, a function from logs to a policy, or a policy
+    rule: Eligibility | None = None
+
+    @property
+    def walks(self) -> bool:  # type: ignore[override]
+        """As the learner says."""
+        return bool(getattr(self.object, "walks", False))
+
+    @property
+    def real_valued(self) -> bool:  # type: ignore[override]
+        """As the learner says."""
+        return bool(getattr(self.object, "real_valued", False))
+
+    def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
+        """The learner's own path, or its one policy."""
+        try:
+            for point in _path_of(self.object, train, seed, behavior):
+                policy = as_ruled(point.policy, train, self.rule, behavior)
+                yield Checkpoint(point.step, policy, point.note, point.plainness)
+        except PoelaError:
+            raise
+        except Exception as error:  # whatever goes wrong in somebody's code ends its run, not the study
+            words = " ".join(str(error).split())[:200]
+            raise PoelaError(f"{description(self.object)} failed: {type(error).__name__}: {words}") from error
+
+
+def refuse_no_learner(thing: Any) -> None:
+    """One sentence for what cannot be a learner."""
+    if isinstance(thing, type):
+        raise InputError(f"a learner is given as the class {thing.__name__}: give an object, {thing.__name__}()")
+    if not any(callable(getattr(thing, name, None)) for name in ("fit_path", "fit", "probabilities", "__call__")):
+        raise InputError(
+            f"{shown(thing)} is no learner: give a name, an object with fit(logs), a function from logs to a policy, "
+            "or a policy with probabilities(contexts)"
+        )
+
+
+def _path_of(thing: Any, train: Trajectories, seed: int, behavior: Policy | None) -> Iterator[Checkpoint]:
+    if callable(getattr(thing, "fit_path", None)):
+        yield from deepcopy(thing).fit_path(train, seed, behavior)
+    elif callable(getattr(thing, "fit", None)):
+        # A copy, since many return themselves: what one fold taught must not change with the next.
+        yield Checkpoint(1, learned_by(deepcopy(thing).fit, train, seed, behavior))
+    elif callable(getattr(thing, "probabilities", None)):
+        yield Checkpoint(1, thing)
+    else:
+        yield Checkpoint(1, learned_by(thing, train, seed, behavior))
