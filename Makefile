@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test check format bench docs notebooks dist lowest clean
+.PHONY: fuzz setup demo test check format bench docs notebooks dist lowest clean
 
 setup: $(STAMP)
 
@@ -21,6 +21,11 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n 2
+
+fuzz: setup  # hostile cases for some minutes, by the seed of the day
+	$(BIN)/python tests/robustness/hostile_tour.py --times 20
+	$(BIN)/python tests/robustness/fuzz_logs.py --seconds 120 --seed $$(date +%Y%m%d)
+	$(BIN)/python tests/robustness/fuzz_policies.py --seconds 120 --seed $$(date +%Y%m%d)
 
 check: setup
 	$(BIN)/ruff format --check .

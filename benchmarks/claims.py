@@ -3,7 +3,9 @@
     python benchmarks/claims.py arms-2 arms-5 --learners fittedq --logs 60 --out claims/new
     python benchmarks/claims.py --list
     python benchmarks/claims.py --all --learners default --logs 200 --shard 0/8 --jobs 2 --out claims/new
+    python benchmarks/claims.py --trials-kinds --logs 60 --jobs 16 --minutes 5 --out claims/trials
     python benchmarks/claims.py --table claims/old claims/new
+    python benchmarks/claims.py --trials claims/trials
 
 Every log is learned from as anybody would, by `poela.learn`. In most kinds of logs nothing is to be gained, so that all
 claims are false; in the others those above the true gain of the policy as it is handed back. "trial" is the true gain
@@ -20,13 +22,13 @@ import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import beta
+from stored_rows import in_turn
 
 import poela
 from poela.data.trajectories import Trajectories
@@ -79,14 +81,31 @@ def one_step(
     return Kind(logs, episodes, None if worth is None else gain)
 
 
-def effect(size: float, actions: int, prognosis: float = 0.0) -> Kind:
+def effect(
+    size: float, actions: int, prognosis: float = 0.0, noise: Callable[..., Any] | None = None, **other: Any
+) -> Kind:
     """An action is good where one feature is high, and another where another is."""
+    worth = _merits(size, actions)
+
+    def reward(rng: np.random.Generator, x: Any, a: Any) -> Any:
+        return worth(x, a) + prognosis * x[:, 0] + (rng.normal(size=len(x)) if noise is None else noise(rng, len(x)))
+
+    return one_step(actions, reward, worth=worth, **other)
+
+
+def effect_on_rate(size: float, actions: int) -> Kind:
+    """Yes or no, a third of yes where nothing is good."""
+    merits = _merits(size, actions)
+
+    def rate(x: Any, a: Any) -> Any:
+        return 1 / (1 + 2 * np.exp(-merits(x, a)))
+
+    return one_step(actions, lambda rng, x, a: 1.0 * (rng.random(len(x)) < rate(x, a)), worth=rate)
+
+
+def _merits(size: float, actions: int) -> Callable[[Any, Any], Any]:
     merit = np.random.default_rng(2).normal(size=(3, actions)) / np.sqrt(3)
-
-    def worth(x: Any, a: Any) -> Any:
-        return size * (x * merit[:, a].T).sum(axis=1)
-
-    return one_step(actions, lambda rng, x, a: worth(x, a) + prognosis * x[:, 0] + rng.normal(size=len(x)), worth=worth)
+    return lambda x, a: size * (x * merit[:, a].T).sum(axis=1)
 
 
 def several_steps(steps: int, size: float = 0.0, episodes: int = 200) -> Kind:
@@ -147,6 +166,11 @@ def _lean(scores: Any) -> Any:
     return np.stack([1 - chance, chance], axis=1)
 
 
+def _softmax(scores: Any) -> Any:
+    exponentials = np.exp(scores)
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+
 def _two_of_four(x: Any) -> Any:
     return np.concatenate([_lean(x[:, 1]), np.zeros((len(x), 2))], axis=1)
 
@@ -194,7 +218,12 @@ KINDS: dict[str, Kind] = {
     "effect-prognosis": effect(0.4, 5, prognosis=2.0),
     "effect-strong": effect(0.8, 5),
     "effect-steps-3": several_steps(3, 0.4),
+    "effect-skewed": effect(0.4, 3, noise=lambda rng, n: rng.exponential(size=n)),
+    "effect-yes/no": effect_on_rate(0.5, 3),
+    "effect-estimated": effect(0.5, 3, prognosis=1.0, chances=lambda x: _softmax(0.7 * x), hidden=True),
 }
+# Where "worth a trial" is put to the test: little to gain, or propensities that have to be estimated.
+TRIALS = ("effect-weak", "effect-prognosis", "effect-steps-3", "effect-skewed", "effect-yes/no", "effect-estimated")
 
 
 def carried_out(name: str, learners: str, episodes: int | None, seed: int) -> dict[str, Any]:
@@ -254,6 +283,30 @@ def tables(folders: Sequence[Path]) -> Iterator[str]:
         yield ""
 
 
+def trials(folders: Sequence[Path]) -> Iterator[str]:
+    """Of each kind with something to gain: how often a policy is worth a trial, and how often it is truly better.
+
+    The last line has all kinds together. Where nothing is to be gained no policy is better: only counted.
+    """
+    rows = [row for folder in folders for row in rows_in(folder)]
+    yield "| kind | logs | worth a trial | truly better | % (95% interval) | true gain | least |"
+    yield "|---|---|---|---|---|---|---|"
+    able = [kind for kind in KINDS if KINDS[kind].gain is not None]
+    for kind in (*able, None):
+        own = [row for row in rows if (row["kind"] in able if kind is None else row["kind"] == kind)]
+        gains = [row["trial"] for row in own if "trial" in row]
+        if not gains:
+            continue
+        better = sum(gain > 0 for gain in gains)
+        low, high = interval(better, len(gains))
+        share = f"{100 * better / len(gains):.1f} ({100 * low:.1f} to {100 * high:.1f})"
+        cells = kind or "all", len(own), len(gains), better, share, f"{np.mean(gains):.4f}", f"{min(gains):.4f}"
+        yield "| " + " | ".join(map(str, cells)) + " |"
+    null = [row for row in rows if row["kind"] not in able]
+    if null:
+        yield f"\nWhere nothing is to be gained: {sum('trial' in row for row in null)} of {len(null)} logs.\n"
+
+
 def _line(kind: str, learners: str, rows: Sequence[dict[str, Any]]) -> str:
     claims = [row for row in rows if "shown" in row]
     false = sum(row["shown"] > row["true"] for row in claims)
@@ -280,6 +333,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", metavar="KIND")
     parser.add_argument("--all", action="store_true", help="every kind")
+    parser.add_argument("--null", action="store_true", help="every kind without a gain")
+    parser.add_argument("--trials-kinds", action="store_true", help="six kinds with policies that are worth a trial")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--learners", default="fittedq", help="NAME+NAME, or default")
     parser.add_argument("--episodes", type=int)
@@ -287,14 +342,21 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=FIRST_SEED, help="the first seed")
     parser.add_argument("--shard", default="0/1", help="I/N: every N-th log from the I-th on")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--minutes", type=float, help="begin no further log after so long")
     parser.add_argument("--out", type=Path, default=Path("claims"))
     parser.add_argument("--table", type=Path, nargs="+", metavar="FOLDER")
+    parser.add_argument(
+        "--trials", type=Path, nargs="+", metavar="FOLDER", help="what policies worth a trial are worth"
+    )
     asked = parser.parse_args()
-    if asked.list or asked.table:
-        print("\n".join(KINDS if asked.list else tables(asked.table)))
+    if asked.list or asked.table or asked.trials:
+        print("\n".join(KINDS if asked.list else tables(asked.table) if asked.table else trials(asked.trials)))
         return
     unknown = [kind for kind in asked.kinds if kind not in KINDS]
-    if unknown or not (asked.kinds or asked.all):
+    null = [kind for kind in KINDS if KINDS[kind].gain is None]
+    groups = (asked.all, [*KINDS]), (asked.null, null), (asked.trials_kinds, [*TRIALS])
+    kinds = [*dict.fromkeys([*asked.kinds, *(kind for wanted, own in groups if wanted for kind in own)])]
+    if unknown or not kinds:
         parser.error(f"there is no kind {unknown[0]!r}: see --list" if unknown else "name kinds of logs, or --all")
     place, shards = map(int, asked.shard.split("/"))
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -302,15 +364,13 @@ def main() -> None:
     left = [
         (kind, asked.learners, asked.episodes, seed)
         for seed in range(asked.first + place, asked.first + asked.logs, shards)
-        for kind in (KINDS if asked.all else asked.kinds)  # in turn, so that a run that is cut short has all of them
+        for kind in kinds  # in turn, so that a run that is cut short has all of them
         if (kind, asked.learners, seed) not in there
     ]
-    with ProcessPoolExecutor(asked.jobs) as pool:
-        for future in as_completed([pool.submit(carried_out, *one) for one in left]):
-            row = future.result()
-            file = f"{row['kind'].replace('/', '-')}.{asked.learners}.{place}-of-{shards}.jsonl"
-            with (asked.out / file).open("a") as lines:
-                lines.write(json.dumps(row) + "\n")
+    for _, row in in_turn(left, carried_out, asked.jobs, asked.minutes):
+        file = f"{row['kind'].replace('/', '-')}.{asked.learners}.{place}-of-{shards}.jsonl"
+        with (asked.out / file).open("a") as lines:
+            lines.write(json.dumps(row) + "\n")
     print("\n".join(tables([asked.out])))
 
 

@@ -176,7 +176,7 @@ def main(arguments: list[str]) -> None:
         own = seeds(FIRST_SEED if asked.first is None else asked.first, asked.logs, asked.shard)
         sizes = {kind: asked.episodes or SIZES[kind] for kind in asked.only}
         tasks = [(kind, seed, sizes[kind], asked.learners, asked.acted) for kind in asked.only for seed in own]
-        for row in carry_out(tasks, measured, asked.out, asked.shard, asked.jobs):
+        for row in carry_out(tasks, measured, asked.out, asked.shard, asked.jobs, asked.minutes):
             print(_line(row), flush=True)
     print("\n".join(tables(rows_in(asked.table or asked.out))))
 

@@ -152,7 +152,7 @@ def main(arguments: list[str]) -> None:
     if asked.table is None:
         own = seeds(FIRST_SEED if asked.first is None else asked.first, asked.logs, asked.shard)
         tasks = [(kind, seed, asked.size) for kind in asked.kinds or ("fixed", "study", "null") for seed in own]
-        for _ in carry_out(tasks, measured, asked.out, asked.shard, asked.jobs):
+        for _ in carry_out(tasks, measured, asked.out, asked.shard, asked.jobs, asked.minutes):
             pass
     print("\n".join(tables(rows_in(asked.table or asked.out))))
 

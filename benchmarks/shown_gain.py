@@ -13,13 +13,13 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import fields, is_dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from stored_rows import in_turn
 
 from poela.core.files import write_json
 from poela.core.policy import Memoryless
@@ -333,6 +333,7 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=20)
     parser.add_argument("--backend", default="inline")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--minutes", type=float, help="begin no further log after so long")
     parser.add_argument("--out", type=Path, default=Path("shown-gain"))
     asked = parser.parse_args()
     if asked.list:
@@ -340,17 +341,15 @@ def main() -> None:
         return
     studies = [Asked.of(text) for text in asked.scenarios]
     rows = {one: _rows(asked.out / f"{one}.json") for one in studies}
-    with ProcessPoolExecutor(asked.jobs) as pool:
-        pending = {
-            pool.submit(carried_out, one, asked.episodes, asked.backend, seed): one
-            for one in studies
-            for seed in range(FIRST_SEED, FIRST_SEED + asked.logs)
-            if seed not in {row["seed"] for row in rows[one]}
-        }
-        for future in as_completed(pending):
-            one = pending[future]
-            rows[one] = sorted([*rows[one], future.result()], key=itemgetter("seed"))
-            write_json(asked.out / f"{one}.json", {"scenario": str(one), "rows": rows[one]})
+    left = [
+        (one, asked.episodes, asked.backend, seed)
+        for seed in range(FIRST_SEED, FIRST_SEED + asked.logs)
+        for one in studies  # in turn, so that a run that is cut short has all of them
+        if seed not in {row["seed"] for row in rows[one]}
+    ]
+    for (one, *_), row in in_turn(left, carried_out, asked.jobs, asked.minutes):
+        rows[one] = sorted([*rows[one], row], key=itemgetter("seed"))
+        write_json(asked.out / f"{one}.json", {"scenario": str(one), "rows": rows[one]})
     print(HEAD)
     for one in studies:
         print(table(str(one), rows[one]), flush=True)

@@ -2,8 +2,11 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ def add_flags(parser: argparse.ArgumentParser, out: str) -> None:
     parser.add_argument("--first", type=int, default=None, help="the first seed")
     parser.add_argument("--shard", default="0/1", help="I/N: every N-th log from the I-th on")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--minutes", type=float, help="begin no further log after so long")
     parser.add_argument("--out", type=Path, default=Path(out))
     parser.add_argument("--table", type=Path, metavar="FOLDER", help="only print what the rows there come to")
 
@@ -37,17 +41,42 @@ def seeds(first: int, logs: int, shard: str) -> range:
     return range(first + place, first + logs, shards)
 
 
-def carry_out(tasks: Sequence[Task], work: Callable[..., Row], out: Path, shard: str, jobs: int) -> Iterator[Row]:
+def in_turn(
+    tasks: Iterable[Task], work: Callable[..., Row], jobs: int, minutes: float | None = None
+) -> Iterator[tuple[Task, Row]]:
+    """Tasks and what came of them, in the order in which they end; after so many minutes no further one is begun."""
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    waiting, running = iter(tasks), dict[Future[Row], Task]()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # each process has one core
+    with ProcessPoolExecutor(jobs) as pool:
+        while True:
+            while len(running) < jobs and (until is None or time.monotonic() < until):
+                task = next(waiting, None)
+                if task is None:
+                    break
+                running[pool.submit(work, *task)] = task
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                task, problem = running.pop(future), future.exception()
+                if problem is None:
+                    yield task, future.result()
+                elif isinstance(problem, BrokenExecutor):
+                    raise problem
+                else:  # one log must not end a night's work; it has no row, and is begun again by the next run
+                    print(f"{task} failed: {type(problem).__name__}: {problem}", file=sys.stderr, flush=True)
+
+
+def carry_out(
+    tasks: Sequence[Task], work: Callable[..., Row], out: Path, shard: str, jobs: int, minutes: float | None = None
+) -> Iterator[Row]:
     """The row of every task that has none yet, stored at once; a task is the kind of a log and what else matters."""
     out.mkdir(parents=True, exist_ok=True)
     there = {json.dumps(row["task"]) for row in rows_in(out)}
     left = [task for task in tasks if json.dumps(task) not in there]
-    with ProcessPoolExecutor(jobs) as pool:
-        futures = {pool.submit(work, *task): task for task in left}
-        for future in as_completed(futures):
-            task = futures[future]
-            row = {"task": list(task), **future.result()}
-            file = f"{str(task[0]).replace('/', '-').replace(' ', '-')}.{shard.replace('/', '-of-')}.jsonl"
-            with (out / file).open("a") as lines:
-                lines.write(json.dumps(row) + "\n")
-            yield row
+    for task, found in in_turn(left, work, jobs, minutes):
+        row = {"task": list(task), **found}
+        file = f"{str(task[0]).replace('/', '-').replace(' ', '-')}.{shard.replace('/', '-of-')}.jsonl"
+        with (out / file).open("a") as lines:
+            lines.write(json.dumps(row) + "\n")
+        yield row

@@ -156,6 +156,8 @@ def _cell_row(
         row |= {word: int(said.sum()), f"{word}: missed": int((said & missed).sum())}
         # Without an error to divide by, the estimate knows nothing of how far off it is.
         row[f"{word}: gross"] = int((said & ~(np.abs(column["error"]) <= GROSS)).sum())
+        for of, name in (("value", ""), ("gain", "gain ")):
+            row |= {f"{word}: {of} {end}": int((said & column[f"{name}{end}"]).sum()) for end in ("below", "above")}
     return row | {
         "informative": int(column["informative"].sum()),
         "informative, trusted": int((column["informative"] & trusted).sum()),

@@ -14,9 +14,9 @@ from poela import InputError, LogLayout, Trajectories, read_logs
 from poela.behavior.annotation import annotation
 from poela.behavior.held_out import held_out_split
 from poela.data.folds import fold_numbers
+from poela.data.joining import joined
 from poela.eligibility.quantiles import action_distances
 from poela.eligibility.rules import Eligibility
-from poela.evaluation.value_model import joined
 from poela.studies.fold_data import data_hash
 
 UNITS = st.lists(st.integers(0, 12), min_size=4, max_size=60).map(

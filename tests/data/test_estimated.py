@@ -7,8 +7,8 @@ import pytest
 from tests.data.log_files import Write, arrow, csv, feather, parquet
 
 from poela import KNNBehavior, Trajectories, read_logs
+from poela.data.joining import joined
 from poela.data.trajectories import Trajectories as Logs
-from poela.evaluation.value_model import joined
 from poela.studies.fold_data import FoldData, data_hash, read_fold, write_fold
 
 

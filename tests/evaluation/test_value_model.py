@@ -11,9 +11,10 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.folds import fold_numbers
 from poela.data.history import with_history
+from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
-from poela.evaluation.value_model import ValueModel, joined
+from poela.evaluation.value_model import ValueModel
 from poela.learners import backward_induction, ridge, step_regression
 from poela.learners.backward_induction import BackwardInduction
 from poela.learners.ridge import PENALTIES

@@ -31,7 +31,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _guide(language: str) -> str:
-    (block,) = re.findall(rf"```{language}\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    stepwise = GUIDE.read_text().partition("## A learner, step by step")[2]
+    (block,) = re.findall(rf"```{language}\n(.*?)```", stepwise, re.DOTALL)
     return str(block)
 
 

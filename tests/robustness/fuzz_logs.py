@@ -134,13 +134,13 @@ def verdict(path: Path, **settings: Any) -> str:
     return "refused"
 
 
-def fuzz(seconds: float, seed: int, folder: Path | None = None) -> Counter[str]:
+def fuzz(seconds: float, seed: int, folder: Path | None = None, most: float = float("inf")) -> Counter[str]:
     """Read mutated files for some seconds, and count what came of it; the folder keeps the last one."""
     rng = np.random.default_rng(seed)
     place = folder or Path(tempfile.mkdtemp())
     counts: Counter[str] = Counter()
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end and counts["files"] < most:
         write = WRITERS[rng.integers(len(WRITERS))]
         table = mutated_table(rng) if rng.random() < 0.5 else changed({})
         path = Path(write(table, place))

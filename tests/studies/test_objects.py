@@ -1,5 +1,6 @@
 """Objects in the place of names: foreign learners, policies, classifiers and regressors in studies."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -226,3 +227,17 @@ def test_settings_within_settings_are_reached_by_name() -> None:
 def test_a_study_that_was_opened_has_a_readable_repr(logs: Trajectories, tmp_path: Path) -> None:
     poela.learn(logs, learners=["consensus"], backend="inline", out=tmp_path, **QUICK)
     assert "2 of 2 runs" in repr(Study.open(tmp_path))
+
+
+def test_the_smallest_learner_of_the_guide_runs(logs: Trajectories) -> None:
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(import numpy.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = [line for line in code.splitlines() if line]
+    assert sum(line.startswith("import") for line in lines) == 2
+    assert len(lines) <= 10
+    names: dict[str, Any] = {}
+    exec(code, names)
+    rates = names["Rates"]().fit(logs).probabilities(logs.contexts)[0]
+    np.testing.assert_allclose(rates, np.bincount(logs.actions) / len(logs.actions))
+    study = poela.learn(logs, learners=[names["Rates"]()], backend="inline", **QUICK)
+    assert {run.status for run in study.runs.values()} == {"done"}

@@ -8,17 +8,17 @@ import typer
 from poela.cli.flags import column_flags, flags, layout_in
 from poela.core.options import read_from_text
 from poela.evaluation.options import ScoringOptions
-from poela.studies.options import Execution, LearnOptions, StudyOptions
+from poela.studies.options import Execution, LearnOptions, RoundOptions, StudyOptions
 from poela.studies.selection import DEFAULT_SELECTION
 
-SETTINGS = (StudyOptions(), LearnOptions(), ScoringOptions(), DEFAULT_SELECTION, Execution())
+SETTINGS = (StudyOptions(), LearnOptions(), RoundOptions(), ScoringOptions(), DEFAULT_SELECTION, Execution())
 
 
 @flags(*SETTINGS)
 @column_flags
 def learn(
     logs: Annotated[
-        Path, typer.Argument(help="Table of logged decisions, one row for each: .parquet, .csv or .arrow.")
+        list[Path], typer.Argument(help="Tables of logged decisions, one row for each: .parquet, .csv or .arrow.")
     ],
     *,
     out: Annotated[str, typer.Option(help="Directory to write: the study, its policies and results.")],
@@ -35,6 +35,8 @@ def learn(
 
     Example: poela learn visits.csv --out study/ --episode patient --step visit --action drug --reward outcome
 
+    The next round: poela learn visits.csv later.csv --logged-by practice,study/ --after study/ --out study2/
+
     Afterwards: poela evaluate study/ --logs later.csv
     """
     try:
@@ -42,7 +44,13 @@ def learn(
         from poela.studies.learning import learn as carry_out
 
         layout = layout_in(settings)
-        study = carry_out(logs, out=out, resume=resume, layout=layout, **read_from_text(SETTINGS, settings))
+        study = carry_out(
+            logs[0] if len(logs) == 1 else logs,
+            out=out,
+            resume=resume,
+            layout=layout,
+            **read_from_text(SETTINGS, settings),
+        )
     except KeyboardInterrupt:
         from poela.core.errors import PoelaError
         from poela.core.paths import place

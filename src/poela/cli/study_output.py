@@ -12,6 +12,7 @@ from poela.studies.groups import Groups, moves_in_words
 from poela.studies.guard_words import guard_cell, guard_columns, guard_documents, guard_header, guard_sentences
 from poela.studies.names import FAMILIES
 from poela.studies.outcome_unit import Outcome
+from poela.studies.unseen_holes import unseen_holes
 from poela.studies.words import (
     LEAST_OUTSIDE,
     changed_in_words,
@@ -42,12 +43,12 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False, det
         return
     answer = study.answer
     say(answer.headline, bold=True)
-    if answer.words:
-        say(answer.words, bold=True)
+    for more in filter(None, (answer.since, answer.words)):
+        say(more, bold=True)
     say(answer.why)
     if study.choice.chosen is not None:
         rule = study.policy.eligibility
-        say(f"{rule_in_words(rule)} {strictness_in_words(rule)}".rstrip())
+        say(" ".join(filter(None, (rule_in_words(rule), strictness_in_words(rule), unseen_holes(study)))))
     say(f"Next: {answer.next}")
     say("")
     _print_policies(study, every_point)

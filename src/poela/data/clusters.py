@@ -11,7 +11,7 @@ from poela.data.labels import Labels
 from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
-    from poela.data.trajectories import Trajectories
+    pass
 
 
 def numbered(names: ArrayLike) -> IntArray:
@@ -31,13 +31,6 @@ def numbered(names: ArrayLike) -> IntArray:
     if missing:
         raise InputError("clusters hold None or NaN: name the cluster of every episode")
     return readonly(numbers, np.int64)
-
-
-def joined_clusters(first: "Trajectories", second: "Trajectories") -> IntArray | None:
-    """The clusters of the episodes of both logs, which share none; None where neither names any."""
-    if first.clusters is None and second.clusters is None:
-        return None
-    return np.concatenate([first.units, first.n_units + second.units])
 
 
 def cluster_of_episodes(clusters: Labels, episodes: Labels, name: str) -> tuple[IntArray, list[str]]:

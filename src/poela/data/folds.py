@@ -44,6 +44,24 @@ def fold_numbers(logs_or_units: "Trajectories | IntArray", folds: int, seed: "in
     return np.asarray(fold_of_unit[units])
 
 
+def folds_within(logs: "Trajectories", folds: int, seed: int, only_teach: int = 0) -> IntArray:
+    """A random fold for each episode, about equal ones of each logger; −1 for the first ones that only teach.
+
+    >>> from poela.data.trajectories import Trajectories
+    >>> logs = Trajectories([[0.0]] * 7, [0] * 7, [0.0] * 7, range(8), loggers=[-1, 0, 0, 0, 0, 1, 1])
+    >>> folds_within(logs, 2, seed=0, only_teach=1).tolist()
+    [-1, 0, 0, 1, 1, 0, 1]
+    """
+    fold_of = np.full(logs.n_episodes, -1)
+    strata = np.zeros(logs.n_episodes, np.int64) if logs.loggers is None else logs.loggers
+    judges = np.arange(logs.n_episodes) >= only_teach
+    for stratum in np.unique(strata[judges]):
+        own = np.flatnonzero(judges & (strata == stratum))
+        units = np.unique(logs.units[own], return_inverse=True)[1]
+        fold_of[own] = fold_numbers(units, folds, np.random.default_rng(seed if stratum == 0 else [seed, stratum]))
+    return fold_of
+
+
 def random_parts(units: IntArray, bounds: Sequence[int], seed: int) -> list[IntArray]:
     """Disjoint random parts of episodes, as ascending positions; units (numbered from 0) stay whole.
 

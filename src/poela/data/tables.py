@@ -67,6 +67,7 @@ def read_logs(
     outcomes: Any = None,
     done: str | None = None,
     ended: str | None = None,
+    logged_by: Any = None,
 ) -> Trajectories:
     """Read a table with one row for each decision, in any order, and check all of it.
 
@@ -83,21 +84,20 @@ def read_logs(
     outcomes, rows after the end (`censored`, `end`, `horizon`) and tables `wide`, of one row for each case:
     docs/guides/missing.md. `schema` has the result, `notes` what was done, docs/guides/tables.md the rules.
     A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards; `done` is
-    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered. What
+    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered,
+    `logged_by` who made the log, where several teach: "practice", the folder of a study, or a policy. What
     `to_table` wrote is read back as it was, but for what CSV files cannot say. All that is wrong is told at once.
     >>> import pyarrow as pa
     >>> logs = read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, None, 50],
     ...                            "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))
     >>> logs
     Trajectories(2 episodes, 3 steps, 2 features, 2 actions, no propensities)
-    >>> logs.feature_names, logs.contexts.tolist()
-    (('age', 'age missing'), [[50.0, 0.0], [60.0, 1.0], [70.0, 0.0]])
     """
     said = {**locals(), "ordinal": ordinal or {}}
     named = LogLayout(**{field.name: said[field.name] for field in fields(LogLayout) if field.name in said})
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
-    return _checked(source, layout or named, for_learning, Beside(outcomes, done, ended))
+    return _checked(source, layout or named, for_learning, Beside(outcomes, done, ended, logged_by))
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,7 @@ class Beside:
     outcomes: Any = None
     done: str | None = None
     ended: str | None = None
+    logged_by: Any = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -135,7 +136,7 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool, beside: Beside)
             raise bad_log([f"{one} ({gone})" if one == NO_CONTEXT and gone else one for one in problems])
     if merged:
         notes = (*notes, f"column {quoted(merged)} has numbers {NOT_TOLD_APART}: subtract an offset, or scale them")
-    return replace(logs, notes=(*logs.notes, *notes)) if notes else logs
+    return replace(logs, notes=(*logs.notes, *notes), logged_by=beside.logged_by)
 
 
 def read_and_warn(

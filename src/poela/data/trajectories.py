@@ -42,10 +42,6 @@ class Trajectories:
     Actions are whole numbers [N], which stand for a finite set, or real numbers [N, m] such as doses. What is known of
     the logging policy are `propensities` of the former, and `log_densities` of the latter: those of the logged actions,
     in their units. What an environment clips is logged as it was before, since the density belongs to that.
-
-    >>> Trajectories([[0.0], [1.0], [0.5]], [[0.1], [0.7], [0.4]], [0, 1, 2], offsets=[0, 2, 3])
-    Trajectories(2 episodes, 3 steps, 1 features, 1 action column, no log densities)
-
     `clusters` names the independent unit of each episode, such as the patient of several stays; whatever splits or
     resamples episodes keeps those of one cluster together. `estimated` says that what is known of the logging policy
     comes from a model. `schema` says how columns of a table became features, `notes` what was done on the way. `lost`
@@ -69,6 +65,8 @@ class Trajectories:
     schema: TableSchema | None = None  # None: these were arrays
     notes: tuple[str, ...] = ()
     log_densities: FloatArray | None = None  # [N]
+    loggers: IntArray | None = None  # [n], the number of the logging policy of each episode; None: one made all of them
+    logged_by: Any = None  # the name or folder of the logging policy, or the policy itself; None: nothing was said
     outcomes: FloatArray | None = None  # [N, J]
     outcome_names: tuple[str, ...] = ()  # of the J outcomes
     recommended: IntArray | None = None  # [N] what a policy said, where `actions` are what was done after that
@@ -92,6 +90,8 @@ class Trajectories:
         notes: Sequence[str] = (),
         *,
         log_densities: ArrayLike | None = None,
+        loggers: ArrayLike | None = None,
+        logged_by: Any = None,
         outcomes: ArrayLike | None = None,
         outcome_names: Sequence[str] = (),
         recommended: ArrayLike | None = None,
@@ -116,6 +116,8 @@ class Trajectories:
             estimated=bool(estimated) and (propensities is not None or log_densities is not None),
             schema=schema,
             notes=tuple(notes),
+            loggers=None if loggers is None else numbers("loggers", loggers, np.int64),
+            logged_by=logged_by,
             outcomes=None if outcomes is None else numbers("outcomes", outcomes, np.float64),
             outcome_names=tuple(map(str, outcome_names)),
             recommended=None if recommended is None else numbers("recommended", recommended, np.int64),
@@ -163,7 +165,7 @@ class Trajectories:
 
     @property
     def logging_probabilities(self) -> FloatArray | None:
-        """What is known of the logging policy, as the logs carry it: propensities, or log densities."""
+        """What the logs know of the logging policy: propensities, or log densities."""
         return self.log_densities if self.is_real else self.propensities
 
     def with_logging_probabilities(self, known: ArrayLike | None, estimated: bool = False) -> "Trajectories":
@@ -220,8 +222,7 @@ class Trajectories:
     def logging_in_words(self) -> str:
         """What is known of the logging policy."""
         what = "log densities" if self.is_real else "propensities"
-        known = self.logging_probabilities
-        full = known is not None and known.ndim == 2
+        full = (known := self.logging_probabilities) is not None and known.ndim == 2
         return f"{'no' if known is None else 'estimated' if self.estimated else 'full' if full else 'logged'} {what}"
 
     def __repr__(self) -> str:
@@ -324,6 +325,7 @@ class Trajectories:
             "episode_ids": None if self.episode_ids is None else self.episode_ids[chosen],
             "clusters": None if self.clusters is None else numbered(self.clusters[chosen]),
             "lost": None if self.lost is None else self.lost[chosen],
+            "loggers": None if self.loggers is None else self.loggers[chosen],
         }
         taken = copy(self)  # without the checks: rows that were sound are sound
         for name, array in arrays.items():
@@ -370,7 +372,6 @@ class Trajectories:
         """Flat arrays by the names that d3rlpy's MDPDataset takes: `MDPDataset(**logs.to_mdp_arrays())`.
 
         `terminated` says whether episodes ended by themselves; others are timeouts. Propensities and names are lost.
-
         >>> logs = Trajectories([[0.0], [1.0], [0.5]], [0, 1, 1], [0, 1, 2], offsets=[0, 2, 3])
         >>> logs.to_mdp_arrays()["terminals"]
         array([0., 1., 1.], dtype=float32)

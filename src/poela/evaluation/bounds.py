@@ -1,7 +1,7 @@
 """What an interval is, what it is made of, and what is known of returns beforehand."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -175,22 +175,25 @@ def carriers(contributions: Contributions) -> int:
     return int((contributions.denominators != 0).any(axis=1).sum())
 
 
-def in_clusters(contributions: Contributions, clusters: IntArray | None) -> Contributions:
-    """The contributions of clusters of episodes, such as patients with several stays.
+def in_clusters(
+    contributions: Contributions, clusters: IntArray | None, strata: IntArray | None = None
+) -> Contributions:
+    """The contributions of clusters of episodes, such as patients with several stays; `strata` are episodes' loggers.
 
     >>> in_clusters(Contributions.mean(np.array([1.0, 2.0, 6.0])), np.array([7, 7, 8])).numerators[:, 0]
     array([3., 6.])
     """
     if clusters is None:
-        return contributions
+        return contributions if strata is None else replace(contributions, strata=strata)
     if len(clusters) != contributions.n_episodes:
         raise InputError(f"clusters names {len(clusters)} episodes; there are {contributions.n_episodes}")
-    names, cluster_of = np.unique(clusters, return_inverse=True)
+    names, first, cluster_of = np.unique(clusters, return_index=True, return_inverse=True)
     # Every estimate is a function of sums, so a cluster counts as one episode that holds its sums.
     return Contributions(
         _sums_by(contributions.numerators, cluster_of, len(names)),
         _sums_by(contributions.denominators, cluster_of, len(names)),
         contributions.fit_variance,
+        None if strata is None else strata[first],  # logs share no clusters
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poela.core.arrays import FloatArray
+from poela.core.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,7 @@ class Contributions:
     numerators: FloatArray
     denominators: FloatArray
     fit_variance: float = 0.0  # of a fitted model that the estimate leans on: episodes' own influence does not show it
+    strata: IntArray | None = None  # [n], the log of each unit, whose size is no chance; None: there is one
 
     @classmethod
     def ratio(cls, numerators: FloatArray, denominators: FloatArray) -> "Contributions":
@@ -55,6 +56,7 @@ class Contributions:
             np.hstack([self.numerators, -other.numerators]),
             np.hstack([self.denominators, other.denominators]),
             self.fit_variance + other.fit_variance,
+            self.strata,
         )
 
     @property
@@ -69,10 +71,14 @@ class Contributions:
 
     @property
     def influence(self) -> FloatArray:
-        """Each episode's first-order influence [n] on the estimate, times n; it sums to zero."""
+        """Each episode's first-order influence [n] on the estimate, times n; it sums to zero, in every stratum."""
         totals = self.denominators.sum(axis=0)
         ratios = self.numerators.sum(axis=0) / totals
-        return np.asarray(((self.numerators - ratios * self.denominators) / totals).sum(axis=1) * self.n_episodes)
+        own = np.asarray(((self.numerators - ratios * self.denominators) / totals).sum(axis=1) * self.n_episodes)
+        if self.strata is None:
+            return own
+        counts = np.maximum(np.bincount(self.strata), 1)
+        return np.asarray(own - (np.bincount(self.strata, own) / counts)[self.strata])
 
     @property
     def leave_one_out(self) -> FloatArray:

@@ -10,6 +10,7 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import step_numbers
 from poela.data.trajectories import Trajectories
+from poela.evaluation.contributions import Contributions
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.weights import LogWeights
 
@@ -65,6 +66,8 @@ class Evidence:
     smoothing: float = 0.0  # the share of the logging policy that was mixed into the policy
     known: bool = False  # whether propensities are, so that only chances of being seen may be wrong by a factor
     controlled: "Controlled | None" = None  # the gain with control variates, where values are at hand
+    # log weights [n] of what is done now; None: it made all of these episodes
+    reference: FloatArray | None = None
 
     @cached_property
     def returns(self) -> FloatArray:
@@ -84,6 +87,11 @@ class Evidence:
         return self.weights.truncated(self.truncation)
 
     @property
+    def done_now(self) -> Contributions:
+        """The value of what is done now: the mean return or, where others made some of the episodes, by weights."""
+        return value_now(self.returns, self.reference, self.truncation, self.logs.seen_weights)
+
+    @property
     def model(self) -> ModelValues:
         """The values of the model, which must have been given."""
         if self.values is None:
@@ -96,3 +104,19 @@ class Evidence:
         following = np.append(self.model.expected[1:], 0.0)
         following[self.logs.offsets[1:] - 1] = 0.0
         return np.asarray(self.logs.rewards + self.discount * following - self.model.taken)
+
+
+def value_now(
+    returns: FloatArray, reference: FloatArray | None, truncation: float, seen: FloatArray | None = None
+) -> Contributions:
+    """The value of what is done now, from returns [n] and, where others made some of these episodes, its log weights.
+
+    `seen` are the log weights of having been seen, where episodes were lost.
+
+    >>> value_now(np.array([0.0, 4.0]), np.log([1.5, 0.5]), 1000.0).value
+    1.0
+    """
+    if reference is None:
+        return Contributions.of_logging(returns, seen)
+    weights = np.exp(np.minimum(reference, np.log(truncation)))
+    return Contributions.ratio(weights * returns, weights)

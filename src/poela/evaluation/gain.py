@@ -66,12 +66,13 @@ def gain_over_logging(
     clusters: IntArray | None = None,
     bounds: Bounds | None = None,
     log_weights: FloatArray | None = None,
-    seen: FloatArray | None = None,
+    done_now: Contributions | None = None,
+    strata: IntArray | None = None,
 ) -> Gain:
     """The gain, from an estimate's contributions [n] and its interval at this level, and the logged returns [n].
 
-    Given the `log_weights` [n] behind it, a gain whose lower end is above zero has a Γ. `seen` are the log weights [n]
-    of having been seen, where episodes were lost.
+    Given the `log_weights` [n] behind it, a gain whose lower end is above zero has a Γ. `done_now` is what is done now,
+    where that is not the mean of the returns; `strata` [n] are the loggers of episodes, where there are several.
 
     The gain is one estimate with a standard error of its own, in which what both policies share cancels. Each end is as
     many of these errors away as the end of the value's interval is of the value's errors, and at least as many as
@@ -82,11 +83,11 @@ def gain_over_logging(
     >>> round(gain_over_logging(contributions, returns, None, 0.95).value, 9)
     0.25
     """
-    logging = Contributions.of_logging(returns, seen)
+    logging = Contributions.mean(returns) if done_now is None else done_now
     value = contributions.value - logging.value
     if interval is None:
         return Gain(value, None, None)
-    own, base = in_clusters(contributions, clusters), in_clusters(logging, clusters)
+    own, base = in_clusters(contributions, clusters, strata), in_clusters(logging, clusters, strata)
     gain = own.less(base)
     errors = standard_error(own), standard_error(gain)
     least = student_quantile(gain, level)
@@ -103,7 +104,8 @@ def gain_over_logging(
     up = min(_paired(up, *errors, least), above + base.value - low)
     sensitivity = None
     if log_weights is not None and value > down:
-        sensitivity = vanishing_sensitivity(log_weights, returns, achieved=logging.value)
+        apart = 0.0 if done_now is None else done_now.value - float(returns.mean())
+        sensitivity = vanishing_sensitivity(log_weights, returns, apart)
     return Gain(value, float(value - down), float(value + up), sensitivity)
 
 
@@ -136,13 +138,10 @@ def _mean_ends(logging: Contributions, bounds: Bounds | None, level: float) -> t
     return low, high
 
 
-def vanishing_sensitivity(
-    log_weights: FloatArray, returns: FloatArray, margin: float = 0.0, achieved: float | None = None
-) -> float:
+def vanishing_sensitivity(log_weights: FloatArray, returns: FloatArray, margin: float = 0.0) -> float:
     """The least Γ at which weights within [w/Γ, Γ·w] leave no gain over the mean return (Zhao et al. 2019).
 
-    With a `margin`, which is what chance may account for: at which they leave no more than that. `achieved` is what the
-    logging policy achieved, where that is not the mean return.
+    With a `margin`, which is what chance may account for: at which they leave no more than that.
 
     The least value has Γ·w on the episodes of the lowest returns and w/Γ on the others: one sort, then one pass over
     where they part.
@@ -152,7 +151,7 @@ def vanishing_sensitivity(
     >>> round(vanishing_sensitivity(np.log([1.0, 3.0]), np.array([0.0, 1.0])), 6)  # (3/Γ) / (Γ + 3/Γ) = 1/2
     1.732051
     """
-    target = (float(returns.mean()) if achieved is None else achieved) + margin
+    target = float(returns.mean()) + margin
     order = np.argsort(returns, kind="stable")
     weights = np.exp(log_weights[order] - safe_shift(log_weights))
     products = np.append(0.0, np.cumsum(weights * (returns[order] - target)))

@@ -12,6 +12,7 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in
 from poela.data.action_space import finite_actions
+from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
 from poela.evaluation.cap import Cap, CapSettings, beyond_cap
@@ -28,7 +29,7 @@ from poela.evaluation.options import CAP, RETURNS
 from poela.evaluation.outside import LoggedSupport, logged_support, outside_support
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
-from poela.evaluation.value_model import ValueModel, joined
+from poela.evaluation.value_model import ValueModel
 from poela.evaluation.values import QValues, given_values
 from poela.evaluation.verdict import NOT_SHOWN, TrustThresholds, verdict_on
 from poela.evaluation.weights import LogWeights, is_greedy, log_weights, probabilities_along, smoothed, weights_of
@@ -209,14 +210,14 @@ class Evaluator:
     def value(self, evidence: Evidence, estimator: str) -> tuple[float, float]:
         """An estimate and its standard error alone."""
         contributions = ESTIMATORS[estimator].function(evidence)
-        return contributions.value, standard_error(in_clusters(contributions, self.logs.clusters))
+        return contributions.value, standard_error(in_clusters(contributions, self.logs.clusters, self.logs.loggers))
 
     def estimate(self, evidence: Evidence, pool: Pool | None = None) -> Estimate:
         """The estimate with everything that belongs to it; `pool` are recombined episodes, where they are at hand."""
         scoring, logs = self.scoring, self.logs
         chosen = ESTIMATORS[scoring.estimator]
         contributions = chosen.function(evidence)
-        units = in_clusters(contributions, logs.clusters)
+        units = in_clusters(contributions, logs.clusters, logs.loggers)
         pool = pool or self.pool(evidence, chosen)
         diagnostics = diagnosed(evidence, chosen, pool, self.returns, self.bounds)
         interval, interval_notes = self._interval(units, evidence, chosen, pool, diagnostics.ess)
@@ -301,6 +302,7 @@ class Evaluator:
             self.scoring.level,
             clusters=self.logs.clusters,
             bounds=self.bounds,
-            seen=self.logs.seen_weights,
             log_weights=chosen.used(evidence) if chosen.normalised and word != "do not trust" else None,
+            done_now=None if evidence.reference is None and self.logs.staying is None else evidence.done_now,
+            strata=self.logs.loggers,
         )

@@ -9,9 +9,9 @@ import numpy as np
 from poela.behavior.staying import repeats
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.data.clusters import joined_clusters
 from poela.data.folds import fold_numbers
 from poela.data.history import with_history
+from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import ModelValues
 from poela.learners.backward_induction import MOST_PREPARED, BackwardInduction, expected
@@ -168,36 +168,6 @@ def state_values(logs: Trajectories, beside: Trajectories, discount: float = 1.0
     model = ValueModel(idle(logs), beside=idle(beside), discount=discount, seed=seed)
     (values,) = model.values([np.ones((logs.n_steps + beside.n_steps, 1))])
     return values
-
-
-def joined(first: Trajectories, second: Trajectories) -> Trajectories:
-    """The episodes of both logs, which have the same features and actions.
-
-    >>> logs = Trajectories([[0.0], [1.0]], [0, 1], [1.0, 3.0], [0, 2])
-    >>> joined(logs, logs).returns()
-    array([4., 4.])
-    """
-    known = [logs.propensities for logs in (first, second)]
-    full = all(rows is not None and rows.ndim == 2 for rows in known)
-    return Trajectories(
-        contexts=np.concatenate([first.contexts, second.contexts]),
-        actions=np.concatenate([first.actions, second.actions]),
-        rewards=np.concatenate([first.rewards, second.rewards]),
-        offsets=np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
-        propensities=np.concatenate([rows for rows in known if rows is not None]) if full else None,
-        n_actions=first.n_actions,
-        feature_names=first.feature_names,
-        action_names=first.action_names,
-        clusters=joined_clusters(first, second),
-        staying=_joined_staying(first, second),
-        estimated=full and (first.estimated or second.estimated),
-    )
-
-
-def _joined_staying(first: Trajectories, second: Trajectories) -> FloatArray | None:
-    if first.staying is None and second.staying is None:
-        return None
-    return np.concatenate([np.zeros(own.n_steps) if own.staying is None else own.staying for own in (first, second)])
 
 
 def _columns_last(probabilities: Sequence[FloatArray] | FloatArray, order: IntArray) -> FloatArray:

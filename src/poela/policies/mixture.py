@@ -10,6 +10,27 @@ from poela.core.errors import InputError
 from poela.core.policy import Actor, LoggedSteps
 from poela.core.ragged import running_sums
 
+LEAST = -1e6  # of a log probability: running sums stay finite, far below any likelihood
+
+
+def mixed_along(rows: FloatArray, actions: IntArray, offsets: IntArray, log_shares: FloatArray) -> FloatArray:
+    """[N, A] of one policy that follows one of K in each episode, drawn with these shares (logs [K], up to a constant).
+
+    `rows` [K, N, A] are theirs along logged episodes. Each counts as the actions so far make it likely, so that the
+    product along an episode is exactly Σ_k share_k Π_t π_k: the balanced denominator of importance weights.
+
+    >>> rows = np.array([[[0.9, 0.1]] * 2, [[0.5, 0.5]] * 2])
+    >>> mixed = mixed_along(rows, np.array([0, 1]), np.array([0, 2]), np.log([0.5, 0.5]))
+    >>> round(float(mixed[0, 0] * mixed[1, 1]), 9)  # (0.9·0.1 + 0.5·0.5) / 2
+    0.17
+    """
+    with np.errstate(divide="ignore"):
+        logs = np.maximum(np.log(rows[:, np.arange(rows.shape[1]), actions]), LEAST)
+    so_far = np.stack([running_sums(one, offsets) for one in logs]) - logs + log_shares[:, None]
+    shares = np.exp(so_far - so_far.max(axis=0))
+    shares /= shares.sum(axis=0)
+    return np.asarray(np.minimum((shares[:, :, None] * rows).sum(axis=0), 1.0))  # rounding may go beyond
+
 
 @dataclass(frozen=True, eq=False)
 class EpisodeMixture:
@@ -27,16 +48,7 @@ class EpisodeMixture:
     def along(self, trajectories: LoggedSteps) -> FloatArray:
         """[N, A] along logged episodes: each policy counts as the actions so far make it likely."""
         rows = np.stack([policy.along(trajectories) for policy in self.policies])  # [K, N, A]
-        taken = rows[:, np.arange(rows.shape[1]), trajectories.actions]
-        with np.errstate(divide="ignore"):
-            logs = np.log(taken)
-        # −inf stays −inf; running sums of it are kept finite by a floor far below any likelihood.
-        so_far = np.stack([running_sums(np.maximum(one, -1e6), trajectories.offsets) for one in logs]) - np.maximum(
-            logs, -1e6
-        )
-        shares = np.exp(so_far - so_far.max(axis=0))
-        shares /= shares.sum(axis=0)
-        return np.asarray(np.minimum((shares[:, :, None] * rows).sum(axis=0), 1.0))  # rounding may go beyond
+        return mixed_along(rows, trajectories.actions, trajectories.offsets, np.zeros(len(rows)))
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once."""
@@ -58,6 +70,6 @@ class _MixtureActor:
     def record(self, actions: IntArray) -> None:
         assert self._last is not None
         with np.errstate(divide="ignore"):
-            self._log_shares += np.maximum(np.log(self._last[:, np.arange(len(actions)), actions]), -1e6)
+            self._log_shares += np.maximum(np.log(self._last[:, np.arange(len(actions)), actions]), LEAST)
         for actor in self._actors:
             actor.record(actions)

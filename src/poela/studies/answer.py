@@ -39,6 +39,7 @@ class Answer:
     why: str
     next: str
     words: str = ""  # the best policy that can be said, and what is shown of it
+    since: str = ""  # what is shown since the first practice, over all rounds
 
     @property
     def change(self) -> bool:
@@ -51,19 +52,19 @@ class Answer:
         return "worth a trial" if self.kind == "worth a trial" else "recommended"
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (self.headline, self.words, self.why, f"Next: {self.next}")))
+        return "\n".join(filter(None, (self.headline, self.since, self.words, self.why, f"Next: {self.next}")))
 
     @classmethod
     def of(cls, result: ChoiceRecord, settings: StudySettings, record: StudyRecord) -> "Answer":
         """From what came of a study."""
         if settings.selection.by != "gain":
             return _of_capped(_of_estimate(result, record), result, settings)
-        confidence = f"{100 * settings.selection.confidence:g}%"
+        confidence = f"{100 * settings.selection.confidence:.4g}%"
         said = _keep if result.chosen is None else _change
         answer = said(result, record, confidence, settings.selection.sensitivity)
         words = "" if result.chosen is None else _in_words(result, record)
         answer = replace(answer, why=" ".join(filter(None, (answer.why, unconfounded_in_words(result, record)))))
-        return _of_capped(replace(answer, words=words), result, settings)
+        return _of_capped(replace(answer, words=words, since=_since(result, record)), result, settings)
 
 
 def _of_capped(answer: Answer, result: ChoiceRecord, settings: StudySettings) -> Answer:
@@ -76,6 +77,25 @@ def _of_capped(answer: Answer, result: ChoiceRecord, settings: StudySettings) ->
         least = None if not by_gain or result.gain is None else result.gain.low
         why = f"{why} {beyond.in_words(least, settings.selection.confidence)}"
     return replace(answer, headline=f"{answer.headline.removesuffix('.')} ({cap.in_words}).", why=why)
+
+
+def _since(result: ChoiceRecord, record: StudyRecord) -> str:
+    """What all rounds have shown together, each by its own log; empty where there is one round alone."""
+    rounds = record.rounds
+    if rounds is None or (rounds.declared == 1 and len(rounds.logs) == 1):
+        return ""
+    if rounds.declared == 1 or not rounds.since_first:
+        return f"Compared with {rounds.current}, which is what is done now. {rounds.judges_in_words}"
+    gain = result.gain if result.chosen is not None else None
+    shown = rounds.since(0.0 if gain is None or gain.low is None else gain.low)
+    best = rounds.estimated_since(0.0 if gain is None else gain.value)
+    unit, error = record.outcome or Outcome(), record.logging_policy.standard_error
+    which = f"round {rounds.number} of {rounds.declared}"
+    if shown <= 0:
+        return f"Since the first practice nothing is shown ({which}). {rounds.judges_in_words}"
+    total = f"at least {unit.amount(shown, error)} over all rounds ({100 * (1 - rounds.error):.4g}%"
+    estimate = unit.amount(best, error)
+    return f"Since the first practice: {total}, {which}); best estimate {estimate}. {rounds.judges_in_words}"
 
 
 def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:

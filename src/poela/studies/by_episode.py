@@ -42,4 +42,5 @@ def part_of(evidence: Evidence, episodes: BoolArray) -> Evidence:
         outside=outside,
         controlled=None if controlled is None else controlled.take(episodes),
         stranded_steps=None,
+        reference=None if evidence.reference is None else evidence.reference[episodes],
     )

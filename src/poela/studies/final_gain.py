@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
 from poela.evaluation.outside import lost_outside, lowest_return
@@ -53,6 +52,8 @@ class GainsShown:
     def _estimated(self, point: Point | None) -> Estimate:
         episodes, scoring = self._episodes, replace(self._settings.scoring, estimator="sntis", discount=1.0)
         if point is None:
+            if episodes.reference is not None:
+                return episodes.evaluator(scoring).estimate(episodes.evidence(episodes.reference, scoring, None))
             evaluator = episodes.evaluator(replace(scoring, estimator="behavior"))
             return evaluator.estimate(next(evaluator.evidence([None])))
         evidence, recombined = self._evidence_of(point)
@@ -109,11 +110,10 @@ class GainsShown:
         evidence, returns = self._evidence_of(chosen)[0], self._episodes.logs.rewards
         controlled = evidence.controlled
         allowed = self._settings.selection.sensitivity if self._episodes.doubted else 1.0
-        achieved = Contributions.of_logging(returns, evidence.logs.seen_weights).value
         if value is None or controlled is None:
-            margin = gain.value - shown - self._lost(chosen)
-            undone = vanishing_sensitivity(evidence.used, returns, margin, achieved)
-            return replace(gain, low=shown, sensitivity=undone)
+            apart = self._episodes.done_now(evidence.truncation) - float(returns.mean())
+            margin = gain.value - shown - self._lost(chosen) + apart
+            return replace(gain, low=shown, sensitivity=vanishing_sensitivity(evidence.used, returns, margin))
         at_stake = controlled.beyond(evidence) if controlled.estimated else returns
         weighted = least_value(evidence.used, at_stake, 1.0)
         margin = weighted - float(at_stake.mean()) - shown - controlled.lost(evidence, allowed)

@@ -11,7 +11,6 @@ from poela.core.interruption import safe_point
 from poela.core.storage import remove_stored
 from poela.data.groups import Grouping
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimate import Estimate
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
 from poela.policies.storage import live_objects, save_policy
@@ -51,7 +50,7 @@ def finish(
     `problem` says why no weight can be right, if any; `fit` carries out runs; `request` names groups to be reported.
     """
     settings, record = study.settings, study.record
-    episodes = Episodes.of(splits.held_out, settings.scoring.discount, problem, settings.scoring.cap)
+    episodes = splits.episodes(settings.scoring, problem)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     guards, runs = _guarded(settings, splits, episodes, request), list(study.runs.values())
     how = settings, study.n_folds, None if pairs is None else pairs.shared, guards
@@ -150,6 +149,8 @@ def _groups(
     study: Study, points: Sequence[Point], point: Point | None, splits: Splits, request: GroupRequest
 ) -> Groups | None:
     """Who gets what, and who gains, by the policy that is recommended or worth a trial."""
+    if splits.reference is not None:
+        return None  # who gains is told over the logging policy of the log alone
     return None if point is None else groups_of(study, points, point, splits.held_out, request)
 
 
@@ -188,8 +189,8 @@ def _with_own_bounds(
     if study.settings.selection.by != "gain" or episodes.problem:
         return list(points), None
     returns, confidence = episodes.logs.rewards, study.settings.selection.confidence
-    mean = Contributions.of_logging(returns, episodes.logs.seen_weights).value
-    yardstick = Yardstick(mean, float(returns.std()), confidence, study.n_folds)
+    now = episodes.done_now(study.settings.scoring.truncation)
+    yardstick = Yardstick(now, float(returns.std()), confidence, study.n_folds)
     return with_own_bounds(points, yardstick, gains.own_bound)
 
 

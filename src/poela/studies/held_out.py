@@ -13,7 +13,7 @@ from poela.core.ragged import step_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.cap import Cap
 from poela.evaluation.controlled import Controlled, controls, mean_to_come
-from poela.evaluation.evidence import Evidence
+from poela.evaluation.evidence import Evidence, value_now
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.recombination import Pool, Recombined, effective_share, pooled
 from poela.evaluation.scoring import Evaluator, Scoring
@@ -118,6 +118,7 @@ class Episodes:
     problem: str = ""  # why no weight can be right, if that is known
     real: bool = False  # whether actions are real numbers
     uncapped: FloatArray | None = None  # [n], where the returns are capped
+    reference: FloatArray | None = None  # [n] log weights of what is done now; None: it made all of them
 
     @property
     def doubted(self) -> bool:
@@ -126,7 +127,12 @@ class Episodes:
 
     @classmethod
     def of(
-        cls, held_out: Sequence[Trajectories], discount: float, problem: str = "", cap: Cap | None = None
+        cls,
+        held_out: Sequence[Trajectories],
+        discount: float,
+        problem: str = "",
+        cap: Cap | None = None,
+        reference: FloatArray | None = None,
     ) -> "Episodes":
         """From the held-out logs of each fold; a cap has its ends."""
         uncapped = np.concatenate([logs.returns(discount) for logs in held_out])
@@ -147,9 +153,11 @@ class Episodes:
             np.ones(n),
             clusters=clusters,
             **_lost_of(held_out),
+            loggers=None if reference is None else np.concatenate([np.asarray(one.loggers) for one in held_out]),
         )
-        real = held_out[0].is_real
-        return cls(logs, held_out[0].all_propensities is not None, held_out[0].estimated, problem, real, uncapped)
+        first = held_out[0]
+        redrawn = first.all_propensities is not None
+        return cls(logs, redrawn, first.estimated, problem, first.is_real, uncapped, reference)
 
     def evaluator(self, scoring: Scoring, *, survives: bool = True) -> Evaluator:
         """Evaluates pooled weights; what is shown by them `survives` Γ, unless that is not so."""
@@ -162,13 +170,14 @@ class Episodes:
         """Pooled log weights [n] as what estimators of whole episodes need."""
         weights = LogWeights(log_weights, self.logs.offsets)
         # Returns are discounted already.
-        known: Any = {"stranded_steps": stranded, "outside": outside, "known": not self.estimated}
-        return Evidence(weights, self.logs, 1.0, scoring.truncation, **known)
+        settings: Any = {"stranded_steps": stranded, "outside": outside, "reference": self.reference}
+        settings["known"] = not self.estimated
+        return Evidence(weights, self.logs, 1.0, scoring.truncation, **settings)
 
     def controlled(self, evidence: Evidence, folds: Sequence[FloatArray | None]) -> Evidence:
         """The same with the gain's control variates, from the controls [2, n] of each fold, where all have them."""
         known = [one for one in folds if one is not None]
-        if len(known) < 2 or len(known) < len(folds):
+        if len(known) < 2 or len(known) < len(folds) or self.reference is not None:  # they are over all loggers
             return evidence
         fold_of = np.repeat(np.arange(len(known)), [one.shape[1] for one in known])
         return replace(evidence, controlled=Controlled.of_folds(known, evidence, fold_of, estimated=self.doubted))
@@ -176,7 +185,12 @@ class Episodes:
     def take(self, episodes: BoolArray) -> "Episodes":
         """Some of the episodes [n]."""
         uncapped = None if self.uncapped is None else self.uncapped[episodes]
-        return replace(self, logs=self.logs.take(episodes), uncapped=uncapped)
+        reference = None if self.reference is None else self.reference[episodes]
+        return replace(self, logs=self.logs.take(episodes), uncapped=uncapped, reference=reference)
+
+    def done_now(self, truncation: float) -> float:
+        """The value of what is done now."""
+        return value_now(self.logs.rewards, self.reference, truncation, self.logs.seen_weights).value
 
     def pool(self, evidence: Evidence, recombined: Float32Array, seed: int) -> Pool:
         """Recombined log weights [copies, n] as a pool of episodes."""

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poela.core.arrays import FloatArray
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.core.typed import to_plain
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.contributions import standard_error
 from poela.evaluation.evaluate import evaluate
+from poela.evaluation.evidence import value_now
 from poela.evaluation.scoring import Scoring
 from poela.studies.findings_of_audit import Audit
 from poela.studies.fold_data import data_hash
@@ -110,8 +112,10 @@ def episode_digests(logs: Trajectories) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), np.uint64)
 
 
-def logging_value(parts: Sequence[Trajectories], scoring: Scoring) -> LoggingValue:
+def logging_value(parts: Sequence[Trajectories], scoring: Scoring, reference: FloatArray | None = None) -> LoggingValue:
     """The mean return of logs, and its standard error; of capped returns where these are asked about.
+
+    `reference` are the log weights [n] of what is done now, where others made some of the episodes.
 
     >>> from poela.data.trajectories import Trajectories
     >>> logging_value([Trajectories([[0.0], [0.0]], [0, 1], [1.0, 3.0], [0, 1, 2])], Scoring()).value
@@ -120,8 +124,8 @@ def logging_value(parts: Sequence[Trajectories], scoring: Scoring) -> LoggingVal
     returns = np.concatenate([scoring.capped(logs).returns(scoring.discount) for logs in parts])
     seen = [np.zeros(logs.n_episodes) if logs.seen_weights is None else logs.seen_weights for logs in parts]
     whole = all(logs.staying is None for logs in parts)
-    achieved = Contributions.of_logging(returns, None if whole else np.concatenate(seen))
-    return LoggingValue(achieved.value, standard_error(achieved))
+    value = value_now(returns, reference, scoring.truncation, None if whole else np.concatenate(seen))
+    return LoggingValue(value.value, standard_error(value))
 
 
 def recorded_evaluation(

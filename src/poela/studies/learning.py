@@ -15,7 +15,7 @@ from poela.behavior.gaussian import refuse_plain_densities
 from poela.behavior.staying import lost_share, with_staying
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.interruption import orderly, safe_point
-from poela.core.options import with_options
+from poela.core.options import taken, with_options
 from poela.core.temporary import own_folder, remove_own_folder
 from poela.core.validation import expect_kind, expect_list
 from poela.data.checks import learning_problems
@@ -33,11 +33,13 @@ from poela.studies.finishing import finish
 from poela.studies.fold_data import FoldData, remove_folds
 from poela.studies.guards import Guard, guards_in, outcomes_of
 from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
-from poela.studies.options import Execution, LearnOptions, StudyOptions
+from poela.studies.options import Execution, LearnOptions, RoundOptions, StudyOptions
 from poela.studies.outcome_unit import Outcome
+from poela.studies.parents import refuse_changed_parents
 from poela.studies.place import study_place
 from poela.studies.records import DataRecord, Session, StudyRecord, Task
 from poela.studies.requests import STUDY_SCORING, fit_to_actions, sorted_out
+from poela.studies.rounds import Round, RoundLogs
 from poela.studies.running import run
 from poela.studies.runs import versions
 from poela.studies.selection import DEFAULT_SELECTION, Selection
@@ -50,9 +52,9 @@ Parts = tuple[Trajectories, Trajectories | None, Trajectories | None]
 Given = Trajectories | str | PathLike[str]
 
 
-@with_options(LearnOptions(), StudyOptions(), DEFAULT_SELECTION, STUDY_SCORING, Execution())
+@with_options(LearnOptions(), RoundOptions(), StudyOptions(), DEFAULT_SELECTION, STUDY_SCORING, Execution())
 def learn(
-    logs: Given,
+    logs: Given | Sequence[Given],
     *,
     out: str | PathLike[str] | None = None,
     resume: bool = False,
@@ -69,6 +71,9 @@ def learn(
     What is tried are the usual settings of some `learners`, or `candidates`.
     `selection` says how the policy is chosen and `scoring` how policies are evaluated; their settings (`choose_by`,
     `min_ess`, `level`, `discount`, …) may be given by themselves. See `help(poela.learn)` for all of them.
+    Several logs, each `logged_by` practice or by the policy of an earlier study, teach together; a log that taught a
+    policy which made another one judges nothing. A study `after` another one adds to what that has shown, at one error
+    level over as many `rounds` as the first one declared.
     Everything is kept in the directory `out`, where `resume=True` continues after an interruption; without `out` the
     study lives as long as the returned object.
 
@@ -80,16 +85,15 @@ def learn(
     """
     layout = None if layout is None else expect_kind("layout", layout, LogLayout, "a LogLayout, or None")
     resume = expect_kind("resume", resume, bool, "True or False")
+    round_options = taken(RoundOptions(), settings)
     learn_options, execution, study_settings = sorted_out(settings, selection, scoring)
     place = None if out is None else study_place(out, resume)
+    begun = Round.of(round_options, place, study_settings)
     guards = guards_in(study_settings.selection.guards)
-    layout = with_outcomes(layout, guards)
-    seen = _read(logs, learn_options.validation, learn_options.test, layout)
-    first, second, third = (None if part is None else with_staying(part, study_settings.seed) for part in seen)
-    assert first is not None
-    if guards and any(part is not None and part.lost is not None for part in (first, second, third)):
-        raise InputError("guardrails need outcomes that were all observed: some were lost here, so leave guards away")
-    read: Parts = (first, second, third)
+    study_settings, layout = begun.settings(study_settings), with_outcomes(begun.layout(layout), guards)
+    every: list[Any] = list(logs) if isinstance(logs, list | tuple) else [logs]
+    read, of_round = _observed(every, learn_options, layout, begun, study_settings.seed, bool(guards))
+    _refuse_parts(every, learn_options, study_settings, of_round.reference is not None)
     if (bounds := study_settings.scoring.bounds) is not None:
         for part in filter(None, read):  # better now than after hours of fitting
             bounds.refuse_outside(part.returns(study_settings.scoring.discount))
@@ -98,18 +102,33 @@ def learn(
     study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
     looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
-    given = logs if learn_options.validation is None else learn_options.validation
+    given = (every[0] if len(every) == 1 else read[0]) if learn_options.validation is None else learn_options.validation
     request = _group_request(learn_options, given, read[0] if read[1] is None else read[1], layout, guards)
     returns = study_settings.scoring.capped(read[0]).returns(study_settings.scoring.discount)
     outcome = Outcome.of(learn_options.outcome, returns) if learn_options.outcome else None
-    source = Path(logs).name if isinstance(logs, str | PathLike) else None
-    about = About(looked_at, problem, request, outcome, source)
+    source = " and ".join(Path(one).name for one in every if isinstance(one, str | PathLike)) or None
+    about = About(looked_at, problem, request, outcome, source, of_round)
     with orderly(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
         study = _carry_out(store, study_settings, parts, layout or LogLayout(), execution, about)
         if place is not None:
             _tell_of_live_objects(study)
         return study
+
+
+def _observed(
+    every: list[Any], options: LearnOptions, layout: LogLayout | None, begun: Round, seed: int, guarded: bool
+) -> tuple[Parts, RoundLogs]:
+    """The logs with chances of being seen, where outcomes were lost; refused where nothing makes up for the loss."""
+    validation, test, of_round = _read(every, options, layout, begun)
+    parts = (of_round.logs, validation, test)
+    several = of_round.reference is not None
+    if (guarded or several) and any(part is not None and part.lost is not None for part in parts):
+        what = "guardrails" if guarded else "several logs"
+        raise InputError(f"{what} need outcomes that were all observed, and some were lost here: leave one out")
+    first, second, third = (None if part is None else with_staying(part, seed) for part in parts)
+    assert first is not None
+    return (first, second, third), replace(of_round, logs=first)
 
 
 def _tell_of_live_objects(study: Study) -> None:
@@ -133,6 +152,7 @@ class About:
     groups: GroupRequest
     outcome: Outcome | None  # what the return is called
     source: str | None  # the name of the file that they were read from
+    round: RoundLogs  # who made them, and what is done now
 
 
 def with_outcomes(layout: LogLayout | None, guards: Sequence[Guard]) -> LogLayout | None:
@@ -194,12 +214,16 @@ def _carry_out(
         earlier.refuse_changed(missing_is_fine=True)
         settings = settings.continuing(earlier.settings)
         _check_resumable(earlier, settings, hashes)
-    splits = splits_of(*parts, settings, store.directory)
+        before, now = (() if one is None else one.parents for one in (earlier.record.rounds, about.round.record))
+        refuse_changed_parents(before, now)
+    rounds, known = about.round.record, about.round
+    splits = splits_of(*parts, settings, store.directory, known.only_teach, known.policy).knowing(known.reference)
     store_splits(store.directory, splits)
     write_episodes(store, *(part for part in splits.folds[0].parts[:2] if part is not None))
     outcome = about.outcome or (None if earlier is None else earlier.record.outcome)
     record = _record(settings, splits, hashes, layout, _sessions(earlier))
     record = replace(record, data=replace(record.data, source=about.source), audit=about.audit, outcome=outcome)
+    record = replace(record, rounds=rounds)
     if earlier is not None and earlier.record.fingerprint != record.fingerprint:
         store.withdraw_choice()  # before anything that it rests on changes
     store.write(record)
@@ -219,26 +243,43 @@ def _carry_out(
     return Study(store, parts)
 
 
-def _read(logs: Given, validation: Given | None, test: Given | None, layout: LogLayout | None) -> Parts:
-    """The logs as they were given."""
+def _read(
+    logs: Sequence[Given], options: LearnOptions, layout: LogLayout | None, begun: Round
+) -> tuple[Trajectories | None, Trajectories | None, RoundLogs]:
+    """The logs as they were given: those to judge and to test by, and what teaches."""
+    given = logs[0]
     first = (
-        without_constants(logs) if isinstance(logs, Trajectories) else read_and_warn(logs, layout, for_learning=True)
+        without_constants(given) if isinstance(given, Trajectories) else read_and_warn(given, layout, for_learning=True)
     )
-    if isinstance(logs, Trajectories):
-        warn_of(first.notes[len(logs.notes) :])
+    if isinstance(given, Trajectories):
+        warn_of(first.notes[len(given.notes) :])
         if problems := learning_problems(first):
             raise InputError(problems)
     fixed = (layout or LogLayout()).fixed(first)
 
-    def read(other: Given | None) -> Trajectories | None:
-        if other is None or isinstance(other, Trajectories):
-            return None if other is None else with_features(other, first)
-        return read_and_warn(other, fixed)
+    def read(other: Given) -> Trajectories:
+        return with_features(other, first) if isinstance(other, Trajectories) else read_and_warn(other, fixed)
 
-    others = {"validation": read(validation), "test": read(test)}
+    later = {f"{place}.": read(other) for place, other in enumerate(logs[1:], start=2)}
+    refuse_unlike(first, later)
+    found = begun.logs([first, *later.values()])
+    warn_of([found.note] if found.note else [])
+    asked = {"validation": options.validation, "test": options.test}
+    others = {role: None if other is None else read(other) for role, other in asked.items()}
     refuse_unlike(first, others)
-    refuse_same(first, others)
-    return first, others["validation"], others["test"]
+    refuse_same(found.logs, others)
+    return others["validation"], others["test"], found
+
+
+def _refuse_parts(logs: Sequence[Given], options: LearnOptions, settings: StudySettings, pooled: bool) -> None:
+    """Several logs are learned from in folds: who made an episode, and what it taught, says what it may judge."""
+    if pooled and settings.selection.guards:
+        raise InputError("guardrails need logs that one logging policy made: give the newest alone to judge by")
+    if len(logs) > 1 and (options.validation is not None or settings.shares is not None or settings.test_share):
+        raise InputError(
+            "several logs are learned from in folds: leave away validation, shares and a share to test with; give "
+            "other logs to test with"
+        )
 
 
 def _capped(settings: StudySettings, logs: Trajectories) -> StudySettings:
@@ -290,7 +331,7 @@ def _record(
             estimated=splits.whole.estimated,
             lost=lost_share(splits.train),
         ),
-        logging_policy=logging_value(held_out, settings.scoring),
+        logging_policy=logging_value(held_out, settings.scoring, splits.reference),
         sessions=sessions,
     )
 

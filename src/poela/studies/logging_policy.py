@@ -31,6 +31,7 @@ from poela.studies.runs import versions
 AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
 LOOKING_BACK = " with history"  # how the same models are called where they see the last step too
 HELD_OUT = 0.25
+NOT_TAKEN = "those of actions not taken"  # what a note says where the propensity of the logged action is all there is
 PROPENSITIES, PROPENSITIES_FORMAT = "propensities", "poela-propensities"
 
 
@@ -77,7 +78,7 @@ def logging_policy(
         return LoggingPolicy(parts, model, f"{known}; at contexts outside the logs, by {_in_words(behavior)}")
     if train.propensities is not None:
         name, model = _fitted(train, behavior, seed, asked)
-        others = "those of actions not taken, which some learners ask for, are estimated by"
+        others = f"{NOT_TAKEN}, which some learners ask for, are estimated by"
         return LoggingPolicy(parts, model, f"{known}; {others} {_in_words(name)}")
     name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed, asked)
     settings = _settings(name, train.n_steps)

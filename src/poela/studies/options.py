@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from poela.behavior.registry import BEHAVIORS
 from poela.core.errors import InputError
-from poela.core.options import EPISODES, REPORTING, RUNNING, TRYING, Option, names_in, numbers_in
+from poela.core.options import CHOOSING, EPISODES, REPORTING, RUNNING, TRYING, Option, names_in, numbers_in
 from poela.core.typed import Count, Positive, Range, Seed, named_in, one_of, refuse_problems
 
 
@@ -145,6 +145,41 @@ class LearnOptions:
         Option("Merge groups with fewer cases, for privacy.", REPORTING),
     ] = 10
     outcome: Annotated[str, Option('Name and unit of the outcome in the output, e.g. "survival, %".', REPORTING)] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundOptions:
+    """Where several logs come from, and which round of how many a study is."""
+
+    logged_by: Annotated[
+        Sequence[str] | None,
+        Option(
+            "Who made each log, in their order, separated by commas: practice, or the folder of the study or policy "
+            "that was acted by.",
+            EPISODES,
+            read=names_in,
+        ),
+    ] = None
+    current: Annotated[
+        str | None, Option("What is done now, as named by --logged-by. Default: what made the last log.", EPISODES)
+    ] = None
+    after: Annotated[
+        Any,
+        Option(
+            "The folder of the round before: gains add up, at one error level over all rounds.", CHOOSING, kind=Path
+        ),
+    ] = None
+    rounds: (
+        Annotated[
+            int,
+            Range(least=1, most=100),
+            Option("How many rounds there will be in all; each spends an equal part of the error.", CHOOSING),
+        ]
+        | None
+    ) = None  # as many as the round before declared
+
+    def __post_init__(self) -> None:
+        refuse_problems(self)
 
 
 @dataclass(frozen=True)

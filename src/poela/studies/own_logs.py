@@ -5,7 +5,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from poela.core.errors import InputError
-from poela.data.folds import fold_numbers
+from poela.data.folds import folds_within
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.studies.fold_data import data_hash
@@ -48,7 +48,7 @@ def with_propensities(study: "Study", parts: Parts) -> tuple[Trajectories, tuple
     settings, folds = study.settings, study.n_folds
     judged = folds > 1 or validation is not None
     if not train.knows_logging_policy and judged:
-        splits = splits_of(*parts, settings, study.directory)
+        splits = splits_of(*parts, settings, study.directory, study.only_teach)
         return splits.train, tuple(splits.held_out)
     if not train.knows_logging_policy:
         logging = stored_logging_policy(study.directory, parts, settings.behavior, settings.seed)
@@ -57,5 +57,5 @@ def with_propensities(study: "Study", parts: Parts) -> tuple[Trajectories, tuple
         return train, (validation,)
     if folds == 1:
         return train, ()
-    fold_of = fold_numbers(train, folds, settings.seed)
+    fold_of = folds_within(train, folds, settings.seed, study.only_teach)
     return train, tuple(train.take(fold_of == fold) for fold in range(folds))

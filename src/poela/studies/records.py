@@ -17,6 +17,7 @@ from poela.studies.findings_of_audit import Audit
 from poela.studies.groups import Groups
 from poela.studies.guards import GuardRecord
 from poela.studies.outcome_unit import Outcome
+from poela.studies.round_records import RoundsRecord
 from poela.studies.selection import LoggingValue as LoggingValue
 from poela.studies.selection import Point as Point
 from poela.studies.selection import Selection
@@ -124,6 +125,7 @@ class StudyRecord:
     sessions: tuple[Session, ...]
     audit: Audit | None = None  # None: the study is older than audits
     outcome: Outcome | None = None  # what the return is called; None: nothing was said
+    rounds: RoundsRecord | None = None  # None: one log, and no other round
 
     @property
     def fingerprint(self) -> str:
@@ -135,6 +137,8 @@ class StudyRecord:
             del known["data"]["lost"]  # as it was before outcomes could be lost
         if self.audit is None:
             del known["audit"]  # as it was when there was none
+        if self.rounds is None:
+            del known["rounds"]  # the same
         if self.settings.selection.simplest == Selection().simplest:
             del known["settings"]["selection"]["simplest"]  # the same
         if not self.settings.selection.guards:

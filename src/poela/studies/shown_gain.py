@@ -282,12 +282,11 @@ class Watched:
 
 def gains_of(evidence: Evidence) -> list[Contributions]:
     """The gain of each unit by self-normalised weights, and where values are at hand by control variates."""
-    clusters = evidence.logs.clusters
-    logging = in_clusters(Contributions.of_logging(evidence.returns, evidence.logs.seen_weights), clusters)
-    by_weights = in_clusters(sntis(evidence), clusters).less(logging)
+    units = evidence.logs.clusters, evidence.logs.loggers
+    by_weights = in_clusters(sntis(evidence), *units).less(in_clusters(evidence.done_now, *units))
     if evidence.controlled is None:
         return [by_weights]
-    return [by_weights, in_clusters(evidence.controlled.gain(evidence), clusters)]
+    return [by_weights, in_clusters(evidence.controlled.gain(evidence), *units)]
 
 
 def in_errors(distance: float, gain: Contributions) -> float:

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.staying import as_if_all_seen
-from poela.core.arrays import IntArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.data.action_space import finite_actions
-from poela.data.folds import fold_numbers
+from poela.data.folds import folds_within
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import cross_fitted_support, has_holes, looks_back, support_of_folds
 from poela.eligibility.support_model import SupportModel
 from poela.evaluation.outside import LoggedSupport, in_doubt, logged_support, support_along
+from poela.evaluation.scoring import Scoring
 from poela.studies.fold_data import ALL, FoldData, Judging
-from poela.studies.held_out import ENOUGH
+from poela.studies.held_out import ENOUGH, Episodes
 from poela.studies.logging_policy import LoggingPolicy, store_logging_policy, stored_logging_policy
 from poela.studies.settings import StudySettings
 
@@ -59,7 +60,8 @@ class Splits:
     folds: tuple[LoggingPolicy, ...]  # parts: (train, held out, …)
     whole: LoggingPolicy  # parts: (all that teach, all that judge or None, test or None)
     support: StudySupport = field(default_factory=StudySupport)
-    fold_of: IntArray | None = None  # the fold of each episode that teaches; None: one split
+    fold_of: IntArray | None = None  # the fold of each episode that teaches; None: one split, −1: it judges nothing
+    reference: FloatArray | None = None  # log weights of what is done now, fold by fold; None: it made all that judge
 
     @property
     def held_out(self) -> list[Trajectories]:
@@ -96,21 +98,45 @@ class Splits:
             )
             for number, fold in enumerate(self.folds)
         }
-        times = len(folds) / max(len(folds) - 1, 1)
+        times = self._times(len(folds), max(len(folds) - 1, 1))
         judging, rule = replace(judging, times=times), self.support.without.get(())
         train = as_if_all_seen(settings.taught(self.train), settings.seed)
         return {**folds, ALL: FoldData(train, self.train.take([0]), self.model, judging, None, rule)}
+
+    def _times(self, more: int, fewer: int) -> float:
+        """How many times the episodes of so many folds, and those that only teach, are those of fewer."""
+        if self.fold_of is None:
+            return more / fewer
+        only = len(self.folds) * float((self.fold_of < 0).sum()) / float((self.fold_of >= 0).sum())
+        return (only + more) / (only + fewer)
+
+    def knowing(self, reference: FloatArray | None) -> "Splits":
+        """The same with the log weights of what is done now in the episodes that judge, in the order of the logs."""
+        if reference is None or self.fold_of is None:
+            return self
+        own = self.fold_of[self.fold_of >= 0]
+        return replace(self, reference=np.concatenate([reference[own == fold] for fold in range(len(self.folds))]))
+
+    def episodes(self, scoring: Scoring, problem: str = "") -> Episodes:
+        """The episodes that judge; `problem` says why no weight can be right, if any."""
+        return Episodes.of(self.held_out, scoring.discount, problem, scoring.cap, self.reference)
+
+    @property
+    def judging(self) -> Trajectories:
+        """All episodes that judge, of those that teach too."""
+        return self.train if self.fold_of is None else _judging(self.train, self.fold_of)
 
     def _support_of(self, fold: int) -> LoggedSupport | None:
         """The support along the held-out episodes of a fold."""
         along = self.support.along
         if along is None or self.fold_of is None:
             return along
-        own = np.asarray((self.fold_of == fold)[self.train.episode_of_step])
+        judging = self.judging
+        own = np.asarray((self.fold_of[self.fold_of >= 0] == fold)[judging.episode_of_step])
         rule, held_out = self.support.without.get((fold,)), _known(self.folds[fold].parts[1])
         if along.exact or rule is None or held_out.estimated:
             return along.take(own)
-        logs = finite_actions(self.train, "a model of support")
+        logs = finite_actions(judging, "a model of support")
         doubtful = in_doubt(rule.along(finite_actions(held_out, "a model of support")), rule.doubtful, logs, ~own, own)
         return replace(along.take(own), doubtful=doubtful)
 
@@ -130,7 +156,7 @@ class Splits:
         count = len(self.folds)
         # As few recombined episodes as there can be: nobody looks at those.
         estimators = ("dr",) if settings.by_model else ()  # whose values the gain's control variates need
-        judging = Judging(settings.scoring, estimators, settings.path, ENOUGH, times=(count - 2) / (count - 1))
+        judging = Judging(settings.scoring, estimators, settings.path, ENOUGH, times=self._times(count - 2, count - 1))
         rule = self.support.without.get((first, second))
         train, held_out = as_if_all_seen(settings.taught(train), settings.seed), settings.scoring.capped(held_out)
         return FoldData(train, held_out, self.folds[first].model, judging, None, rule)
@@ -142,20 +168,34 @@ def splits_of(
     test: Trajectories | None,
     settings: StudySettings,
     directory: Path,
+    only_teach: int = 0,
+    current: Any = None,
 ) -> Splits:
-    """Episodes with propensities, logged or estimated inside each fold; estimates made earlier are read again."""
+    """Episodes with propensities, logged or estimated inside each fold; estimates made earlier are read again.
+
+    The first `only_teach` episodes teach in every fold. `current` is the policy that is what is done now, if it is
+    known: policies build on it.
+    """
     behavior, seed = settings.behavior, settings.seed
     if validation is not None:
         logging = stored_logging_policy(directory, (learning, validation, test), behavior, seed)
         return Splits((logging,), logging, StudySupport(logged_support(validation)))
     assert settings.folds is not None
-    fold_of = fold_numbers(learning, settings.folds, seed)
+    fold_of = folds_within(learning, settings.folds, seed, only_teach)
     folds = []
     for fold in range(settings.folds):
         parts = (learning.take(np.flatnonzero(fold_of != fold)), learning.take(np.flatnonzero(fold_of == fold)), None)
         folds.append(stored_logging_policy(directory / FOLDS / str(fold), parts, behavior, seed, learning))
     whole = stored_logging_policy(directory, (learning, None, test), behavior, seed)
-    return Splits(tuple(folds), whole, study_support(learning, fold_of, whole.model), fold_of)
+    if current is not None:
+        folds, whole = [replace(one, model=current) for one in folds], replace(whole, model=current)
+    support = study_support(_judging(learning, fold_of), fold_of[fold_of >= 0], whole.model)
+    return Splits(tuple(folds), whole, support, fold_of)
+
+
+def _judging(learning: Trajectories, fold_of: IntArray) -> Trajectories:
+    """The episodes that judge in some fold."""
+    return learning if (fold_of >= 0).all() else learning.take(fold_of >= 0)
 
 
 def store_splits(directory: Path, splits: Splits) -> None:

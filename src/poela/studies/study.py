@@ -96,6 +96,11 @@ class Study:
         """How often episodes are split into those that teach and those that judge."""
         return self.record.data.folds
 
+    @property
+    def only_teach(self) -> int:
+        """How many episodes, the first ones, only teach: they taught what logged the others."""
+        return 0 if self.record.rounds is None else self.record.rounds.only_teach
+
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """All runs of the study, finished or not: in an order in which a cut study has tried every candidate."""

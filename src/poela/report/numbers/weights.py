@@ -6,7 +6,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.data.action_space import finite_actions
-from poela.data.folds import fold_numbers
+from poela.data.folds import folds_within
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.diagnostics import largest_share
 from poela.evaluation.gain import MOST_SENSITIVITY, least_value, vanishing_sensitivity
@@ -111,7 +111,7 @@ def _gap_error(logs: StudyLogs, train: Contributions, held_out: Contributions) -
     """The standard error of the difference: paired, where both are of the same episodes."""
     if logs.study.n_folds == 1 or logs.followed is not logs.train:
         return float(np.hypot(standard_error(train), standard_error(held_out)))
-    fold_of = fold_numbers(logs.train, logs.study.n_folds, logs.study.settings.seed)
+    fold_of = folds_within(logs.train, logs.study.n_folds, logs.study.settings.seed, logs.study.only_teach)
     order = np.argsort(fold_of, kind="stable")  # held-out episodes come fold by fold
     return float(np.sqrt(np.square(train.influence[order] - held_out.influence).sum()) / len(order))
 
@@ -138,10 +138,10 @@ def gamma_curve(logs: StudyLogs) -> GammaCurve | None:
     if not (evidence.used > -np.inf).any():
         return None
     # What control variates add to the gain is taken to stay: weights that are wrong lose what they lose by themselves.
-    achieved = Contributions.of_logging(returns, evidence.logs.seen_weights).value
+    achieved = evidence.done_now.value
     by_weights, gain = least_value(evidence.used, returns, 1.0) - achieved, logs.study.gain
     added = 0.0 if gain is None else gain.value - by_weights
-    vanishes = vanishing_sensitivity(evidence.used, returns, -added, achieved)
+    vanishes = vanishing_sensitivity(evidence.used, returns, achieved - float(returns.mean()) - added)
     last = min(max(vanishes * 1.5, 2.0), MOST_SENSITIVITY)
     gammas = np.geomspace(1.0, last, GAMMAS)
     least = np.array([least_value(evidence.used, returns, float(gamma)) for gamma in gammas])

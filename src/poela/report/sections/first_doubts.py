@@ -10,6 +10,7 @@ from poela.report.pictures.drawing import clean
 from poela.report.sections.groups import losing
 from poela.report.subject import Subject
 from poela.report.wording import capital
+from poela.studies.unseen_holes import unseen_holes
 from poela.studies.words import LEAST_OUTSIDE
 
 MOST_POINTS = 4
@@ -140,4 +141,6 @@ def rests_panel(subject: Subject) -> Panel:
         "New cases are like past ones, and no case affects another.",
         Markup("For {}, higher is better{}.").format(subject.outcome_name, "" if cap is None else f" ({cap.in_words})"),
     ]
+    if subject.shown is not None and (unseen := unseen_holes(study)):
+        items.append(unseen)
     return Panel("rests", "What it rests on", (Points(items),))

@@ -1,0 +1,173 @@
+"""How long 32 clients wait for `poela serve`, alone and beside one attacker of each kind, in turns on one server.
+
+OMP_NUM_THREADS=1 python benchmarks/serve_attacked.py --seconds 120
+
+Everything stays on this machine: clients and attackers have loopback addresses of their own. Each attacker's requests
+are bounded in number, and all end with the script.
+"""
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from export_speed import network_policy
+from nearest_actions import logs_of
+
+FEATURES = 8
+HEAD = b"POST /v1/decide HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+PAUSE = 0.2  # seconds between the requests of a client
+
+
+def case(number: int, step: int = 0) -> dict[str, Any]:
+    """One case."""
+    return {"id": number, "step": step, "features": {f"x{place}": 0.1 * (number % 7) for place in range(FEATURES)}}
+
+
+def posted(path: str, cases: int, step: int = 0) -> bytes:
+    """A request as it is sent."""
+    body = json.dumps({"cases": [case(number, step) for number in range(cases)]}).encode()
+    return HEAD.replace(b"/v1/decide", path.encode()) + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+async def connected(port: int, kind: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection of an attacker of this kind."""
+    return await asyncio.open_connection("127.0.0.1", port, local_addr=(f"127.0.2.{1 + kind}", 0))
+
+
+async def repeated(port: int, kind: int, message: bytes, connections: int, read: bool = True) -> None:
+    """Send the same again and again, over some connections."""
+
+    async def one() -> None:
+        for _ in range(2000):
+            with suppress(OSError, asyncio.IncompleteReadError):
+                reader, writer = await connected(port, kind)
+                for _ in range(2000):
+                    writer.write(message)
+                    await writer.drain()
+                    if read and not await reader.read(1 << 20):
+                        break
+                writer.close()
+            await asyncio.sleep(0.01)
+
+    await asyncio.gather(*(one() for _ in range(connections)))
+
+
+async def slowly(port: int, kind: int, message: bytes) -> None:
+    """Send little, a byte at a time, over many connections."""
+
+    async def one() -> None:
+        for _ in range(1000):
+            with suppress(OSError):
+                _, writer = await connected(port, kind)
+                writer.write(message)
+                for _ in range(1000):
+                    writer.write(b"x")
+                    await writer.drain()
+                    await asyncio.sleep(0.5)
+            await asyncio.sleep(0.1)
+
+    await asyncio.gather(*(one() for _ in range(150)))
+
+
+UPGRADE = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+ATTACKS: dict[str, Any] = {
+    "large steps": lambda port, kind: repeated(port, kind, posted("/v1/decide", 100, 1000), 4),
+    "large bodies": lambda port, kind: repeated(
+        port, kind, HEAD + b"Content-Length: 1000000\r\n\r\n" + b"[" * 10**6, 4
+    ),
+    "explanations": lambda port, kind: repeated(port, kind, posted("/v1/explain", 1), 8),
+    "unfinished headers": lambda port, kind: slowly(port, kind, HEAD + b"X-A: "),
+    "unfinished bodies": lambda port, kind: slowly(port, kind, HEAD + b"Content-Length: 100000\r\n\r\n"),
+    "upgrades": lambda port, kind: repeated(port, kind, UPGRADE, 4),
+    "unread answers": lambda port, kind: repeated(port, kind, posted("/v1/decide", 100), 2, read=False),
+    "many health checks": lambda port, kind: repeated(port, kind, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 8),
+    "no JSON": lambda port, kind: repeated(port, kind, HEAD + b"Content-Length: 4\r\n\r\n{{{{", 8),
+}
+
+
+def attack(port: int, name: str) -> None:
+    """One attacker, in a process of its own."""
+    with suppress(KeyboardInterrupt):
+        asyncio.run(ATTACKS[name](port, list(ATTACKS).index(name)))
+
+
+async def clients(port: int, seconds: float, count: int) -> list[float]:
+    """Seconds that each request of each client took."""
+    taken: list[float] = []
+    # Without TLS, whose certificates would be read for every client.
+    ways = [httpx.AsyncHTTPTransport(verify=False, local_address=f"127.0.1.{1 + number}") for number in range(count)]
+    end = time.perf_counter() + seconds
+
+    async def one(number: int) -> None:
+        transport = ways[number]
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            await asyncio.sleep(PAUSE * number / count)
+            while time.perf_counter() < end:
+                started = time.perf_counter()
+                answer = await client.post("/v1/decide", json={"cases": [case(number)]})
+                assert answer.status_code == 200, answer.text
+                taken.append(time.perf_counter() - started)
+                await asyncio.sleep(PAUSE)
+
+    await asyncio.gather(*(one(number) for number in range(count)))
+    return taken
+
+
+def p99(taken: list[float]) -> float:
+    """The slowest but one in a hundred, in milliseconds."""
+    return 1000 * float(np.percentile(taken, 99))
+
+
+def compare(port: int, name: str, seconds: float, count: int) -> None:
+    """The clients without an attacker of this kind, and beside one."""
+    alone = p99(asyncio.run(clients(port, seconds, count)))
+    attacker = multiprocessing.Process(target=attack, args=(port, name), daemon=True)
+    attacker.start()
+    try:
+        beside = p99(asyncio.run(clients(port, seconds, count)))
+    finally:
+        attacker.terminate()
+        attacker.join()
+    print(f"{name}: p99 {alone:.0f} ms alone, {beside:.0f} ms beside: {beside / alone:.1f} times", flush=True)
+
+
+def main() -> None:
+    """Each kind beside the clients, with a time without before it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=120, help="for each kind, half of it without")
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=13_000)
+    parser.add_argument("--kinds", nargs="*", choices=ATTACKS)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        network_policy(logs_of(asked.steps // 13 * 13, FEATURES, 5), "q100").save(Path(folder) / "policy")
+        command = [sys.executable, "-m", "poela", "serve", f"{folder}/policy", "--port", "0", "--quiet"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            told = ""
+            while "http://" not in told:
+                told += server.stdout.readline()
+            port = int(told.rpartition("127.0.0.1:")[2].split()[0])
+            try:
+                asyncio.run(clients(port, 1, asked.clients))
+                for name in asked.kinds or ATTACKS:
+                    compare(port, name, asked.seconds / 2, asked.clients)
+            finally:
+                started = time.perf_counter()
+                server.terminate()
+                server.wait(30)
+                print(f"ended {time.perf_counter() - started:.1f} s after SIGTERM")
+
+
+if __name__ == "__main__":
+    main()

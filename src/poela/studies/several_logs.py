@@ -1,0 +1,155 @@
+"""Logs of several logging policies in one study: who made each, which of them judge, and which only teach.
+
+A policy must not be judged, nor be made a weight, by what taught it. So a log that taught a policy which logged another
+one only teaches: the others judge, by balanced weights where several policies made them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from os.path import normpath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from poela.core.arrays import FloatArray
+from poela.core.errors import InputError
+from poela.core.paths import is_there, place
+from poela.core.policy import Policy
+from poela.data.joining import joined
+from poela.data.trajectories import Trajectories
+from poela.evaluation.balanced import Logger, balanced
+from poela.policies.storage import load_policy
+from poela.studies.fold_data import data_hash
+from poela.studies.keeping_apart import seen_before
+from poela.studies.parents import is_study
+from poela.studies.round_records import PRACTICE, LogRecord, ParentRecord
+from poela.studies.study import Study
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """The episodes of all logs, those that only teach first, and what is done now."""
+
+    logs: Trajectories
+    records: tuple[LogRecord, ...]
+    current: str
+    policy: Any = None  # what is done now; None: practice, known where it was logged alone
+    reference: FloatArray | None = None  # its log weights [n] in the episodes that judge; None: it made all of them
+    note: str = ""
+
+
+def gathered(
+    logs: Sequence[Trajectories],
+    logged_by: Sequence[Any] | None,
+    parents: Sequence[ParentRecord] = (),
+    current: str | None = None,
+) -> Gathered:
+    """Several logs as one, with propensities that let them judge."""
+    names = _names(logs, logged_by, parents)
+    studies = {name: _study(name) for name in dict.fromkeys(map(_name, names)) if name != PRACTICE}
+    loggers = [_logger(name, studies) for name in names]
+    hashes = [data_hash(one) for one in logs]
+    if len(set(hashes)) < len(hashes):
+        raise InputError("two of these logs are the same: give each of them once")
+    taught = _taught(logs, hashes, [study for study in studies.values() if study is not None], parents, loggers)
+    judges = [place for place in range(len(logs)) if place not in taught]
+    if not judges:
+        raise InputError(
+            "each of these logs taught a policy that made one of them, so that none is left to judge by: add a log of "
+            "what is done now"
+        )
+    pool = balanced(
+        [logs[one] for one in judges], [loggers[one] for one in judges], None if current is None else _name(current)
+    )
+    order = [*sorted(taught), *judges]
+    records = tuple(LogRecord(loggers[one].name, logs[one].n_episodes, hashes[one], one in judges) for one in order)
+    now = loggers[judges[-1]].name if current is None else _name(current)
+    policy = next(one.policy for one in loggers if one.name == now)
+    followed = all(logs[one].recommended is None for one in judges)
+    # What cannot be stored, or is not what was done, is not built on.
+    policy = policy if followed and callable(getattr(policy, "stored", None)) else None
+    teaching = [replace(logs[one], loggers=np.full(logs[one].n_episodes, -1)) for one in sorted(taught)]
+    whole = joined(*teaching, pool.logs) if teaching else pool.logs
+    return Gathered(whole, records, now, policy, pool.reference, pool.note)
+
+
+def _names(logs: Sequence[Trajectories], logged_by: Sequence[Any] | None, parents: Sequence[ParentRecord]) -> list[Any]:
+    """Who made each log: as said with the logs, or here, or practice first and then each round in turn."""
+    if logged_by is not None:
+        if len(logged_by) != len(logs):
+            raise InputError(f"logged_by names {len(logged_by)} loggers of {len(logs)} logs: name one for each log")
+        return list(logged_by)
+    known = [one.logged_by for one in logs]
+    if any(one is not None for one in known):
+        return [PRACTICE if one is None else one for one in known]
+    usual = [PRACTICE, *(one.name for one in parents)]
+    if len(logs) == 1:
+        return [_last_acting(parents)]
+    if len(logs) == len(usual):
+        return usual
+    raise InputError(
+        f"who made each of these {len(logs)} logs is not known: say logged_by (--logged-by practice,study1/)"
+    )
+
+
+def _last_acting(parents: Sequence[ParentRecord]) -> str:
+    """What the newest log was made by: the last round's policy."""
+    return parents[-1].name if parents else PRACTICE
+
+
+def _name(given: Any) -> str:
+    if isinstance(given, str | PathLike):
+        return normpath(fspath(given))
+    return type(given).__name__ if isinstance(given, type) else f"{type(given).__name__} {id(given):x}"
+
+
+def _study(name: str) -> Study | None:
+    folder = Path(name)
+    folder = folder.parent if folder.name in ("policy", "promising") and is_study(folder.parent) else folder
+    return Study.open(folder) if is_study(folder) else None
+
+
+def _logger(given: Any, studies: dict[str, Study | None]) -> Logger:
+    name = _name(given)
+    if name == PRACTICE:
+        return Logger(PRACTICE)
+    if not isinstance(given, str | PathLike):
+        if not isinstance(given, Policy) and not callable(getattr(given, "log_density", None)):
+            raise InputError(f"logged_by is a {type(given).__name__}: it must be practice, a folder, or a policy")
+        return Logger(name, given)
+    folder, study = Path(name), studies[name]
+    if not is_there(folder):
+        raise InputError(
+            f"{place(folder)} made one of these logs and is not there: restore its folder, whose policy is needed"
+        )
+    if study is None:
+        return Logger(name, load_policy(folder))
+    if folder.name in ("policy", "promising"):
+        return Logger(name, load_policy(folder))
+    if study.result is None or study.result.chosen is None:
+        raise InputError(f"{place(folder)} recommends no policy, so that it made no log: say who did (practice)")
+    return Logger(name, study.acting_policy)
+
+
+def _taught(
+    logs: Sequence[Trajectories],
+    hashes: Sequence[str],
+    studies: Sequence[Study],
+    parents: Sequence[ParentRecord],
+    loggers: Sequence[Logger],
+) -> set[int]:
+    """Which of the logs taught a policy that made another one, in its round or an earlier one."""
+    acted = {logger.name for logger in loggers}
+    known = {one for parent in parents if parent.name in acted for one in parent.taught_by}
+    for study in studies:
+        rounds = study.record.rounds
+        if rounds is not None:
+            known |= {log.data for log in rounds.logs} | {one for old in rounds.parents for one in old.taught_by}
+        known |= {one for one in study.record.data.hashes.values() if one is not None}
+    return {
+        number
+        for number, (one, own) in enumerate(zip(logs, hashes, strict=True))
+        if own in known or any(seen_before(study.store, one) for study in studies)
+    }

@@ -1,0 +1,182 @@
+"""Rounds: act by what a study recommends, log, learn again; one error level, and nobody judges what it taught."""
+
+import json
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poela
+from poela.core.errors import InputError
+from poela.core.policy import sample_actions
+from poela.data.joining import joined
+from poela.data.trajectories import Trajectories
+from poela.studies.candidates import Candidate
+from poela.studies.study import Study
+
+N = 200
+
+
+def case_logs(seed: Any, policy: Any = None, n: Any = N) -> Any:
+    """Three actions; the third pays by the first feature, the second costs. Practice takes all of them alike."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2)).astype(np.float32)
+    rows = np.full((n, 3), 1 / 3) if policy is None else policy.probabilities(x)
+    actions = sample_actions(rows, rng)
+    rewards = np.choose(actions, [0 * x[:, 0], 0 * x[:, 0] - 0.5, 1.5 * x[:, 0]]) + 0.5 * rng.normal(size=n)
+    return Trajectories(x, actions, rewards, np.arange(n + 1), rows)
+
+
+def learned(logs: Any, out: Any, **settings: Any) -> Any:
+    return poela.learn(logs, out=out, candidates=[Candidate("fittedq")], backend="inline", **settings)
+
+
+@pytest.fixture(scope="module")
+def staircase(tmp_path_factory: Any) -> Any:
+    """Two rounds of three, and their logs."""
+    folder = tmp_path_factory.mktemp("rounds")
+    first = case_logs(1)
+    one = learned(first, folder / "one", rounds=3)
+    second = case_logs(2, one.policy)
+    two = learned([first, second], folder / "two", after=folder / "one")
+    return folder, one, two, [first, second]
+
+
+def test_gains_add_up_at_one_error_level(staircase: Any) -> None:
+    folder, one, two, _ = staircase
+    assert one.settings.selection.confidence == two.settings.selection.confidence == pytest.approx(1 - 0.05 / 3)
+    rounds = two.record.rounds
+    assert (rounds.number, rounds.declared, rounds.error) == (2, 3, pytest.approx(0.05))
+    assert [parent.name for parent in rounds.parents] == [str(folder / "one")]
+    own = two.gain.low if not two.keeps_logging_policy else 0.0
+    assert rounds.since(own) == pytest.approx(one.gain.low + own)
+    assert two.answer.since.startswith("Since the first practice: at least +")
+    assert "over all rounds (95%, round 2 of 3)" in two.answer.since
+    assert "(98.33%)" in two.answer.headline
+
+
+def test_what_taught_a_logger_judges_nothing(staircase: Any) -> None:
+    folder, _, two, _ = staircase
+    practice, later = two.record.rounds.logs
+    assert (practice.logged_by, practice.judges) == ("practice", False)
+    assert (later.logged_by, later.judges) == (str(folder / "one"), True)
+    assert two.only_teach == N
+    assert two.record.data.validation_episodes == N
+    assert two.record.data.train_episodes == 2 * N
+    assert f"The {N} episodes logged by {folder / 'one'} judged" in two.answer.since
+
+
+def test_what_is_done_now_is_the_latest_logger(staircase: Any) -> None:
+    _, one, two, logs = staircase
+    assert two.record.rounds.current == two.record.rounds.parents[-1].name
+    assert two.record.logging_policy.value == pytest.approx(logs[1].returns().mean())
+    behavior = two.policy.behavior if not two.keeps_logging_policy else two.policy
+    np.testing.assert_allclose(behavior.along(logs[1]), one.policy.along(logs[1]), atol=1e-9)
+
+
+def test_a_log_of_its_policy_needs_no_propensities(staircase: Any) -> None:
+    folder, _, two, (first, second) = staircase
+    again = learned([first, second.with_propensities(None)], None, after=folder / "one")
+    assert not again.record.data.estimated
+    assert again.result.points[0].metrics == two.result.points[0].metrics
+
+
+def test_a_study_opened_again_knows_its_folds(staircase: Any) -> None:
+    folder, *_, _logs = staircase
+    opened = Study.open(folder / "two")
+    assert opened.only_teach == N
+    assert opened.record.rounds is not None
+    assert opened.record.rounds.parents[0].taught_by
+
+
+def test_loops_are_refused(staircase: Any, tmp_path: Any) -> None:
+    folder, *_, logs = staircase
+    with pytest.raises(InputError, match="a study cannot come after itself"):
+        learned(logs, folder / "one", after=folder / "two", resume=True)
+
+
+def test_more_rounds_than_declared_are_refused(tmp_path: Any) -> None:
+    logs = case_logs(5, n=120)
+    learned(logs, tmp_path / "only")
+    with pytest.raises(InputError, match=r"declared no further round and spent the whole error of 0\.05"):
+        learned([logs, case_logs(6, n=120)], tmp_path / "next", after=tmp_path / "only")
+    learned(logs, tmp_path / "one", rounds=2)
+    with pytest.raises(InputError, match="declared 2 rounds, and now it shall be 5"):
+        learned(logs, tmp_path / "next", after=tmp_path / "one", rounds=5)
+
+
+def test_a_parent_that_changed_is_refused(staircase: Any, tmp_path: Any) -> None:
+    folder, *_, logs = staircase
+    for name in ("one", "two"):
+        shutil.copytree(folder / name, tmp_path / name)
+    record = json.loads((tmp_path / "two" / "study.json").read_text())
+    assert "rounds" in json.dumps(record)
+    learned(logs[0], folder / "other", rounds=3, seed=1)
+    shutil.rmtree(folder / "one")
+    shutil.copytree(folder / "other", folder / "one")
+    try:
+        with pytest.raises(InputError, match="is not what it was when"):
+            learned(logs, tmp_path / "three", after=folder / "two")
+    finally:
+        shutil.rmtree(folder / "one")
+        shutil.copytree(tmp_path / "one", folder / "one")
+
+
+def test_a_missing_logger_is_named(staircase: Any, tmp_path: Any) -> None:
+    _folder, *_, logs = staircase
+    with pytest.raises(InputError, match="made one of these logs and is not there"):
+        learned(logs, tmp_path / "next", logged_by=["practice", str(tmp_path / "gone")])
+
+
+def test_logs_that_all_taught_leave_nothing_to_judge(staircase: Any, tmp_path: Any) -> None:
+    folder, *_, logs = staircase
+    with pytest.raises(InputError, match="none is left to judge by"):
+        learned([logs[0]], tmp_path / "next", logged_by=[str(folder / "one")])
+
+
+def test_names_must_fit_the_logs(staircase: Any, tmp_path: Any) -> None:
+    *_, logs = staircase
+    with pytest.raises(InputError, match="logged_by names 1 loggers of 2 logs"):
+        learned(logs, tmp_path / "next", logged_by=["practice"])
+    with pytest.raises(InputError, match="who made each of these 2 logs is not known"):
+        learned(logs, tmp_path / "next")
+    with pytest.raises(InputError, match="two of these logs are the same"):
+        learned([logs[0], logs[0]], tmp_path / "next", logged_by=["practice", "practice"])
+
+
+def test_two_logs_of_practice_are_one(tmp_path: Any) -> None:
+    first, second = case_logs(1, n=150), case_logs(3, n=150)
+    both = learned([first, second], None, logged_by=["practice", "practice"])
+    whole = learned(joined(first, second), None)
+    assert [point.metrics for point in both.points] == [point.metrics for point in whole.points]
+
+
+def test_two_loggers_that_no_log_taught_judge_together(tmp_path: Any) -> None:
+    """A gain over the last logger; by balanced weights, which see the first one's log too."""
+
+    class Careful:
+        """Seldom takes the second action."""
+
+        def probabilities(self, contexts: Any) -> Any:
+            return np.tile([0.45, 0.1, 0.45], (len(contexts), 1))
+
+        along = lambda self, logs: self.probabilities(logs.contexts)  # noqa: E731
+
+        def actor(self, n: Any) -> Any:
+            raise NotImplementedError
+
+    careful = Careful()
+    first, second = case_logs(1), case_logs(2, careful)
+    study = learned([first, second], None, logged_by=["practice", careful])
+    assert study.only_teach == 0
+    assert study.record.data.validation_episodes == 2 * N
+    assert not study.record.data.estimated  # practice takes all alike, which is seen at once
+    mixed = 0.5 / 3 + 0.5 * np.array([0.45, 0.1, 0.45])
+    actions, returns = (
+        np.concatenate([getattr(one, name) for one in (first, second)]) for name in ("actions", "rewards")
+    )
+    weights = (np.array([0.45, 0.1, 0.45]) / mixed)[actions]
+    assert study.record.logging_policy.value == pytest.approx((weights * returns).sum() / weights.sum(), rel=1e-9)
+    point = study.points[0]
+    assert point.metrics["gain"] == pytest.approx(point.metrics["sntis"] - study.record.logging_policy.value, rel=1e-9)
