@@ -94,9 +94,8 @@ def learn(
     every: list[Any] = list(logs) if isinstance(logs, list | tuple) else [logs]
     read, of_round = _observed(every, learn_options, layout, begun, study_settings.seed, bool(guards))
     _refuse_parts(every, learn_options, study_settings, of_round.reference is not None)
-    if (bounds := study_settings.scoring.bounds) is not None:
-        for part in filter(None, read):  # better now than after hours of fitting
-            bounds.refuse_outside(part.returns(study_settings.scoring.discount))
+    for part in filter(None, read) if (bounds := study_settings.scoring.bounds) is not None else ():
+        bounds.refuse_outside(part.returns(study_settings.scoring.discount))  # better now than after hours of fitting
     study_settings = _capped(study_settings, read[0])
     problem = _look_at_densities(read)
     study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
