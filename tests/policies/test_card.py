@@ -42,7 +42,7 @@ def test_a_card_says_what_the_policy_is(tmp_path: Path) -> None:
         "age, dose so far",
         "none, low, high",
         "Contexts of the training log",
-        "evaluate it on logs that took no part",
+        "evaluate it on logs that were not used",
     ):
         assert words in text
     assert "patient-" not in text
