@@ -94,8 +94,7 @@ def learn(
     every: list[Any] = list(logs) if isinstance(logs, list | tuple) else [logs]
     read, of_round = _observed(every, learn_options, layout, begun, study_settings.seed, bool(guards))
     _refuse_parts(every, learn_options, study_settings, of_round.reference is not None)
-    for part in filter(None, read) if (bounds := study_settings.scoring.bounds) is not None else ():
-        bounds.refuse_outside(part.returns(study_settings.scoring.discount))  # better now than after hours of fitting
+    _refuse_returns_outside(study_settings.scoring, read)
     study_settings = _capped(study_settings, read[0])
     problem = _look_at_densities(read)
     study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
@@ -128,6 +127,13 @@ def _observed(
     first, second, third = (None if part is None else with_staying(part, seed) for part in parts)
     assert first is not None
     return (first, second, third), replace(of_round, logs=first)
+
+
+def _refuse_returns_outside(scoring: Scoring, read: Parts) -> None:
+    """Refuse returns beyond what was said to bound them: better now than after hours of fitting."""
+    if scoring.bounds is not None:
+        for part in filter(None, read):
+            scoring.bounds.refuse_outside(part.returns(scoring.discount))
 
 
 def _tell_of_live_objects(study: Study) -> None:
