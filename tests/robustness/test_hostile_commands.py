@@ -348,7 +348,7 @@ def test_settings_of_another_kind(name: str, value: Any, foreign: Path, monkeypa
 def test_learners_that_are_no_names(learners: Any) -> None:
     import poela
 
-    with pytest.raises(InputError, match="there is no learner"):
+    with pytest.raises(InputError, match="is no learner: give a name"):
         poela.learn(simulate("bandit", episodes=5), learners=learners)
 
 
