@@ -3,13 +3,13 @@
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from .studies import Row, Task, studied
+from .studies import Row, studied
 
 SUFFIX = ".jsonl"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -36,7 +36,7 @@ def rows_in(file: Path) -> Iterator[Row]:
         yield row
 
 
-def append_row(folder: Path, task: Task, row: Row) -> None:
+def append_row(folder: Path, task: Any, row: Row) -> None:
     """Add a row to the file of its kind."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{task.kind}{SUFFIX}").open("a+", encoding="utf-8") as file:
@@ -45,20 +45,26 @@ def append_row(folder: Path, task: Task, row: Row) -> None:
         file.write("\n" * torn + json.dumps(row) + "\n")
 
 
-def left(tasks: Sequence[Task], folder: Path) -> list[Task]:
+def left(tasks: Sequence[Any], folder: Path) -> list[Any]:
     """Those that have no row yet, or one that says that the study failed."""
     files = {task.kind: folder / f"{task.kind}{SUFFIX}" for task in tasks}
     done = {(kind, row["seed"]) for kind, file in files.items() for row in rows_in(file) if "error" not in row}
     return [task for task in tasks if (task.kind, task.seed) not in done]
 
 
-def carry_out(tasks: Sequence[Task], folder: Path, jobs: int = 1, minutes: float | None = None) -> Iterator[Row]:
+def carry_out(
+    tasks: Sequence[Any],
+    folder: Path,
+    jobs: int = 1,
+    minutes: float | None = None,
+    study: Callable[[Any], Row] = studied,
+) -> Iterator[Row]:
     """Study what is left, some at once, writing and yielding each row as it comes.
 
     After so many minutes no further log is begun.
     """
     waiting, until = iter(left(tasks, folder)), None if minutes is None else time.monotonic() + 60 * minutes
-    running: dict[Future[Row], Task] = {}
+    running: dict[Future[Row], Any] = {}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))  # which processes started from here read
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
         while True:
@@ -66,7 +72,7 @@ def carry_out(tasks: Sequence[Task], folder: Path, jobs: int = 1, minutes: float
                 task = next(waiting, None)
                 if task is None:
                     break
-                running[pool.submit(studied, task)] = task
+                running[pool.submit(study, task)] = task
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:

@@ -314,7 +314,7 @@ def test_the_flags_of_learn_have_the_library_s_defaults() -> None:
     assert Selection(*said, sensitivity=flags["sensitivity"]) == DEFAULT_SELECTION
     assert flags["confidence"] is None  # which stands for 0.95 where policies are chosen by gain
     in_python = {name: parameter.default for name, parameter in inspect.signature(in_library).parameters.items()}
-    for name in ("folds", "test", "shares", "restarts", "seed", "behavior", "backend", "jobs", "budget"):
+    for name in ("folds", "test", "shares", "restarts", "seed", "behavior", "backend", "jobs", "time"):
         assert flags[name] == in_python[name], name
     assert (flags["level"], flags["discount"]) == (Scoring().level, Scoring().discount)
     annotation = inspect.signature(learn).parameters["learners"].annotation

@@ -59,7 +59,9 @@ EVERYWHERE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "NaN reward": (
         {"reward": [0, nan, 2, inf, 4, 5]},
-        f"column 'reward' is null, NaN or infinite in 2 rows, first row 2: {fill}",
+        "column 'reward' is null, NaN or infinite in 2 rows, first row 2: 1 of 3 episodes (33%) have no outcome. "
+        "Without them the others stand for cases unlike them: say --missing censored (missing='censored') to make up "
+        "for it by the chance of being seen, or fill them in",
     ),
     "reward whose square is no number": (
         {"reward": [0, 1e60, 2, -2e61, 1.7e308, 5]},

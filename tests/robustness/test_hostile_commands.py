@@ -125,11 +125,12 @@ SETTINGS = {
     "--seed 99999999999999999999999": "seed",
     "--jobs 0": "jobs",
     "--jobs -2": "jobs",
-    "--budget 0": "budget",
-    "--budget -5m": "budget",
-    "--budget soon": "budget",
-    "--budget nan": "budget",
-    f"--budget {'9' * 400}h": "budget",
+    "--time 0": "time",
+    "--time -5m": "time",
+    "--time soon": "time",
+    "--time nan": "time",
+    f"--time {'9' * 400}h": "time",
+    "--budget 100": "--spend",
     "--shares 0.5,0.5": "shares",
     "--shares 0.5,0.6,0.7": "shares",
     "--shares 0.5,nan,0.2": "shares",
@@ -347,7 +348,7 @@ def test_settings_of_another_kind(name: str, value: Any, foreign: Path, monkeypa
 def test_learners_that_are_no_names(learners: Any) -> None:
     import poela
 
-    with pytest.raises(InputError, match="there is no learner"):
+    with pytest.raises(InputError, match="is no learner: give a name"):
         poela.learn(simulate("bandit", episodes=5), learners=learners)
 
 

@@ -270,7 +270,7 @@ def test_a_budget_that_is_spent_takes_the_worst_case_until_the_study_goes_on(
 
     with monkeypatch.context() as patched:
         patched.setattr(time, "monotonic", lambda: 1e9 if "inline" in caller() and next(late) else 0.0)
-        study = learn(logs, out=out, budget="60s")
+        study = learn(logs, out=out, time="60s")
     assert not study.left_out
     assert without_two(study) == []
     assert study.result is not None

@@ -257,7 +257,7 @@ def test_a_failing_candidate_does_not_stop_the_others(tiny_study: Run, tiny_cand
 def test_a_budget_leaves_out_and_says_so(tiny_study: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(10_000))
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
-    study = tiny_study(out=tmp_path / "study", budget="10s")
+    study = tiny_study(out=tmp_path / "study", time="10s")
     assert 0 < len(study.runs) < 6
     assert len(study.left_out) == 6 - len(study.runs)
     assert json.loads((tmp_path / "study" / "choice.json").read_text())["left_out"] == [
@@ -269,7 +269,7 @@ def test_a_budget_leaves_out_and_says_so(tiny_study: Run, tmp_path: Path, monkey
 @pytest.mark.parametrize("budget", ["soon", "-3m", "0", "3 weeks"])
 def test_a_budget_must_be_a_time(tiny_study: Run, budget: str) -> None:
     with pytest.raises(InputError, match="is no time: write 90s, 10m or 2h"):
-        tiny_study(budget=budget)
+        tiny_study(time=budget)
 
 
 def test_a_full_disk_gives_one_sentence_and_the_study_can_go_on(

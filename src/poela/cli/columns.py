@@ -79,7 +79,37 @@ Missing = Annotated[
     typer.Option(
         rich_help_panel=PANEL,
         help="Missing context values: indicator (the median, and an indicator feature), carry-forward (the last value "
-        "of the episode; before the first, as indicator) or refuse. Default: indicator.",
+        "of the episode; before the first, as indicator) or refuse. Default: indicator. Add censored (alone or after a "
+        "comma) if a missing final outcome means that it was not observed: weights correct for the loss.",
+    ),
+]
+Censored = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Column that is 1 if follow-up ended before the outcome was observed: weights correct for the loss.",
+    ),
+]
+End = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Column that is 1 where an episode ended (death, discharge): later rows are dropped.",
+    ),
+]
+Horizon = Annotated[
+    float | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Last step (or, if steps are dates, number of days after the first) that counts: later rows are dropped.",
+    ),
+]
+Wide = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="For tables with one row per case: the columns that repeat by visit, e.g. dose_{visit}, pressure_{visit}; "
+        "they are then called dose and pressure.",
     ),
 ]
 Category = Annotated[
@@ -128,7 +158,8 @@ def layout_of(
     separator: str | None = None,
     category: str | None = None,
     ordinal: list[str] | None = None,
-    **named: str | None,
+    wide: str | None = None,
+    **named: str | float | None,
 ) -> "LogLayout | None":
     """The layout that the flags (called as its fields) or the file describe; None where nothing was said.
 
@@ -149,6 +180,8 @@ def layout_of(
         flags["separator"] = "\t" if separator in ("tab", "\\t") else separator
     if category is not None:
         flags["category"] = names_in(category)
+    if wide is not None:
+        flags["wide"] = names_in(wide)
     if ordinal:
         flags["ordinal"] = orders_in(ordinal)
     if layout is not None:

@@ -71,6 +71,6 @@ def _print(result: object, real: bool) -> None:
     known = chances(real)
     if result.estimated:
         say(
-            f"The {known} are estimated: a gain must then also survive hidden confounding, and no number of "
-            f"episodes makes up for that. Log {known}."
+            f"Weights are based on estimates, so a gain counts as shown only if it survives weights up to "
+            f"{result.gamma:g} times wrong (Γ). Log {known}, and make sure that outcomes are observed."
         )

@@ -78,6 +78,10 @@ def _naming_problems(logs: "Trajectories") -> list[str]:
         problems.append(f"episode_ids must be {n} names, not {len(logs.episode_ids)}")
     if logs.clusters is not None and len(logs.clusters) != n:
         problems.append(f"clusters must name one unit for each of the {n} episodes, not {len(logs.clusters)}")
+    if logs.lost is not None and logs.lost.shape != (n,):
+        problems.append(f"lost must say for each of the {n} episodes whether it was, not for {len(logs.lost)}")
+    if logs.staying is not None and logs.staying.shape != (len(logs.contexts),):
+        problems.append(f"staying must have shape ({len(logs.contexts)},), not {logs.staying.shape}")
     return problems
 
 

@@ -123,7 +123,7 @@ def strict_columns(layout: LogLayout) -> set[str]:
     """The columns of numbers in which a gap is refused."""
     if layout.schema is not None:
         return {v.name for v in layout.schema.variables if not v.indicated and not v.carried}
-    return set(layout.context or ()) if layout.missing == "refuse" else set()
+    return set(layout.context or ()) if layout.gaps == "refuse" else set()
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,10 +162,10 @@ def contexts_of(
             complete = set(plain) if np.isfinite(numbers.sum(dtype=np.float64)) else set()
         known = {v.name: raw[v.name][:0] if v.name in complete else raw[v.name] for v in variables}
         empty = [name for name, values in known.items() if len(values) and np.isnan(values).all()]
-        if layout.missing != "refuse":
+        if layout.gaps != "refuse":
             notes += [f"{_subject(empty)} without a value in any row: left out"] if empty else []
             variables = [v for v in variables if v.name not in empty]
-        variables = [learned(v, known[v.name], order.offsets, layout.missing) for v in variables]
+        variables = [learned(v, known[v.name], order.offsets, layout.gaps) for v in variables]
     schema = _schema(layout, variables, order)
     if len(plain) == len(variables) == numbers.shape[1] and schema.is_plain:
         return Contexts(Encoded(numbers), schema, tuple(notes))

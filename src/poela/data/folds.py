@@ -9,6 +9,7 @@ import numpy as np
 
 from poela.core.arrays import IntArray
 from poela.core.errors import InputError
+from poela.data.words import counted
 
 if TYPE_CHECKING:
     from poela.data.trajectories import Trajectories
@@ -79,3 +80,23 @@ def random_parts(units: IntArray, bounds: Sequence[int], seed: int) -> list[IntA
         to_come = len(bounds) - 1 - place
         cuts.append(min(max(nearest, cuts[-1] + 1), len(sizes) - to_come))
     return [np.flatnonzero(np.isin(units, order[start:end])) for start, end in itertools.pairwise(cuts)]
+
+
+def parts_in_shares(units: IntArray, shares: Sequence[float], seed: int) -> list[IntArray]:
+    """The episodes of disjoint random parts in these shares, which keep units whole.
+
+    >>> [part.tolist() for part in parts_in_shares(np.arange(4), (0.5, 0.5), seed=0)]
+    [[0, 2], [1, 3]]
+    """
+    n, n_units = len(units), int(units.max()) + 1
+    if not shares or min(shares) <= 0 or sum(shares) > 1 + 1e-9:
+        raise InputError(f"shares {tuple(shares)} must be positive and sum to at most 1")
+    bounds = np.round(np.cumsum([0.0, *shares]) * n).astype(int)
+    if (np.diff(bounds) == 0).any():
+        raise InputError(f"{n} episodes are too few for the shares {tuple(shares)}: a part would be empty")
+    if n_units < len(shares):
+        raise InputError(
+            f"{counted(n_units, 'cluster')} cannot be split into {len(shares)} parts, since episodes of a "
+            "cluster stay together: add more clusters, or name smaller ones"
+        )
+    return random_parts(units, bounds.tolist(), seed)

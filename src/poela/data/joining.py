@@ -37,9 +37,24 @@ def joined(*logs: Trajectories) -> Trajectories:
         estimated=any(one.estimated for one in logs),
         schema=first.schema,
         loggers=_loggers(logs),
+        **_losses(logs),
         outcomes=_outcomes(logs),
         outcome_names=first.outcome_names if _outcomes(logs) is not None else (),
     )
+
+
+def _losses(logs: tuple[Trajectories, ...]) -> dict[str, Any]:
+    """Which episodes were lost, and what having been seen weighs, where that is known of all that lost some."""
+    found: dict[str, Any] = {}
+    if any(one.lost is not None for one in logs):
+        found["lost"] = np.concatenate([np.zeros(len(one), bool) if one.lost is None else one.lost for one in logs])
+    if any(one.staying is not None for one in logs) and all(
+        one.lost is None or one.staying is not None for one in logs
+    ):
+        found["staying"] = np.concatenate(
+            [np.zeros(one.n_steps) if one.staying is None else one.staying for one in logs]
+        )
+    return found
 
 
 def _starts(logs: tuple[Trajectories, ...]) -> IntArray:

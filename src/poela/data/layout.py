@@ -32,9 +32,13 @@ if TYPE_CHECKING:
     from poela.data.trajectories import Trajectories
 
 PREFIX, DENSITY = "propensity_", "log_density"
+CENSORED = "censored"
 EPISODE, STEP, ROWS = "episode", "step", "rows"
 # Fields that files of earlier versions do not have; they are written only where something is said.
-LATER = ("missing", "category", "ordinal", "origin", "schema", "log_density", "side_outcomes")
+LATER = (
+    *("missing", "category", "ordinal", "origin", "schema", "log_density", "side_outcomes"),
+    *("censored", "end", "horizon", "wide"),
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,12 @@ class LogLayout:
     names number columns that are codes, `ordinal` gives the order of text: {"severity": ["low", "high"]}. Times count
     from the first of their episode, or from `origin` (a date). `schema` holds what a log has taught about its columns.
     `side_outcomes` are columns (or formulas) with further outcomes beside the reward, such as harms.
+
+    `censored` is the column that says which records broke off before their outcome was seen; with "censored" in
+    `missing` ("censored", or "carry-forward,censored") an outcome that is missing at the end says so too. `end` is the
+    column that says where an episode ended: rows after that are left out, and so are those after the `horizon`, a step
+    or, of dates, so many days after the first. `wide` are columns by visit of a table with one row for each case:
+    ("dose_{visit}", "pressure_{visit}").
 
     >>> LogLayout(episode="stay").resolve(["stay", "step", "age", "action", "reward", "propensity"]).context
     ('age',)
@@ -77,6 +87,10 @@ class LogLayout:
     schema: TableSchema | None = None
     log_density: str | None = None
     side_outcomes: tuple[str, ...] = ()
+    censored: str | None = None
+    end: str | None = None
+    horizon: float | None = None
+    wide: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         propensity: Any = self.propensity
@@ -95,6 +109,7 @@ class LogLayout:
             "propensity": propensity if isinstance(propensity, str) else plain_tuple(propensity),
             "actions": actions,
             "category": plain_tuple(self.category) or (),
+            "wide": plain_tuple(self.wide) or (),
             "ordinal": pairs_of(self.ordinal),
             "side_outcomes": plain_tuple(self.side_outcomes) or (),
         }
@@ -118,6 +133,16 @@ class LogLayout:
     def outcome_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The columns that further outcomes are made of."""
         return tuple(dict.fromkeys(name for text in self.side_outcomes for name in columns_paid_in(text, columns)))
+
+    @property
+    def gaps(self) -> str:
+        """What becomes of gaps in the context."""
+        return next((part for part in self.missing.split(",") if part != CENSORED), "indicator")
+
+    @property
+    def loses_missing(self) -> bool:
+        """Whether an outcome that is missing at the end was not seen, rather than wrong."""
+        return CENSORED in self.missing.split(",")
 
     @property
     def is_real(self) -> bool:
@@ -186,7 +211,8 @@ class LogLayout:
         if self.is_real and density is None and DENSITY in columns and DENSITY not in (self.context or ()):
             density = DENSITY
         acted = (*self.action_columns, *(() if density is None else (density,)))
-        taken = {*self.key_columns, *acted, *self.reward_columns(columns), self.cluster, "propensity"}
+        of_ends = (self.censored, self.end)
+        taken = {*self.key_columns, *acted, *self.reward_columns(columns), self.cluster, *of_ends, "propensity"}
         taken |= {*self.outcome_columns(columns)}
         named = (propensity,) if isinstance(propensity, str) else propensity or ()
         taken |= {*named, *not_context(columns, self.action_columns)}

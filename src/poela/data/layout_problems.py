@@ -18,19 +18,22 @@ if TYPE_CHECKING:
 # Encodings of single names or of Python's source, which no file of text is written in.
 NO_FILES = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 MANY_COLUMNS, LONG_COLUMN = 1000, 100  # beyond these, a search for similar names takes too long
+BY_NUMBER = re.compile(r".*?(\d+)")
 MISSING = ("refuse", "indicator", "carry-forward")
 
 
 def type_problems(layout: "LogLayout") -> list[str]:
     """Fields that are not of their type."""
-    optional = tuple(name for name in ("episode", "step", "cluster") if getattr(layout, name) is not None)
+    optional = tuple(
+        name for name in ("episode", "step", "cluster", "censored", "end") if getattr(layout, name) is not None
+    )
     single = ("reward", *optional, *(() if layout.log_density is None else ("log_density",)))
     problems = [f"{name}= must name a column" for name in single if not isinstance(getattr(layout, name), str)]
     if not layout.action_columns or len(set(layout.action_columns)) < len(layout.action_columns):
         problems.append("action= must name a column, or several different ones")
     if layout.is_real and (layout.actions is not None or layout.propensity is not None):
         problems.append("actions= and propensity= are of a finite set of actions: of real numbers, name a log_density=")
-    for name in ("action", "context", "propensity", "category", "side_outcomes"):
+    for name in ("action", "context", "propensity", "category", "side_outcomes", "wide"):
         value = getattr(layout, name)
         if isinstance(value, tuple) and not all(isinstance(item, str) for item in value):
             problems.append(f"{name}= must name columns")
@@ -49,8 +52,15 @@ def type_problems(layout: "LogLayout") -> list[str]:
 def schema_problems(layout: "LogLayout") -> list[str]:
     """What is said wrongly about the contents of context columns."""
     problems = []
-    if layout.missing not in MISSING:
-        problems.append(f"missing= must be {', '.join(MISSING[:-1])} or {MISSING[-1]}")
+    told = layout.missing.split(",") if isinstance(layout.missing, str) else [""]
+    if not set(told) <= {*MISSING, "censored"} or len(told) > 1 + ("censored" in told):
+        problems.append(
+            f"missing= must be {', '.join(MISSING[:-1])} or {MISSING[-1]}, of gaps in the context; or censored, of "
+            "outcomes; or both with a comma"
+        )
+    horizon: Any = layout.horizon
+    if horizon is not None and not (isinstance(horizon, int | float) and 0 <= horizon < float("inf")):
+        problems.append("horizon= must be a number: the last step, or the last day, whose outcome counts")
     ordinal: Any = layout.ordinal
     sound = isinstance(ordinal, tuple) and all(
         isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], tuple) for pair in ordinal
@@ -98,6 +108,8 @@ def parts_of(layout: "LogLayout", columns: Sequence[str] = ()) -> list[tuple[str
         ("action", layout.action_columns),
         ("reward", layout.reward_columns(columns)),
         ("cluster", () if layout.cluster is None else (layout.cluster,)),
+        ("censored", () if layout.censored is None else (layout.censored,)),
+        ("end", () if layout.end is None else (layout.end,)),
         ("propensity", layout.propensity_columns()),
         ("log_density", () if layout.log_density is None else (layout.log_density,)),
         ("side_outcomes", layout.outcome_columns(columns)),
@@ -138,8 +150,26 @@ def missing_columns(
             rows = (
                 ", or say step='rows' (--step rows) if rows stand in the order of decisions" if part == "step" else ""
             )
+            rows += looks_wide(columns, missing) if part in ("action", "reward") else ""
             problems.append(f"{absent(missing, candidates)}: add it, or name another with {part}={rows}")
     return problems
+
+
+def looks_wide(columns: Sequence[str], wanted: Sequence[str]) -> str:
+    """The columns by visit that a part which is missing may be, as a word of advice; empty where nothing looks so.
+
+    >>> looks_wide(["id", "dose_1", "dose_2", "bp_1", "bp_2"], ["dose"])
+    "; the table seems to have one row for each case, with columns by visit: say --wide 'dose_{visit}, bp_{visit}'"
+    """
+    stems: dict[str, set[str]] = {}
+    for name in columns:
+        if match := BY_NUMBER.fullmatch(name):
+            stems.setdefault(name[: len(name) - len(match[1])], set()).add(match[1])
+    often = [stem for stem, visits in stems.items() if len(visits) > 1]
+    if not any(stem.rstrip(" _.-") in wanted for stem in often):
+        return ""
+    patterns = ", ".join(f"{stem}{{visit}}" for stem in often[:4])
+    return f"; the table seems to have one row for each case, with columns by visit: say --wide '{patterns}'"
 
 
 def absent(missing: Sequence[str], columns: Sequence[str]) -> str:
@@ -158,7 +188,7 @@ def clashes(layout: "LogLayout", columns: Sequence[str]) -> list[str]:
     """Columns with two parts; only the step may also be a feature, since it is known before the action."""
     parts: dict[str, list[str]] = {}
     for part, names in parts_of(layout, columns):
-        for name in names if part not in ("category", "ordinal") else ():
+        for name in names if part not in ("category", "ordinal", "censored", "end") else ():
             parts.setdefault(name, []).append(part)
     return [
         f"column {quoted(name)} is named as {' and as '.join(named[:3])}: name it once"

@@ -1,7 +1,7 @@
 """Columns of numbers, read batch by batch into flat arrays that are checked on the way."""
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from poela.core.interruption import safe_point
 from poela.core.validation import LARGEST
 from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.layout import LogLayout
+from poela.data.losses import flags_in, loss_in_words, missing_at_the_end
 from poela.data.rewards import columns_paid_in, only_at_the_end, reward_formula
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
@@ -36,6 +37,7 @@ class Numbers:
     rewards: FloatArray
     propensities: FloatArray | None
     notes: tuple[str, ...] = ()
+    lost: BoolArray | None = None  # episodes whose outcome was not seen
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what is not finite, or not in single precision, is noted
@@ -67,13 +69,42 @@ def read_numbers(
         if complete and codes is not None:
             _check_propensities(probabilities, codes[start : start + len(batch)], layout, start, problems)
         propensities[target] = probabilities
-    rewards, notes = (
-        (paid.ravel(), []) if len(reward) < len(paid_in) else _rewards(paid, paid_in, layout.reward, order, problems)
-    )
+    rewards, notes, lost = paid.ravel(), list[str](), _flagged(source, layout, order, problems)
+    if len(reward) == len(paid_in):
+
+        def described(gone: BoolArray) -> str:
+            last = None if order is None else order.offsets[1:] - 1
+            if last is None:
+                return ""
+            taken = None if codes is None or order is None else order.place(codes)[last]
+            return loss_in_words(gone, taken, contexts[last], context)
+
+        if order is not None and layout.loses_missing:
+            missing = [missing_at_the_end(values, order.offsets) for values in paid.T]
+            lost = np.any([*missing, *([] if lost is None else [lost])], axis=0)
+        rewards, notes = _rewards(paid, paid_in, layout.reward, order, problems, lost, described)
     if not complete:
-        return Numbers(contexts, rewards, None, tuple(notes))
+        return Numbers(contexts, rewards, None, tuple(notes), lost)
     known = propensities.ravel() if isinstance(layout.propensity, str) else propensities
-    return Numbers(contexts, rewards, known, tuple(notes))
+    return Numbers(contexts, rewards, known, tuple(notes), lost)
+
+
+def _flagged(source: TableSource, layout: LogLayout, order: "Order | None", problems: RowProblems) -> BoolArray | None:
+    """Which episodes a column says to have broken off; None where there is none, or it cannot be read."""
+    if layout.censored is None or layout.censored not in source.names or order is None:
+        return None
+    name = quoted(layout.censored)
+    flags = flags_in(source.read(layout.censored))
+    if flags is None:
+        every = np.ones(source.n_rows, bool)
+        problems.note(every, f"column {name} of censored= is not yes or no", "write 1 where a record broke off, else 0")
+        return None
+    placed = order.place(flags)
+    lost = np.asarray(placed[order.offsets[1:] - 1])
+    early = placed & ~np.repeat(lost, np.diff(order.offsets))
+    remedy = "write it in the last row of each record that broke off, or in all its rows"
+    problems.note(order.in_file(early), f"column {name} says that a record broke off which goes on", remedy)
+    return lost
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -147,13 +178,21 @@ def read_outcomes(
 
 
 def _rewards(
-    paid: FloatArray, names: Sequence[str], reward: str, order: "Order | None", problems: RowProblems
+    paid: FloatArray,
+    names: Sequence[str],
+    reward: str,
+    order: "Order | None",
+    problems: RowProblems,
+    lost: BoolArray | None = None,
+    described: Callable[[BoolArray], str] | None = None,
 ) -> tuple[FloatArray, list[str]]:
     """Rewards, or another outcome, from columns [N, k]; blanks before the only value of an episode, at its end, are 0.
 
-    `reward` is the column, or the formula of these columns.
+    So are those of episodes that were `lost`. `reward` is the column, or the formula of these columns; `described` says
+    who is without an outcome.
     """
-    notes = []
+    notes = list[str]()
+    gone = None if lost is None or order is None else np.repeat(lost, np.diff(order.offsets))
 
     def note(bad: BoolArray, what: str, remedy: str) -> None:
         problems.note(bad if order is None else order.in_file(bad), what, remedy)
@@ -165,8 +204,15 @@ def _rewards(
             values[late] = 0.0
             blank = counted(int(late.sum()), "row")
             notes.append(f"column {quoted(name)} is blank in {blank} before the end of their episodes: counted as 0")
-        what = f"column {quoted(name)} is null, NaN or infinite"
-        note(~np.isfinite(values), what, "fill it in, or drop those episodes")
+        if gone is not None:
+            values[gone & np.isnan(values)] = 0.0
+        what, remedy = f"column {quoted(name)} is null, NaN or infinite", "fill it in, or drop those rows"
+        if described is not None and order is not None and (unseen := missing_at_the_end(values, order.offsets)).any():
+            remedy = (
+                f"{described(unseen)}. Without them the others stand for cases unlike them: say --missing censored "
+                "(missing='censored') to make up for it by the chance of being seen, or fill them in"
+            )
+        note(~np.isfinite(values), what, remedy)
     formula = None if tuple(names) == (reward,) else reward_formula(reward)
     subject = f"column {quoted(names)}" if formula is None else "the formula of the reward"
     rewards = paid[:, 0] if formula is None else formula.value(dict(zip(names, paid.T, strict=True)))

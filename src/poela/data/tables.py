@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from poela.core.arrays import FloatArray, IntArray, freeze
+from poela.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from poela.core.errors import InputError, PoelaWarning
 from poela.data.action_space import ActionName
 from poela.data.actions import name_actions
@@ -17,19 +17,21 @@ from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
 from poela.data.decided import notes_of_decisions, of_decisions
 from poela.data.labels import Labels, encode, is_label
-from poela.data.layout import DENSITY, EPISODE, STEP, LogLayout
-from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers, read_outcomes
+from poela.data.layout import CENSORED, DENSITY, EPISODE, STEP, LogLayout
+from poela.data.losses import loss_in_words
+from poela.data.numbers import NOT_TOLD_APART, Numbers, merges_in_single, numbers_of, read_numbers, read_outcomes
 from poela.data.opening import readable
 from poela.data.order import Order, order_of, sortable_steps
 from poela.data.outcomes import joined_receipts
 from poela.data.propensity_columns import paired
 from poela.data.real_actions import doses_in, read_actions, with_doses, with_noted_actions
 from poela.data.receipts import is_receipts
+from poela.data.reshaping import put_right
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.trajectories import Trajectories
 from poela.data.words import bad_log, counted, kind_in_words, quoted
-from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, OUTCOMES, columns_noted, is_usual_name, noted_schema
+from poela.data.writing import CLUSTER, CLUSTERS, ESTIMATED, LOST, OUTCOMES, columns_noted, is_usual_name, noted_schema
 
 MOST_NOTES = 20
 WHOLE_IN_SINGLE = 2**24  # up to here, single precision tells whole numbers apart
@@ -53,6 +55,10 @@ def read_logs(
     category: Sequence[str] = (),
     ordinal: Mapping[str, Sequence[str]] | None = None,
     origin: str | None = None,
+    censored: str | None = None,
+    end: str | None = None,
+    horizon: float | None = None,
+    wide: Sequence[str] = (),
     separator: str = ",",
     decimal: str = ".",
     encoding: str = "utf-8",
@@ -69,22 +75,18 @@ def read_logs(
     Episodes come in the order of their ids, decisions in the order of steps; `step="rows"` takes rows as they stand,
     and where neither column is there, every row is an episode. Without `context`, every column that has no other part
     is a feature. Without `propensity`, a column `propensity` (of the logged action) or columns `propensity_<action>`
-    (of every action) are found. The actions are the declared ones or, where none are declared by `actions` or by
-    propensity columns, the sorted values that occur. `cluster` names what episodes belong to, such as a patient with
-    several stays: these are kept together everywhere. The reward may be a formula of columns, "survived - 0.01*cost",
-    and blank before the last row of an episode. `side_outcomes` are further columns or formulas of that kind, such as
-    harms, which nothing is learned from. `separator`, `decimal` and `encoding` are those of a CSV file.
+    (of every action) are found. The actions are those of `actions` or of propensity columns, else the sorted values
+    that occur. `cluster` names what episodes belong to, such as a patient with several stays: kept together everywhere.
+    The reward may be a formula of columns, "survived - 0.01*cost", and blank before the last row of an episode.
 
     Text becomes one feature 0/1 for each category (or, with `ordinal`, a number), and so do number columns named in
-    `category`; times count in days from the first of their episode, or from `origin`; `missing` says what becomes of
-    gaps. The result carries this as its `schema`, and what was done in `notes`: docs/guides/tables.md tells the rules.
-    A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards. `done` is
-    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered.
-    `logged_by` says who made the log, where several teach: "practice", the folder of a study, or a policy. What
-    `to_table` wrote is read back as it was; only CSV files do not say that propensities were estimated, or which
-    column names clusters. Everything that is wrong is reported at once in an `InputError`; rows count from 1, the
-    header of a CSV file apart.
-
+    `category`; times count in days from the first of their episode, or from `origin`; `missing` is about gaps. Missing
+    outcomes, rows after the end (`censored`, `end`, `horizon`) and tables `wide`, of one row for each case:
+    docs/guides/missing.md. `schema` has the result, `notes` what was done, docs/guides/tables.md the rules.
+    A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards; `done` is
+    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered,
+    `logged_by` who made the log, where several teach: "practice", the folder of a study, or a policy. What
+    `to_table` wrote is read back as it was, but for what CSV files cannot say. All that is wrong is told at once.
     >>> import pyarrow as pa
     >>> logs = read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, None, 50],
     ...                            "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))
@@ -123,7 +125,9 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool, beside: Beside)
     elif beside.outcomes is not None:
         raise InputError("outcomes= goes with a folder of receipts, and this is none: name the folder of --receipts")
     with readable(source):
+        source, layout, said = put_right(source, layout)
         opened, logs = _opened_and_read(source, layout, beside)
+        logs = _with_loss(replace(logs, notes=(*said, *logs.notes)))
         merged = _merged_features(opened, logs)
     if for_learning:
         logs = without_constants(logs, but=merged) if layout.schema is None else logs
@@ -228,6 +232,7 @@ def _read(source: TableSource, layout: LogLayout) -> Trajectories:
         contexts=freeze(contexts.rows.contexts),
         actions=freeze(order.place(codes)),
         rewards=freeze(numbers.rewards),
+        lost=_lost(numbers),
         offsets=order.offsets,
         propensities=None if numbers.propensities is None else freeze(numbers.propensities),
         feature_names=features,
@@ -269,6 +274,7 @@ def _read_real(
         contexts=freeze(contexts.rows.contexts),
         actions=done.actions,
         rewards=freeze(numbers.rewards),
+        lost=_lost(numbers),
         offsets=order.offsets,
         log_densities=done.log_densities,
         feature_names=features,
@@ -312,11 +318,27 @@ def ordered(
 
 def _with_noted_columns(layout: LogLayout, source: TableSource) -> LogLayout:
     """The layout with the columns of clusters and outcomes that `to_table` wrote, unless they are given other parts."""
+    if CENSORED in source.names and _noted(source, LOST) and not layout.names(CENSORED):
+        layout = replace(layout, censored=CENSORED)
     noted = CLUSTER in source.names and _noted(source, CLUSTERS)
     layout = replace(layout, cluster=CLUSTER) if noted and not layout.names(CLUSTER) else layout
     outcomes = [name for name in columns_noted(source.schema.metadata, OUTCOMES) if name in source.names]
     beside = tuple(name for name in outcomes if name == layout.reward or not layout.names(name))
     return replace(layout, side_outcomes=beside) if beside and not layout.side_outcomes else layout
+
+
+def _lost(numbers: Numbers) -> BoolArray | None:
+    return numbers.lost if numbers.lost is not None and numbers.lost.any() else None
+
+
+def _with_loss(logs: Trajectories) -> Trajectories:
+    """The logs with a note on whose outcome was not seen, where that is so."""
+    if logs.lost is None:
+        return logs
+    last = logs.offsets[1:] - 1
+    taken, names = (None, ()) if logs.is_real else (logs.actions[last], logs.action_names)
+    note = loss_in_words(logs.lost, taken, logs.contexts[last], logs.feature_names, names)
+    return replace(logs, notes=(*logs.notes, f"{note}. Those seen are weighted by the chance of that"))
 
 
 def _noted(source: TableSource, key: bytes) -> bool:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poela.core.arrays import Float32Array, FloatArray, IntArray, freeze
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, freeze, readonly
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step, episode_sums, lengths_of, rows_of_episodes, step_numbers
 from poela.data.action_space import ActionName, ActionSpace
 from poela.data.array_inputs import array_of, count, numbers, plain_names, whole
 from poela.data.checks import EMPTY, problems_of
 from poela.data.clusters import numbered
-from poela.data.folds import random_parts
+from poela.data.folds import parts_in_shares
+from poela.data.losses import with_middle
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from poela.data.mdp_arrays import MDPArrays
 
 MOST_ACTIONS = 100_000
+BY_STEP = ("contexts", "actions", "rewards", "propensities", "log_densities", "recommended", "outcomes", "staying")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,11 +44,12 @@ class Trajectories:
     in their units. What an environment clips is logged as it was before, since the density belongs to that.
     `clusters` names the independent unit of each episode, such as the patient of several stays; whatever splits or
     resamples episodes keeps those of one cluster together. `estimated` says that what is known of the logging policy
-    comes from a model. `schema` says how columns of a table became features, `notes` what was done on the way.
-    `outcomes` are further ones beside the reward, such as harms, by name: nothing is learned from them.
+    comes from a model. `schema` says how columns of a table became features, `notes` what was done on the way. `lost`
+    episodes broke off at their last step, before their outcome was seen; `staying` is what that weighs at each step,
+    log Δ/C (see `behavior.staying`). `outcomes` are further ones, such as harms, by name: nothing is learned from them.
     """
 
-    by_step: ClassVar = ("contexts", "actions", "rewards", "propensities", "log_densities", "recommended", "outcomes")
+    by_step: ClassVar = BY_STEP
 
     contexts: Float32Array  # [N, d]
     actions: NDArray[Any]  # [N] whole numbers, or [N, m] real ones
@@ -67,6 +70,8 @@ class Trajectories:
     outcomes: FloatArray | None = None  # [N, J]
     outcome_names: tuple[str, ...] = ()  # of the J outcomes
     recommended: IntArray | None = None  # [N] what a policy said, where `actions` are what was done after that
+    lost: BoolArray | None = None  # [n]; None: every outcome was seen
+    staying: FloatArray | None = None  # [N], estimated; None: not yet, or every outcome was seen
 
     def __init__(
         self,
@@ -90,6 +95,8 @@ class Trajectories:
         outcomes: ArrayLike | None = None,
         outcome_names: Sequence[str] = (),
         recommended: ArrayLike | None = None,
+        lost: ArrayLike | None = None,
+        staying: ArrayLike | None = None,
     ) -> None:
         rows, ends = numbers("contexts", contexts, np.float32), numbers("offsets", offsets, np.int64)
         features = () if feature_names is None else tuple(map(str, plain_names(feature_names)))
@@ -104,6 +111,8 @@ class Trajectories:
             clusters=None if clusters is None else numbered(clusters),
             propensities=None if propensities is None else numbers("propensities", propensities, np.float64),
             log_densities=None if log_densities is None else numbers("log_densities", log_densities, np.float64),
+            lost=None if lost is None else readonly(np.asarray(lost), np.bool_),
+            staying=None if staying is None else numbers("staying", staying, np.float64),
             estimated=bool(estimated) and (propensities is not None or log_densities is not None),
             schema=schema,
             notes=tuple(notes),
@@ -165,11 +174,11 @@ class Trajectories:
         return replace(self, estimated=estimated, **{field: known})  # type: ignore[arg-type]
 
     def with_propensities(self, propensities: ArrayLike | None, estimated: bool = False) -> "Trajectories":
-        """The same logs with other propensities; `estimated` says whether these come from a model."""
+        """The same logs with other propensities."""
         return replace(self, propensities=propensities, estimated=estimated)  # type: ignore[arg-type]
 
     def with_log_densities(self, log_densities: ArrayLike | None, estimated: bool = False) -> "Trajectories":
-        """The same logs with other log densities; `estimated` says whether these come from a model."""
+        """The same logs with other log densities."""
         return replace(self, log_densities=log_densities, estimated=estimated)  # type: ignore[arg-type]
 
     @property
@@ -218,8 +227,9 @@ class Trajectories:
 
     def __repr__(self) -> str:
         clusters = "" if self.clusters is None else f" in {counted(self.n_units, 'cluster')}"
+        lost = "" if self.lost is None else f", {int(self.lost.sum())} lost"
         return (
-            f"{type(self).__name__}({self.n_episodes} episodes{clusters}, {self.n_steps} steps, "
+            f"{type(self).__name__}({self.n_episodes} episodes{clusters}{lost}, {self.n_steps} steps, "
             f"{self.n_features} features, {self.action_space}, {self.logging_in_words})"
         )
 
@@ -277,10 +287,17 @@ class Trajectories:
         return self.contexts[self.offsets[:-1]]
 
     def returns(self, discount: float = 1.0) -> FloatArray:
-        """The (discounted) sum of each episode's rewards."""
-        if discount == 1.0:
-            return episode_sums(self.rewards, self.offsets)
-        return episode_sums(self.rewards * discount**self.step_numbers, self.offsets)
+        """The (discounted) sum of each episode's rewards.
+
+        A lost episode has none: a middle one of those seen stands in its place, where its weight is 0.
+        """
+        rewards = self.rewards if discount == 1.0 else self.rewards * discount**self.step_numbers
+        return with_middle(episode_sums(rewards, self.offsets), self.lost)
+
+    @property
+    def seen_weights(self) -> FloatArray | None:
+        """The log of what each episode [n] weighs for having been seen; None where all were, or nobody estimated it."""
+        return None if self.staying is None else episode_sums(self.staying, self.offsets)
 
     def outcome(self, name: str) -> FloatArray:
         """One of the further outcomes [N], by name.
@@ -307,6 +324,7 @@ class Trajectories:
             "offsets": offsets,
             "episode_ids": None if self.episode_ids is None else self.episode_ids[chosen],
             "clusters": None if self.clusters is None else numbered(self.clusters[chosen]),
+            "lost": None if self.lost is None else self.lost[chosen],
             "loggers": None if self.loggers is None else self.loggers[chosen],
         }
         taken = copy(self)  # without the checks: rows that were sound are sound
@@ -315,25 +333,9 @@ class Trajectories:
         return taken
 
     def split(self, shares: Sequence[float], seed: int) -> "tuple[Trajectories, ...]":
-        """Disjoint random parts of whole episodes, in the given shares (which sum to at most 1).
-
-        Clusters stay whole: the shares of episodes are met as nearly as that allows.
-        """
-        total = sum(shares)
-        if not shares or min(shares) <= 0 or total > 1 + 1e-9:
-            raise InputError(f"shares {tuple(shares)} must be positive and sum to at most 1")
-        bounds = np.round(np.cumsum([0.0, *shares]) * self.n_episodes).astype(int)
-        if (np.diff(bounds) == 0).any():
-            raise InputError(
-                f"{self.n_episodes} episodes are too few for the shares {tuple(shares)}: a part would be empty"
-            )
-        if self.n_units < len(shares):
-            raise InputError(
-                f"{counted(self.n_units, 'cluster')} cannot be split into {len(shares)} parts, since episodes of a "
-                "cluster stay together: add more clusters, or name smaller ones"
-            )
+        """Disjoint random parts of whole episodes and clusters, in about the given shares (which sum to at most 1)."""
         # Each part keeps the order of the log, so that only membership is random.
-        return tuple(self.take(part) for part in random_parts(self.units, bounds.tolist(), seed))
+        return tuple(self.take(part) for part in parts_in_shares(self.units, shares, seed))
 
     def with_history(self, steps: int, initial: bool = False) -> "Trajectories":
         """The logs with lagged contexts and actions, and the number of steps so far, as further features."""
@@ -344,8 +346,8 @@ class Trajectories:
     def to_table(self) -> "pa.Table":
         """The logs as an Arrow table in the layout that `read_logs` reads without naming columns.
 
-        Clusters become a column `cluster`. That this is what it is, and whether propensities are estimated, is noted
-        in the schema: Parquet and Arrow files keep it, while CSV files lose it (then say `cluster="cluster"`).
+        Clusters become a column `cluster`. That, and whether propensities are estimated, is noted in the schema, which
+        Parquet and Arrow files keep and CSV files lose (then say `cluster="cluster"`).
         """
         from poela.data.writing import table_of
 
@@ -360,7 +362,7 @@ class Trajectories:
     def to_polars(self) -> Any:
         """The table of `to_table` as a polars frame, which has no place for notes.
 
-        To read it back, say `cluster="cluster"` where there is such a column, and mark estimated propensities again.
+        To read it back, say `cluster="cluster"` where there is such a column.
         """
         from poela.data.frames import polars_frame
 
@@ -369,9 +371,7 @@ class Trajectories:
     def to_mdp_arrays(self, terminated: ArrayLike = True) -> "MDPArrays":
         """Flat arrays by the names that d3rlpy's MDPDataset takes: `MDPDataset(**logs.to_mdp_arrays())`.
 
-        `terminated` says whether episodes ended by themselves, for all or for each; others are timeouts. Propensities
-        and names have no place there.
-
+        `terminated` says whether episodes ended by themselves; others are timeouts. Propensities and names are lost.
         >>> logs = Trajectories([[0.0], [1.0], [0.5]], [0, 1, 1], [0, 1, 2], offsets=[0, 2, 3])
         >>> logs.to_mdp_arrays()["terminals"]
         array([0., 1., 1.], dtype=float32)

@@ -8,7 +8,7 @@ import numpy as np
 
 from poela.core.errors import InputError
 from poela.data.actions import metadata_of
-from poela.data.layout import DENSITY, PREFIX
+from poela.data.layout import CENSORED, DENSITY, PREFIX
 from poela.data.schema import TableSchema
 from poela.data.words import quoted
 
@@ -21,6 +21,7 @@ CLUSTER = "cluster"
 # What `to_table` notes in the schema: that the column above names clusters, that propensities are estimates, and how
 # the columns of another table became these features.
 CLUSTERS, ESTIMATED, FEATURES = b"poela.clusters", b"poela.estimated", b"poela.schema"
+LOST = b"poela.lost"
 ACTION_COLUMNS = b"poela.action_columns"  # of real-valued actions
 OUTCOMES = b"poela.outcomes"  # columns of further outcomes
 
@@ -31,7 +32,7 @@ def table_of(logs: "Trajectories") -> "pa.Table":
 
     done, chances, metadata = _acted(logs)
     parts = ["episode", "step", *done, "reward", "propensity", *chances, ""]
-    parts += [] if logs.clusters is None else [CLUSTER]
+    parts += ([] if logs.clusters is None else [CLUSTER]) + ([] if logs.lost is None else [CENSORED])
     if taken := sorted((set(parts) - {"reward"}) & set(logs.outcome_names)):
         raise InputError(f"outcomes {quoted(taken)} have the name of another column: rename them")
     parts += logs.outcome_names
@@ -50,6 +51,9 @@ def table_of(logs: "Trajectories") -> "pa.Table":
     if logs.clusters is not None:
         columns[CLUSTER] = logs.clusters[logs.episode_of_step]
         metadata[CLUSTERS] = b"true"
+    if logs.lost is not None:
+        columns[CENSORED] = logs.lost[logs.episode_of_step]
+        metadata[LOST] = b"true"
     if logs.outcomes is not None:
         columns |= dict(zip(logs.outcome_names, logs.outcomes.T.copy(), strict=True))
         metadata[OUTCOMES] = json.dumps(logs.outcome_names).encode()

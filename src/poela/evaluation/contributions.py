@@ -36,6 +36,15 @@ class Contributions:
         """A plain mean of episode values [n]."""
         return cls.ratio(values, np.ones_like(values))
 
+    @classmethod
+    def of_logging(cls, returns: FloatArray, seen: FloatArray | None) -> "Contributions":
+        """What the logging policy achieved: the mean return [n], by the log weights of having been seen, if any.
+
+        >>> Contributions.of_logging(np.array([1.0, 9.0, 4.0]), np.log([1.0, 1e-300, 2.0])).value
+        3.0
+        """
+        return cls.mean(returns) if seen is None else cls.ratio(np.exp(seen) * returns, np.exp(seen))
+
     def less(self, other: "Contributions") -> "Contributions":
         """This estimate less another one from the same episodes, as one estimate: what they share cancels.
 

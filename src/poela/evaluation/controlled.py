@@ -24,7 +24,7 @@ from poela.core.ragged import episode_sums, returns_to_go, step_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.contributions import Contributions
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import least_value
+from poela.evaluation.gain import least_value, seen_factors
 
 
 def mean_to_come(train: Trajectories, steps: IntArray, discount: float) -> FloatArray:
@@ -57,7 +57,7 @@ def controls(evidence: Evidence, to_come: FloatArray) -> FloatArray:
     [[1.2], [-0.3]]
     """
     logs, values, discounts = evidence.logs, evidence.model, evidence.discounts
-    if logs.estimated:
+    if logs.estimated or logs.staying is not None:
         beyond = episode_sums(discounts * evidence.surprises, logs.offsets)
         return np.stack([values.expected[logs.offsets[:-1]], beyond - evidence.returns])
     running = evidence.weights.running
@@ -92,13 +92,13 @@ class Controlled:
         first, second = np.concatenate(folds, axis=1)
         if not (np.isfinite(first).all() and np.isfinite(second).all()):
             return None
-        weights, returns = np.exp(evidence.used), evidence.returns
+        weights, returns, seen = np.exp(evidence.used), evidence.returns, evidence.logs.seen_weights
         shares = np.empty(len(first))
         for fold in np.unique(fold_of):
             others = fold_of != fold
             parts = first[others], second[others]
             if estimated:
-                parts = _normalised(*parts, weights[others], returns[others])
+                parts = _normalised(*parts, weights[others], returns[others], None if seen is None else seen[others])
             shares[~others] = best_share(*parts)
         return cls(first, second, shares, estimated)
 
@@ -120,7 +120,8 @@ class Controlled:
         if not self.estimated:
             return Contributions.mean(self.first + self.shares * self.second)
         weights = np.exp(evidence.used)
-        paired = Contributions.mean(self.shares * self.first).less(Contributions.mean(evidence.returns))
+        logging = Contributions.of_logging(evidence.returns, evidence.logs.seen_weights)
+        paired = Contributions.mean(self.shares * self.first).less(logging)
         corrected = Contributions.ratio(weights * self.beyond(evidence), weights)
         return Contributions(
             np.hstack([corrected.numerators, paired.numerators]),
@@ -136,7 +137,9 @@ class Controlled:
         if gamma <= 1 or not self.estimated:
             return 0.0
         weights, beyond = np.exp(evidence.used), self.beyond(evidence)
-        return float(weights @ beyond / weights.sum()) - least_value(evidence.used, beyond, gamma)
+        return float(weights @ beyond / weights.sum()) - least_value(
+            evidence.used, beyond, gamma, weight_factors(evidence, gamma)
+        )
 
     def added(self, evidence: Evidence, log_weights: FloatArray, others: FloatArray, episodes: IntArray) -> FloatArray:
         """What some episodes add to the gain if another policy, of these weights and controls [2, m], is judged."""
@@ -149,8 +152,17 @@ class Controlled:
         return np.asarray(np.exp(log_weights) * (beyond - value) / weights.sum() + shares * others[0] / n)
 
 
+def weight_factors(evidence: Evidence, gamma: float) -> tuple[FloatArray, FloatArray] | None:
+    """The factors [n] by which an episode's weight may be wrong; None: 1/Γ and Γ, since nobody was lost."""
+    seen = evidence.logs.seen_weights
+    if seen is None:
+        return None
+    low, high = seen_factors(seen, gamma)
+    return (low, high) if evidence.known else (low / gamma, high * gamma)
+
+
 def _normalised(
-    start: FloatArray, shift: FloatArray, weights: FloatArray, returns: FloatArray
+    start: FloatArray, shift: FloatArray, weights: FloatArray, returns: FloatArray, seen: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """How each episode moves the gain by normalised weights, and what the whole share of the control adds to that."""
     own = weights / weights.mean()
@@ -158,7 +170,8 @@ def _normalised(
     def around(amounts: FloatArray) -> FloatArray:
         return np.asarray(own * (amounts - own @ amounts / len(own)))
 
-    return around(returns) - returns, around(shift) + start
+    logging = Contributions.of_logging(returns, seen).influence
+    return around(returns) - logging, around(shift) + start
 
 
 def best_share(noise: FloatArray, control: FloatArray) -> float:

@@ -93,7 +93,7 @@ def behavior_mean(evidence: Evidence) -> Contributions:
     >>> behavior_mean(Evidence(LogWeights([0.0, 0.0], logs.offsets), logs)).value
     1.5
     """
-    return Contributions.mean(evidence.returns)
+    return Contributions.of_logging(evidence.returns, evidence.logs.seen_weights)
 
 
 def _weighted_mean(log_values: FloatArray, returns: FloatArray) -> Contributions:

@@ -64,6 +64,7 @@ class Evidence:
     stranded_steps: int | None = None  # where nothing was near and the policy fell back
     outside: OutsideSupport | None = None  # how much of the policy lies outside support, where that is known
     smoothing: float = 0.0  # the share of the logging policy that was mixed into the policy
+    known: bool = False  # whether propensities are, so that only chances of being seen may be wrong by a factor
     controlled: "Controlled | None" = None  # the gain with control variates, where values are at hand
     # log weights [n] of what is done now; None: it made all of these episodes
     reference: FloatArray | None = None
@@ -88,7 +89,7 @@ class Evidence:
     @property
     def done_now(self) -> Contributions:
         """The value of what is done now: the mean return or, where others made some of the episodes, by weights."""
-        return value_now(self.returns, self.reference, self.truncation)
+        return value_now(self.returns, self.reference, self.truncation, self.logs.seen_weights)
 
     @property
     def model(self) -> ModelValues:
@@ -105,13 +106,17 @@ class Evidence:
         return np.asarray(self.logs.rewards + self.discount * following - self.model.taken)
 
 
-def value_now(returns: FloatArray, reference: FloatArray | None, truncation: float) -> Contributions:
+def value_now(
+    returns: FloatArray, reference: FloatArray | None, truncation: float, seen: FloatArray | None = None
+) -> Contributions:
     """The value of what is done now, from returns [n] and, where others made some of these episodes, its log weights.
+
+    `seen` are the log weights of having been seen, where episodes were lost.
 
     >>> value_now(np.array([0.0, 4.0]), np.log([1.5, 0.5]), 1000.0).value
     1.0
     """
     if reference is None:
-        return Contributions.mean(returns)
+        return Contributions.of_logging(returns, seen)
     weights = np.exp(np.minimum(reference, np.log(truncation)))
     return Contributions.ratio(weights * returns, weights)

@@ -172,8 +172,12 @@ def vanishing_sensitivity(log_weights: FloatArray, returns: FloatArray, margin: 
     return float(np.exp(high))
 
 
-def least_value(log_weights: FloatArray, returns: FloatArray, gamma: float) -> float:
+def least_value(
+    log_weights: FloatArray, returns: FloatArray, gamma: float, factors: tuple[FloatArray, FloatArray] | None = None
+) -> float:
     """The least self-normalised value that weights within [w/Γ, Γ·w] can have; NaN without any weight.
+
+    With `factors` [n], the least and the largest for each episode in place of 1/Γ and Γ.
 
     >>> round(least_value(np.zeros(2), np.array([0.0, 1.0]), gamma=2.0), 9)  # (1/2) / (2 + 1/2)
     0.2
@@ -182,7 +186,23 @@ def least_value(log_weights: FloatArray, returns: FloatArray, gamma: float) -> f
     weights = np.exp(log_weights[order] - safe_shift(log_weights))
     if not weights.any():
         return float("nan")
-    sums, products = np.append(0.0, np.cumsum(weights)), np.append(0.0, np.cumsum(weights * returns[order]))
-    return float(
-        ((gamma * products + (products[-1] - products) / gamma) / (gamma * sums + (sums[-1] - sums) / gamma)).min()
-    )
+    low, high = (np.full(len(weights), 1 / gamma), np.full(len(weights), gamma)) if factors is None else factors
+
+    def least_after(amounts: FloatArray) -> FloatArray:
+        more, less = np.cumsum(amounts * high[order]), np.cumsum(amounts * low[order])
+        return np.asarray(np.append(0.0, more) + (less[-1] - np.append(0.0, less)))
+
+    return float((least_after(weights * returns[order]) / least_after(weights)).min())
+
+
+def seen_factors(seen: FloatArray, gamma: float) -> tuple[FloatArray, FloatArray]:
+    """The factors [n] by which weights of having been seen are wrong if the odds of that are wrong by up to Γ.
+
+    An episode whose chance was C weighs 1/C = 1 + (1 − C)/C, of which only the odds of being lost are in doubt: with
+    little loss, little is at stake.
+
+    >>> [round(float(one[0]), 3) for one in seen_factors(-np.log([0.8]), gamma=1.5)]  # 0.8 + 0.2 / 1.5, 0.8 + 0.2 · 1.5
+    [0.933, 1.1]
+    """
+    chance = np.exp(-np.where(np.isfinite(seen), seen, 0.0))
+    return chance + (1 - chance) / gamma, chance + (1 - chance) * gamma

@@ -131,7 +131,9 @@ class Recombined:
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(probabilities).ravel()
             drawn = zip(self._places, self._log_chances, strict=True)
-            return np.stack([np.add.reduceat(logs.take(places) - chances, first) for places, chances in drawn])
+            redrawn = np.stack([np.add.reduceat(logs.take(places) - chances, first) for places, chances in drawn])
+        seen = self._logs.seen_weights
+        return redrawn if seen is None else np.asarray(redrawn + seen)
 
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng((self._seed, _POOL))
@@ -148,7 +150,10 @@ def pooled(log_weights: FloatArray, evidence: Evidence, redrawn: bool, seed: int
         drawn = log_weights.ravel()
         apart = rng.permutation(units * len(log_weights)).reshape(-1, units)  # numbered in no order
         numbers = apart[:, clusters].ravel()
-    returns = returns_like(drawn, evidence.weights.episodes, evidence.returns, rng)
+    logged, known = evidence.weights.episodes, evidence.returns
+    if evidence.logs.lost is not None:  # which have no returns
+        logged, known = logged[~evidence.logs.lost], known[~evidence.logs.lost]
+    returns = returns_like(drawn, logged, known, rng)
     return Pool(drawn, returns, numbers, redrawn)
 
 

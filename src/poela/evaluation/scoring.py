@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from poela.behavior.staying import as_if_all_seen, lost_share, with_staying
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in
@@ -87,7 +88,7 @@ class Evaluator:
     the place of fitting one; `behavior` are the settings of a behavior model, for intervals that fit it anew;
     `wrong` says what is wrong with the logs that these stand for, `real` that their actions were real numbers;
     `support` is what was done in like cases, where it is to be looked at; `uncapped` are the returns [n] that were,
-    where the logs have capped ones already.
+    where the logs have capped ones already; `survives` says that what is shown allows for weights that are wrong.
     """
 
     def __init__(
@@ -102,14 +103,17 @@ class Evaluator:
         real: bool = False,
         support: LoggedSupport | None = None,
         uncapped: FloatArray | None = None,
+        survives: bool = False,
     ) -> None:
+        logs = with_staying(logs, scoring.seed)
+        beside = None if beside is None else as_if_all_seen(with_staying(beside, scoring.seed), scoring.seed)
         scoring = scoring.knowing(logs)
         self._uncapped = logs.returns(scoring.discount) if uncapped is None else uncapped
         logs, beside = scoring.capped(logs), None if beside is None else scoring.capped(beside)
         self._real = real or logs.is_real
         self.logs, self.scoring = logs, scoring
         self._beside, self._q, self._behavior, self._wrong = beside, q, behavior, wrong
-        self._support = support
+        self._support, self._survives = support, survives
         if ESTIMATORS[scoring.estimator].model == "given" and q is None:
             raise InputError(
                 f"estimator {scoring.estimator!r} averages a model that you give: pass q with a method q(trajectories)"
@@ -177,7 +181,8 @@ class Evaluator:
         return self._model.values(probabilities)
 
     def _without_policy(self) -> Evidence:
-        weights = LogWeights(np.zeros(self.logs.n_steps), self.logs.offsets)
+        seen = self.logs.staying
+        weights = LogWeights(np.zeros(self.logs.n_steps) if seen is None else seen, self.logs.offsets)
         return Evidence(weights, self.logs, self.scoring.discount, self.scoring.truncation)
 
     def _evidence(self, policy: Any, probabilities: FloatArray, values: ModelValues | None, share: float) -> Evidence:
@@ -219,7 +224,7 @@ class Evaluator:
         estimated = logs.estimated and chosen.weights != "none"
         wrong = (self._wrong or density_problem(logs)) if chosen.weights != "none" else ""
         doubts: Any = {"leans_on_model": chosen.leans, "estimated": estimated, "wrong": wrong, "real": self._real}
-        doubts |= {"bounded": self.bounds is not None}
+        doubts |= {"bounded": self.bounds is not None, "lost": 0.0 if self._survives else lost_share(logs)}
         verdict = verdict_on(diagnostics, scoring.thresholds, **doubts)
         level = None if interval is None else scoring.level
         beyond = None if scoring.cap is None else beyond_cap(scoring.cap, self._uncapped, evidence, scoring.bounds)
@@ -298,6 +303,6 @@ class Evaluator:
             clusters=self.logs.clusters,
             bounds=self.bounds,
             log_weights=chosen.used(evidence) if chosen.normalised and word != "do not trust" else None,
-            done_now=None if evidence.reference is None else evidence.done_now,
+            done_now=None if evidence.reference is None and self.logs.staying is None else evidence.done_now,
             strata=self.logs.loggers,
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from poela.behavior.staying import repeats
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.folds import fold_numbers
@@ -75,9 +76,13 @@ class ValueModel:
         self._logging = _columns_last(_logging_probabilities(self._logs)[None], self._by_step)
         typical = expected(self._logging)
         how: Any = {"regressor": regressor, "discount": discount, "seed": seed, "keep": MOST_PREPARED / folds}
+        seen_weights = self._logs.seen_weights
+        # Those seen stand for others like them who were not, as often as their weight says.
+        counts = np.ones(len(fold_of), np.int64) if seen_weights is None else repeats(np.exp(seen_weights), seed)
         self._folds = []
         for fold in range(folds):
-            induction = BackwardInduction(seen, held=True, episodes=np.flatnonzero(fold_of != fold), **how)
+            fitted_on = np.repeat(np.flatnonzero(fold_of != fold), counts[fold_of != fold])
+            induction = BackwardInduction(seen, held=True, episodes=fitted_on, **how)
             valued = np.flatnonzero((fold_of == fold)[seen.episode_of_step])
             self._folds.append(_Fold(induction, induction.elsewhere(valued)))
             if regressor == "ridge":
@@ -157,7 +162,8 @@ def state_values(logs: Trajectories, beside: Trajectories, discount: float = 1.0
 
     def idle(own: Trajectories) -> Trajectories:
         nothing = np.zeros(own.n_steps, np.int64)
-        return Trajectories(own.contexts, nothing, own.rewards, own.offsets, n_actions=1, clusters=own.clusters)
+        more: dict[str, Any] = {"n_actions": 1, "clusters": own.clusters, "staying": own.staying}
+        return Trajectories(own.contexts, nothing, own.rewards, own.offsets, **more)
 
     model = ValueModel(idle(logs), beside=idle(beside), discount=discount, seed=seed)
     (values,) = model.values([np.ones((logs.n_steps + beside.n_steps, 1))])

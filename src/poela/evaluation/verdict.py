@@ -19,6 +19,7 @@ NEVER_DONE = (
     "Learn with a rule that bars them, or declare the range of returns (--returns), so that the worst case counts."
 )
 LOGGED = "Use logs with recorded {known}, or check the conclusion with other behavior models."
+SEEN = "Find out why outcomes were not observed, and follow up some of those who were lost."
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,15 @@ def verdict_on(
     wrong: str = "",
     real: bool = False,
     bounded: bool = False,
+    lost: float = 0.0,
 ) -> Verdict:
     """The verdict on an estimate from its diagnostics.
 
     `leans_on_model` is for estimates whose model is not wholly corrected by weights, `estimated` for propensities that
     a model made: neither is ever above caution. `wrong` says what is wrong with the logs themselves, if anything is;
     `real` is for real-valued actions, which have log densities; `bounded` for returns whose range is known, so that
-    the worst that lies outside support can be counted.
+    the worst that lies outside support can be counted; `lost` is the share of episodes whose outcome was not seen, for
+    which estimated chances of being seen make up.
 
     >>> import numpy as np
     >>> from poela.evaluation.diagnostics import diagnose
@@ -99,6 +102,9 @@ def verdict_on(
         known = chances(real)
         sentence = f"the {known} are estimated, and the interval treats them as known"
         findings.append((1, sentence, LOGGED.format(known=known)))
+    if lost:
+        sentence = f"{lost:.0%} of outcomes were not seen, and the chances of being seen are estimates of a model"
+        findings.append((1, sentence, SEEN))
     if not findings:
         return Verdict("trust", (_size(diagnostics),), ACT)
     findings.sort(key=lambda finding: -finding[0])

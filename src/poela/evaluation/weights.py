@@ -82,7 +82,7 @@ def log_weights(policy: object, trajectories: Trajectories) -> LogWeights:
     array([2., 0.])
     """
     if trajectories.is_real:
-        return LogWeights(densities_along(policy, trajectories) - trajectories.log_propensities, trajectories.offsets)
+        return _of_seen(densities_along(policy, trajectories) - trajectories.log_propensities, trajectories)
     return weights_of(probabilities_along(policy, trajectories), trajectories)
 
 
@@ -91,7 +91,12 @@ def weights_of(probabilities: FloatArray, trajectories: Trajectories) -> LogWeig
     target = probabilities[np.arange(len(probabilities)), trajectories.actions]
     with np.errstate(divide="ignore"):
         # A difference of logs: the quotient itself could overflow where a propensity is tiny.
-        return LogWeights(np.log(target) - trajectories.log_propensities, trajectories.offsets)
+        return _of_seen(np.log(target) - trajectories.log_propensities, trajectories)
+
+
+def _of_seen(log_ratios: FloatArray, logs: Trajectories) -> LogWeights:
+    """With what having been seen weighs, where episodes were lost."""
+    return LogWeights(log_ratios if logs.staying is None else log_ratios + logs.staying, logs.offsets)
 
 
 def densities_along(policy: object, logs: Trajectories) -> FloatArray:

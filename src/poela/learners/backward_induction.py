@@ -8,9 +8,10 @@ the regressions predict.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
@@ -137,10 +138,7 @@ class BackwardInduction:
         rows = rows[np.argsort(train.actions[rows], kind="stable")]
         self._steps = [rows[places] for _, places in rows_by_step(train.step_numbers[rows])]
         # Where in the step before those rows stand that each step follows.
-        self._going_on = [
-            np.argsort(before)[np.searchsorted(np.sort(before), after - 1)].astype(np.int32)
-            for before, after in pairwise(self._steps)
-        ]
+        self._going_on = [_places_before(before, after) for before, after in pairwise(self._steps)]
         self._going_on.append(np.empty(0, np.int32))
         self._last = np.zeros(train.n_steps, np.bool_)
         self._last[train.offsets[1:] - 1] = True
@@ -302,3 +300,15 @@ class BackwardInduction:
         if self._to_go is None:
             return None
         return float(self._to_go[pool].min()), float(self._to_go[pool].max())
+
+
+def _places_before(before: IntArray, after: IntArray) -> IntArray:
+    """Where among the rows of a step those stand that each row of the next one follows; copies follow their own.
+
+    >>> _places_before(np.array([4, 0, 0, 6]), np.array([1, 7, 1])).tolist()
+    [1, 3, 2]
+    """
+    order = np.argsort(before, kind="stable")
+    places: NDArray[Any] = np.empty(len(after), np.int32)
+    places[np.argsort(after, kind="stable")] = order[np.isin(before[order] + 1, after)]
+    return places

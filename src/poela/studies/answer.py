@@ -7,6 +7,7 @@ from typing import Literal
 from poela.core.errors import InputError
 from poela.core.readable import about, effective, factor_in_words
 from poela.evaluation.verdict import chances
+from poela.studies.measured_gamma import in_words
 from poela.studies.outcome_unit import Outcome
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.selection import Point
@@ -62,6 +63,7 @@ class Answer:
         said = _keep if result.chosen is None else _change
         answer = said(result, record, confidence, settings.selection.sensitivity)
         words = "" if result.chosen is None else _in_words(result, record)
+        answer = replace(answer, why=" ".join(filter(None, (answer.why, unconfounded_in_words(result, record)))))
         return _of_capped(replace(answer, words=words, since=_since(result, record)), result, settings)
 
 
@@ -117,7 +119,7 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
     if result.guards:
         rails = "the guardrail holds" if len(result.guards) == 1 else f"all {len(result.guards)} guardrails hold"
         shown += f" With the same confidence {rails}."
-    if not record.data.estimated:
+    if not record.data.doubted:
         headline = f"Change: at least {least} {than} what is done now ({confidence}); best estimate {best}."
         return Answer("change", headline, f"{shown}{_undone_by(gain.undone_by)}", f"{TRY_IT} {known}.")
     undone = "" if gain.undone_by is None else f"; it would take Γ = {factor_in_words(gain.undone_by)} to undo it"
@@ -126,10 +128,47 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
         "worth a trial",
         f"Worth a trial: at least {least} per episode {than} what is done now ({confidence}{allowing}) if "
         f"everything that mattered was recorded{undone}. Best estimate {best}.",
-        f"{shown}{_undone_by(gain.undone_by)} {known.capitalize()} are estimated: if those who decided knew more than "
-        "the log says (hidden confounding), that may explain the difference, and no figure here can rule it out.",
-        f"ask those who decided what else they considered; then {TRY_IT} {known}.",
+        f"{shown}{_undone_by(gain.undone_by)}{_doubt(record, known)}",
+        f"{_ask(record)}; then {TRY_IT} {known}.",
     )
+
+
+def unconfounded_in_words(result: ChoiceRecord, record: StudyRecord) -> str:
+    """What would hold if everything that matters was recorded, and at Γ; empty where nothing is in doubt."""
+    found, error = result.unconfounded, record.logging_policy.standard_error
+    if found is None:
+        return ""
+    unit = record.outcome or Outcome()
+    gain, low, high = (unit.amount(amount, error) for amount in (found.gain, found.low, found.high))
+    whose = "" if result.policy == found.policy else f" {found.policy}"
+    left = f"at Γ = {found.gamma:g} it is at least {unit.amount(found.at_gamma, error)}"
+    gains = f"{whose or ' it'} gains {gain} [{low}, {high}]"
+    text = f"If unconfounded (everything that mattered was recorded),{gains}; {left}."
+    return " ".join(filter(None, (text, in_words(found.measured, found.gamma))))
+
+
+def _doubt(record: StudyRecord, known: str) -> str:
+    """What no number can rule out: reasons that were not recorded, for decisions or for who was lost."""
+    text = ""
+    if record.data.estimated:
+        text += (
+            f" {known.capitalize()} are estimated: if those who decided knew more than the log says (hidden "
+            "confounding), that may explain the difference, and no figure here can rule it out."
+        )
+    if record.data.lost:
+        text += (
+            f" The outcomes of {record.data.lost:.0%} of cases were not observed, and similar cases stand in for them: "
+            "if something that was not recorded made them drop out, no figure here can correct for it."
+        )
+    return text
+
+
+def _ask(record: StudyRecord) -> str:
+    why_lost = "find out why outcomes were not observed, and follow up some of those who were lost"
+    if not record.data.estimated:
+        return why_lost
+    asked = "ask those who decided what else they considered"
+    return f"{asked}; {why_lost}" if record.data.lost else asked
 
 
 def _in_words(result: ChoiceRecord, record: StudyRecord) -> str:
@@ -223,8 +262,8 @@ def _hope(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
 
 def _not_for_want_of_episodes(verdict: str, record: StudyRecord, allowed: float) -> str:
     """What else keeps a gain from being shown."""
-    if record.data.estimated and allowed > 1:
-        known = chances(record.data.layout.is_real)
+    if record.data.doubted and allowed > 1:
+        known = chances(record.data.layout.is_real) if record.data.estimated else "chances of being seen"
         return (
             f"; {known} are estimated, so weights may be wrong by a factor of {allowed:g} (hidden confounding), and "
             "more episodes do not change that"
@@ -234,7 +273,7 @@ def _not_for_want_of_episodes(verdict: str, record: StudyRecord, allowed: float)
 
 def _of_estimate(result: ChoiceRecord, record: StudyRecord) -> Answer:
     headline = "Keep what you do." if result.chosen is None else f"Chosen: {result.policy}."
-    kind: Kind = "worth a trial" if record.data.estimated else "change"
+    kind: Kind = "worth a trial" if record.data.doubted else "change"
     return Answer(
         "keep" if result.chosen is None else kind,
         headline,

@@ -1,19 +1,31 @@
-"""Time budgets in the words that people use."""
+"""Limits of time in the words that people use."""
 
 import re
 
 from poela.core.errors import InputError
 
 
-def seconds_of(budget: float | str | None) -> float | None:
-    """A time budget in seconds.
+def seconds_of(time: float | str | None) -> float | None:
+    """A limit of time in seconds.
 
     >>> seconds_of("10m"), seconds_of("1.5h"), seconds_of(30), seconds_of(None)
     (600.0, 5400.0, 30.0, None)
     """
-    if budget is None:
+    if time is None:
         return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)?", str(budget).strip())
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)?", str(time).strip())
     if not match or float(match[1]) <= 0:
-        raise InputError(f"the budget {budget!r} is no time: write 90s, 10m or 2h")
+        raise InputError(f"{time!r} is no time: write 90s, 10m or 2h")
     return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2] or "s"]
+
+
+def refuse_amount(budget: object) -> None:
+    """Refuse `--budget 100`: without a unit it is more likely an amount to spend than a time.
+
+    >>> refuse_amount("10m")
+    """
+    if re.fullmatch(r"\s*\d+(\.\d+)?\s*", str(budget)):
+        raise InputError(
+            f"--budget {str(budget).strip()} has no unit: to limit the time say --time 10m; to limit what is spent "
+            "per case say --spend, and to limit how often an action is taken decide --capacity"
+        )

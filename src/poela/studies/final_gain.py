@@ -60,7 +60,8 @@ class GainsShown:
         if episodes.estimated:
             episodes = replace(episodes, logs=replace(episodes.logs, estimated=True))
             evidence = replace(evidence, logs=episodes.logs)
-        return episodes.evaluator(scoring).estimate(evidence, episodes.pool(evidence, recombined, scoring.seed))
+        evaluator = episodes.evaluator(scoring, survives=False)
+        return evaluator.estimate(evidence, episodes.pool(evidence, recombined, scoring.seed))
 
     def own_bound(self, point: Point) -> float | None:
         """What a point shows on its own by weights, one-sided; None where that cannot be told.
@@ -108,7 +109,7 @@ class GainsShown:
             return replace(gain, low=shown, sensitivity=None)
         evidence, returns = self._evidence_of(chosen)[0], self._episodes.logs.rewards
         controlled = evidence.controlled
-        allowed = self._settings.selection.sensitivity if self._episodes.estimated else 1.0
+        allowed = self._settings.selection.sensitivity if self._episodes.doubted else 1.0
         if value is None or controlled is None:
             apart = self._episodes.done_now(evidence.truncation) - float(returns.mean())
             margin = gain.value - shown - self._lost(chosen) + apart
@@ -138,7 +139,7 @@ class GainsShown:
 
     def _lost(self, point: Point) -> float:
         """How much of a gain goes to the factor by which estimated propensities may be wrong."""
-        if not self._episodes.estimated:
+        if not self._episodes.doubted:
             return 0.0
         return lost_to(self._settings.selection.sensitivity, self._evidence_of(point)[0])
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from poela.behavior.staying import as_if_all_seen
 from poela.core.errors import PoelaError
 from poela.core.files import atomic_file
 from poela.core.interruption import safe_point
@@ -27,12 +28,13 @@ from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
 from poela.studies.likeliest import judged_likeliest
 from poela.studies.logging_policy import model_of_logging_policy
+from poela.studies.measured_gamma import measured_factors
 from poela.studies.names import names_of
 from poela.studies.outcomes import write_outcomes
 from poela.studies.own_bounds import Yardstick, promising, with_own_bounds
 from poela.studies.place import TABLE
 from poela.studies.plainness import best_in_words
-from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue
+from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue, Unconfounded
 from poela.studies.runs import carry_out
 from poela.studies.selection import Choice, Point, choose
 from poela.studies.settings import StudySettings
@@ -50,12 +52,12 @@ def finish(
     settings, record = study.settings, study.record
     episodes = splits.episodes(settings.scoring, problem)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
-    shared = None if pairs is None else pairs.shared
     guards, runs = _guarded(settings, splits, episodes, request), list(study.runs.values())
-    points, estimates = judged_points(study.store, runs, episodes, settings, study.n_folds, shared, guards)
+    how = settings, study.n_folds, None if pairs is None else pairs.shared, guards
+    points, estimates = judged_points(study.store, runs, episodes, *how)
     gains = GainsShown(study, episodes, settings)
     points, closest = _with_own_bounds(points, gains, episodes, study)
-    choice = choose(points, settings.selection, episodes.logs.n_units, record.logging_policy, record.data.estimated)
+    choice = choose(points, settings.selection, episodes.logs.n_units, record.logging_policy, record.data.doubted)
     hopeful = promising(points)
     if choice.chosen is not None and (failure := _unfitted(study, choice.chosen, folds)):
         raise PoelaError(failure)
@@ -63,7 +65,6 @@ def finish(
         hopeful = None  # what cannot be fitted cannot be tried
     plain = _sayable(study, points, choice.chosen, folds)
     study = Study(study.store)
-    countable = choice.chosen is None and not none_trusted(points)  # no number of episodes mends what is wrong
     wanted = {"policy": choice.chosen, "promising": hopeful}
     _write_beside(study, splits, choice.chosen)
     tried = hopeful or closest
@@ -79,7 +80,9 @@ def finish(
         points=tuple(points),
         estimate=gains.estimate(choice.chosen),
         gain=gains.gain(choice.chosen, tried),
-        needed=gains.needed(tried, points) if tried is not None and countable else None,
+        needed=gains.needed(tried, points)
+        if tried is not None and choice.chosen is None and not none_trusted(points)
+        else None,
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
@@ -92,6 +95,7 @@ def finish(
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
         likeliest=judged_likeliest(study, choice.chosen, folds, episodes, guards),
         groups=_groups(study, points, choice.chosen or hopeful, splits, request),
+        unconfounded=_unconfounded(study, points, choice.chosen, splits),
         guards=tuple(one.record for one in guards),
     )
     _write_policies(study, policies, result)
@@ -115,7 +119,23 @@ def _write_beside(study: Study, splits: Splits, chosen: Point | None) -> None:
         model = splits.model or model_of_logging_policy(splits.train, study.settings.seed)
         write_behavior(study.directory / "behavior", model)
     else:
-        write_outcomes(study.directory, splits.train, study.settings.scoring.discount)
+        taught = as_if_all_seen(splits.train, study.settings.seed)
+        write_outcomes(study.directory, taught, study.settings.scoring.discount)
+
+
+def _unconfounded(study: Study, points: list[Point], chosen: Point | None, splits: Splits) -> Unconfounded | None:
+    """What would hold if everything that matters was recorded: of the chosen policy, or of the best by that bound."""
+    known = [point for point in points if point.metrics.get("unconfounded") is not None]
+    if not known:
+        return None
+    point = chosen if chosen in known else max(known, key=lambda one: one.metrics["unconfounded"] or 0.0)
+    assert point is not None
+    gain, low, at_gamma = (point.metrics[name] for name in ("gain", "unconfounded", "shown"))
+    if gain is None or low is None or at_gamma is None:
+        return None
+    measured = measured_factors(splits.train, study.settings.seed) if splits.whole.estimated else {}
+    gamma = study.settings.selection.sensitivity
+    return Unconfounded(_name(study, points, point), gain, low, at_gamma, gamma, measured)
 
 
 def _write_table(study: Study) -> None:
@@ -169,8 +189,8 @@ def _with_own_bounds(
     if study.settings.selection.by != "gain" or episodes.problem:
         return list(points), None
     returns, confidence = episodes.logs.rewards, study.settings.selection.confidence
-    now = episodes.done_now(study.settings.scoring.truncation) if episodes.reference is not None else returns.mean()
-    yardstick = Yardstick(float(now), float(returns.std()), confidence, study.n_folds)
+    now = episodes.done_now(study.settings.scoring.truncation)
+    yardstick = Yardstick(now, float(returns.std()), confidence, study.n_folds)
     return with_own_bounds(points, yardstick, gains.own_bound)
 
 

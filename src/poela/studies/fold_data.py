@@ -37,7 +37,7 @@ ALL = "all"  # the fold that holds out nothing
 RULE = "support"
 SUPPORT = ("outside", "doubtful")
 RANGES = "ranges"  # of amounts, of real-valued actions
-ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities", "log_densities", "clusters")
+ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities", "log_densities", "clusters", "lost", "staying")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ def data_hash(logs: Trajectories) -> str:
     True
     """
     digest = hashlib.sha256(json.dumps(_seen_names(logs)).encode())
-    for name, array in _arrays(logs).items():
+    arrays = _arrays(logs)
+    arrays.pop("staying", None)  # estimated from the others
+    for name, array in arrays.items():
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.evaluation.controlled import weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.gain import least_value, student_quantile
@@ -132,7 +133,9 @@ class GroupJudge:
         controlled = evidence.controlled if self.controlled else None
         at_stake = evidence.returns if controlled is None else controlled.beyond(evidence)
         weights = np.exp(evidence.used)
-        return -least_value(evidence.used, -at_stake, self.gamma) - float(weights @ at_stake / weights.sum())
+        factors = weight_factors(evidence, self.gamma)
+        highest = -least_value(evidence.used, -at_stake, self.gamma, factors)
+        return highest - float(weights @ at_stake / weights.sum())
 
     def _shared(self, evidence: Evidence, members: BoolArray) -> list[float | None]:
         """The variance that folds share within a group, in either way."""

@@ -120,6 +120,11 @@ class Episodes:
     uncapped: FloatArray | None = None  # [n], where the returns are capped
     reference: FloatArray | None = None  # [n] log weights of what is done now; None: it made all of them
 
+    @property
+    def doubted(self) -> bool:
+        """Whether weights rest on estimates, of propensities or of the chance of being seen."""
+        return self.estimated or self.logs.staying is not None
+
     @classmethod
     def of(
         cls,
@@ -147,15 +152,17 @@ class Episodes:
             np.arange(n + 1),
             np.ones(n),
             clusters=clusters,
+            **_lost_of(held_out),
             loggers=None if reference is None else np.concatenate([np.asarray(one.loggers) for one in held_out]),
         )
         first = held_out[0]
         redrawn = first.all_propensities is not None
         return cls(logs, redrawn, first.estimated, problem, first.is_real, uncapped, reference)
 
-    def evaluator(self, scoring: Scoring) -> Evaluator:
-        """Evaluates pooled weights."""
-        return Evaluator(self.logs, scoring, wrong=self.problem, real=self.real, uncapped=self.uncapped)
+    def evaluator(self, scoring: Scoring, *, survives: bool = True) -> Evaluator:
+        """Evaluates pooled weights; what is shown by them `survives` Γ, unless that is not so."""
+        how: Any = {"wrong": self.problem, "real": self.real, "uncapped": self.uncapped, "survives": survives}
+        return Evaluator(self.logs, scoring, **how)
 
     def evidence(
         self, log_weights: FloatArray, scoring: Scoring, stranded: int | None, outside: OutsideSupport | None = None
@@ -164,6 +171,7 @@ class Episodes:
         weights = LogWeights(log_weights, self.logs.offsets)
         # Returns are discounted already.
         settings: Any = {"stranded_steps": stranded, "outside": outside, "reference": self.reference}
+        settings["known"] = not self.estimated
         return Evidence(weights, self.logs, 1.0, scoring.truncation, **settings)
 
     def controlled(self, evidence: Evidence, folds: Sequence[FloatArray | None]) -> Evidence:
@@ -172,7 +180,7 @@ class Episodes:
         if len(known) < 2 or len(known) < len(folds) or self.reference is not None:  # they are over all loggers
             return evidence
         fold_of = np.repeat(np.arange(len(known)), [one.shape[1] for one in known])
-        return replace(evidence, controlled=Controlled.of_folds(known, evidence, fold_of, estimated=self.estimated))
+        return replace(evidence, controlled=Controlled.of_folds(known, evidence, fold_of, estimated=self.doubted))
 
     def take(self, episodes: BoolArray) -> "Episodes":
         """Some of the episodes [n]."""
@@ -182,11 +190,21 @@ class Episodes:
 
     def done_now(self, truncation: float) -> float:
         """The value of what is done now."""
-        return value_now(self.logs.rewards, self.reference, truncation).value
+        return value_now(self.logs.rewards, self.reference, truncation, self.logs.seen_weights).value
 
     def pool(self, evidence: Evidence, recombined: Float32Array, seed: int) -> Pool:
         """Recombined log weights [copies, n] as a pool of episodes."""
         return pooled(np.asarray(recombined, np.float64), evidence, self.redrawn, seed)
+
+
+def _lost_of(held_out: Sequence[Trajectories]) -> dict[str, Any]:
+    """Which episodes of all folds were lost, and what having been seen weighs; nothing where none was."""
+    seen = [logs.seen_weights for logs in held_out]
+    if all(own is None for own in seen):
+        return {}
+    every = [np.zeros(logs.n_episodes) if own is None else own for logs, own in zip(held_out, seen, strict=True)]
+    weights = np.concatenate(every)
+    return {"lost": weights == -np.inf, "staying": weights}
 
 
 def finite(number: float) -> float | None:

@@ -21,7 +21,7 @@ from poela.studies.store import Store
 
 METRICS = (
     *("sntis", "sntis_error", "ess", "expected_ess", "gain", "gain_low", "controlled", "shown", "folds_factor"),
-    *("own", "own_error", "own_lost", "sensitivity"),
+    *("own", "own_error", "own_lost", "sensitivity", "unconfounded"),
     *("wdr", "wdr_error", "guarded", "guarded_error", "model", "departure", "change", "change_sd", "smoothing"),
     *OUTSIDE,
     "plainness",
@@ -179,6 +179,7 @@ def _by_gain(
             "shown": one.shown,
             **_by_control(best),
             "folds_factor": None if best is None else best.factor,
+            "unconfounded": None if best is None or gamma <= 1 else finite(best.at_face(folds=shared is not None)),
             "own_error": finite(standard_error(gains_of(evidence)[0])),
             "own_lost": finite(lost_to(gamma, evidence)),
             "sensitivity": None if gain is None else gain.sensitivity,
@@ -222,12 +223,12 @@ def _judged(
 
 def allowed_factor(episodes: Episodes, settings: StudySettings) -> float:
     """Γ: by what factor weights may be wrong without undoing a gain."""
-    return settings.selection.sensitivity if episodes.estimated else 1.0
+    return settings.selection.sensitivity if episodes.doubted else 1.0
 
 
 def _verdict(estimate: Estimate, episodes: Episodes) -> str:
     """Judged as if propensities were known, since what is shown survives Γ; the word alone may not say so."""
-    return "caution" if episodes.estimated and estimate.verdict == "trust" else estimate.verdict
+    return "caution" if episodes.doubted and estimate.verdict == "trust" else estimate.verdict
 
 
 def judged_alone(

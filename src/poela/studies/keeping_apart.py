@@ -122,7 +122,9 @@ def logging_value(parts: Sequence[Trajectories], scoring: Scoring, reference: Fl
     2.0
     """
     returns = np.concatenate([scoring.capped(logs).returns(scoring.discount) for logs in parts])
-    value = value_now(returns, reference, scoring.truncation)
+    seen = [np.zeros(logs.n_episodes) if logs.seen_weights is None else logs.seen_weights for logs in parts]
+    whole = all(logs.staying is None for logs in parts)
+    value = value_now(returns, reference, scoring.truncation, None if whole else np.concatenate(seen))
     return LoggingValue(value.value, standard_error(value))
 
 

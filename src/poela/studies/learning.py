@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from poela.behavior.gaussian import refuse_plain_densities
+from poela.behavior.staying import lost_share, with_staying
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.interruption import orderly, safe_point
 from poela.core.options import taken, with_options
@@ -91,12 +92,9 @@ def learn(
     guards = guards_in(study_settings.selection.guards)
     study_settings, layout = begun.settings(study_settings), with_outcomes(begun.layout(layout), guards)
     every: list[Any] = list(logs) if isinstance(logs, list | tuple) else [logs]
-    validation, test, of_round = _read(every, learn_options, layout, begun)
-    read: Parts = (of_round.logs, validation, test)
+    read, of_round = _observed(every, learn_options, layout, begun, study_settings.seed, bool(guards))
     _refuse_parts(every, learn_options, study_settings, of_round.reference is not None)
-    if (bounds := study_settings.scoring.bounds) is not None:
-        for part in filter(None, read):  # better now than after hours of fitting
-            bounds.refuse_outside(part.returns(study_settings.scoring.discount))
+    _refuse_returns_outside(study_settings.scoring, read)
     study_settings = _capped(study_settings, read[0])
     problem = _look_at_densities(read)
     study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
@@ -114,6 +112,28 @@ def learn(
         if place is not None:
             _tell_of_live_objects(study)
         return study
+
+
+def _observed(
+    every: list[Any], options: LearnOptions, layout: LogLayout | None, begun: Round, seed: int, guarded: bool
+) -> tuple[Parts, RoundLogs]:
+    """The logs with chances of being seen, where outcomes were lost; refused where nothing makes up for the loss."""
+    validation, test, of_round = _read(every, options, layout, begun)
+    parts = (of_round.logs, validation, test)
+    several = of_round.reference is not None
+    if (guarded or several) and any(part is not None and part.lost is not None for part in parts):
+        what = "guardrails" if guarded else "several logs"
+        raise InputError(f"{what} need outcomes that were all observed, and some were lost here: leave one out")
+    first, second, third = (None if part is None else with_staying(part, seed) for part in parts)
+    assert first is not None
+    return (first, second, third), replace(of_round, logs=first)
+
+
+def _refuse_returns_outside(scoring: Scoring, read: Parts) -> None:
+    """Refuse returns beyond what was said to bound them: better now than after hours of fitting."""
+    if scoring.bounds is not None:
+        for part in filter(None, read):
+            scoring.bounds.refuse_outside(part.returns(scoring.discount))
 
 
 def _tell_of_live_objects(study: Study) -> None:
@@ -215,7 +235,7 @@ def _carry_out(
     study = Study(store)
     scratch = store.directory / SCRATCH
     folds = splits.fold_data(settings)
-    deadline = None if execution.budget is None else time.monotonic() + execution.budget
+    deadline = None if execution.time is None else time.monotonic() + execution.time
     if study.left_out:
         run(study, study.left_out, folds, execution, deadline)
         study = Study(store)
@@ -314,6 +334,7 @@ def _record(
             layout=layout.fixed(splits.train),
             propensities=splits.whole.note,
             estimated=splits.whole.estimated,
+            lost=lost_share(splits.train),
         ),
         logging_policy=logging_value(held_out, settings.scoring, splits.reference),
         sessions=sessions,

@@ -184,7 +184,7 @@ class RoundOptions:
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and for how long: nothing that results depend on, but for what a budget cuts off."""
+    """Where and for how long: nothing that results depend on, but for what a limit of time cuts off."""
 
     backend: Annotated[
         str,
@@ -192,9 +192,10 @@ class Execution:
         Option("Where to run. local: worker processes; inline: this process; ray: a Ray cluster.", RUNNING),
     ] = "local"
     jobs: Annotated[Count, Option("Number of worker processes. Default: all cores.", RUNNING)] | None = None
-    budget: Annotated[Positive, Option("Time limit for learning, e.g. 10m or 2h.", TRYING, kind=str)] | None = (
+    time: Annotated[Positive, Option("Time limit for learning, e.g. 10m or 2h.", TRYING, kind=str)] | None = (
         None  # seconds
     )
+    budget: Annotated[Positive, Option("Old name of --time.", TRYING, kind=str)] | None = None
     address: Annotated[str, Option("Address of the Ray cluster. Default: start one here.", RUNNING)] | None = None
     track: (
         Annotated[

@@ -39,6 +39,7 @@ class Rung:
     error: float
     ess: float
     verified: bool  # whether its estimate can be trusted already
+    lost: float = 0.0  # what Γ takes of its gain, where weights rest on estimates
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Plan:
     estimated: bool  # whether propensities are
     audit: Audit | None = None
     cap: Cap | None = None  # of returns, where the gain is one of capped ones
+    gamma: float = 1.0  # the factor by which weights may be wrong
+    doubted: float | None = None  # episodes that show the gain so; None: nothing is in doubt, or no number does
 
     def __str__(self) -> str:
         gain = readable(self.asked.gain) + ("" if self.cap is None else f" ({self.cap.in_words})")
@@ -74,10 +77,21 @@ class Plan:
         of = f"for the policy that needs fewest ({which})"
         if not self.reached:
             of = f"going by the boldest policy that can be verified ({which}); none is estimated to gain as much"
+        begin = "If everything that mattered was recorded (no hidden confounding), showing"
         return (
-            f"Showing a gain of {gain} takes about {about(self.needs[1].episodes)} episodes "
-            f"({POWER:.0%} power, {100 * self.asked.confidence:g}% confidence), {of}."
+            f"{begin if self.estimated else 'Showing'} a gain of {gain} takes about "
+            f"{about(self.needs[1].episodes)} episodes ({POWER:.0%} power, {100 * self.asked.confidence:g}% "
+            f"confidence), {of}.{self._in_doubt(gain)}"
         )
+
+    def _in_doubt(self, gain: str) -> str:
+        """What it takes if weights, which rest on estimates, may be wrong by a factor."""
+        if not self.estimated or self.rung is None or self.gamma <= 1:
+            return ""
+        if self.doubted is not None:
+            return f" At Γ = {self.gamma:g} it takes about {about(self.doubted)}."
+        left = readable(self.asked.gain - self.rung.lost, self.rung.error, signed=True)
+        return f" At Γ = {self.gamma:g} no number of episodes shows it: of a gain of {gain} that leaves {left}."
 
 
 def plan(logs: Trajectories, gain: float, *, confidence: float = DEFAULT_SELECTION.confidence, **settings: Any) -> Plan:
@@ -96,11 +110,13 @@ def plan(logs: Trajectories, gain: float, *, confidence: float = DEFAULT_SELECTI
     if real and settings.keys().isdisjoint(("learners", "candidates", "no_rule")):
         quick = {"candidates": default_candidates(["continuouspoela"])[:1]}  # the linear one
     study = learn(logs, **{**quick, "selection": Selection("gain", "best", goal.confidence), **settings})
-    estimated = study.record.data.estimated
+    estimated = study.record.data.doubted
     wider = widening(study.points, estimated=estimated)
     found = study.record.audit
     rungs = [] if found is not None and found.problem else rungs_of(study, logs)
-    return replace(planned(rungs, goal, logs.n_episodes, estimated, wider), audit=found, cap=study.settings.scoring.cap)
+    gamma = study.settings.selection.sensitivity if estimated else 1.0
+    whole = planned(rungs, goal, logs.n_episodes, estimated, wider, gamma)
+    return replace(whole, audit=found, cap=study.settings.scoring.cap)
 
 
 def rungs_of(study: Study, logs: Trajectories) -> list[Rung]:
@@ -116,11 +132,12 @@ def rungs_of(study: Study, logs: Trajectories) -> list[Rung]:
         if gain is not None and gain.low is not None and ess:
             error = error_of(gain, scoring.level)
             verified = point.metrics.get("shown") is not None
-            rungs.append(Rung(study.name_of(point), gain.value, error, ess, verified))
+            lost = point.metrics.get("own_lost") or 0.0
+            rungs.append(Rung(study.name_of(point), gain.value, error, ess, verified, lost))
     return rungs
 
 
-def planned(rungs: Sequence[Rung], goal: Goal, n: int, estimated: bool, wider: float = 1.0) -> Plan:
+def planned(rungs: Sequence[Rung], goal: Goal, n: int, estimated: bool, wider: float = 1.0, gamma: float = 1.0) -> Plan:
     """The plan by the policy that needs fewest episodes, of those whose estimated gain is at least the asked one.
 
     Where none is, by the boldest that can be verified: it stands for a policy that is yet to be found.
@@ -139,7 +156,9 @@ def planned(rungs: Sequence[Rung], goal: Goal, n: int, estimated: bool, wider: f
         known = [one for one in rungs if one.verified] or list(rungs)
         rung = min(known, key=lambda one: one.ess, default=None)
     needs = () if rung is None else tuple(Need(gain, needed(rung, gain)) for gain in _sizes(goal.gain))
-    return Plan(goal, n, rung, bool(able), needs, estimated)
+    left = 0.0 if rung is None else goal.gain - rung.lost
+    doubted = needed(rung, left) if rung is not None and estimated and left > 0 else None
+    return Plan(goal, n, rung, bool(able), needs, estimated, gamma=gamma, doubted=doubted)
 
 
 def _sizes(gain: float) -> tuple[float, float, float]:

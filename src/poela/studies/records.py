@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -99,6 +99,12 @@ class DataRecord:
     propensities: str  # where they come from, in words
     estimated: bool
     source: str | None = None  # the name of the file that they were read from
+    lost: Share = 0.0  # of the episodes that teach: broken off before their outcome was seen
+
+    @property
+    def doubted(self) -> bool:
+        """Whether weights rest on estimates, of propensities or of the chance of being seen."""
+        return self.estimated or self.lost > 0
 
 
 @dataclass(frozen=True)
@@ -127,6 +133,8 @@ class StudyRecord:
         known = to_plain(replace(self, sessions=()))
         del known["data"]["source"]  # a file may be called otherwise
         del known["outcome"]
+        if not self.data.lost:
+            del known["data"]["lost"]  # as it was before outcomes could be lost
         if self.audit is None:
             del known["audit"]  # as it was when there was none
         if self.rounds is None:
@@ -216,6 +224,27 @@ def refuse_unshown(found: LikeliestRecord | None, anyway: str) -> None:
 
 
 @dataclass(frozen=True)
+class Unconfounded:
+    """The gain if everything that matters was recorded, of the recommended policy or the one with the best such bound.
+
+    The lower end holds for all policies together, and the upper one is as far from the gain. `measured` are columns of
+    the context, the strongest first, with the factor by which weights would be wrong without them.
+    """
+
+    policy: str
+    gain: float
+    low: float
+    at_gamma: float  # the lower end if weights may be wrong by a factor of
+    gamma: float
+    measured: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return 2 * self.gain - self.low
+
+
+@dataclass(frozen=True)
 class ChoiceRecord:
     """What came of the study; `study` and `runs` are the fingerprints of what it rests on."""
 
@@ -240,6 +269,7 @@ class ChoiceRecord:
     closest: Whole | None = None  # to being worth a trial, where none is
     likeliest: LikeliestRecord | None = None  # None: it was not judged (no policy, real-valued, or an older study)
     groups: Groups | None = None  # who gets what, and who gains; None: no policy, or an older study
+    unconfounded: Unconfounded | None = None  # None: propensities are known and all outcomes seen, or an older study
     guards: tuple[GuardRecord, ...] = ()  # what was guarded; by their numbers, what became of it is with the points
 
     @property

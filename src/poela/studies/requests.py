@@ -1,18 +1,19 @@
 """Settings given by name, sorted out: which belong to the study, to its selection and scoring, and to its execution."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from poela.behavior.classifier import behavior_reference
-from poela.core.errors import InputError
+from poela.core.errors import InputError, PoelaWarning
 from poela.core.options import options_of, refuse_unknown, taken
 from poela.core.validation import expect_kind, expect_list
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.scoring import Scoring
 from poela.learners.registry import LEARNERS
-from poela.studies.budget import seconds_of
+from poela.studies.budget import refuse_amount, seconds_of
 from poela.studies.candidates import AnyLearner, Candidate, checked_candidates
 from poela.studies.defaults import DEFAULT_CONTINUOUS, default_candidates, of_one_step
 from poela.studies.options import Execution, LearnOptions, StudyOptions
@@ -39,7 +40,9 @@ def sorted_out(
         values["behavior"] = behavior_reference(values["behavior"])
     study_options = taken(StudyOptions(), values)
     if "budget" in values:
-        values["budget"] = seconds_of(values["budget"])
+        _renamed(values)
+    if "time" in values:
+        values["time"] = seconds_of(values["time"])
     execution = taken(Execution(), values)
     chosen = _selection(selection, values)
     scored = _scoring(scoring, values)
@@ -60,6 +63,19 @@ def sorted_out(
         scoring=scored,
     )
     return replace(learn_options, test=learn_options.test if share_of_test is None else None), execution, settings
+
+
+def _renamed(values: dict[str, Any]) -> None:
+    """`budget`, as the time was called, by its name now."""
+    old = values.pop("budget")
+    if old is None:
+        return
+    if isinstance(old, str):
+        refuse_amount(old)
+    if values.get("time") is not None:
+        raise InputError("time and budget, its old name, are both given: say time alone")
+    values["time"] = old
+    warnings.warn("budget is called time now (--time): the old name works for a while", PoelaWarning, stacklevel=4)
 
 
 def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Trajectories) -> StudySettings:

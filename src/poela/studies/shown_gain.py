@@ -18,10 +18,11 @@ from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.progress import progress
 from poela.evaluation.bounds import in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.controlled import Controlled, weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import least_value, student_quantile
+from poela.evaluation.gain import least_value, seen_factors, student_quantile
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
 from poela.studies.guarded import Guarded
@@ -47,6 +48,7 @@ class Proof:
     controlled: bool = False
     factor: float | None = None
     low: float | None = None  # the bound of this proof alone, as if no other policy had been tried
+    lost: float = 0.0  # to weights that are wrong by a factor of Γ
 
     def knowing(self, shared: float | None) -> "Proof":
         """The same with the variance that folds share added to the squared error; None: the worst case.
@@ -64,6 +66,15 @@ class Proof:
         alone = self.error**2
         factor = float(np.sqrt(2.0 if shared is None or shared > alone else 1 + (shared / alone if alone > 0 else 0.0)))
         return replace(self, shown=self.shown - (factor - 1) * self.reach, factor=factor)
+
+    def at_face(self, *, folds: bool) -> float:
+        """What would be shown if everything that matters was recorded; the worst case for folds not looked at.
+
+        >>> round(Proof(3.0, shown=-1.0, reach=2.0, lost=2.5).at_face(folds=False), 6)
+        1.5
+        """
+        known = self.knowing(None) if folds and self.factor is None else self
+        return known.shown + self.lost
 
     @property
     def stands(self) -> bool:
@@ -224,9 +235,11 @@ class Proving:
             errors = max(reach, student_quantile(gain, 2 * self.confidence - 1)) if controlled else reach
             by_chance = float(self.widened * np.hypot(errors * error, ndtri(self.confidence) * chance))
             by_control, gamma = evidence.controlled if controlled else None, self.sensitivity
-            lost = worst + (by_control.lost(evidence, gamma) if by_control else lost_to(gamma, evidence))
+            factor = lost_to(gamma, evidence, by_control)
+            lost = worst + factor
             if np.isfinite(by_chance):
                 bounds: Any = {"shown": gain.value - lost - by_chance, "low": gain.value - errors * error}
+                bounds |= {"lost": factor}
                 proofs.append(Proof(gain.value, reach=by_chance, error=error, controlled=bool(controlled), **bounds))
         return tuple(proofs)
 
@@ -282,8 +295,11 @@ def in_errors(distance: float, gain: Contributions) -> float:
     return distance / error if error > 0 else (0.0 if distance == 0 else np.inf)
 
 
-def lost_to(gamma: float, evidence: Evidence) -> float:
+def lost_to(gamma: float, evidence: Evidence, controlled: Controlled | None = None) -> float:
     """How much of a gain goes to weights that are wrong by a factor of up to Γ, in the worst way.
+
+    Where episodes were lost, the odds of having been seen may be wrong by that factor, in what the policy is worth and
+    in what was achieved; where propensities are known, nothing else may. With control variates, those of `controlled`.
 
     >>> import numpy as np
     >>> from poela.data.trajectories import Trajectories
@@ -292,7 +308,17 @@ def lost_to(gamma: float, evidence: Evidence) -> float:
     >>> round(lost_to(2.0, Evidence(LogWeights(np.zeros(2), logs.offsets), logs)), 9)  # 1/2 less (1/2) / (2 + 1/2)
     0.3
     """
-    return 0.0 if gamma <= 1 else sntis(evidence).value - least_value(evidence.used, evidence.returns, gamma)
+    if gamma <= 1:
+        return 0.0
+    returns, seen = evidence.returns, evidence.logs.seen_weights
+    achieved = 0.0
+    if seen is not None:
+        mean = Contributions.of_logging(returns, seen).value
+        achieved = -mean - least_value(seen, -returns, gamma, seen_factors(seen, gamma))
+    if controlled is not None:
+        return controlled.lost(evidence, gamma) + achieved
+    least = least_value(evidence.used, returns, gamma, weight_factors(evidence, gamma))
+    return sntis(evidence).value - least + achieved
 
 
 def corrected(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from poela.behavior.staying import as_if_all_seen
 from poela.core.arrays import FloatArray, IntArray
 from poela.data.action_space import finite_actions
 from poela.data.folds import folds_within
@@ -88,7 +89,7 @@ class Splits:
         judging = Judging(settings.scoring, settings.estimators, settings.path, n)
         folds = {
             str(number): FoldData(
-                settings.taught(_known(fold.parts[0])),
+                as_if_all_seen(settings.taught(_known(fold.parts[0])), settings.seed),
                 settings.scoring.capped(_known(fold.parts[1])),
                 fold.model,
                 judging,
@@ -99,7 +100,7 @@ class Splits:
         }
         times = self._times(len(folds), max(len(folds) - 1, 1))
         judging, rule = replace(judging, times=times), self.support.without.get(())
-        train = settings.taught(self.train)
+        train = as_if_all_seen(settings.taught(self.train), settings.seed)
         return {**folds, ALL: FoldData(train, self.train.take([0]), self.model, judging, None, rule)}
 
     def _times(self, more: int, fewer: int) -> float:
@@ -157,7 +158,7 @@ class Splits:
         estimators = ("dr",) if settings.by_model else ()  # whose values the gain's control variates need
         judging = Judging(settings.scoring, estimators, settings.path, ENOUGH, times=self._times(count - 2, count - 1))
         rule = self.support.without.get((first, second))
-        train, held_out = settings.taught(train), settings.scoring.capped(held_out)
+        train, held_out = as_if_all_seen(settings.taught(train), settings.seed), settings.scoring.capped(held_out)
         return FoldData(train, held_out, self.folds[first].model, judging, None, rule)
 
 

@@ -138,10 +138,11 @@ def gamma_curve(logs: StudyLogs) -> GammaCurve | None:
     if not (evidence.used > -np.inf).any():
         return None
     # What control variates add to the gain is taken to stay: weights that are wrong lose what they lose by themselves.
-    by_weights, gain = least_value(evidence.used, returns, 1.0) - float(returns.mean()), logs.study.gain
+    achieved = evidence.done_now.value
+    by_weights, gain = least_value(evidence.used, returns, 1.0) - achieved, logs.study.gain
     added = 0.0 if gain is None else gain.value - by_weights
-    vanishes = vanishing_sensitivity(evidence.used, returns, -added)
+    vanishes = vanishing_sensitivity(evidence.used, returns, achieved - float(returns.mean()) - added)
     last = min(max(vanishes * 1.5, 2.0), MOST_SENSITIVITY)
     gammas = np.geomspace(1.0, last, GAMMAS)
     least = np.array([least_value(evidence.used, returns, float(gamma)) for gamma in gammas])
-    return GammaCurve(gammas, least - float(returns.mean()) + added, vanishes)
+    return GammaCurve(gammas, least - achieved + added, vanishes)

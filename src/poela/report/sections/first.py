@@ -122,7 +122,7 @@ def _bound(subject: Subject) -> str:
         return alone
     judged = sum(point.metrics.get("shown") is not None for point in result.points)
     allowed = selection.sensitivity
-    allows = f" It allows weights up to {allowed:g} times wrong." if study.record.data.estimated and allowed > 1 else ""
+    allows = f" It allows weights up to {allowed:g} times wrong." if study.record.data.doubted and allowed > 1 else ""
     return f"The bound covers all {judged:,} policies that had enough data, of {len(result.points):,} tried.{allows}"
 
 
@@ -153,7 +153,7 @@ def _verdict(subject: Subject) -> str:
     assert shown is not None
     verdict = study.estimate.verdict if shown.recommended else shown.point.verdict
     # That propensities are estimates is said below.
-    reasons = study.estimate.reasons if shown.recommended and not study.record.data.estimated else ()
+    reasons = study.estimate.reasons if shown.recommended and not study.record.data.doubted else ()
     why = f" ({reasons[0]})" if reasons and verdict != "trust" else ""
     return f"Verdict: {verdict}{why}." if verdict else ""
 

@@ -118,6 +118,13 @@ def _mean(subject: Subject) -> list[Words]:
     return [expect.format(subject.level(now + gain.low), subject.outcome_name, subject.level(now))]
 
 
+def _lost_outcomes(share: float) -> list[Words]:
+    if not share:
+        return []
+    stand = "those seen stand for others like them, so everything that made cases go must be in the log"
+    return [f"The outcomes of {share:.0%} of cases were not seen: {stand}."]
+
+
 def rests_panel(subject: Subject) -> Panel:
     """Where probabilities come from, and what is assumed, a line each."""
     study = subject.study
@@ -129,6 +136,7 @@ def rests_panel(subject: Subject) -> Panel:
     how = f"{data.folds}-fold cross-validation" if data.folds > 1 else "one split"
     items: list[Words] = [
         first,
+        *_lost_outcomes(data.lost),
         f"{data.validation_episodes:,} past cases judged policies that other cases had taught ({how}).",
         "New cases are like past ones, and no case affects another.",
         Markup("For {}, higher is better{}.").format(subject.outcome_name, "" if cap is None else f" ({cap.in_words})"),

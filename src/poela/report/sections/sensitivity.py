@@ -5,6 +5,7 @@ from poela.report.blocks import Block, Picture, Pictures, Section, Text, needs_l
 from poela.report.numbers.weights import GammaCurve, gamma_curve
 from poela.report.pictures.charts import Level, Line, Plane
 from poela.report.subject import Numbers, Subject
+from poela.studies.answer import unconfounded_in_words
 
 TITLE, ABOUT = "If something was not recorded", "sensitivity to hidden confounding (Γ)"
 
@@ -23,6 +24,15 @@ def sensitivity_section(subject: Subject) -> Section:
     if data.estimated:
         known = chances(data.layout.is_real).capitalize()
         blocks.append(Text(f"{known} are estimates here, so a gain counts as shown only if it survives Γ = {gamma:g}."))
+    if middle := unconfounded_in_words(subject.result, study.record):
+        blocks.append(Text(middle))
+    if data.lost:
+        blocks.append(
+            Text(
+                f"The outcomes of {data.lost:.0%} of cases were not seen. A gain counts as shown only if it survives "
+                f"odds of having been seen that are wrong by a factor of {gamma:g}, too."
+            )
+        )
     curve = None if subject.logs is None else gamma_curve(subject.logs)
     if curve is not None:
         blocks.append(Pictures((gamma_picture(curve, gamma if data.estimated else None, Numbers.of(study)),)))

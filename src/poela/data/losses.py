@@ -1,0 +1,123 @@
+"""Outcomes that were not seen: which episodes broke off, how many, and whether that has to do with what was done."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.data.action_space import ActionName
+from poela.data.words import counted, quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MANY_ACTIONS = 10  # named in a note
+CLEAR = 0.2  # of a standard deviation: a column differs between those lost and the others
+CHANCE = 0.01
+TRUE, FALSE = {"1", "true", "yes", "y", "t"}, {"0", "false", "no", "n", "f", ""}
+
+
+def missing_at_the_end(values: FloatArray, offsets: IntArray) -> BoolArray:
+    """Which episodes [n] have no value (NaN) in their last row.
+
+    >>> missing_at_the_end(np.array([1.0, np.nan, 2.0]), np.array([0, 2, 3])).tolist()
+    [True, False]
+    """
+    return np.asarray(np.isnan(values[offsets[1:] - 1]))
+
+
+def with_middle(returns: FloatArray, lost: BoolArray | None) -> FloatArray:
+    """Returns [n] with a middle one of those seen in the place of those that were lost.
+
+    >>> with_middle(np.array([1.0, 99.0, 3.0, 5.0]), np.array([False, True, False, False]))
+    array([1., 3., 3., 5.])
+    """
+    if lost is None or not lost.any() or lost.all():
+        return returns
+    return np.where(lost, np.sort(returns[~lost])[(~lost).sum() // 2], returns)
+
+
+def flags_in(column: "pa.ChunkedArray") -> BoolArray | None:
+    """A column of yes and no, however they are written; a blank is no. None where it holds anything else.
+
+    >>> import pyarrow as pa
+    >>> flags_in(pa.chunked_array([["yes", None, "no"]])).tolist(), flags_in(pa.chunked_array([[1.5]]))
+    ([True, False, False], None)
+    """
+    known = {_spelled(value) for value in column.unique().to_pylist()}
+    if not known <= TRUE | FALSE:
+        return None
+    return np.array([_spelled(value) in TRUE for value in column.to_pylist()], bool)
+
+
+def _spelled(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    plain = int(value) if isinstance(value, float) and value == int(value) else value
+    return str(plain).strip().lower()
+
+
+def loss_in_words(
+    lost: BoolArray,
+    actions: IntArray | None,
+    contexts: Float32Array,
+    features: Sequence[str],
+    names: Sequence[ActionName] = (),
+) -> str:
+    """How many episodes [n] were lost, of which actions (of their last step), and of whom; `names` names actions.
+
+    >>> lost = np.array([True] * 40 + [False] * 60 + [True] * 10 + [False] * 90)
+    >>> actions = np.repeat([0, 1], 100)
+    >>> print(loss_in_words(lost, actions, np.zeros((200, 1), np.float32), ["age"], ["large", "small"]))
+    50 of 200 episodes (25%) have no outcome: 40% after large, 10% after small; this depends on the action (p < 0.001)
+    """
+    text = f"{int(lost.sum())} of {counted(len(lost), 'episode')} ({lost.mean():.0%}) have no outcome"
+    if actions is not None and len(np.unique(actions)) > 1:
+        text += _by_action(lost, actions, names)
+    telling = _telling(lost, contexts, features)
+    return f"{text}; those lost differ most in {quoted(telling)}" if telling else text
+
+
+def _by_action(lost: BoolArray, actions: IntArray, names: Sequence[ActionName]) -> str:
+    taken, codes = np.unique(actions, return_inverse=True)
+    cases, gone = np.bincount(codes), np.bincount(codes, lost.astype(np.float64))
+    shares = gone / cases
+    if len(names) > 0 and len(taken) <= MANY_ACTIONS:
+        parts = [f"{share:.0%} after {names[code]}" for code, share in zip(taken, shares, strict=True)]
+        by_action = ", ".join(parts)
+    else:
+        by_action = f"{shares.min():.0%} to {shares.max():.0%} by action"
+    return f": {by_action}; {_in_words(dependence(np.asarray(gone, np.float64), cases))}"
+
+
+def dependence(gone: FloatArray, cases: IntArray) -> float:
+    """The p-value of Pearson's χ² test that loss does not depend on the action; 1 where all or none were lost.
+
+    >>> round(dependence(np.array([10, 20]), np.array([100, 100])), 4)  # χ² = 3.9216 with one degree of freedom
+    0.0477
+    """
+    from scipy.stats import chi2
+
+    rate = gone.sum() / cases.sum()
+    if not 0 < rate < 1:
+        return 1.0
+    expected = cases * rate
+    return float(chi2.sf((np.square(gone - expected) / (expected * (1 - rate))).sum(), len(cases) - 1))
+
+
+def _in_words(chance: float) -> str:
+    shown = "p < 0.001" if chance < 0.001 else f"p = {chance:.3f}" if chance < 0.1 else f"p = {chance:.2f}"
+    return f"this depends on the action ({shown})" if chance < CHANCE else f"no sign that it depends on it ({shown})"
+
+
+def _telling(lost: BoolArray, contexts: Float32Array, features: Sequence[str]) -> str:
+    """The feature whose mean differs most between those lost and the others, where that is clear."""
+    if not lost.any() or lost.all() or not contexts.shape[1]:
+        return ""
+    columns = np.where(np.isfinite(contexts), contexts, 0.0).astype(np.float64)
+    spread = columns.std(axis=0)
+    apart = np.abs(columns[lost].mean(axis=0) - columns[~lost].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    most = int(apart.argmax())
+    error = np.sqrt(1 / lost.sum() + 1 / (~lost).sum())
+    return features[most] if apart[most] > max(CLEAR, 3 * error) else ""

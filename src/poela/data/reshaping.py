@@ -1,0 +1,155 @@
+"""Tables in other shapes: one row for each case with columns by visit, and rows after the end of an episode."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.errors import InputError
+from poela.data.encoding import days_of
+from poela.data.labels import encode
+from poela.data.layout import EPISODE, STEP, LogLayout
+from poela.data.losses import flags_in
+from poela.data.opening import open_source
+from poela.data.order import sortable_steps
+from poela.data.rows import RowProblems
+from poela.data.words import counted, quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PLACE = re.compile(r"\{(\w+)\}")
+
+
+def put_right(source: Any, layout: LogLayout) -> tuple[Any, LogLayout, tuple[str, ...]]:
+    """A log in the shape of one row for each decision where the layout says how, its layout then, and what was done."""
+    if not layout.wide and layout.end is None and layout.horizon is None:
+        return source, layout, ()
+    import pyarrow as pa
+
+    opened = open_source(source, layout, layout.label_columns)
+    table, notes = pa.table({name: opened.read(name) for name in opened.names}), opened.notes
+    if layout.wide:
+        table, layout, note = _long(table, layout)
+        notes = (*notes, note)
+    table, cut = _until_the_end(table, layout, opened.decimal)
+    return table, layout, (*notes, *cut)
+
+
+def _long(table: "pa.Table", layout: LogLayout) -> tuple["pa.Table", LogLayout, str]:
+    """One row for each case and visit at which something was done."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    places = {match[1] for pattern in layout.wide if (match := PLACE.search(pattern))}
+    if len(places) != 1 or not all(len(PLACE.findall(pattern)) == 1 for pattern in layout.wide):
+        raise InputError("wide= must name columns with one place for the visit in each: dose_{visit}, pressure_{visit}")
+    (visit,) = places
+    found = {pattern: _visits(pattern, table.column_names) for pattern in layout.wide}
+    if empty := [pattern for pattern, columns in found.items() if not columns]:
+        raise InputError(f"no column is called like {quoted(empty)} of wide=: check how visits are written")
+    names = {pattern: _stem(pattern) for pattern in layout.wide}
+    visits = sorted({one for columns in found.values() for one in columns}, key=lambda one: (len(one), one))
+    by_visit = {column for columns in found.values() for column in columns.values()}
+    fixed = [name for name in table.column_names if name not in by_visit]
+    parts = []
+    for place, one in enumerate(visits):
+        columns: dict[str, Any] = {name: table[name] for name in fixed}
+        if layout.episode == EPISODE and EPISODE not in fixed:
+            columns[EPISODE] = np.arange(table.num_rows)
+        columns[visit] = np.full(table.num_rows, float(one) if one.isdigit() else place)
+        for pattern, own in found.items():
+            kind = table[next(iter(own.values()))].type
+            columns[names[pattern]] = table[own[one]] if one in own else pa.nulls(table.num_rows, kind)
+        parts.append(pa.table(columns))
+    long = pa.concat_tables(parts, promote_options="permissive")
+    done = [name for name in layout.action_columns if name in names.values()]
+    if not done:
+        raise InputError(
+            f"none of the columns of wide= is the action: name it with action={next(iter(names.values()))}"
+        )
+    taken = [pc.is_valid(long[name]) for name in done]
+    kept = taken[0]
+    for other in taken[1:]:
+        kept = pc.and_(kept, other)
+    note = f"{counted(table.num_rows, 'row')} with {counted(len(visits), 'visit')} each became one row for each visit"
+    changed: dict[str, Any] = {"step": visit} if layout.step == STEP else {}
+    return long.filter(kept), replace(layout, wide=(), **changed), note
+
+
+def _visits(pattern: str, columns: Sequence[str]) -> dict[str, str]:
+    """The columns of a pattern, by their visit."""
+    before, after = PLACE.split(pattern)[0], PLACE.split(pattern)[-1]
+    spelled = re.compile(f"{re.escape(before)}(\\w+?){re.escape(after)}")
+    return {match[1]: name for name in columns if (match := spelled.fullmatch(name))}
+
+
+def _stem(pattern: str) -> str:
+    """What a column by visit is called without it.
+
+    >>> _stem("dose_{visit}"), _stem("{visit} pressure")
+    ('dose', 'pressure')
+    """
+    return PLACE.sub("", pattern).strip(" _.-") or "value"
+
+
+def _until_the_end(table: "pa.Table", layout: LogLayout, decimal: str) -> tuple["pa.Table", list[str]]:
+    """Without the rows after the end of each episode, and after the horizon."""
+    import pyarrow as pa
+
+    if layout.end is None and layout.horizon is None:
+        return table, []
+    needed = [name for name in (layout.episode, layout.end) if name is not None]
+    if missing := [name for name in needed if name not in table.column_names]:
+        raise InputError(f"column {quoted(missing)} is missing: rows after the end cannot be told")
+    codes = encode(table[str(layout.episode)]).codes if layout.episode is not None else np.arange(table.num_rows)
+    steps: Any = np.arange(table.num_rows)
+    days = None
+    if not layout.keeps_row_order and layout.step in table.column_names:
+        column, problems = table[str(layout.step)], RowProblems()
+        days = days_of(column) if pa.types.is_temporal(column.type) else None
+        steps = sortable_steps(column, str(layout.step), problems, decimal)
+        if steps is None:
+            return table, []  # whoever reads the log says what is wrong with it
+    keep, notes = np.ones(table.num_rows, bool), []
+    if layout.end is not None:
+        ended = flags_in(table[layout.end])
+        if ended is None:
+            raise InputError(f"column {quoted(layout.end)} of end= must say yes or no (1 or 0) in each row")
+        after = _after_the_first(codes, steps, ended)
+        keep &= ~after
+        if after.any():
+            notes.append(f"{counted(int(after.sum()), 'row')} after the end of their episodes were left out")
+    if layout.horizon is not None:
+        late = _time_of(codes, steps, days) > layout.horizon
+        keep &= ~late
+        if late.any():
+            notes.append(f"{counted(int(late.sum()), 'row')} after the horizon of {layout.horizon:g} were left out")
+    return table.filter(pa.array(keep)), notes
+
+
+def _after_the_first(codes: IntArray, steps: Any, ended: BoolArray) -> BoolArray:
+    """Which rows come after the first row of their episode at which it ended.
+
+    >>> _after_the_first(np.array([0, 0, 0]), np.array([2, 0, 1]), np.array([False, False, True])).tolist()
+    [True, False, False]
+    """
+    order = np.lexsort((steps, codes))
+    so_far: IntArray = np.cumsum(ended[order]) - ended[order]
+    first = np.append(True, np.diff(codes[order]) != 0)
+    at_start: IntArray = np.repeat(so_far[first], np.diff(np.append(np.flatnonzero(first), len(order))))
+    after = np.empty(len(order), bool)
+    after[order] = so_far > at_start
+    return after
+
+
+def _time_of(codes: IntArray, steps: Any, days: FloatArray | None) -> Any:
+    """The step of each row or, of dates, the days since the first of its episode."""
+    if days is None:
+        return steps
+    first = np.full(int(codes.max()) + 1, np.inf)
+    np.minimum.at(first, codes, days)
+    return days - first[codes]

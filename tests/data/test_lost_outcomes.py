@@ -1,0 +1,127 @@
+"""Tables whose outcomes were not all seen, rows after the end, and one row for each case."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import poela
+from poela.core.errors import InputError
+from poela.data.losses import dependence
+
+
+def table(**changes: Any) -> pa.Table:
+    columns: dict[str, Any] = {
+        "episode": ["a", "a", "b", "b", "c"],
+        "step": [0, 1, 0, 1, 0],
+        "age": [50, 50, 60, 60, 70],
+        "action": ["wait", "treat", "treat", "wait", "treat"],
+        "reward": [None, 1.0, None, None, 3.0],
+    }
+    return pa.table({**columns, **changes})
+
+
+def test_missing_outcomes_are_described_and_not_to_be_dropped() -> None:
+    with pytest.raises(InputError) as caught:
+        poela.read_logs(table())
+    (problem,) = caught.value.problems
+    assert "1 of 3 episodes (33%) have no outcome" in problem
+    assert "missing='censored'" in problem
+    assert "drop" not in problem
+
+
+def test_missing_outcomes_are_lost_where_that_is_said() -> None:
+    logs = poela.read_logs(table(), missing="censored")
+    assert logs.lost is not None
+    assert logs.lost.tolist() == [False, True, False]
+    assert logs.rewards.tolist() == [0, 1, 0, 0, 3]
+    assert any("1 of 3 episodes (33%) have no outcome" in note for note in logs.notes)
+    assert "1 lost" in repr(logs)
+
+
+def test_a_column_says_who_was_lost() -> None:
+    logs = poela.read_logs(
+        table(reward=[0.0, 1.0, 0.5, None, 3.0], gone=["no", "no", "no", "yes", "no"]), censored="gone"
+    )
+    assert logs.lost is not None
+    assert logs.lost.tolist() == [False, True, False]
+    assert logs.rewards.tolist() == [0, 1, 0.5, 0, 3]
+    assert logs.feature_names == ("age",)
+
+
+def test_a_record_that_goes_on_did_not_break_off() -> None:
+    with pytest.raises(InputError, match="says that a record broke off which goes on in 1 row, first row 1"):
+        poela.read_logs(table(reward=[0.0] * 5, gone=[1, 0, 0, 0, 0]), censored="gone")
+
+
+def test_a_column_of_loss_must_say_yes_or_no() -> None:
+    with pytest.raises(InputError, match="is not yes or no"):
+        poela.read_logs(table(reward=[0.0] * 5, gone=[0.5, 0, 0, 0, 0]), censored="gone")
+
+
+def test_a_gap_in_the_middle_is_still_wrong() -> None:
+    changed = table(episode=["a", "a", "a", "b", "c"], step=[0, 1, 2, 0, 0], reward=[1.0, None, 2.0, 0.0, 3.0])
+    with pytest.raises(InputError, match="null, NaN or infinite in 1 row, first row 2: fill it in"):
+        poela.read_logs(changed, missing="censored")
+
+
+def test_lost_episodes_survive_a_table(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    logs = poela.read_logs(table(), missing="censored")
+    pq.write_table(logs.to_table(), tmp_path / "logs.parquet")
+    again = poela.read_logs(tmp_path / "logs.parquet")
+    assert again.lost is not None
+    assert again.lost.tolist() == [False, True, False]
+    assert again.feature_names == logs.feature_names
+
+
+def test_rows_after_the_end_are_left_out() -> None:
+    logs = poela.read_logs(table(reward=[0.0, 1.0, 0.0, 2.0, 3.0], died=[1, 0, 0, 0, 1]), end="died")
+    assert logs.lengths.tolist() == [1, 2, 1]
+    assert any("1 row after the end" in note for note in logs.notes)
+    assert logs.feature_names == ("age",)
+
+
+def test_a_horizon_cuts_later_rows_and_later_losses() -> None:
+    logs = poela.read_logs(table(reward=[0.0, 1.0, 5.0, None, 3.0]), missing="censored", horizon=0)
+    assert logs.lengths.tolist() == [1, 1, 1]
+    assert logs.lost is None
+    assert logs.returns().tolist() == [0, 5, 3]
+
+
+def test_a_horizon_of_dates_counts_days() -> None:
+    import datetime
+
+    days = [datetime.date(2020, 1, day) for day in (1, 20, 5, 9, 3)]
+    logs = poela.read_logs(table(reward=[0.0] * 5, step=days), horizon=7)
+    assert logs.lengths.tolist() == [1, 2, 1]
+
+
+WIDE = {"id": [1, 2], "age": [50, 60], "dose_1": ["low", "high"], "dose_2": ["high", None], "bp_1": [90.0, 80.0]}
+WIDE |= {"bp_2": [95.0, None], "alive": [1.0, 0.0]}
+
+
+def test_a_wide_table_is_recognised_and_read() -> None:
+    with pytest.raises(InputError, match="one row for each case, with columns by visit: say --wide"):
+        poela.read_logs(pa.table(WIDE), episode="id", action="dose", reward="alive")
+    wide = ["dose_{visit}", "bp_{visit}"]
+    logs = poela.read_logs(pa.table(WIDE), episode="id", action="dose", reward="alive", wide=wide)
+    assert logs.lengths.tolist() == [2, 1]
+    assert logs.feature_names == ("age", "bp")
+    assert logs.contexts[:, 1].tolist() == [90, 95, 80]
+
+
+def test_wide_columns_that_are_not_there_are_named() -> None:
+    with pytest.raises(InputError, match="no column is called like"):
+        poela.read_logs(pa.table(WIDE), episode="id", action="dose", reward="alive", wide=["drug_{visit}"])
+
+
+def test_dependence_on_the_action_is_pearsons_test() -> None:
+    from scipy.stats import chi2_contingency
+
+    gone, cases = np.array([12, 30, 7]), np.array([80, 90, 60])
+    expected = chi2_contingency([gone, cases - gone], correction=False).pvalue
+    assert dependence(gone, cases) == pytest.approx(expected, rel=1e-9)
