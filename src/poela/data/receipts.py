@@ -123,7 +123,7 @@ class ReceiptForm:
 
 def is_receipts(source: Any) -> bool:
     """Whether this is the folder of receipts."""
-    return isinstance(source, str | os.PathLike) and is_there(Path(source) / MARK)
+    return isinstance(source, str | os.PathLike) and os.path.isdir(source) and is_there(Path(source) / MARK)
 
 
 def keys_for(schema: TableSchema, case: str | None = None) -> ReceiptKeys:

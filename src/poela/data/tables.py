@@ -127,7 +127,7 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool, beside: Beside)
     with readable(source):
         source, layout, said = put_right(source, layout)
         opened, logs = _opened_and_read(source, layout, beside)
-        logs = _with_loss(replace(logs, notes=(*said, *logs.notes)))
+        logs = _with_loss(logs, said)
         merged = _merged_features(opened, logs)
     if for_learning:
         logs = without_constants(logs, but=merged) if layout.schema is None else logs
@@ -136,6 +136,8 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool, beside: Beside)
             raise bad_log([f"{one} ({gone})" if one == NO_CONTEXT and gone else one for one in problems])
     if merged:
         notes = (*notes, f"column {quoted(merged)} has numbers {NOT_TOLD_APART}: subtract an offset, or scale them")
+    if not notes and beside.logged_by == logs.logged_by:
+        return logs  # another copy would check all rows again
     return replace(logs, notes=(*logs.notes, *notes), logged_by=beside.logged_by)
 
 
@@ -331,14 +333,14 @@ def _lost(numbers: Numbers) -> BoolArray | None:
     return numbers.lost if numbers.lost is not None and numbers.lost.any() else None
 
 
-def _with_loss(logs: Trajectories) -> Trajectories:
-    """The logs with a note on whose outcome was not seen, where that is so."""
+def _with_loss(logs: Trajectories, said: tuple[str, ...]) -> Trajectories:
+    """The logs with what was said before they were read, and a note on whose outcome was not seen, if any."""
     if logs.lost is None:
-        return logs
+        return replace(logs, notes=(*said, *logs.notes)) if said else logs  # which checks all rows again
     last = logs.offsets[1:] - 1
     taken, names = (None, ()) if logs.is_real else (logs.actions[last], logs.action_names)
     note = loss_in_words(logs.lost, taken, logs.contexts[last], logs.feature_names, names)
-    return replace(logs, notes=(*logs.notes, f"{note}. Those seen are weighted by the chance of that"))
+    return replace(logs, notes=(*said, *logs.notes, f"{note}. Those seen are weighted by the chance of that"))
 
 
 def _noted(source: TableSource, key: bytes) -> bool:

@@ -26,6 +26,6 @@ def refuse_amount(budget: object) -> None:
     """
     if re.fullmatch(r"\s*\d+(\.\d+)?\s*", str(budget)):
         raise InputError(
-            f"--budget {str(budget).strip()} has no unit: to limit the time say --time 10m; to limit what is spent "
-            "per case say --spend, and to limit how often an action is taken decide --capacity"
+            f"--budget {str(budget).strip()} has no unit: to limit the time say --time 10m; what may be spent per case "
+            "is a guardrail on a column of costs: --guard 'cost <= +0.5'"
         )
