@@ -54,6 +54,19 @@ def test_receipts_and_outcomes_are_a_log(tmp_path: Path) -> None:
         assert path.stat().st_mode & 0o077 == 0
 
 
+def test_side_outcomes_come_with_the_outcomes(tmp_path: Path) -> None:
+    table = decided(5)
+    folder = written(tmp_path / "receipts", table)
+    harm = [0.0, 1.0, 0.0, 0.0, 1.0]
+    came = outcomes(table, np.arange(5.0)).append_column("harm", [harm])
+    logs = read_logs(folder, outcomes=came, side_outcomes=["harm", "2*harm"])
+    assert logs.outcome_names == ("harm", "2*harm")
+    assert np.asarray(logs.outcomes).tolist() == [[value, 2 * value] for value in harm]
+    assert logs.feature_names == ("age",)
+    with pytest.raises(InputError, match="the outcomes have no column 'pain'"):
+        read_logs(folder, outcomes=came, side_outcomes=["pain"])
+
+
 def test_unfinished_unknown_deferred_and_repeated_are_counted(tmp_path: Path) -> None:
     table = decided(20)
     left = np.arange(20) == 3

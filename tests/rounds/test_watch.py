@@ -127,6 +127,9 @@ def test_a_practice_that_the_policy_never_does_is_not_compared_with(study: Path)
     assert watched.main.name == "practice"
     assert watched.main.low is None
     assert "do not show what the old practice would have got" in watched.answer
+    watched = poela.watch(study, receipts, outcomes=known)
+    assert watched.model is None  # nor with a model of it
+    assert not any("model of the old practice" in note for note in watched.notes)
 
 
 def test_against_practice_by_weights() -> None:

@@ -323,6 +323,8 @@ def test_a_changed_policy_file_is_refused(tiny_study: Run, tmp_path: Path) -> No
         ({"candidates": [Candidate("pocrm", {"luck": 1})]}, "has no setting 'luck'"),
         ({"candidates": [Candidate("poela", {"radius": "q500"})]}, "or a quantile from 'q0' to 'q100'"),
         ({"backend": "cloud"}, "backend is 'cloud'"),
+        ({"luck": 1, "chance": 2}, "there is no setting 'luck', 'chance': choose from"),
+        ({"episode": "stay", "step": "day"}, r"learn from poela.read_logs\(table, episode=..., step=...\)"),
     ],
 )
 def test_wrong_settings(tiny_study: Run, tmp_path: Path, settings: dict[str, Any], sentence: str) -> None:

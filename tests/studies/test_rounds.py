@@ -137,7 +137,7 @@ def test_logs_that_all_taught_leave_nothing_to_judge(staircase: Any, tmp_path: A
 
 def test_names_must_fit_the_logs(staircase: Any, tmp_path: Any) -> None:
     *_, logs = staircase
-    with pytest.raises(InputError, match="logged_by names 1 loggers of 2 logs"):
+    with pytest.raises(InputError, match="logged_by has 1 name for 2 logs"):
         learned(logs, tmp_path / "next", logged_by=["practice"])
     with pytest.raises(InputError, match="who made each of these 2 logs is not known"):
         learned(logs, tmp_path / "next")

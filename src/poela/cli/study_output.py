@@ -96,7 +96,7 @@ def _print_policies(study: "Study", every_point: bool) -> None:
         [(name, *own[:2], *more, *own[2:]) for name, own, more in zip(names, cells, told, strict=True)],
         f"Effective cases: effective sample size, in {'cases' if units.n_clusters is None else 'clusters'}."
         + by_gain * "\nAt least: lower confidence bound, for all policies together; -: too few effective cases to tell."
-        + bool(guards) * "\nGuardrails: confidence bound of the change; where it fails by harm, the estimate."
+        + bool(guards) * "\nGuardrails: confidence bound of the change; without one, or failed by harm: the estimate."
         + amounts * "\nDecisions changed: by how much on average (SD: in standard deviations of the logged actions).",
     )
 

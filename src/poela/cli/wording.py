@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 # What settings are called in the library, where their flags have another name.
-FLAGS = {"by": "choose-by", "test_share": "test", "actions": "layout"}
+FLAGS = {"by": "choose-by", "test_share": "test", "actions": "layout", "side_outcomes": "guard"}
 # Remedies that only Python has.
 REMEDIES = {
     "name their column, or estimate them with a behavior model (annotate)": "name their column with propensity=",
@@ -35,6 +35,8 @@ def in_flags(problem: str, flags: frozenset[str], *, by_file: bool = False) -> s
     '--min-ess is -1: it must be at least 0; give steps (in Python: steps=...)'
     >>> in_flags("column 'action' is missing: add it, or name another with action=", flags)
     "column 'action' is missing: add it, or name another with action= in Python"
+    >>> in_flags("name another with side_outcomes=", frozenset({"guard"}))
+    'name another with --guard'
     """
     for in_python, here in REMEDIES.items():
         problem = problem.replace(in_python, here)

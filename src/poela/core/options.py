@@ -135,7 +135,8 @@ def with_keywords(function: F, keywords: Mapping[str, tuple[Any, Any]]) -> F:
 def refuse_unknown(values: Mapping[str, Any], known: Collection[str]) -> None:
     """One sentence for names that nothing takes."""
     if values:
-        raise InputError([f"there is no setting {name!r}: choose from {', '.join(sorted(known))}" for name in values])
+        names = ", ".join(map(repr, values))
+        raise InputError(f"there is no setting {names}: choose from {', '.join(sorted(known))}")
 
 
 def names_in(text: str) -> tuple[str, ...]:

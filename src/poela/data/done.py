@@ -16,7 +16,7 @@ from poela.data.order import Order, sortable_steps
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.trajectories import Trajectories
-from poela.data.words import bad_log, quoted
+from poela.data.words import bad_log, counted, quoted
 
 
 def hiding(source: TableSource, columns: Sequence[str]) -> TableSource:
@@ -51,7 +51,7 @@ def with_done(logs: Trajectories, source: TableSource, order: Order, done: str) 
     values = [None if value is None else text_of(value) for value in source.read(done).to_pylist()]
     codes = np.array([code_of.get(value, -1) if value is not None else -1 for value in values], np.int64)
     if bad := int((codes < 0).sum()):
-        raise InputError(f"column {quoted(done)} is missing, or no known action, in {bad:,} rows: fill it in")
+        raise InputError(f"column {quoted(done)} is missing, or no known action, in {counted(bad, 'row')}: fill it in")
     acted: IntArray = order.place(codes)
     followed = float((acted == logs.actions).mean())
     note = f"{share_in_words(followed)} of {logs.n_steps:,} recommendations were followed"

@@ -148,7 +148,10 @@ def missing_columns(
             problems.append(NO_FORMULA)
         elif missing:
             rows = (
-                ", or say step='rows' (--step rows) if rows stand in the order of decisions" if part == "step" else ""
+                ", or say step='rows' (--step rows) if rows stand in the order of decisions, or each is an episode of "
+                "its own"
+                if part == "step"
+                else ""
             )
             rows += looks_wide(columns, missing) if part in ("action", "reward") else ""
             problems.append(f"{absent(missing, candidates)}: add it, or name another with {part}={rows}")

@@ -82,7 +82,7 @@ class _Outcomes:
         opened = open_source(source, layout, (keys.case, *(() if done is None else (done,))))
         there = set(opened.names)
         paid = layout.reward_columns(opened.names)
-        more = tuple(name for name in (done, ended) if name is not None)
+        more = tuple(name for name in (done, ended, *layout.outcome_columns(opened.names)) if name is not None)
         missing = [name for name in (keys.case, *paid, *more) if name not in there]
         if missing:
             raise InputError(f"the outcomes have no column {quoted(missing)}: each row names its case and its outcome")

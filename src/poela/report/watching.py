@@ -55,7 +55,7 @@ def _picture(watched: Watched) -> Picture | None:
         label=label,
         x="cases that have ended",
         y="new − old",
-        lines=[Line([(float(one.units), one.value) for one in watched.path], "new")],
+        lines=[Line([(float(one.units), one.value) for one in watched.path], "newline")],
         bands=[Band([(float(n), low, high) for n, low, high in bounded], "new")],
         levels=[Level(0.0, "no difference")],
         whole_x=True,

@@ -204,12 +204,13 @@ def _path(
 def _by_model(
     study: Study, cases: Trajectories, units: Units, plan: WatchPlan, sizes: tuple[int, ...]
 ) -> Comparison | None:
-    """Against the study's model of the old practice, where it has one and the propensities of cases are known."""
+    """Against the study's model of the old practice, where there is one and the cases show what it would have got."""
     model = read_behavior(study.directory / "behavior") or getattr(study.policy, "behavior", None)
     if model is None or isinstance(model, LoggedPropensities) or not cases.knows_logging_policy:
         return None
     weights: FloatArray = np.exp(log_weights(model, cases).truncated(study.settings.scoring.truncation))
-    return against_practice(replace(units, weights=weights), plan, sizes)
+    comparison = against_practice(replace(units, weights=weights), plan, sizes)
+    return None if comparison.low is None else comparison  # else weights miss what the policy no longer does
 
 
 def _notes(

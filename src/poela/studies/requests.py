@@ -9,6 +9,7 @@ from poela.behavior.classifier import behavior_reference
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.options import options_of, refuse_unknown, taken
 from poela.core.validation import expect_kind, expect_list
+from poela.data.layout import LogLayout
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.scoring import Scoring
@@ -132,6 +133,9 @@ def _scoring(scoring: Scoring | None, values: dict[str, Any]) -> Scoring:
     own: Scoring = taken(scoring or STUDY_SCORING, values)
     names = [field.name for field in fields(Scoring)]
     changed = replace(own, **{name: values.pop(name) for name in names if name in values})
+    if columns := [name for name in values if name in {field.name for field in fields(LogLayout)}]:
+        named = ", ".join(f"{name}=..." for name in columns)
+        raise InputError(f"columns are named when a table is read: learn from poela.read_logs(table, {named})")
     groups = (LearnOptions(), StudyOptions(), DEFAULT_SELECTION, Execution(), own)
     refuse_unknown(values, {*names, *(name for group in groups for name in options_of(group))})
     return changed

@@ -40,7 +40,7 @@ class Round:
         if options.rounds is not None and options.rounds != last.declared > 1:
             raise InputError(
                 f"{last.name} declared {last.declared} rounds, and now it shall be {options.rounds}: what is shown "
-                "holds for the number that was declared first, so leave it away"
+                "holds for the number that was declared first, so leave it out"
             )
         if last.declared == 1:
             raise InputError(

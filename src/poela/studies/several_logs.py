@@ -19,6 +19,7 @@ from poela.core.paths import is_there, place
 from poela.core.policy import Policy
 from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
+from poela.data.words import counted
 from poela.evaluation.balanced import Logger, balanced
 from poela.policies.storage import load_policy
 from poela.studies.fold_data import data_hash
@@ -57,8 +58,8 @@ def gathered(
     judges = [place for place in range(len(logs)) if place not in taught]
     if not judges:
         raise InputError(
-            "each of these logs taught a policy that made one of them, so that none is left to judge by: add a log of "
-            "what is done now"
+            "each of these logs taught a policy that made one of them, or has the same episodes as one that did, so "
+            "that none is left to judge by: add a log of what is done now"
         )
     pool = balanced(
         [logs[one] for one in judges], [loggers[one] for one in judges], None if current is None else _name(current)
@@ -79,7 +80,8 @@ def _names(logs: Sequence[Trajectories], logged_by: Sequence[Any] | None, parent
     """Who made each log: as said with the logs, or here, or practice first and then each round in turn."""
     if logged_by is not None:
         if len(logged_by) != len(logs):
-            raise InputError(f"logged_by names {len(logged_by)} loggers of {len(logs)} logs: name one for each log")
+            names = counted(len(logged_by), "name")
+            raise InputError(f"logged_by has {names} for {counted(len(logs), 'log')}: name one for each log")
         return list(logged_by)
     known = [one.logged_by for one in logs]
     if any(one is not None for one in known):

@@ -147,7 +147,7 @@ def guard_blocks(study: Study, numbers: Numbers) -> list[Block]:
             for row in rows
         ],
         frozenset(place for place, row in enumerate(rows) if row["chosen"]),
-        note="Of guarded outcomes: the confidence bound of the change, or where it fails by harm the estimate.",
+        note="Of guarded outcomes: the confidence bound of the change; without one, or failed by harm, the estimate.",
     )
     point = result.guarded_point
     if point is None:
