@@ -1,7 +1,8 @@
 """Run as a script: forks `poela learn`, sends each a signal at a random moment, and prints what came of it.
 
-One process imports everything once and forks for every attempt, so that fifty interruptions take seconds. Prints one
-line of JSON for each: the exit code, standard error, and what is left in the study's folder.
+One process imports everything once and forks for every attempt, so that fifty interruptions take seconds. Moments are
+counted in calls of functions, so that they do not depend on how busy the machine is. Prints one line of JSON for each:
+the exit code, standard error, and what is left in the study's folder.
 """
 
 import json
@@ -10,8 +11,8 @@ import random
 import signal
 import sys
 import tempfile
-import time
 from pathlib import Path
+from types import FrameType
 
 import torch
 
@@ -29,27 +30,44 @@ def learn(logs: Path, candidates: Path, out: Path) -> list[str]:
     return ["learn", str(logs), "--out", str(out), *given]
 
 
-def attempt(arguments: list[str], after: float | None, sent: signal.Signals) -> tuple[int, str]:
-    """Run the command in a child, with the bar shown at once, and signal it; its exit code and standard error."""
-    ready, begin = os.pipe()
+class Calls:
+    """Counts calls of functions, and signals this process at one of them."""
+
+    def __init__(self, moment: int | None, sent: signal.Signals) -> None:
+        self.moment, self.sent, self.counted = moment, sent, 0
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        if event in ("call", "c_call"):
+            self.counted += 1
+            if self.counted == self.moment:
+                sys.setprofile(None)
+                os.kill(os.getpid(), self.sent)
+
+
+def attempt(arguments: list[str], moment: int | None, sent: signal.Signals) -> tuple[int, str, int]:
+    """Run the command in a child, with the bar shown at once, signalled at this call; its exit code, standard error,
+    and how many calls it made.
+    """
+    reading, writing = os.pipe()
     with tempfile.TemporaryFile() as errors:
         child = os.fork()
         if child == 0:
             progress.PATIENCE_SECONDS = 0.0
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(errors.fileno(), 2)
+            calls = Calls(moment, sent)
             with orderly():  # what Python itself does with a signal, before `main` and after it, is not the question
-                os.write(begin, b"x")
-                os._exit(main(arguments))
-        os.read(ready, 1)
-        os.close(ready)
-        os.close(begin)
-        if after is not None:
-            time.sleep(0.001 + after)
-            os.kill(child, sent)
+                sys.setprofile(calls)
+                code = main(arguments)
+                sys.setprofile(None)
+                os.write(writing, str(calls.counted).encode())
+                os._exit(code)
+        os.close(writing)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        calls_made = int(os.read(reading, 20) or 0)
+        os.close(reading)
         errors.seek(0)
-        return status, errors.read().decode(errors="replace")
+        return status, errors.read().decode(errors="replace"), calls_made
 
 
 def run(directory: Path, attempts: int) -> None:
@@ -61,14 +79,12 @@ def run(directory: Path, attempts: int) -> None:
         "variance_penalty = [0.1, 1.0]\n"
     )
     main(learn(logs, candidates, directory / "warm"))  # here, since whatever is slow the first time is then inherited
-    started = time.monotonic()
-    attempt(learn(logs, candidates, directory / "whole"), None, signal.SIGINT)
-    whole = time.monotonic() - started
+    whole = attempt(learn(logs, candidates, directory / "whole"), None, signal.SIGINT)[2]
     moments = random.Random(0)
     for number in range(attempts):
         out = directory / f"study-{number}"
         sent = SIGNALS[number % len(SIGNALS)]
-        code, errors = attempt(learn(logs, candidates, out), moments.uniform(0, whole), sent)
+        code, errors, _ = attempt(learn(logs, candidates, out), moments.randint(1, whole), sent)
         outcome = {"code": code, "errors": errors}
         outcome["left"] = [path.name for path in out.rglob(".*") if path.name != ".poela-study"]
         if number % RESUMED == 0:

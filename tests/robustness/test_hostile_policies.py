@@ -26,6 +26,7 @@ OTHERS = {
     "gaussian_behavior",
     "continuous_eligibility",
     "gaussian_policy",
+    "foreign_policy",  # in no file: tests/studies/test_objects.py
 }  # below and in tests/eligibility/test_support.py, on their own
 
 

@@ -23,7 +23,7 @@ def test_signals_at_random_moments(tmp_path: Path) -> None:
     attempts = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(attempts) == MOMENTS
     interrupted = [attempt for attempt in attempts if attempt["code"] != 0]
-    assert len(interrupted) >= MOMENTS / 3  # on a busy machine many a study is quicker than the one that was timed
+    assert len(interrupted) >= MOMENTS / 2  # the others were signalled once everything was written
     for attempt in interrupted:
         assert attempt["code"] == 1, attempt
         assert WORDS in attempt["errors"]
