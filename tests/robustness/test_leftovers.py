@@ -53,8 +53,12 @@ def test_folders_of_others_and_folders_in_use_stay(tmp_path: Path, monkeypatch: 
 
 
 def test_a_signal_that_comes_too_late_to_be_raised_is_passed_on() -> None:
-    with pytest.raises(KeyboardInterrupt), orderly(passed_on=True):
-        signal.raise_signal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
+    try:
+        with pytest.raises(KeyboardInterrupt), orderly(passed_on=True):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_inside_another_orderly_block_a_signal_is_not_lost() -> None:
