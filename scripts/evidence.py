@@ -104,8 +104,8 @@ def main() -> None:
     for page in sorted(RESULTS.glob("*.md")):
         print(evidence(page).line())
     wrong = {page: unfounded(page) for page in FOLLOW} if asked.follow else {}
-    for page, lines in wrong.items():
-        print(f"{page}: {'follows from its rows' if not lines else f'{len(lines)} rows differ, first {lines[0]}'}")
+    for name, lines in wrong.items():
+        print(f"{name}: {'follows from its rows' if not lines else f'{len(lines)} rows differ, first {lines[0]}'}")
     sys.exit(any(wrong.values()))
 
 
