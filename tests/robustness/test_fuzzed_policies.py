@@ -1,4 +1,4 @@
-"""A few hundred cases of the search for policy files that load and then fail; `fuzz_policies.py` searches for longer."""
+"""A few hundred cases of the search for policies that load and then fail; `fuzz_policies.py` searches for longer."""
 
 from math import inf
 
