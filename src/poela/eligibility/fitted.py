@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -260,7 +261,7 @@ class FittedEligibility:
             raise InputError("neighbours cannot be counted: this rule has no radius")
         return self.logged.counts(contexts, steps, self.squared_radius)
 
-    @property
+    @cached_property
     def squared_radius(self) -> float:
         """The largest squared Euclidean distance at which logged cases are similar, to the last bit."""
         distance = np.inf if self.nearby is None else self.nearby
