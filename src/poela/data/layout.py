@@ -178,16 +178,23 @@ class LogLayout:
     @property
     def label_columns(self) -> tuple[str, ...]:
         """The columns whose values are names, however they look."""
-        of_schema = [] if self.schema is None else [v.name for v in self.schema.variables if v.categories]
+        of_schema = [] if self.schema is None else [v.name for v in self.schema.asked if v.categories]
         labels = () if self.is_real else self.action_columns
         named = (self.episode, *labels, self.cluster, *self.category, *(name for name, _ in self.ordinal))
         return tuple(dict.fromkeys(name for name in (*named, *of_schema) if name is not None))
 
     @property
     def time_columns(self) -> tuple[str, ...]:
-        """The columns that may be times: the step, and those that are known to be."""
+        """The columns that may be times: the step, those that are known to be, and those that limits ask about."""
         known = [] if self.schema is None else [v.name for v in self.schema.variables if v.kind in ("time", "duration")]
-        return tuple(name for name in (self.step, *known) if name is not None)
+        return tuple(name for name in (self.step, *known, *self.limiting_columns) if name is not None)
+
+    @property
+    def limiting_columns(self) -> tuple[str, ...]:
+        """The columns that say what may not be done."""
+        if self.schema is not None:
+            return () if self.schema.limits is None else self.schema.limits.columns
+        return (*self.forbid_columns, *(() if self.allowed is None else (self.allowed,)))
 
     def for_table(self, columns: Sequence[str]) -> "LogLayout":
         """The layout with episode and step as a table with these columns has them.

@@ -127,7 +127,7 @@ def _kind(source: TableSource, name: str, conditions: Sequence[Condition], probl
     texts = tuple(text for one in conditions for text in one.texts.get(name, ()))
     numbers, alone = (any(name in getattr(one, which) for one in conditions) for which in ("numbers", "flags"))
     what = f"column {quoted(name)} in forbid= is {kind_in_words(kind)}"
-    every = np.ones(1, np.bool_)
+    every = np.ones(source.n_rows, np.bool_)
     if pa.types.is_boolean(kind) or alone:
         return "flag"
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, Float32Array
+from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.errors import InputError
 from poela.core.typed import one_of, refuse_problems
 from poela.data.conditions import Condition
@@ -78,7 +78,8 @@ def _several(text: str, names: Sequence[str]) -> tuple[str, ...]:
 class Limits:
     """What may not be done, by the columns of a table; kept with its schema.
 
-    >>> limits = Limits(("wait", "penicillin"), (Forbidden.of("penicillin if allergy == 'yes'"),))
+    >>> forbidden, allergy = Forbidden.of("penicillin if allergy == 'yes'"), AskedColumn("allergy", "text")
+    >>> limits = Limits(("wait", "penicillin"), (forbidden,), asked=(allergy,))
     >>> limits.features
     ('penicillin forbidden',)
     """
@@ -168,10 +169,10 @@ class LimitsInContexts:
         return mask
 
 
-def within(probabilities: Any, mask: BoolArray) -> Any:
-    """Probabilities [N, A] of what the mask leaves; all of it alike where they have none there, or as they are.
+def within(probabilities: FloatArray, mask: BoolArray) -> FloatArray:
+    """Probabilities [N, A] of what a mask leaves: alike where they give it nothing, as they are where it is empty.
 
-    >>> within(np.array([[0.5, 0.5], [1.0, 0.0], [1.0, 0.0]]), np.array([[True, False], [False, True], [False, False]]))
+    >>> within(np.array([[0.5, 0.5], [1.0, 0.0], [1.0, 0.0]]), np.array([[1, 0], [0, 1], [0, 0]]) > 0)
     array([[1., 0.],
            [0., 1.],
            [1., 0.]])

@@ -77,19 +77,18 @@ def read_logs(
 
     The source is a Parquet, CSV, Arrow or Feather file, or anything that Arrow takes for a table (pandas, polars, …).
     Episodes come in the order of ids, decisions in that of steps; `step="rows"` takes rows as they stand, and where
-    neither column is there, every row is an episode. Without `context`, every other column is a feature. Without `propensity`, a column `propensity` (of the logged action) or columns `propensity_<action>`
-    (of every action) are found. The actions are those of `actions` or of propensity columns, else the sorted values
-    that occur. `cluster` names what episodes belong to, such as a patient with several stays: kept together everywhere.
-    The reward may be a formula of columns, "survived - 0.01*cost", and blank before the last row of an episode.
-
+    neither column is there, every row is an episode. Without `context`, all other columns are features. Without
+    `propensity`, a column `propensity` (of the logged action) or columns `propensity_<action>` (of every action) are
+    found. The actions are those of `actions` or of propensity columns, else the sorted values that occur. `cluster`
+    names what episodes belong to, such as a patient with several stays: kept together everywhere. The reward may be a
+    formula of columns, "survived - 0.01*cost", and blank before the last row of an episode.
     Text becomes one feature 0/1 for each category (or, with `ordinal`, a number), and so do number columns named in
     `category`; times count in days from the first of their episode, or from `origin`; `missing` is about gaps. Missing
-    outcomes, rows after the end (`censored`, `end`, `horizon`) and tables `wide`, of one row for each case:
-    docs/guides/missing.md; `allowed`, `forbid`: docs/guides/limits.md. `schema` has the result, `notes` what was done.
-    A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards; `done` is
-    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered,
-    `logged_by` who made the log, where several teach: "practice", the folder of a study, or a policy. What
-    `to_table` wrote is read back as it was, but for what CSV files cannot say. All that is wrong is told at once.
+    outcomes, rows after the end (`censored`, `end`, `horizon`), tables `wide`: docs/guides/missing.md; `allowed` and
+    `forbid`: docs/guides/limits.md. `schema` has the result, `notes` what was done. A folder of receipts is joined with
+    `outcomes`, a table of cases and rewards; `done` is the column of what was done where a policy only recommends,
+    `ended` the one by which episodes are ordered, `logged_by` who made the log: "practice", a study's folder, or a
+    policy. What `to_table` wrote is read back as it was, but for what CSV files cannot say. All that is wrong is told.
     >>> import pyarrow as pa
     >>> logs = read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, None, 50],
     ...                            "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))

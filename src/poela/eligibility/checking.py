@@ -20,7 +20,7 @@ def refuse_closed(limits: LimitsInContexts | None, contexts: Float32Array) -> No
     """Refuse contexts at which every action is forbidden: no distribution over actions can be given."""
     if limits is None:
         return
-    closed: BoolArray = ~limits.allowed(contexts).any(axis=1)
+    closed: BoolArray = np.asarray(~limits.allowed(contexts).any(axis=1))
     if closed.any():
         count, first = first_bad(closed)
         raise InputError(

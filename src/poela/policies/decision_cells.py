@@ -85,7 +85,7 @@ def _limited(rows: Rows) -> tuple[BoolArray, dict[str, BoolArray]]:
         return np.zeros(rows.n, np.bool_), {}
     values = rows.order.in_file(contexts[:, -len(limits.features) :])
     everything = len(limits.limited) == len(limits.actions)
-    closed = (values > 0).all(axis=1) if everything else np.zeros(rows.n, np.bool_)
+    closed: BoolArray = np.asarray((values > 0).all(axis=1) & everything)
     return closed, {
         name: values[:, place] == UNKNOWN for place, name in enumerate(limits.limited) if (values[:, place] > 0).any()
     }
