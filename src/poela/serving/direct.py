@@ -24,8 +24,9 @@ KINDS = ("number", "category", "ordinal")  # others are times, which tables know
 
 
 def is_direct(form: Form) -> bool:
-    """Whether the cases of this form need no table."""
-    return not form.wants_history and all(variable.kind in KINDS for variable in form.schema.variables)
+    """Whether the cases of this form need no table: limits on actions, above all, are read from one."""
+    plain = form.schema.limits is None and not form.wants_history
+    return plain and all(variable.kind in KINDS for variable in form.schema.variables)
 
 
 def answered_directly(policy: RuledPolicy, form: Form, cases: Sequence[Case], how: Deciding) -> list[dict[str, Any]]:
