@@ -19,7 +19,7 @@ def written(found: re.Match[str]) -> str:
     from latex2mathml.converter import convert
 
     block, tex = found[1] or "", found[2]
-    inner = re.sub(r"^<math[^>]*>|</math>$", "", convert(html.unescape(tex)))
+    inner = re.sub(r"^<math[^>]*>|</math>$", "", convert(html.unescape(tex), display="block" if block else "inline"))
     inner = inner.replace("*", "&#x2217;").replace("_", "&#x5F;")  # which Markdown would read
     return f'<math{block} alttext="{tex}">{inner}</math>'
 
