@@ -1,5 +1,6 @@
 """Measurements that go on where they stopped, and decisions acted through the command line, made tiny."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -67,17 +68,17 @@ def test_evidence_names_a_command_for_every_page() -> None:
 
 def test_the_plain_gain_of_a_trial_is_the_difference_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "stored_rows", stored_rows)  # as scripts of one folder find each other
-    from benchmarks.real_trials import halves, plain_gain
-
+    trials = importlib.import_module("benchmarks.real_trials")
     rng = np.random.default_rng(0)
     actions, rewards, n = rng.integers(0, 2, 400), rng.normal(size=400), np.arange(400)
     rewards += actions
     always = np.tile([0.0, 1.0], (400, 1))
-    gain, error = plain_gain(always, actions, np.full((400, 2), 0.5), rewards, n)
+    gain, error = trials.plain_gain(always, actions, np.full((400, 2), 0.5), rewards, n)
     treated, others = rewards[actions == 1], rewards[actions == 0]
     assert gain == pytest.approx((treated.mean() - others.mean()) * len(others) / 400)
-    by_hand = np.sqrt(treated.var() / len(treated) + others.var() / len(others)) * len(others) / 400
-    assert error == pytest.approx(by_hand, rel=0.1)
-    first, second = halves(n // 4, rng)
+    within = treated.var() / len(treated) + others.var() / len(others)
+    drawn = (treated.mean() - others.mean()) ** 2 / 400  # how many drew which arm is chance, too
+    assert error == pytest.approx(np.sqrt((within + drawn) / 4), rel=0.1)
+    first, second = trials.halves(n // 4, rng)
     assert len(first) == len(second) == 200
     assert not set(first // 4) & set(second // 4)
