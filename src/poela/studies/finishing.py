@@ -22,7 +22,6 @@ from poela.studies.fold_data import ALL, FoldData, write_behavior
 from poela.studies.fold_errors import Fit, LeftTwoOut
 from poela.studies.groups import Groups
 from poela.studies.guarded import Guarded, guarded_in
-from poela.studies.guards import guards_in
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
@@ -109,7 +108,7 @@ def _guarded(settings: StudySettings, splits: Splits, episodes: Episodes, reques
     def groups(column: str) -> Grouping:
         return request.grouping(column, splits.held_out, episodes)
 
-    return guarded_in(guards_in(settings.selection.guards), splits.held_out, episodes.logs.rewards, groups)
+    return guarded_in(settings.selection.rails, splits.held_out, episodes.logs.rewards, groups)
 
 
 def _write_beside(study: Study, splits: Splits, chosen: Point | None) -> None:
