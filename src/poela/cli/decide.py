@@ -8,6 +8,7 @@ import typer
 from poela.cli import columns
 
 if TYPE_CHECKING:
+    from poela.policies.deciding import Deciding
     from poela.serving.decide import Decided
 
 
@@ -23,6 +24,14 @@ Likeliest = Annotated[
     typer.Option(
         "--likeliest",
         help="Give the likeliest action instead of drawing one. This is another policy, with its own gain.",
+    ),
+]
+
+Capacity = Annotated[
+    str | None,
+    typer.Option(
+        help="How many cases of this file may get an action: large=100, or large=100/1000. They go where the action "
+        "has most value. This is another policy than the one that draws, with its own gain."
     ),
 ]
 
@@ -45,8 +54,14 @@ def decide(
     ] = None,
     likeliest: Likeliest = False,
     unproven: Annotated[
-        bool, typer.Option("--unproven", help="Allow --likeliest even if no gain is shown for it.")
+        bool,
+        typer.Option("--unproven", help="Allow --likeliest, --capacity or --spend even if no gain is shown for it."),
     ] = False,
+    capacity: Capacity = None,
+    spend: Annotated[
+        float | None,
+        typer.Option(help="What may be spent per case in this file; allotted by value for money, as --capacity."),
+    ] = None,
     keep: Annotated[str | None, typer.Option(help="Other columns of the table to keep, separated by commas.")] = None,
     receipts: ReceiptsFolder = None,
     similar: Annotated[
@@ -67,33 +82,71 @@ def decide(
     `poela learn` finds its propensities by name.
 
     Example: poela decide study/ --rows new.csv --out decisions.csv
+
+    A hundred large ones: poela decide study/ --rows new.csv --out decisions.csv --capacity large=100
     """
+    from dataclasses import replace
+
     from poela.cli.columns import layout_of
     from poela.cli.output import print_json, say
     from poela.core.options import names_in
     from poela.core.paths import place
     from poela.core.typed import to_plain
+    from poela.policies.allotting import BatchLimits
     from poela.policies.deciding import Deciding
-    from poela.serving.decide import decide_file
+    from poela.serving.decide import batch_of, decide_file, file_for_decisions
     from poela.serving.source import open_policy
     from poela.studies.records import refuse_unshown
 
     described = layout_of(None, separator=separator, decimal=decimal, encoding=encoding)
-    source = open_policy(study)
-    if likeliest and not unproven:
-        refuse_unshown(source.likeliest, "--unproven")
-    how = Deciding(seed, similar, names_in(keep or ""), source.outcomes, case=case, likeliest=likeliest)
-    decided = decide_file(source.policy, rows, out, how, described, overwrite, receipts)
-    worth = {"likeliest": to_plain(source.likeliest)} if likeliest else {}
+    limits, batch = BatchLimits.of(capacity, spend), None
+    how = Deciding(seed, similar, names_in(keep or ""), case=case, likeliest=likeliest)
+    if limits is not None:
+        file_for_decisions(out, overwrite)  # refused before any work
+        how, batch = batch_of(study, rows, how, limits, described, unproven)
+        policy, known = batch.policy, str(batch)
+        worth = {"allotment": {"limits": str(limits), "judged": known, "point": to_plain(batch.point)}}
+    else:
+        source = open_policy(study)
+        if likeliest and not unproven:
+            refuse_unshown(source.likeliest, "--unproven")
+        policy, how = source.policy, replace(how, outcomes=source.outcomes)
+        known = str(source.likeliest or "its gain was not judged")
+        worth = {"likeliest": to_plain(source.likeliest)} if likeliest else {}
+    decided = decide_file(policy, rows, out, how, described, overwrite, receipts)
     if json:
         print_json({"decisions": str(out), **decided.to_json(), **worth})
         return
     say(str(decided), bold=True)
-    known = source.likeliest or "its gain was not judged"
     written = [f"The decisions are in {out}."]
     written += [] if receipts is None else [f"Receipts are in {place(receipts)}: poela watch joins them with outcomes."]
-    for line in (*_about(decided, str(known) if likeliest else None), *written):
+    about = _about(decided, known if likeliest else None) if batch is None else _about_batch(decided, how, known)
+    for line in (*about, *written):
         say(line)
+
+
+def _about_batch(decided: "Decided", how: "Deciding", known: str) -> list[str]:
+    """What is to be known of an allotted batch."""
+    batch = how.allotted
+    assert batch is not None
+    left, lots = (
+        int(batch.left_out.sum()),
+        int(((batch.probabilities > 0) & (batch.probabilities < 1)).any(axis=1).sum()),
+    )
+    lines = [
+        f"Left out: {left:,} of {decided.rows:,} cases would have got an action that is used up; their note says so."
+        if left
+        else "Nobody was left out: there is enough for all cases in which it pays."
+    ]
+    if unserved := int(batch.unserved.sum()):
+        lines.append(f"{unserved:,} cases have only actions that are used up: left to those who decide.")
+    lines.append(
+        f"This is another policy than the recommended one, which draws; allotting by value for money was {known}."
+    )
+    drawn = f"{lots:,} cases of equal worth drew lots, and have the chances of that" if lots else ""
+    given = "Probabilities are those given this batch: 1 for the action and 0 for others"
+    lines.append(f"{given}{f', but {drawn}' * bool(drawn)}. A log of such decisions has hardly anything to compare.")
+    return lines
 
 
 def _about(decided: "Decided", likeliest: str | None) -> list[str]:

@@ -76,14 +76,18 @@ def _three_digits(values: FloatArray) -> FloatArray:
         return np.asarray(np.where(np.isfinite(values) & (values != 0), np.round(values * scale) / scale, values))
 
 
-def notes_of(rows: Rows, stranded: BoolArray) -> "pa.Array":
-    """What is to be known about a row: columns that were filled or are new to the policy, or that it defers."""
+def notes_of(rows: Rows, stranded: BoolArray, allotted: Mapping[str, BoolArray] | None = None) -> "pa.Array":
+    """What is to be known about a row: columns that were filled or are new to the policy, that it defers, or that what
+    would be best is used up.
+    """
+    more = allotted or {}
     import pyarrow as pa
     import pyarrow.compute as pc
 
     encoded, order = rows.contexts.rows, rows.order
     said: Mapping[str, BoolArray] = {
-        DEFERRED: stranded,
+        DEFERRED: stranded & ~np.any(list(more.values()), axis=0) if more else stranded,
+        **more,
         INCOMPLETE: rows.incomplete,
         **{f"{name}: a category that was not logged": order.in_file(bad) for name, bad in encoded.unseen.items()},
         **{f"{name}: missing, filled in": order.in_file(bad) for name, bad in encoded.filled.items()},

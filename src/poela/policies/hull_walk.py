@@ -34,9 +34,15 @@ class HullWalk:
         return float(self.first_costs.sum()) + np.concatenate([[0.0], np.cumsum(self.costs)])
 
     def price(self, budget: float) -> float:
-        """The price λ at which the walk costs at most so much; 0 where the budget pays for everything that pays."""
-        beyond = int(np.searchsorted(self.spends[1:], budget * (1 + SAME) + SAME, side="right"))
-        return float(np.nextafter(self.slopes[beyond], np.inf)) if beyond < len(self.slopes) else 0.0
+        """The price λ at which the walk costs at most so much; 0 where the budget pays for everything that pays.
+
+        It is between the slopes of the last increment within the budget and the first beyond.
+        """
+        reached = self.within(budget)
+        if reached == len(self.slopes):
+            return 0.0
+        beyond = float(self.slopes[reached])
+        return (float(self.slopes[reached - 1]) if reached else 2 * beyond) / 2 + beyond / 2
 
     def within(self, budget: float) -> int:
         """How many increments a budget pays for, one after the other."""

@@ -14,6 +14,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
 from poela.policies.storage import live_objects, save_policy
+from poela.studies.allotment import walk_end
 from poela.studies.answer import none_trusted
 from poela.studies.by_group import GroupRequest, groups_of
 from poela.studies.final_gain import GainsShown
@@ -63,6 +64,9 @@ def finish(
     if hopeful is not None and _unfitted(study, hopeful, folds):
         hopeful = None  # what cannot be fitted cannot be tried
     plain = _sayable(study, points, choice.chosen, folds)
+    allots = walk_end(study, points)
+    if allots is not None and _unfitted(study, allots, folds):
+        allots = None
     study = Study(study.store)
     wanted = {"policy": choice.chosen, "promising": hopeful}
     _write_beside(study, splits, choice.chosen)
@@ -86,7 +90,8 @@ def finish(
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
         runs={
-            run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, [*wanted.values(), plain], pairs)
+            run_id: study.all_runs[run_id].fingerprint
+            for run_id in _rests_on(study, [*wanted.values(), plain, allots], pairs)
         },
         plain=None if plain is None else points.index(plain),
         words="" if plain is None else _said(study.policy_of(plain).rule, splits),

@@ -78,6 +78,15 @@ def guard_documents(result: ChoiceRecord) -> list[dict[str, Any]]:
     ]
 
 
+def amount_number(amount: float | None) -> str:
+    """What is spent, as people read it.
+
+    >>> amount_number(0.4236), amount_number(None)
+    ('0.42', '-')
+    """
+    return "-" if amount is None else readable(amount, abs(amount)) if amount else "0"
+
+
 def _told(metrics: Mapping[str, Any], number: int) -> float | None:
     """The bound, where the estimate does not go beyond the guardrail by itself."""
     bound, estimate = metrics.get(f"guard_{number}_bound"), metrics.get(f"guard_{number}")
@@ -93,7 +102,9 @@ def _bound(guard: Guard, bound: float | None) -> str:
 
 
 def _number(change: float | None, guard: Guard) -> str:
-    return "-" if change is None else readable(change, abs(change), signed=not guard.level) if change else "0"
+    if guard.level or not change:
+        return amount_number(change)
+    return readable(change, abs(change), signed=True)
 
 
 def _state(guard: Guard, state: float) -> str:
