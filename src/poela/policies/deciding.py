@@ -137,8 +137,8 @@ def decisions(
 
 
 @dataclass(frozen=True, eq=False)
-class _Block:
-    """Decisions for some episodes, in their order."""
+class DecidedSteps:
+    """Decisions about the steps of some episodes, in their order."""
 
     chosen: IntArray
     probabilities: FloatArray  # [N, A], by which they were drawn
@@ -166,11 +166,11 @@ def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, unifo
         before = None if how.steps is None else how.steps[start + first : start + last]
         steps = StepsToFollow(contexts.contexts[first:last], actions, offsets, policy.feature_names, own, before)
         here = None if given is None else (given[0][first:last], given[1][first:last])
-        blocks.append(_block(policy, steps, drawn[first:last], how, here))
+        blocks.append(decide_steps(policy, steps, drawn[first:last], how, here))
     return _table(policy, rows, how, start, blocks)
 
 
-def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks: Sequence[_Block]) -> "pa.Table":
+def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks: Sequence[DecidedSteps]) -> "pa.Table":
     import pyarrow as pa
 
     def whole(name: str) -> Any:
@@ -218,13 +218,17 @@ def _blocks(offsets: IntArray) -> Iterator[tuple[int, int, IntArray]]:
         episode = end
 
 
-def _block(
+def decide_steps(
     policy: "RuledPolicy",
     steps: StepsToFollow,
     uniform: FloatArray,
     how: Deciding,
-    given: tuple[IntArray, FloatArray] | None,
-) -> _Block:
+    given: tuple[IntArray, FloatArray] | None = None,
+) -> DecidedSteps:
+    """Decisions about steps, by a number in [0, 1) for each: what tables and servers alike say of them.
+
+    In an allotted batch the actions (−1: none) and their probabilities are `given`.
+    """
     probabilities, rule = policy.along(steps) if given is None else given[1], policy.eligibility
     if how.likeliest:
         probabilities = likeliest_alone(probabilities)
@@ -239,7 +243,7 @@ def _block(
         outcome = rule.outcomes_of(steps, chosen, how.outcomes, NEAREST_CASES)
         outcome[similar < FEWEST_CASES] = np.nan
     mask = np.asarray(probabilities > 0) if policy.acts_beyond_rule else eligible.mask
-    return _Block(
+    return DecidedSteps(
         chosen=chosen,
         probabilities=probabilities,
         stranded=eligible.stranded if given is None else eligible.stranded | (given[0] < 0),
