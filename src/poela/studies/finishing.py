@@ -63,10 +63,7 @@ def finish(
         raise PoelaError(failure)
     if hopeful is not None and _unfitted(study, hopeful, folds):
         hopeful = None  # what cannot be fitted cannot be tried
-    plain = _sayable(study, points, choice.chosen, folds)
-    allots = walk_end(study, points)
-    if allots is not None and _unfitted(study, allots, folds):
-        allots = None
+    plain, allots = _sayable(study, points, choice.chosen, folds), _allots(study, points, folds)
     study = Study(study.store)
     wanted = {"policy": choice.chosen, "promising": hopeful}
     _write_beside(study, splits, choice.chosen)
@@ -166,6 +163,12 @@ def _sayable(study: Study, points: list[Point], chosen: Point | None, folds: Map
     """The best policy that can be said in words, fitted on all episodes."""
     plain = best_in_words(points, chosen) if study.settings.selection.by == "gain" else None
     return None if plain is None or _unfitted(study, plain, folds) else plain
+
+
+def _allots(study: Study, points: Sequence[Point], folds: Mapping[str, FoldData]) -> Point | None:
+    """The end of the walk by value for money, fitted on all episodes: by its values batches are allotted."""
+    end = walk_end(study, points)
+    return None if end is None or _unfitted(study, end, folds) else end
 
 
 def _said(rule: str, splits: Splits) -> str:
