@@ -54,7 +54,7 @@ class SoFar:
                 self._record = self._answer()
         except PoelaError:
             return  # and so is what is wrong
-        self._study.store.write(self._record)
+        self._study.store.write_so_far(self._record)
         self._spent += time.perf_counter() - started
 
     def _answer(self) -> SoFarRecord:

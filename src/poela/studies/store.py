@@ -104,7 +104,7 @@ class Store:
         finally:
             os.close(handle)
 
-    def write(self, record: StudyRecord | ChoiceRecord | EvaluationsRecord | SoFarRecord) -> None:
+    def write(self, record: StudyRecord | ChoiceRecord | EvaluationsRecord) -> None:
         """Write one of the study's documents, once the names of the runs that it may rest on outlast a power cut."""
         sync_folder(self.directory / "runs")
         file_format, name = FORMATS[type(record)]
@@ -132,6 +132,11 @@ class Store:
             self._known[path] = (version, read())
         known: T = self._known[path][1]
         return known
+
+    def write_so_far(self, record: SoFarRecord) -> None:
+        """Write the provisional answer; nobody waits for the disk, since the next one is soon there."""
+        file_format, name = FORMATS[SoFarRecord]
+        write_record(self.directory / name, record, file_format=file_format, version=FORMAT_VERSION, lasting="no")
 
     def withdraw_so_far(self) -> None:
         """Take back the provisional answer."""
