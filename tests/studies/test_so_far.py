@@ -91,7 +91,8 @@ def test_each_learner_has_one_line_in_the_order_of_what_they_cost(
     monkeypatch.setattr(so_far, "MOST_SHARE", 1e9)  # however slow the machine is
     with progress.progress_in_lines(told_alone=True):
         learn(coins(200, effect=1.0), [LATE, FITTED, CONSENSUS])
-    lines = capsys.readouterr().err.splitlines()
+    first, *lines = capsys.readouterr().err.splitlines()
+    assert first.startswith("So far, after")
     assert [line.partition(" has finished")[0] for line in lines] == ["fittedq", "consensus", "pocrm"]
     assert all("So far, after" in line for line in lines[:2])
 

@@ -19,7 +19,7 @@ from poela.studies.records import RunRecord, SoFarRecord, StudyRecord, Task
 from poela.studies.selection import Choice, choose
 from poela.studies.study import Study
 
-MOST_SHARE = 0.05  # of the time that passes, for judging early
+MOST_SHARE = 0.1  # of the time that passes, for judging early: seconds of this processor
 
 
 class SoFar:
@@ -32,6 +32,7 @@ class SoFar:
         self._judged = 0  # paths
         self._started, self._spent = time.perf_counter(), 0.0
         self._record: SoFarRecord | None = None
+        self._told = False  # what is known first is said at once, and then learner by learner
 
     def finished(self, task: Task, record: RunRecord) -> None:
         """A run has finished: judge what it completes, unless that has taken too much time already."""
@@ -47,15 +48,19 @@ class SoFar:
         elapsed = time.perf_counter() - self._started
         if paths == self._judged or self._spent > MOST_SHARE * elapsed:
             return
-        started, self._judged = time.perf_counter(), paths
+        started, self._judged = time.process_time(), paths
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # said at the end
                 self._record = self._answer()
         except PoelaError:
             return  # and so is what is wrong
+        finally:
+            self._spent += time.process_time() - started
         self._study.store.write_so_far(self._record)
-        self._spent += time.perf_counter() - started
+        if not self._told:
+            self._told = True
+            tell(so_far_in_words(self._record, self._study.record))
 
     def _answer(self) -> SoFarRecord:
         study, settings = self._study, self._study.settings
