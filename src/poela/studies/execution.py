@@ -19,7 +19,7 @@ from poela.core.interruption import safe_point
 from poela.core.live import packed, references_in
 from poela.core.storage import read_json
 from poela.core.typed import to_plain
-from poela.studies.fold_data import BEHAVIOR_FORMAT, Folds
+from poela.studies.fold_data import BEHAVIOR_FORMAT, MATERIAL, Folds
 from poela.studies.records import Task
 from poela.studies.runs import Result, carry_out
 from poela.studies.scheduling import Waiting, staged
@@ -171,7 +171,7 @@ class Workers:
 def objects_for(tasks: Sequence[Task], directory: Path) -> bytes:
     """The objects that these tasks and their folds need of this process, for another one; empty: none."""
     needed = references_in(to_plain([task.candidate.settings for task in tasks]))
-    for document in directory.glob(f"*/*/{BEHAVIOR_FORMAT}.json"):
+    for document in (*directory.glob(f"*/*/{BEHAVIOR_FORMAT}.json"), *directory.glob(f"*/{MATERIAL}")):
         needed |= references_in(read_json(document))
     return packed(needed) if needed else b""
 
