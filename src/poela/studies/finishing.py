@@ -52,7 +52,7 @@ def finish(
     settings, record = study.settings, study.record
     episodes = splits.episodes(settings.scoring, problem)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
-    guards, runs = _guarded(settings, splits, episodes, request), list(study.runs.values())
+    guards, runs = guarded_of(settings, splits, episodes, request), list(study.runs.values())
     how = settings, study.n_folds, None if pairs is None else pairs.shared, guards
     points, estimates = judged_points(study.store, runs, episodes, *how)
     gains = GainsShown(study, episodes, settings)
@@ -86,10 +86,7 @@ def finish(
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
-        runs={
-            run_id: study.all_runs[run_id].fingerprint
-            for run_id in _rests_on(study, [*wanted.values(), plain, allots], pairs)
-        },
+        runs=_rests_on(study, [*wanted.values(), plain, allots], pairs),
         plain=None if plain is None else points.index(plain),
         words="" if plain is None else _said(study.policy_of(plain).rule, splits),
         closest=None if tried is None or hopeful is not None else points.index(tried),
@@ -101,10 +98,13 @@ def finish(
     )
     _write_policies(study, policies, result)
     study.store.write(result)
+    study.store.withdraw_so_far()
     _write_table(Study(study.store))
 
 
-def _guarded(settings: StudySettings, splits: Splits, episodes: Episodes, request: GroupRequest) -> tuple[Guarded, ...]:
+def guarded_of(
+    settings: StudySettings, splits: Splits, episodes: Episodes, request: GroupRequest
+) -> tuple[Guarded, ...]:
     """The guardrails of the study on the episodes that judge."""
 
     def groups(column: str) -> Grouping:
@@ -209,13 +209,14 @@ def _reason(choice: Choice, points: list[Point], estimates: list[Estimate]) -> s
     return f"{choice.reason}: {against[0]}" if against else choice.reason
 
 
-def _rests_on(study: Study, points: Iterable[Point | None], pairs: LeftTwoOut | None) -> list[str]:
-    """The runs behind a result: those that were judged, without two folds too, and its policies' on all episodes.
+def _rests_on(study: Study, points: Iterable[Point | None], pairs: LeftTwoOut | None) -> dict[str, str]:
+    """The runs behind a result, with their fingerprints: those that were judged, without two folds too, and its policies' on all episodes.
 
     Fits on all episodes that an earlier result asked for are not among them.
     """
     fitted = {study.fitted_run(point) for point in points if point is not None}
-    return [*study.runs, *(() if pairs is None else pairs.runs), *sorted(fitted - set(study.runs))]
+    runs = [*study.runs, *(() if pairs is None else pairs.runs), *sorted(fitted - set(study.runs))]
+    return {run_id: study.all_runs[run_id].fingerprint for run_id in runs}
 
 
 def _unfitted(study: Study, point: Point, folds: Mapping[str, FoldData]) -> str | None:
