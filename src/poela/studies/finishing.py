@@ -17,7 +17,7 @@ from poela.policies.storage import live_objects, save_policy
 from poela.studies.allotment import walk_end
 from poela.studies.answer import none_trusted
 from poela.studies.by_group import GroupRequest, groups_of
-from poela.studies.final_gain import GainsShown
+from poela.studies.final_gain import FinalEstimates
 from poela.studies.findings import findings
 from poela.studies.fold_data import ALL, FoldData, write_behavior
 from poela.studies.fold_errors import Fit, LeftTwoOut
@@ -55,7 +55,7 @@ def finish(
     guards, runs = guarded_of(settings, splits, episodes, request), list(study.runs.values())
     how = settings, study.n_folds, None if pairs is None else pairs.shared, guards
     points, estimates = judged_points(study.store, runs, episodes, *how)
-    gains = GainsShown(study, episodes, settings)
+    gains = FinalEstimates(study, episodes, settings)
     points, closest = _with_own_bounds(points, gains, episodes, study)
     choice = choose(points, settings.selection, episodes.logs.n_units, record.logging_policy, record.data.doubted)
     hopeful = promising(points)
@@ -190,7 +190,7 @@ def _write_policies(study: Study, policies: Mapping[str, Any], result: ChoiceRec
 
 
 def _with_own_bounds(
-    points: Sequence[Point], gains: GainsShown, episodes: Episodes, study: Study
+    points: Sequence[Point], gains: FinalEstimates, episodes: Episodes, study: Study
 ) -> tuple[list[Point], Point | None]:
     """Points with what they show on their own, and the one that is closest to being worth a trial."""
     if study.settings.selection.by != "gain" or episodes.problem:

@@ -46,7 +46,7 @@ UNHASHED = ("staying", "outcomes")  # estimated from the others; further outcome
 
 
 @dataclass(frozen=True)
-class Judging:
+class ScoringPlan:
     """How the policies of a run are judged: which of them, by which estimators, and among how many episodes in all."""
 
     scoring: Scoring = field(default_factory=Scoring)
@@ -63,7 +63,7 @@ class FoldData:
     train: Trajectories
     held_out: Trajectories
     behavior: Policy | GaussianModel | None = None
-    judging: Judging = field(default_factory=Judging)
+    judging: ScoringPlan = field(default_factory=ScoringPlan)
     support: LoggedSupport | None = None  # of the held-out episodes; None: nothing lies outside, or it is not looked at
     rule: SupportModel | None = None  # the support that the training episodes give, where it is known already
 
@@ -157,7 +157,7 @@ def read_fold(directory: Path) -> FoldData:
         logs("train"),
         logs("held_out"),
         read_behavior(directory / "behavior"),
-        from_plain(Judging, document["judging"], "judging"),
+        from_plain(ScoringPlan, document["judging"], "judging"),
         support,
         read_behavior(directory / RULE),
     )

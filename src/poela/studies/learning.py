@@ -13,7 +13,7 @@ from typing import Any
 from poela.behavior.gaussian import refuse_plain_densities
 from poela.behavior.staying import lost_share, with_staying
 from poela.core.errors import InputError, PoelaWarning
-from poela.core.interruption import orderly, safe_point
+from poela.core.interruption import deferred_signals, safe_point
 from poela.core.options import taken, with_options
 from poela.core.temporary import own_folder, remove_own_folder
 from poela.core.validation import expect_kind, expect_list
@@ -108,7 +108,7 @@ def learn(
     outcome = Outcome.of(learn_options.outcome, returns) if learn_options.outcome else None
     source = " and ".join(Path(one).name for one in every if isinstance(one, str | PathLike)) or None
     about = About(looked_at, problem, request, outcome, source, of_round, deadlines)
-    with orderly(passed_on=True), _store(place) as store, store.locked():
+    with deferred_signals(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
         study = _carry_out(store, study_settings, parts, layout or LogLayout(), execution, about)
         if place is not None:
