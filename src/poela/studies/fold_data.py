@@ -38,7 +38,11 @@ ALL = "all"  # the fold that holds out nothing
 RULE = "support"
 SUPPORT = ("outside", "doubtful")
 RANGES = "ranges"  # of amounts, of real-valued actions
-ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities", "log_densities", "clusters", "lost", "staying")
+ARRAYS = (
+    *("contexts", "actions", "rewards", "offsets", "propensities", "log_densities", "clusters", "lost", "staying"),
+    "outcomes",
+)
+UNHASHED = ("staying", "outcomes")  # estimated from the others; further outcomes, by which alone no policy is judged
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,7 @@ def data_hash(logs: Trajectories) -> str:
     """
     digest = hashlib.sha256(json.dumps(_seen_names(logs)).encode())
     arrays = _arrays(logs)
-    arrays.pop("staying", None)  # estimated from the others
-    for name, array in arrays.items():
+    for name, array in ((name, array) for name, array in arrays.items() if name not in UNHASHED):
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
@@ -228,6 +231,7 @@ def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Tra
         "action_names": names["actions"],
         "estimated": names.get("estimated", False),
         "schema": None if names.get("schema") is None else TableSchema.from_json(names["schema"]),
+        "outcome_names": names.get("outcomes", ()),
     }
     if given["actions"].ndim == 2:
         return Trajectories(**given, **named)
@@ -240,14 +244,15 @@ def _arrays(logs: Trajectories) -> dict[str, NDArray[Any]]:
 
 def _names(logs: Trajectories) -> dict[str, Any]:
     names = {"features": list(logs.feature_names), "actions": [_plain(name) for name in logs.action_names]}
-    schema = {} if logs.schema is None else {"schema": logs.schema.to_json()}
+    schema: dict[str, Any] = {} if logs.schema is None else {"schema": logs.schema.to_json()}
+    schema |= {} if logs.outcomes is None else {"outcomes": list(logs.outcome_names)}
     # Said only where it is so: the hash of logs with known propensities stays what it was.
     return {**names, **({"estimated": True} if logs.estimated else {}), **schema}
 
 
 def _seen_names(logs: Trajectories) -> dict[str, Any]:
     """What a hash is about; what columns were called before they became these features is no part of it."""
-    return {name: value for name, value in _names(logs).items() if name != "schema"}
+    return {name: value for name, value in _names(logs).items() if name not in ("schema", "outcomes")}
 
 
 def _plain(name: Any) -> str | int:
