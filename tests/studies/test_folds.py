@@ -193,7 +193,7 @@ def test_a_budget_leaves_out_paths_that_not_all_folds_have_finished(
     with monkeypatch.context() as patched:
         patched.setattr(time, "monotonic", lambda: float(next(clock)))
         candidates = [Candidate("consensus"), Candidate("fittedq", {"history": 0, "regressor": "ridge"})]
-        study = tiny_study(**QUICK, candidates=candidates, out=tmp_path / "study", time="13s")
+        study = tiny_study(**QUICK, candidates=candidates, out=tmp_path / "study", time="18s")
     finished = [run.task for run in study.runs.values()]
     assert [(task.candidate.learner, task.fold) for task in finished][:3] == [("consensus", fold) for fold in range(3)]
     assert 3 < len(finished) < 6

@@ -22,7 +22,7 @@ from poela.core.typed import to_plain
 from poela.studies.fold_data import BEHAVIOR_FORMAT, MATERIAL, Folds
 from poela.studies.records import Task
 from poela.studies.runs import Result, carry_out
-from poela.studies.scheduling import Waiting
+from poela.studies.scheduling import Waiting, staged
 from poela.studies.worker import read_result, write_frame
 
 ATTEMPTS = 3  # of a task whose worker dies
@@ -41,9 +41,9 @@ Outcome = tuple[Task, Result | Lost]
 
 
 def run_inline(tasks: Sequence[Task], directory: Path, deadline: float | None = None) -> Generator[Outcome, None, None]:
-    """One task after the other, here. Looks at the deadline between tasks only."""
+    """One task after the other, here, cheap ones first. Looks at the deadline between tasks only."""
     folds = Folds(directory)
-    for task in tasks:
+    for task in staged(tasks):
         if deadline is not None and time.monotonic() >= deadline:
             return
         yield task, carry_out(task, folds.of(task))
