@@ -20,7 +20,8 @@ OFFERS = (
 )
 DOSES = """
 from pathlib import Path
-Path("candidates.toml").write_text('[continuouspoela]\\nhidden = [[]]\\nradius = ["q100"]\\nleast_ess = [100]\\n')
+text = '[[grid]]\\nlearner = "continuouspoela"\\nhidden = [[]]\\nradius = ["q100"]\\nleast_ess = [100]\\n'
+Path("candidates.toml").write_text(text)
 """
 ACTED = """
 import poela
