@@ -4,7 +4,10 @@ Sverdrup, Wu, Athey and Wager (JCGS 2025) simulate it so: ten uniform features, 
 the features that say which arm is best, noise with variance 4, and costs of the two arms that differ from case to case
 (x1 and 2·x2). A study walks by value for money at ten spends; the truth of each policy is its mean over fresh cases.
 
-Run `python benchmarks/spend.py --episodes 1000 --minutes 4 --out rows.csv`; rows are added to what is there.
+    python benchmarks/spend.py --episodes 1000 --minutes 4 --out docs/results/limits/spend-1000.csv
+    python benchmarks/spend.py --table docs/results/limits > docs/results/limits/spend.md
+
+Rows are added to what is there.
 """
 
 import argparse
@@ -15,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import beta
 
 import poela
 from poela.core.arrays import FloatArray
@@ -78,14 +82,61 @@ def rows_of(n: int, seed: int) -> list[dict[str, Any]]:
     return found
 
 
+HEADER = """# Spend: how often the curve is right
+
+The process "map" of the package maq (`python benchmarks/spend.py --help`), one study for each log, ten policies of the
+hull walk in each, by ridge values. *Above the truth*: logs in which any of the ten gains that are shown (95%, all
+together) is above the true one. *Spend above its bound*: logs in which any true spend is. *Alone*: policies whose own
+95% bound is above the truth, of all. Logs are few: what they can exclude is in the intervals (95%, Clopper–Pearson).
+
+| cases | logs | above the truth | spend above its bound | alone | shown, mean (true) at the 5th spend | at the last |
+|---|---|---|---|---|---|---|"""
+
+
+def table(folder: Path) -> str:
+    """What the rows in a folder come to."""
+    lines = [HEADER]
+    for path in sorted(folder.glob("spend-*.csv"), key=lambda one: int(one.stem.split("-")[1])):
+        with path.open(newline="") as file:
+            rows = [{k: None if v == "" else float(v) for k, v in row.items()} for row in csv.DictReader(file)]
+        seeds = {row["seed"] for row in rows}
+        too_high = {row["seed"] for row in rows if _above(row["shown"], row["true_gain"])}
+        too_dear = {row["seed"] for row in rows if _above(row["true_spend"], row["spend_at_most"])}
+        alone = sum(_above(row["gain_low"], row["true_gain"]) for row in rows)
+        cells = [f"{len(too_high)} {_interval(len(too_high), len(seeds))}"]
+        cells += [f"{len(too_dear)} {_interval(len(too_dear), len(seeds))}", f"{alone} of {len(rows)}"]
+        for place in (4, 9):
+            own = [row for row in rows if row["number"] == place]
+            shown = float(np.mean([row["shown"] if row["shown"] is not None else np.nan for row in own]))
+            cells.append(f"{shown:+.2f} ({np.mean([row['true_gain'] or 0.0 for row in own]):+.2f})")
+        lines.append(f"| {path.stem.split('-')[1]} | {len(seeds)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _above(value: float | None, limit: float | None) -> bool:
+    return value is not None and limit is not None and value > limit
+
+
+def _interval(count: int, n: int) -> str:
+    low = beta.ppf(0.025, count, n - count + 1) if count else 0.0
+    high = beta.ppf(0.975, count + 1, n - count) if count < n else 1.0
+    return f"[{low:.0%}, {high:.0%}]"
+
+
 def main() -> None:
-    """Add rows for as many minutes."""
+    """Add rows for as many minutes, or tell what they come to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--episodes", type=int, default=1000)
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path, help="the folder of rows")
     asked = parser.parse_args()
+    if asked.table is not None:
+        print(table(asked.table))
+        return
+    if asked.out is None:
+        parser.error("say --out, or --table")
     ends, seed = time.monotonic() + 60 * asked.minutes, asked.first
     warnings.simplefilter("ignore", PoelaWarning)
     while time.monotonic() < ends:
