@@ -273,7 +273,7 @@ class FittedEligibility:
             raise InputError("neighbours cannot be counted: this rule has no radius")
         return self.logged.counts(contexts, steps, self.squared_radius)
 
-    @property
+    @cached_property
     def squared_radius(self) -> float:
         """The largest squared Euclidean distance at which logged cases are similar, to the last bit."""
         distance = np.inf if self.nearby is None else self.nearby

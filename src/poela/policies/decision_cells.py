@@ -20,6 +20,16 @@ CLOSED = "no action is allowed: decide as before"
 INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at them"
 
 
+def not_logged(column: str) -> str:
+    """The note on a category that is new to the policy."""
+    return f"{column}: a category that was not logged"
+
+
+def filled_in(column: str) -> str:
+    """The note on a gap."""
+    return f"{column}: missing, filled in"
+
+
 def columns_before(rows: Rows, start: int) -> dict[str, Any]:
     """The number of each row, unless it has a name, and what is kept of the case."""
     numbered = {} if rows.is_named else {ROW: np.arange(start + 1, start + rows.n + 1)}
@@ -46,7 +56,9 @@ def eligible_lists(names: Sequence[Any], mask: BoolArray, distances: FloatArray 
     import pyarrow as pa
 
     rows, actions = np.nonzero(mask)
-    far = pa.nulls(len(rows), pa.float64()) if distances is None else pa.array(distances[rows, actions])
+    far = pa.nulls(len(rows), pa.float64())
+    if distances is not None:
+        far = pa.array(distances[rows, actions], mask=~np.isfinite(distances[rows, actions]))
     entries = pa.StructArray.from_arrays([pa.array(names).take(pa.array(actions)), far], ["action", "distance"])
     ends = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), entries)
@@ -102,8 +114,8 @@ def notes_of(rows: Rows, stranded: BoolArray) -> "pa.Array":
         CLOSED: closed,
         DEFERRED: stranded & ~closed,
         INCOMPLETE: rows.incomplete,
-        **{f"{name}: a category that was not logged": order.in_file(bad) for name, bad in encoded.unseen.items()},
-        **{f"{name}: missing, filled in": order.in_file(bad) for name, bad in encoded.filled.items()},
+        **{not_logged(name): order.in_file(bad) for name, bad in encoded.unseen.items()},
+        **{filled_in(name): order.in_file(bad) for name, bad in encoded.filled.items()},
         **{f"{name}: not known to be allowed": bad for name, bad in unsure.items()},
     }
     joined = _joined([(bad, pa.scalar(text)) for text, bad in said.items()], len(stranded))
