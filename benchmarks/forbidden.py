@@ -1,6 +1,6 @@
 """Forbidden actions handed out: how many of 100,000 fuzzed decisions, by every door. There must be none.
 
-    python benchmarks/forbidden.py --rows 3500
+    python benchmarks/forbidden.py --rows 500
 
 A log of 600 cases in which nobody with an allergy gets penicillin, no one under 30 gets surgery, and a column says
 which actions are open. Every learner with a finite set of actions learns from it, with and without logged
@@ -14,7 +14,7 @@ import argparse
 import json
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -74,18 +74,19 @@ def odd_cases(rng: np.random.Generator, n: int) -> dict[str, list[Any]]:
     return {name: [values[place] for place in rng.integers(0, len(values), n)] for name, values in columns.items()}
 
 
-def policies_of(train: Trajectories, seed: int) -> Iterator[tuple[str, RuledPolicy]]:
+def policies_of(
+    train: Trajectories, seed: int, learners: Sequence[str], under: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, RuledPolicy]]:
     """A policy of every learner, under the usual rule of studies and under none, and one blended with practice."""
     model = logging_policy((train, None, None), "auto", seed)
     train, behavior = model.parts[0] or train, model.model
-    for name, kind in LEARNERS.items():
-        if kind.real_valued:
+    for name in learners:
+        if LEARNERS[name].real_valued:
             continue
-        learner: Any = kind()
+        learner: Any = LEARNERS[name]()
         known = {field.name for field in fields(learner)}
         quick = {setting: value for setting, value in QUICK.items() if setting in known}
-        rules: list[dict[str, Any]] = [dict(SUPPORTED), {}] if "support" in known else [{}]
-        for rule in rules:
+        for rule in under if "support" in known else [{}]:
             made = replace(learner, **quick, **{key: value for key, value in rule.items() if key in known})
             checkpoints = list(made.fit_path(train, seed=seed, behavior=behavior))
             yield name, checkpoints[-1].policy
@@ -143,12 +144,18 @@ def _exported(policy: RuledPolicy, rows: Any) -> tuple[Any, Any, Any]:
     return [None if one < 0 else ACTIONS[one] for one in likeliest], found[0], found[1]
 
 
-def counted(rows: int, seed: int = 0) -> Counter[str]:
+def counted(
+    rows: int,
+    seed: int = 0,
+    learners: Sequence[str] = tuple(LEARNERS),
+    knowns: Sequence[bool] = (True, False),
+    under: Sequence[Mapping[str, Any]] = (SUPPORTED, {}),
+) -> Counter[str]:
     """Decisions by each door, forbidden ones, and cases in which nothing is allowed that were not deferred."""
     rng, found = np.random.default_rng(seed), Counter[str]()
-    for known in (True, False):
+    for known in knowns:
         train = log_of(seed, known=known)
-        for _, policy in policies_of(train, seed):
+        for _, policy in policies_of(train, seed, learners, under):
             cases = odd_cases(rng, rows)
             open_here = np.array([open_by_hand(*cell) for cell in zip(*cases.values(), strict=True)])
             for door, actions, chances, defer in by_doors(policy, cases):
@@ -164,7 +171,7 @@ def counted(rows: int, seed: int = 0) -> Counter[str]:
 def main() -> None:
     """Count, and say so."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=3500, help="cases for each policy and door")
+    parser.add_argument("--rows", type=int, default=500, help="cases for each policy and door")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="also write the counts here, as JSON")
     asked = parser.parse_args()
