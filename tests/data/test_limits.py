@@ -99,7 +99,8 @@ FORBID = ("penicillin if allergy == 'yes'",)
 
 
 def forbidden(logs: Trajectories, action: str = "penicillin") -> list[float]:
-    return list(map(float, logs.contexts[:, logs.feature_names.index(f"{action} forbidden")]))
+    column: list[float] = logs.contexts[:, logs.feature_names.index(f"{action} forbidden")].tolist()
+    return column
 
 
 def test_a_feature_says_where_an_action_is_forbidden_or_may_be() -> None:

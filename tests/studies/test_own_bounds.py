@@ -31,7 +31,7 @@ def coins(effect: float, clusters: int | None = None, seed: int = 0) -> Trajecto
 
 
 def learned(logs: Trajectories, out: Path, **settings: object) -> tuple[Study, GainsShown, list[Trajectories]]:
-    candidates = [Candidate("fittedq", {"history": 0, "temperatures": (2.0,)})]
+    candidates = [Candidate("fittedq", {"history": 0, "regressor": "ridge", "temperatures": (2.0,)})]
     study = poela.learn(logs, candidates=candidates, folds=FOLDS, out=out, backend="inline", **settings)  # type: ignore[arg-type]
     fold_of = fold_numbers(logs, FOLDS, seed=0)
     parts = [logs.take(np.flatnonzero(fold_of == fold)) for fold in range(FOLDS)]

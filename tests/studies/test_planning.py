@@ -62,7 +62,7 @@ def test_plans_and_answers_widen_bounds_as_studies_do(monkeypatch: pytest.Monkey
     found = {}
     for wider in (1.0, 2.0):
         monkeypatch.setattr(planning, "widening", lambda points, estimated, wider=wider: wider)
-        greedy = Candidate("fittedq", {"history": 0, "temperatures": (0.5,)})
+        greedy = Candidate("fittedq", {"history": 0, "regressor": "ridge", "temperatures": (0.5,)})
         found[wider] = plan(logs, 0.01, candidates=[greedy], folds=2, backend="inline").needs[0].episodes
     assert found[2.0] / found[1.0] == pytest.approx(more, rel=1e-5)
     study = learn(logs, candidates=[Candidate("consensus")], folds=2, backend="inline")
@@ -97,7 +97,7 @@ def test_the_error_is_that_of_a_paired_difference() -> None:
     """A fair coin and returns of 0 or 2 around its action: the error of a gain by hand."""
     logs, n = coins(2000, effect=2.0), 2000
     actions, rewards = logs.actions, logs.rewards
-    greedy = Candidate("fittedq", {"history": 0, "temperatures": (0.5,)})
+    greedy = Candidate("fittedq", {"history": 0, "regressor": "ridge", "temperatures": (0.5,)})
     found = plan(logs, 0.9, candidates=[greedy], folds=2, backend="inline")
     assert found.rung is not None
     # Of π(1) = p the gain is 2p − 1, and each episode's influence on it (w − 1)·(r − 1) − (w − 1)·(2p − 1).

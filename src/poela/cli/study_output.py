@@ -12,6 +12,7 @@ from poela.studies.groups import Groups, moves_in_words
 from poela.studies.guard_words import guard_cell, guard_columns, guard_documents, guard_header, guard_sentences
 from poela.studies.names import FAMILIES
 from poela.studies.outcome_unit import Outcome
+from poela.studies.so_far import left_out_in_words, so_far_in_words
 from poela.studies.unseen_holes import unseen_holes
 from poela.studies.words import (
     LEAST_OUTSIDE,
@@ -40,6 +41,8 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False, det
         return
     if study.result is None:
         say(f"{study.directory}: {len(study.runs)} of {len(study.tasks)} runs have finished; continue with --resume.")
+        if study.so_far is not None:
+            say(so_far_in_words(study.so_far, study.record))
         return
     answer = study.answer
     say(answer.headline, bold=True)
@@ -57,7 +60,7 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False, det
     _print_guards(study)
     _print_failed(study, every_point)
     if study.left_out:
-        say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
+        say(left_out_in_words(study))
     if study.choice.chosen is not None:
         say(f"{answer.called.capitalize()}: {study.chosen_name}", bold=True)
     if details:
@@ -249,6 +252,7 @@ def study_document(study: "Study") -> dict[str, Any]:
         "directory": str(study.directory),
         "runs_finished": len(study.runs),
         "runs": len(study.tasks),
+        **({} if study.so_far is None else {"so_far": to_plain(study.so_far)}),
         "answer": None if result is None else {**to_plain(study.answer), "change": study.answer.change},
         "chosen": study.chosen_name,
         "details": study.details_of(study.choice.chosen),

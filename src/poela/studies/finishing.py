@@ -52,7 +52,7 @@ def finish(
     settings, record = study.settings, study.record
     episodes = splits.episodes(settings.scoring, problem)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
-    guards, runs = _guarded(settings, splits, episodes, request), list(study.runs.values())
+    guards, runs = guarded_of(settings, splits, episodes, request), list(study.runs.values())
     how = settings, study.n_folds, None if pairs is None else pairs.shared, guards
     points, estimates = judged_points(study.store, runs, episodes, *how)
     gains = GainsShown(study, episodes, settings)
@@ -100,10 +100,13 @@ def finish(
     )
     _write_policies(study, policies, result)
     study.store.write(result)
+    study.store.withdraw_so_far()
     _write_table(Study(study.store))
 
 
-def _guarded(settings: StudySettings, splits: Splits, episodes: Episodes, request: GroupRequest) -> tuple[Guarded, ...]:
+def guarded_of(
+    settings: StudySettings, splits: Splits, episodes: Episodes, request: GroupRequest
+) -> tuple[Guarded, ...]:
     """The guardrails of the study on the episodes that judge."""
 
     def groups(column: str) -> Grouping:

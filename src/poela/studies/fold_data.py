@@ -32,6 +32,7 @@ from poela.evaluation.scoring import Evaluator, Scoring
 from poela.studies.records import Task
 
 BEHAVIOR_FORMAT = "poela-behavior"
+MATERIAL = "material.json"  # what belongs to a fold beside its arrays
 PARTS = ("train", "held_out")
 ALL = "all"  # the fold that holds out nothing
 RULE = "support"
@@ -110,7 +111,7 @@ def write_fold(directory: Path, fold: FoldData) -> None:
         write_behavior(directory / RULE, fold.rule, lasting="no")
     exact = None if fold.support is None else fold.support.exact
     document = {"names": names, "judging": to_plain(fold.judging), "support": exact}
-    write_json(directory / "material.json", document, lasting="no")
+    write_json(directory / MATERIAL, document, lasting="no")
 
 
 def remove_fold(directory: Path) -> None:
@@ -121,7 +122,7 @@ def remove_fold(directory: Path) -> None:
         if folder.is_symlink():
             raise InputError(f"{place(folder)} is a symbolic link, where a folder of ours should be: move it away")
     for name in (
-        "material.json",
+        MATERIAL,
         *(f"{name}.npy" for name in (*SUPPORT, RANGES)),
         *(f"{part}_{name}.npy" for part in PARTS for name in ARRAYS),
     ):
@@ -136,7 +137,7 @@ def remove_fold(directory: Path) -> None:
 
 def read_fold(directory: Path) -> FoldData:
     """The fold, with arrays mapped from the files."""
-    document = read_json(directory / "material.json")
+    document = read_json(directory / MATERIAL)
 
     def logs(part: str) -> Trajectories:
         paths = {name: directory / f"{part}_{name}.npy" for name in ARRAYS}

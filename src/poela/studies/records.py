@@ -188,6 +188,23 @@ class EvaluationsRecord:
 
 
 @dataclass(frozen=True)
+class SoFarRecord:
+    """A provisional answer, while a study runs: about the paths that all folds have finished, and no others.
+
+    Its bound holds for the policies that it names together; it is replaced as runs finish, and goes with the result.
+    """
+
+    study: str  # the fingerprint of what the study is
+    runs: Count  # finished, of
+    of: Count
+    policies: Whole  # judged
+    policy: str  # how the best one was made; what it is called is known at the end
+    gain: float | None  # as estimated; None: no policy is shown to be better
+    low: float | None  # at least so much, with
+    confidence: Share
+
+
+@dataclass(frozen=True)
 class LikeliestRecord:
     """What handing out the chosen policy's likeliest action is worth, judged as the policy of its own that it is."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from poela.behavior.classifier import behavior_reference
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.options import options_of, refuse_unknown, taken
+from poela.core.references import is_reference
 from poela.core.validation import expect_kind, expect_list
 from poela.data.layout import LogLayout
 from poela.data.trajectories import Trajectories
@@ -102,7 +103,7 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Traject
         )
     if not real:
         return settings
-    if settings.selection.by not in ("gain", "sntis"):
+    if settings.selection.by not in ("gain", "sntis") and not is_reference(settings.selection.by):
         raise InputError(
             f"choosing by {settings.selection.by} needs a model of values, and that a finite set of actions: these "
             "logs have real-valued ones, so choose by gain or sntis"

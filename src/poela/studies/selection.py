@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Annotated
+from typing import Annotated, Any
 
 from poela.core.errors import InputError
 from poela.core.options import CHOOSING, Option
 from poela.core.readable import plain
+from poela.core.references import described, is_reference, named
 from poela.core.registry import Registry
 from poela.core.typed import NonNegative, Range, Unknowable, Whole, named_in, one_of, refuse_problems
 from poela.studies.guards import failures_in_words, guards_in, keeps_guards
@@ -41,7 +42,8 @@ class Selection:
     `guards` ("kidney_failure <= +0.01": by how much an outcome may change, relative to the logging policy) do not take
     part.
 
-    Else `by` names the estimate (see `RULES`), and `confidence` says which lower confidence bound of it counts (0.5:
+    Else `by` names the estimate (see `RULES`), or is a function from the judged points to one of them (None: to keep
+    the logging policy), and `confidence` says which lower confidence bound of it counts (0.5:
     the estimate itself); `checkpoints` says whether only each run's final policy takes part or every checkpoint.
     `min_ess` is the least effective sample size: a number of episodes, or below 1 a share of them. The paper's
     protocols are `Selection("sntis", "final")` and `Selection("sntis", "best", min_ess=200)`. With `proof` a policy
@@ -116,6 +118,7 @@ class Selection:
         one: object = self.guards
         if isinstance(one, str):
             object.__setattr__(self, "guards", (one,))
+        object.__setattr__(self, "by", named(self.by))  # a function takes the place of a name
         refuse_problems(self)
         if self.by == "gain" and self.confidence == 0.5:
             raise InputError("confidence is 0.5: showing a gain needs more, for example 0.95")
@@ -150,7 +153,7 @@ class Selection:
         if self.by == "gain":
             return f"the gain shown with {100 * self.confidence:g}% confidence"
         bound = "" if self.confidence == 0.5 else f"{100 * self.confidence:g}% lower bound of "
-        return f"{bound}{self.by} ({self.checkpoints} checkpoints)"
+        return f"{bound}{described(self.by)} ({self.checkpoints} checkpoints)"
 
 
 @dataclass(frozen=True)
@@ -208,7 +211,14 @@ def choose(
     >>> choose([weak], Selection(min_ess=3), n_episodes=100).reason
     'none of 1 policies has an effective sample size of 3 or more on the validation logs: the logging policy is kept'
     """
-    return RULES[selection.by](checkpoints, selection, n_episodes, logging, estimated)
+    if not is_reference(selection.by):
+        return RULES[selection.by](checkpoints, selection, n_episodes, logging, estimated)
+    own: Any = RULES[selection.by]
+    best: Choice | Point | None = own(checkpoints)
+    if isinstance(best, Choice):
+        return best
+    kept = ": the logging policy is kept" if best is None else f" of {len(checkpoints)} policies"
+    return Choice(best, None, f"the choice of {described(selection.by)}{kept}")
 
 
 def by_estimate(

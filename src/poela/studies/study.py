@@ -17,7 +17,15 @@ from poela.studies.groups import Groups
 from poela.studies.keeping_apart import evaluations
 from poela.studies.names import names_of
 from poela.studies.outcomes import read_outcomes
-from poela.studies.records import CheckpointRecord, ChoiceRecord, EvaluationRecord, RunRecord, Task, refuse_unshown
+from poela.studies.records import (
+    CheckpointRecord,
+    ChoiceRecord,
+    EvaluationRecord,
+    RunRecord,
+    SoFarRecord,
+    Task,
+    refuse_unshown,
+)
 from poela.studies.selection import Choice, Point
 from poela.studies.settings import StudySettings
 from poela.studies.store import Store
@@ -133,6 +141,12 @@ class Study:
         """What `choice.json` says, where the study as it is now has come to its end."""
         stored = self.store.read(ChoiceRecord)
         # One that goes on with other settings leaves the earlier result behind until it ends.
+        return stored if stored is not None and stored.study == self.record.fingerprint else None
+
+    @property
+    def so_far(self) -> SoFarRecord | None:
+        """The provisional answer of a study that has not come to its end; None where there is none yet."""
+        stored = None if self.result is not None else self.store.read(SoFarRecord)
         return stored if stored is not None and stored.study == self.record.fingerprint else None
 
     @cached_property
