@@ -96,7 +96,7 @@ def in_learning(learned: Learned) -> str:
     drug = Study.open(learned.study).policy.along(logs)[:, logs.action_names.index("drug")]
     assert (drug[forbidden] == 0).all()
     assert drug[~forbidden].mean() > 0.5
-    return "yes; the log is checked"
+    return "yes, checks the log"
 
 
 def python(learned: Learned) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def in_evaluation(learned: Learned) -> str:
     assert learned.run("evaluate", learned.study, "--logs", learned.folder / "broken.parquet") == 2
     other = ["--forbid", "wait if age > 99"]
     assert learned.run("evaluate", learned.study, "--logs", learned.folder / "later.parquet", *other) == 2
-    return "yes, by itself; the log is checked"
+    return "yes, checks the log"
 
 
 def in_decisions(learned: Learned) -> str:
@@ -128,7 +128,7 @@ def in_decisions(learned: Learned) -> str:
         assert closed["action"] is None
         assert closed["defer"]
         assert closed["note"].startswith("no action is allowed")
-    return "yes, by itself"
+    return "yes"
 
 
 def in_serving(learned: Learned) -> str:
@@ -142,7 +142,7 @@ def in_serving(learned: Learned) -> str:
     cases[0]["features"][asked] = None  # not known
     (answers,) = answering.decided([answering.form.parsed(json.dumps({"cases": cases}).encode())])
     assert not answers[0]["propensities"]["drug"]
-    return "yes: clients send the columns"
+    return "yes: send the columns"
 
 
 def in_exports(learned: Learned) -> str:
@@ -162,7 +162,7 @@ def in_exports(learned: Learned) -> str:
     assert chances[1, drug] > 0.5
     decided = PolicyModel(policy).predict(new_cases(learned).to_pandas())
     assert decided["propensity_drug"][0] == 0
-    return "yes: a feature `<action> forbidden`; MLflow: columns"
+    return "as features"
 
 
 def in_reports(learned: Learned) -> str:
@@ -170,14 +170,14 @@ def in_reports(learned: Learned) -> str:
     logs = learned.folder / "logs.parquet"
     assert learned.run("report", learned.study, "--logs", logs, "--out", page, "--overwrite") == 0
     assert "Never what is not allowed" in page.read_text(encoding="utf-8")
-    return "yes, in a sentence"
+    return "yes"
 
 
 def in_resuming(learned: Learned) -> str:
     again = ["learn", learned.folder / "logs.parquet", "--out", learned.study, *LEARN, "--resume"]
     assert learned.run(*again, *learned.flag) == 0
     assert learned.run(*again) == 2
-    return "yes: say it again"
+    return "say again"
 
 
 def in_files(learned: Learned) -> str:
