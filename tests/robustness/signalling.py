@@ -21,7 +21,7 @@ from tests.robustness.moments import Calls
 
 from poela.cli import main
 from poela.core import progress
-from poela.core.interruption import orderly
+from poela.core.interruption import deferred_signals
 from poela.studies import learning  # noqa: F401  so that no attempt spends its time on imports
 
 RESUMED = 5  # every so many attempts are resumed to their end
@@ -55,7 +55,9 @@ def attempt(arguments: list[str], moment: int | None, sent: signal.Signals) -> t
             progress.PATIENCE_SECONDS = 0.0
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(errors.fileno(), 2)
-            with orderly():  # what Python itself does with a signal, before `main` and after it, is not the question
+            with (
+                deferred_signals()
+            ):  # what Python itself does with a signal, before `main` and after it, is not the question
                 with Calls(moment, sent) as calls:
                     code = main(arguments)
                 os.write(writing, str(calls.counted).encode())

@@ -141,8 +141,9 @@ class StudyRecord:
             del known["rounds"]  # the same
         if self.settings.selection.simplest == Selection().simplest:
             del known["settings"]["selection"]["simplest"]  # the same
-        if not self.settings.selection.guards:
-            del known["settings"]["selection"]["guards"]
+        for name in ("guards", "cost", "spend", "capacity"):
+            if getattr(self.settings.selection, name) == getattr(Selection(), name):
+                del known["settings"]["selection"][name]
         return fingerprint_of(known)
 
 

@@ -19,6 +19,7 @@ from poela.studies.budget import refuse_amount, seconds_of
 from poela.studies.candidates import AnyLearner, Candidate, checked_candidates
 from poela.studies.defaults import DEFAULT_CONTINUOUS, MANY_STEPS, default_candidates, of_many_steps, of_one_step
 from poela.studies.options import Execution, LearnOptions, StudyOptions
+from poela.studies.priced_candidates import of_these_cases, with_spending
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
 
@@ -111,6 +112,11 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Traject
             "logs have real-valued ones, so choose by gain or sntis"
         )
     return replace(settings, by_model=False, scoring=replace(settings.scoring, smoothing=0.0))
+
+
+def fit_to_logs(settings: StudySettings, options: LearnOptions, logs: Trajectories) -> StudySettings:
+    """The settings as the actions of the logs, and what these cost, ask for."""
+    return with_spending(fit_to_actions(of_these_cases(settings, logs), options, logs), options, logs)
 
 
 def _candidates(options: LearnOptions, behavior: str) -> Sequence[Candidate | AnyLearner]:

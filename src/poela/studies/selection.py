@@ -12,9 +12,10 @@ from poela.core.readable import plain
 from poela.core.references import described, is_reference, named
 from poela.core.registry import Registry
 from poela.core.typed import NonNegative, Range, Unknowable, Whole, named_in, one_of, refuse_problems
-from poela.studies.guards import failures_in_words, guards_in, keeps_guards
+from poela.studies.guards import Guard, failures_in_words, guards_in, keeps_guards
 from poela.studies.plainness import plainness_of
 from poela.studies.proof import shown_to_be_better
+from poela.studies.spending import spend_guards
 
 # What a policy is chosen by: a function of points, `Selection`, number of episodes, the logging policy's value, and
 # whether propensities are estimated, that makes a `Choice`.
@@ -40,7 +41,7 @@ class Selection:
     propensities are estimated the gain must survive weights that are wrong by a factor of `sensitivity` (Γ). Of those
     whose bound is within the share `simplest` of the highest, the plainest is taken. Policies that may break one of the
     `guards` ("kidney_failure <= +0.01": by how much an outcome may change, relative to the logging policy) do not take
-    part.
+    part. Nor do those that may spend more than `spend` per case, at what decisions `cost`, or beyond a `capacity`.
 
     Else `by` names the estimate (see `RULES`), or is a function from the judged points to one of them (None: to keep
     the logging policy), and `confidence` says which lower confidence bound of it counts (0.5:
@@ -114,6 +115,30 @@ class Selection:
         ),
     ] = ()
 
+    cost: Annotated[
+        str,
+        Option(
+            "What decisions cost: a column (or formula), or so much for each action: large=3,small=1 (others cost "
+            "nothing). The answer then has what policies spend per case.",
+            CHOOSING,
+        ),
+    ] = ""
+    spend: (
+        Annotated[
+            NonNegative,
+            Option("What may be spent per case on average; a policy that may spend more is not recommended.", CHOOSING),
+        ]
+        | None
+    ) = None
+    capacity: Annotated[
+        str,
+        Option(
+            "How many cases may get an action, as large=100 (of the cases of the log) or large=100/1000; a policy that "
+            "may need more on average is not recommended.",
+            CHOOSING,
+        ),
+    ] = ""
+
     def __post_init__(self) -> None:
         one: object = self.guards
         if isinstance(one, str):
@@ -122,8 +147,13 @@ class Selection:
         refuse_problems(self)
         if self.by == "gain" and self.confidence == 0.5:
             raise InputError("confidence is 0.5: showing a gain needs more, for example 0.95")
-        if guards_in(self.guards) and self.by != "gain":
+        if self.rails and self.by != "gain":
             raise InputError(f"guardrails are for policies that are chosen by gain, not by {self.by}: choose by gain")
+
+    @property
+    def rails(self) -> tuple[Guard, ...]:
+        """All guardrails: what may change, and what may be spent."""
+        return (*guards_in(self.guards), *spend_guards(self.cost, self.spend, self.capacity))
 
     def least_ess(self, n_episodes: int) -> float:
         """The least effective sample size, in episodes.
@@ -267,7 +297,8 @@ def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> C
         return Choice(None, None, f"none of {len(points)} policies can be verified with these logs")
     better = [pair for pair in shown if pair[0] > 0]
     if better and not any(keeps_guards(item.metrics) for _, item in better):
-        why = failures_in_words([item.metrics for _, item in better], guards_in(selection.guards))
+        limits = [guard for guard in selection.rails if guard.limit is not None]
+        why = failures_in_words([item.metrics for _, item in better], limits)
         return Choice(None, None, f"{len(better)} of {len(points)} policies are shown to be better, but {why}")
     kept = [pair for pair in shown if pair[0] <= 0 or keeps_guards(pair[1].metrics)]
     beyond, shown = len(shown) - len(kept), kept

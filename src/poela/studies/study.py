@@ -238,12 +238,27 @@ class Study:
         """What the recommended policy says, in the log's own words; None where it cannot be said, or there is none."""
         return None if self._ended.chosen is None else getattr(self.policy, "rule", None)
 
-    def decide(self, rows: Any, *, likeliest: bool = False, unproven: bool = False, **how: Any) -> "pa.Table":
+    def decide(
+        self,
+        rows: Any,
+        *,
+        likeliest: bool = False,
+        unproven: bool = False,
+        capacity: str | None = None,
+        spend: float | None = None,
+        **how: Any,
+    ) -> "pa.Table":
         """The recommended policy's decisions for the rows of a table, drawn as they were judged.
 
         As `study.policy.decide(rows)`, and a column `outcome`: the mean of what came of the nearest similar cases. With
-        `likeliest` it hands out the likeliest action, where this is shown to be better too or you say `unproven`.
+        `likeliest` it hands out the likeliest action, where this is shown to be better too or you say `unproven`. With
+        a `capacity` ("large=100") or a `spend` (per case) the rows are a batch, allotted by value for money.
         """
+        from poela.policies.allotting import BatchLimits
+        from poela.studies.allotment import decided_batch
+
+        if (limits := BatchLimits.of(capacity, spend)) is not None:
+            return decided_batch(self, rows, limits, unproven=unproven, likeliest=likeliest, **how)
         policy = self.acting_policy
         if likeliest and not unproven:
             refuse_unshown(self._ended.likeliest, "unproven=True")
