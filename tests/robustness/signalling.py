@@ -1,5 +1,7 @@
 """Run as a script: forks `poela learn`, sends each a signal at a random moment, and prints what came of it.
 
+With `kill` as a third word the signal is 9, which nobody can answer, while files are written.
+
 One process imports everything once and forks for every attempt, so that fifty interruptions take seconds. Moments are
 counted in calls of functions, so that they do not depend on how busy the machine is. Prints one line of JSON for each:
 the exit code, standard error, and what is left in the study's folder.
@@ -19,10 +21,12 @@ import torch
 from poela.cli import main
 from poela.core import progress
 from poela.core.interruption import orderly
+from poela.core.temporary import TEMPORARY
 from poela.studies import learning  # noqa: F401  so that no attempt spends its time on imports
 
 RESUMED = 5  # every so many attempts are resumed to their end
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+WRITES = ("core/files.py", "core/temporary.py")  # where calls are counted for kills
 
 
 def learn(logs: Path, candidates: Path, out: Path) -> list[str]:
@@ -35,8 +39,11 @@ class Calls:
 
     def __init__(self, moment: int | None, sent: signal.Signals) -> None:
         self.moment, self.sent, self.counted = moment, sent, 0
+        self._writing = sent == signal.SIGKILL  # only calls out of what writes files
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        if self._writing and not frame.f_code.co_filename.endswith(WRITES):
+            return
         if event in ("call", "c_call"):
             self.counted += 1
             if self.counted == self.moment:
@@ -70,7 +77,27 @@ def attempt(arguments: list[str], moment: int | None, sent: signal.Signals) -> t
         return status, errors.read().decode(errors="replace"), calls_made
 
 
-def run(directory: Path, attempts: int) -> None:
+def killed(directory: Path, attempts: int, whole: int) -> None:
+    """Kills while files are written: each study is looked at, some are resumed to what nobody killed came to."""
+    moments = random.Random(1)
+    expected = (directory / "whole" / "choice.json").read_bytes()
+    for number in range(attempts):
+        out = directory / f"killed-{number}"
+        # One in each part of the way, so that all of it is met.
+        moment = 1 + (whole * number + moments.randrange(whole)) // attempts
+        given = learn(directory / "logs.parquet", directory / "candidates.toml", out)
+        outcome: dict[str, object] = {"code": attempt(given, moment, signal.SIGKILL)[0]}
+        outcome["half"] = len(list(out.rglob(f"{TEMPORARY}*")))
+        outcome["shown"], outcome["said"], _ = attempt(["studies", "show", str(out)], None, signal.SIGINT)
+        if number % RESUMED == 0:
+            more = ["--resume"] if (out / "study.json").exists() else []
+            outcome["resumed"] = attempt([*given, *more], None, signal.SIGINT)[0]
+            outcome["same"] = (out / "choice.json").read_bytes() == expected
+            outcome["left"] = [path.name for path in out.rglob(".*") if path.name != ".poela-study"]
+        print(json.dumps(outcome), flush=True)
+
+
+def run(directory: Path, attempts: int, kills: bool = False) -> None:
     torch.set_num_threads(1)
     logs, candidates = directory / "logs.parquet", directory / "candidates.toml"
     main(["simulate", "hidden-branch", "--episodes", "60", "--out", str(logs)])
@@ -80,6 +107,10 @@ def run(directory: Path, attempts: int) -> None:
     )
     main(learn(logs, candidates, directory / "warm"))  # here, since whatever is slow the first time is then inherited
     whole = attempt(learn(logs, candidates, directory / "whole"), None, signal.SIGINT)[2]
+    if kills:
+        writing = attempt(learn(logs, candidates, directory / "counted"), None, signal.SIGKILL)[2]
+        killed(directory, attempts, writing)
+        return
     moments = random.Random(0)
     for number in range(attempts):
         out = directory / f"study-{number}"
@@ -94,4 +125,4 @@ def run(directory: Path, attempts: int) -> None:
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]), int(sys.argv[2]))
+    run(Path(sys.argv[1]), int(sys.argv[2]), kills="kill" in sys.argv[3:])
