@@ -210,7 +210,8 @@ def _reason(choice: Choice, points: list[Point], estimates: list[Estimate]) -> s
 
 
 def _rests_on(study: Study, points: Iterable[Point | None], pairs: LeftTwoOut | None) -> dict[str, str]:
-    """The runs behind a result, with their fingerprints: those that were judged, without two folds too, and its policies' on all episodes.
+    """The runs behind a result, with their fingerprints: those that were judged, without two folds too, and those of
+    its policies on all episodes.
 
     Fits on all episodes that an earlier result asked for are not among them.
     """
