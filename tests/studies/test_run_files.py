@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from poela.core.files import sha256
 from poela.core.storage import Stored
 from poela.studies import run_files
 
@@ -15,8 +16,12 @@ def test_the_very_same_part_is_read_through_once_and_an_equal_one_is_stored_once
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     large, hashed = np.arange(run_files.LARGE, dtype=np.float64), list[int]()
-    sha256 = run_files.sha256
-    monkeypatch.setattr(run_files, "sha256", lambda content: hashed.append(len(content)) or sha256(content))
+
+    def counted(content: bytes) -> str:
+        hashed.append(len(content))
+        return sha256(content)
+
+    monkeypatch.setattr(run_files, "sha256", counted)
     same = run_files.packed([policy(large, 1.0), policy(large, 2.0)])
     assert sum(size > run_files.LARGE for size in hashed) == 1
     equal = run_files.packed([policy(large, 1.0), policy(large.copy(), 2.0)])
