@@ -59,6 +59,11 @@ class Neighbours:
         self._points = logged[self._rows[self._starts[:-1]]]  # each context once, in an order of their values
 
     @property
+    def distinct(self) -> FloatArray:
+        """Each context once [m, d]."""
+        return self._points
+
+    @property
     def order(self) -> IntArray:
         """The logged rows in the order in which equally near ones are taken; equal contexts stand together.
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from poela.core.approximate import ApproximateNeighbours
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from poela.core.neighbours import Neighbours
+from poela.core.grouped import FEW, NearestOfGroups
+from poela.core.neighbours import TREE_FEATURES, Neighbours
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.eligibility.scales import FeatureScale
@@ -58,6 +59,9 @@ class LoggedContexts:
     def squared_distances(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """To the nearest logged context with each action [N, A]; infinite where there is none."""
         if not self.approximate:
+            together = self._together(contexts) if len(contexts) <= FEW and not self.same_step else None
+            if together is not None:
+                return together
             return self._by_action(contexts, steps, lambda search, features: search.nearest(features)[1], np.inf)
         result = np.full((len(contexts), self.n_actions), np.inf)
         groups = self._steps_of(steps) if self.same_step and steps is not None else [(-1, slice(None))]
@@ -66,6 +70,30 @@ class LoggedContexts:
             if index is not None:
                 result[here] = index.squared_distances(contexts[here])
         return result
+
+    def _together(self, contexts: Float32Array) -> FloatArray | None:
+        """The same for a few contexts, by one product for all actions; None where that is not the way."""
+        if self._of_groups is None or not len(contexts):
+            return None
+        logged, search = self._of_groups
+        features = self.features(contexts)
+        if not np.isfinite(features).all():
+            return None  # which is refused in words where each action is searched
+        squared = search.squared(features)
+        if squared is None:
+            return None
+        result = np.full((len(contexts), self.n_actions), np.inf)
+        result[:, logged] = squared
+        return result
+
+    @cached_property
+    def _of_groups(self) -> tuple[list[int], NearestOfGroups] | None:
+        """The actions that were logged, and the search among all of them; None where trees are quicker."""
+        if self.contexts.shape[1] <= TREE_FEATURES:
+            return None
+        found = {action: self._search(action, -1) for action in range(self.n_actions)}
+        searches = {action: one[1].distinct for action, one in found.items() if one is not None}
+        return (list(searches), NearestOfGroups(list(searches.values()))) if searches else None
 
     def recall(self, squared_radius: float, contexts: int) -> float:
         """The share of pairs of context and action within the radius that the search finds, at some contexts here."""

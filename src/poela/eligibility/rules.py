@@ -1,7 +1,8 @@
 """The rules that make an action eligible, as settings: near logged contexts, probable enough, or anything."""
 
 import re
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -101,10 +102,14 @@ class Eligibility(HasParams):
             raise InputError("a price is that of missing support: say what has support (support=0.02), too")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Eligibility) and astuple(self) == astuple(other)
+        return isinstance(other, Eligibility) and self._values == other._values
 
     def __hash__(self) -> int:
-        return hash(astuple(self))
+        return hash(self._values)
+
+    @cached_property
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, one.name) for one in fields(self))
 
     def fit(self, train: Trajectories, behavior: Any = None) -> "FittedEligibility":
         """The rule over these training logs; `behavior` is any object with `probabilities(contexts)`."""
@@ -123,7 +128,7 @@ class Eligibility(HasParams):
         """Whether distances to logged contexts are needed."""
         return self.radius is not None or self.reach is not None
 
-    @property
+    @cached_property
     def measure(self) -> "Eligibility":
         """All that distances depend on, and no rule."""
         return Eligibility(

@@ -1,6 +1,7 @@
 """A rule of eligible actions in words: what it asks, and how much it bars."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,6 +38,9 @@ def rule_in_words(
     rule: FittedEligibility | FittedContinuousEligibility, named: Callable[[ActionName], str] = action_in_words
 ) -> str:
     """What makes an action eligible, in a sentence or two; `named` writes the name of an action."""
+    if not isinstance(rule, FittedContinuousEligibility) and rule.schema is not None and rule.schema.limits is not None:
+        limits = f"Never what is not allowed: {rule.schema.limits}."
+        return f"{rule_in_words(replace(rule, schema=None), named)} {limits}"
     if isinstance(rule, FittedContinuousEligibility):
         return (
             f"An action is eligible within {rule.settings.radius:.4g} of a logged pair of context and action (mean "

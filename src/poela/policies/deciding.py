@@ -120,8 +120,8 @@ def decisions(
 
 
 @dataclass(frozen=True, eq=False)
-class _Block:
-    """Decisions for some episodes, in their order."""
+class DecidedSteps:
+    """Decisions about the steps of some episodes, in their order."""
 
     chosen: IntArray
     probabilities: FloatArray  # [N, A], by which they were drawn
@@ -144,11 +144,11 @@ def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, unifo
         own = None if rows.propensities is None else rows.propensities[first:last]
         before = None if how.steps is None else how.steps[start + first : start + last]
         steps = StepsToFollow(contexts.contexts[first:last], actions, offsets, policy.feature_names, own, before)
-        blocks.append(_block(policy, steps, drawn[first:last], how))
+        blocks.append(decide_steps(policy, steps, drawn[first:last], how))
     return _table(policy, rows, how, start, blocks)
 
 
-def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks: Sequence[_Block]) -> "pa.Table":
+def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks: Sequence[DecidedSteps]) -> "pa.Table":
     import pyarrow as pa
 
     def whole(name: str) -> Any:
@@ -188,7 +188,8 @@ def _blocks(offsets: IntArray) -> Iterator[tuple[int, int, IntArray]]:
         episode = end
 
 
-def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray, how: Deciding) -> _Block:
+def decide_steps(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray, how: Deciding) -> DecidedSteps:
+    """Decisions about steps, by a number in [0, 1) for each: what tables and servers alike say of them."""
     probabilities, rule = policy.along(steps), policy.eligibility
     if how.likeliest:
         probabilities = likeliest_alone(probabilities)
@@ -203,7 +204,7 @@ def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray, how
         outcome = rule.outcomes_of(steps, chosen, how.outcomes, NEAREST_CASES)
         outcome[similar < FEWEST_CASES] = np.nan
     mask = np.asarray(probabilities > 0) if policy.acts_beyond_rule else eligible.mask
-    return _Block(
+    return DecidedSteps(
         chosen=chosen,
         probabilities=probabilities,
         stranded=eligible.stranded,

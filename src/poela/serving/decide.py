@@ -44,7 +44,11 @@ class Decided:
     def __str__(self) -> str:
         acts = ", ".join(f"{name} {count:,}" for name, count in self.actions.items())
         acts += ", ".join(f"{name} {readable(mean)} on average" for name, mean in self.means.items())
-        deferred = f"; {self.deferred:,} deferred, since they are unlike any logged case" if self.deferred else ""
+        deferred = (
+            f"; {self.deferred:,} deferred, since they are unlike any logged case or no action is allowed"
+            if self.deferred
+            else ""
+        )
         return f"{self.rows:,} rows: {acts or 'no action'}{deferred}"
 
     def to_json(self) -> dict[str, Any]:
