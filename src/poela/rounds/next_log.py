@@ -102,6 +102,7 @@ class NextLog:
         share, needed, alone = self.by_share.share, self.by_share.verified or 0.0, self.target.alone.verified
         others = "" if share == 1 else ", the others as before"
         gain = readable(self.target.gain, signed=True)
+        before = "never" if alone is None else f"after about {about(alone)}"
         late = "" if needed <= self.cases else f", which is more than {about(self.cases)}"
         shown = self.by_share.shown
         more = (
@@ -112,8 +113,8 @@ class NextLog:
         )
         return (
             f"Log {share_in_words(share)} of cases by {self.chosen.policy}{others}: {self.target.policy} ({gain} as "
-            f"estimated) can be verified after about {about(needed)} cases{late}; logged as before alone, after about "
-            f"{about(alone)}. {more} Until then the log itself is expected to bring "
+            f"estimated) can be verified after about {about(needed)} cases{late}; logged as before alone, {before}. "
+            f"{more} Until then the log itself is expected to bring "
             f"{self._worth(share, needed)}.{self._doubts()}"
         )
 

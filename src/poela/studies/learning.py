@@ -21,6 +21,7 @@ from poela.core.validation import expect_kind, expect_list
 from poela.data.checks import learning_problems
 from poela.data.context_columns import with_features, without_constants
 from poela.data.layout import LogLayout
+from poela.data.receipts import is_receipts
 from poela.data.tables import read_and_warn, warn_of
 from poela.data.trajectories import Trajectories
 from poela.evaluation.densities import density_problem
@@ -100,7 +101,8 @@ def learn(
     study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
     looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
-    given = (every[0] if len(every) == 1 else read[0]) if learn_options.validation is None else learn_options.validation
+    plain = len(every) == 1 and not is_receipts(every[0])
+    given = (every[0] if plain else read[0]) if learn_options.validation is None else learn_options.validation
     request = _group_request(learn_options, given, read[0] if read[1] is None else read[1], layout, guards)
     returns = study_settings.scoring.capped(read[0]).returns(study_settings.scoring.discount)
     outcome = Outcome.of(learn_options.outcome, returns) if learn_options.outcome else None
@@ -252,9 +254,12 @@ def _read(
     logs: Sequence[Given], options: LearnOptions, layout: LogLayout | None, begun: Round
 ) -> tuple[Trajectories | None, Trajectories | None, RoundLogs]:
     """The logs as they were given: those to judge and to test by, and what teaches."""
-    given = logs[0]
+    given, beside = logs[0], begun.beside
+    beside.refuse_idle([*logs, options.validation, options.test])
     first = (
-        without_constants(given) if isinstance(given, Trajectories) else read_and_warn(given, layout, for_learning=True)
+        without_constants(given)
+        if isinstance(given, Trajectories)
+        else read_and_warn(given, layout, for_learning=True, beside=beside.of(given))
     )
     if isinstance(given, Trajectories):
         warn_of(first.notes[len(given.notes) :])
@@ -263,7 +268,9 @@ def _read(
     fixed = (layout or LogLayout()).fixed(first)
 
     def read(other: Given) -> Trajectories:
-        return with_features(other, first) if isinstance(other, Trajectories) else read_and_warn(other, fixed)
+        if isinstance(other, Trajectories):
+            return with_features(other, first)
+        return read_and_warn(other, fixed, beside=beside.of(other))
 
     later = {f"{place}.": read(other) for place, other in enumerate(logs[1:], start=2)}
     refuse_unlike(first, later)
