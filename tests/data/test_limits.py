@@ -99,7 +99,8 @@ FORBID = ("penicillin if allergy == 'yes'",)
 
 
 def forbidden(logs: Trajectories, action: str = "penicillin") -> list[float]:
-    return logs.contexts[:, logs.feature_names.index(f"{action} forbidden")].tolist()
+    column: list[float] = logs.contexts[:, logs.feature_names.index(f"{action} forbidden")].tolist()
+    return column
 
 
 def test_a_feature_says_where_an_action_is_forbidden_or_may_be() -> None:
@@ -140,10 +141,12 @@ def test_both_limits_together() -> None:
 
 
 def test_a_log_that_breaks_its_own_rule_is_told_so() -> None:
-    with pytest.raises(InputError, match="'penicillin' was taken where it is forbidden .* in 1 row, first row 1: corr"):
+    with pytest.raises(
+        InputError, match=r"'penicillin' was taken where it is forbidden .* in 1 row, first row 1: corr"
+    ):
         read_logs(table(action=["penicillin", "penicillin", "other", "penicillin", "other", "wait"]), forbid=FORBID)
     with pytest.raises(
-        InputError, match="'other' was taken where it is forbidden .not in open. in 2 rows, first row 3"
+        InputError, match=r"'other' was taken where it is forbidden .not in open. in 2 rows, first row 3"
     ):
         read_logs(table(open=["wait;penicillin"] * 6), allowed="open")
 

@@ -1,20 +1,23 @@
 """Run as a script: forks studies, kills them with signal 9 at random moments, and resumes each to its end.
 
-One process imports everything once and forks for every attempt, so that ten kills take seconds. Prints one line for
+One process imports everything once and forks for every attempt, so that ten kills take seconds. Moments are counted in
+calls of functions, so that they do not depend on how busy the machine is. Prints one line for
 each kill: whether the resumed table and choice are those of the study that was never interrupted, whether finished runs
 were kept, and which files are left over.
 """
 
 import os
 import random
-import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for a script, the root of the repository is not on the path
+
+from tests.robustness.moments import Calls
 
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import grid
@@ -43,14 +46,13 @@ def study(out: Path) -> None:
     learn(logs(), candidates=candidates, folds=2, out=out, resume=True, backend="inline")
 
 
-def killed_after(seconds: float, out: Path) -> bool:
-    """Start the study in a forked process and kill it; whether it was still running."""
+def killed_at(moment: int, out: Path) -> bool:
+    """Start the study in a forked process that kills itself at this call; whether it came to that."""
     child = os.fork()
     if child == 0:
-        study(out)
+        with Calls(moment):
+            study(out)
         os._exit(0)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
@@ -61,18 +63,13 @@ def results(out: Path) -> list[bytes]:
 def main(directory: Path, kills: int) -> None:
     torch.set_num_threads(1)
     study(directory / "warm")  # whatever is slow the first time
-    started = time.monotonic()
-    study(directory / "whole")
-    whole = time.monotonic() - started
+    with Calls() as calls:
+        study(directory / "whole")
     moments = random.Random(0)
-    done = attempt = 0
-    while done < kills:
-        out = directory / f"killed-{attempt}"
-        attempt += 1
-        if not killed_after(moments.uniform(0, whole), out):
-            whole *= 0.8  # it was quicker than the first one, and has ended
-            continue
-        done += 1
+    for number in range(kills):
+        out = directory / f"killed-{number}"
+        if not killed_at(moments.randint(1, calls.counted), out):
+            print("it ended before")
         finished_before = {path: path.stat().st_mtime_ns for path in out.glob("runs/*.safetensors")}
         study(out)
         redone = any(path.stat().st_mtime_ns != when for path, when in finished_before.items())

@@ -1,19 +1,21 @@
 """Tables of things by name: our own, and those that installed packages offer."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from poela.core.errors import PoelaError
+from poela.core.references import is_reference, referred
 
 T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Things by name, each imported when it is first asked for.
+    """Things by name, each imported when it is first asked for; an object of this session by its reference.
 
-    Ours are given as they are, or as "module:attribute". A package adds its own by an entry point of this group, in
+    `made` makes a thing of the table of what is none, such as a plain function. Ours are given as they are, or as
+    "module:attribute". A package adds its own by an entry point of this group, in
     its pyproject.toml; where both have a name, it is ours:
 
         [project.entry-points."poela.learners"]
@@ -24,8 +26,8 @@ class Registry(Mapping[str, T], Generic[T]):
     (['path'], 'Path', False)
     """
 
-    def __init__(self, group: str, own: Mapping[str, T | str]) -> None:
-        self.group, self._own = group, own
+    def __init__(self, group: str, own: Mapping[str, T | str], made: Callable[[Any], T] | None = None) -> None:
+        self.group, self._own, self._made = group, own, made
         self._loaded: dict[str, T] = {}
 
     @cached_property
@@ -34,10 +36,16 @@ class Registry(Mapping[str, T], Generic[T]):
         return {**self._own, **added}
 
     def __getitem__(self, name: str) -> T:
+        if is_reference(name):
+            return self._of_this_session(name)
         if name not in self._loaded:
             place = self._places[name]
             self._loaded[name] = loaded(EntryPoint(name, place, self.group)) if isinstance(place, str) else place
         return self._loaded[name]
+
+    def _of_this_session(self, name: str) -> T:
+        thing: T = referred(name) if self._made is None else self._made(referred(name))
+        return thing
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -46,7 +54,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._places)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places  # without importing anything
+        return name in self._places or is_reference(name)  # without importing anything
 
 
 def offered(group: str) -> dict[str, str]:

@@ -103,8 +103,11 @@ def _limited(rows: Rows) -> tuple[BoolArray, dict[str, BoolArray]]:
     }
 
 
-def notes_of(rows: Rows, stranded: BoolArray) -> "pa.Array":
-    """What is to be known about a row: columns that were filled or are new to the policy, or that it defers."""
+def notes_of(rows: Rows, stranded: BoolArray, allotted: Mapping[str, BoolArray] | None = None) -> "pa.Array":
+    """What is to be known about a row: columns that were filled or are new to the policy, that it defers, or that what
+    would be best is used up.
+    """
+    more = allotted or {}
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -112,7 +115,8 @@ def notes_of(rows: Rows, stranded: BoolArray) -> "pa.Array":
     closed, unsure = _limited(rows)
     said: Mapping[str, BoolArray] = {
         CLOSED: closed,
-        DEFERRED: stranded & ~closed,
+        DEFERRED: stranded & ~np.any([closed, *more.values()], axis=0),
+        **more,
         INCOMPLETE: rows.incomplete,
         **{not_logged(name): order.in_file(bad) for name, bad in encoded.unseen.items()},
         **{filled_in(name): order.in_file(bad) for name, bad in encoded.filled.items()},

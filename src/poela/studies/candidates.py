@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from poela.core.errors import InputError
-from poela.core.live import description, reference, resolved
+from poela.core.live import resolved
 from poela.core.policy import HasProbabilities
-from poela.core.references import described, is_reference
+from poela.core.references import described, description, is_reference, reference
 from poela.core.typed import from_plain, to_plain
 from poela.core.validation import expect_list
 from poela.data.trajectories import Trajectories

@@ -60,6 +60,7 @@ def _grid(learner: str, rule: dict[str, Any]) -> list[Candidate]:
         "pql": grid("pql", threshold=[0.3], density=["nearest"], **rule),
         "fittedq": grid("fittedq", history=[0, 2], backup=["max", "soft"], **rule),
         "consensus": grid("consensus", **rule),
+        "hullwalk": grid("hullwalk", **rule),
         "rules": grid("rules", **rule),
         "spibb": grid("spibb", **rule),
         "softspibb": grid("softspibb", **rule),
@@ -92,5 +93,5 @@ def is_random(candidate: Candidate) -> bool:
         return False
     if is_reference(candidate.settings.get("regressor")):
         return True
-    by_regression = candidate.learner in ("fittedq", "rules", "spibb", "softspibb", "dprl")
+    by_regression = candidate.learner in ("fittedq", "hullwalk", "rules", "spibb", "softspibb", "dprl")
     return not by_regression or candidate.settings.get("regressor") == "boosted"

@@ -22,14 +22,13 @@ from poela.evaluation.controlled import Controlled, weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import least_value, seen_factors, student_quantile
+from poela.evaluation.gain import Gain, least_value, seen_factors, student_quantile
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
+from poela.studies.critical_values import critical_values
 from poela.studies.guarded import Guarded
 from poela.studies.guards import HOLDS
 from poela.studies.held_out import Episodes
-
-DRAWS = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +204,8 @@ def judged(
     lowest = lowest_return(episodes.logs.rewards, whole.bounds)
     proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated)
     for number, both in gains.items():
-        one = replace(result[number], proofs=proving.proofs(points[number][0], estimates[number], both))
+        estimate = estimates[number]
+        one = replace(result[number], proofs=proving.proofs(points[number][0], estimate, both, estimate.gain))
         if (one.shown or 0.0) > 0:  # else no guardrail decides
             one = replace(one, guards=tuple(each.guarding(number, points[number][1], proving) for each in watched))
         result[number] = one
@@ -222,12 +222,14 @@ class Proving:
     sensitivity: float = 1.0  # Γ
     known: bool = True  # whether propensities are
 
-    def proofs(self, evidence: Evidence, estimate: Estimate, both: Sequence[Contributions]) -> tuple[Proof, ...]:
-        """What shows the gain that an estimate has, at the one-sided level; none where that cannot be told."""
-        if estimate.gain is None or estimate.gain.low is None:
+    def proofs(
+        self, evidence: Evidence, estimate: Estimate, both: Sequence[Contributions], found: Gain | Estimate | None
+    ) -> tuple[Proof, ...]:
+        """What shows the gain (or the value) that was found, at the one-sided level; none where it cannot be told."""
+        if found is None or found.low is None:
             return ()
         # As many standard errors of the gain as its own interval has, whatever shows it.
-        reach = in_errors(estimate.gain.value - estimate.gain.low, both[0])
+        reach = in_errors(found.value - found.low, both[0])
         worst, chance = lost_outside(evidence.outside, estimate.value, self.lowest, known=self.known)
         proofs = []
         for controlled, gain in enumerate(both):
@@ -260,7 +262,7 @@ class Watched:
         """From pooled evidence; what is known of the goal's range says nothing of another outcome."""
         own = guarded.episodes(episodes)
         evidence = [guarded.evidence(point, own) for point in points]
-        gains = [gains_of(one)[0] for one in evidence]
+        gains = [level_of(one) if guarded.record.guard.level else gains_of(one)[0] for one in evidence]
         return cls(guarded, own, evidence, gains, guarded.units(episodes), replace(scoring, bounds=None, cap=None))
 
     def block(self, numbers: Iterable[int]) -> tuple[slice | IntArray, FloatArray]:
@@ -276,7 +278,8 @@ class Watched:
         if estimate.verdict != "trust":
             return Guarding(self.guarded, gain.value)
         lowest = lowest_return(self.episodes.logs.rewards, evaluator.bounds)
-        proofs = replace(proving, lowest=lowest).proofs(evidence, estimate, [gain])
+        found = estimate if self.guarded.record.guard.level else estimate.gain
+        proofs = replace(proving, lowest=lowest).proofs(evidence, estimate, [gain], found)
         return Guarding(self.guarded, gain.value, proofs[0] if proofs else None)
 
 
@@ -287,6 +290,11 @@ def gains_of(evidence: Evidence) -> list[Contributions]:
     if evidence.controlled is None:
         return [by_weights]
     return [by_weights, in_clusters(evidence.controlled.gain(evidence), *units)]
+
+
+def level_of(evidence: Evidence) -> Contributions:
+    """What a policy brings itself, by self-normalised weights, rather than its gain."""
+    return in_clusters(sntis(evidence), evidence.logs.clusters, evidence.logs.loggers)
 
 
 def in_errors(distance: float, gain: Contributions) -> float:
@@ -356,44 +364,3 @@ def corrected(
 def _worst_case(one: Judged) -> Judged:
     """Where a bound is above zero: with an error twice as large, squared, in every proof."""
     return one.knowing(one.unknown) if one.shown is not None and one.shown > 0 else one
-
-
-def critical_value(influences: FloatArray, share: float, seed: int) -> float:
-    """How many standard errors the largest error of all points [k, n] stays within in this share of cases.
-
-    Never below that of a single point.
-
-    >>> rng = np.random.default_rng(0)
-    >>> alike = np.tile(rng.normal(size=500), (20, 1))
-    >>> round(critical_value(alike, 0.95, seed=0), 1), round(critical_value(rng.normal(size=(20, 500)), 0.95, 0), 1)
-    (1.6, 2.8)
-    """
-    return critical_values([(slice(None), influences)], influences.shape[1], share, seed)[0]
-
-
-def critical_values(
-    blocks: Sequence[tuple[slice | IntArray, FloatArray]], units: int, share: float, seed: int
-) -> tuple[float, float]:
-    """The same of estimates that each rest on some of the units, and that of errors of either sign.
-
-    A block has its units, and the influences [k, units of the block] of its estimates.
-
-    >>> rng = np.random.default_rng(0)
-    >>> halves = [(np.arange(250), rng.normal(size=(1, 250))), (np.arange(250, 500), rng.normal(size=(1, 250)))]
-    >>> one_sided, two_sided = critical_values(halves, 500, 0.95, seed=0)  # of two independent ones: 1.95 and 2.24
-    >>> 1.9 < one_sided < 2.0, 2.2 < two_sided < 2.3
-    (True, True)
-    """
-    standardised = []
-    for own, influences in blocks:
-        norms = np.sqrt(np.square(influences).sum(axis=1, keepdims=True))
-        standardised.append((own, (influences / np.where(norms > 0, norms, 1.0)).T))  # [units of the block, k]
-    rng = np.random.default_rng((seed, 2))
-    highest, largest = [], []
-    for _ in range(DRAWS // 100):
-        drawn = rng.normal(size=(100, units))
-        errors = np.hstack([drawn[:, own] @ rows for own, rows in standardised])
-        highest.append(errors.max(axis=1))
-        largest.append(np.abs(errors).max(axis=1))
-    one, two = (float(np.quantile(np.concatenate(found), share)) for found in (highest, largest))
-    return max(one, float(ndtri(share))), max(two, float(ndtri((1 + share) / 2)))
