@@ -15,10 +15,15 @@ class Calls:
     True
     """
 
-    def __init__(self, moment: int | None = None, sent: signal.Signals = signal.SIGKILL) -> None:
+    def __init__(
+        self, moment: int | None = None, sent: signal.Signals = signal.SIGKILL, within: tuple[str, ...] = ()
+    ) -> None:
         self.moment, self.sent, self.counted = moment, sent, 0
+        self._within = within  # only calls out of files whose paths end so
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        if self._within and not frame.f_code.co_filename.endswith(self._within):
+            return
         if event in ("call", "c_call"):
             self.counted += 1
             if self.counted == self.moment:

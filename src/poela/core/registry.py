@@ -1,6 +1,7 @@
 """Tables of things by name: our own, and those that installed packages offer."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
@@ -9,6 +10,7 @@ from poela.core.errors import PoelaError
 from poela.core.references import is_reference, referred
 
 T = TypeVar("T")
+LONGEST_REASON = 200  # letters of why a package cannot be loaded
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -43,6 +45,20 @@ class Registry(Mapping[str, T], Generic[T]):
             self._loaded[name] = loaded(EntryPoint(name, place, self.group)) if isinstance(place, str) else place
         return self._loaded[name]
 
+    def name_of(self, thing: object) -> str | None:
+        """The name of a thing; None where it is none of these.
+
+        >>> Registry("poela.examples", {"path": "pathlib:Path", "gone": "nowhere:Thing"}).name_of(3) is None
+        True
+        """
+        return next((name for name, one in self.loadable() if one is thing), None)
+
+    def loadable(self) -> Iterator[tuple[str, T]]:
+        """Names with their things, but for those of packages that cannot be loaded."""
+        for name in self:
+            with suppress(PoelaError):
+                yield name, self[name]
+
     def _of_this_session(self, name: str) -> T:
         thing: T = referred(name) if self._made is None else self._made(referred(name))
         return thing
@@ -70,8 +86,13 @@ def loaded(point: EntryPoint) -> Any:
     """What an entry point leads to, or one sentence where there is nothing."""
     try:
         return point.load()
-    except (ImportError, AttributeError) as error:
+    except ModuleNotFoundError as error:
         package = point.module.partition(".")[0]
         raise PoelaError(
             f"{point.group} {point.name!r} cannot be loaded ({error}): install the package {package} beside poela"
+        ) from None
+    except (Exception, SystemExit) as error:  # whatever another package does when it is imported
+        package, what = point.module.partition(".")[0], f"{type(error).__name__}: {error}"[:LONGEST_REASON]
+        raise PoelaError(
+            f"{point.group} {point.name!r} cannot be loaded ({what}): mend the package {package}, or remove it"
         ) from None

@@ -63,9 +63,9 @@ class Candidate:
         """The candidate that describes a learner object; one that is not in the table is referred to."""
         if isinstance(learner, Candidate):
             return learner
-        names = [name for name in LEARNERS if LEARNERS[name] is type(learner)]
-        if names:
-            return cls(names[0], _changed(learner))
+        name = LEARNERS.name_of(type(learner))
+        if name is not None:
+            return cls(name, _changed(learner))
         refuse_no_learner(learner)
         return cls(_name_of(learner), {OBJECT: reference(learner)})
 

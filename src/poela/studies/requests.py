@@ -97,7 +97,7 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Traject
         settings = replace(settings, candidates=checked_candidates(of_one_step(settings.candidates)))
     unfit = [one.learner for one in settings.candidates if one.build().real_valued != real]
     if unfit:
-        fitting = ", ".join(name for name in LEARNERS if LEARNERS[name].real_valued == real)
+        fitting = ", ".join(name for name, kind in LEARNERS.loadable() if kind.real_valued == real)
         kinds = ("a finite set of actions", "real-valued actions")
         raise InputError(
             f"learner {unfit[0]!r} needs {kinds[not real]}, and these logs have {kinds[real]}: choose from {fitting}"

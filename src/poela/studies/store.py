@@ -19,13 +19,14 @@ on.
 import errno
 import os
 import stat
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from poela.core.errors import InputError, PoelaError
+from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.files import make_private, refuse_foreign, remove_file, sha256, sync_folder, unwritable, write_bytes
 from poela.core.locks import take
 from poela.core.outputs import STUDY_MARK
@@ -95,8 +96,15 @@ class Store:
             raise unwritable(self.directory, error) from None
         try:
             if not take(handle):
-                raise PoelaError(
-                    f"{place(self.directory)} is in use by another process: wait for it, or choose another directory"
+                if not take(handle, without=True):
+                    raise PoelaError(
+                        f"{place(self.directory)} is in use by another process: wait for it, or choose another "
+                        "directory"
+                    )
+                warnings.warn(
+                    f"{place(self.directory)} is on a disk that knows no locks: see that no other process works on it",
+                    PoelaWarning,
+                    stacklevel=2,
                 )
             for folder in (self.directory, self.directory / "runs", self.directory / "shared"):
                 sweep(folder)
