@@ -103,8 +103,7 @@ def learn(
     study_settings = _smoothed_where_possible(fit_to_logs(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
     looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
-    plain = len(every) == 1 and not is_receipts(every[0])
-    given = (every[0] if plain else read[0]) if learn_options.validation is None else learn_options.validation
+    given = (every[0] if len(every) == 1 else read[0]) if learn_options.validation is None else learn_options.validation
     request = _group_request(learn_options, given, read[0] if read[1] is None else read[1], layout, guards)
     returns = study_settings.scoring.capped(read[0]).returns(study_settings.scoring.discount)
     outcome = Outcome.of(learn_options.outcome, returns) if learn_options.outcome else None
@@ -183,7 +182,7 @@ def _group_request(
 ) -> GroupRequest:
     """The groups that are asked for; what is wrong with them shows before anything is fitted."""
     columns = () if options.by is None else expect_list("by", options.by)
-    if isinstance(source, Trajectories):
+    if isinstance(source, Trajectories) or is_receipts(source):
         request = GroupRequest(columns, options.smallest_group)
     else:
         request = GroupRequest.of_table(columns, options.smallest_group, source, layout)
