@@ -7,14 +7,16 @@ from functools import cached_property
 import numpy as np
 
 from poela.core.approximate import ApproximateNeighbours
-from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, readonly
 from poela.core.grouped import FEW, NearestOfGroups
+from poela.core.log_cache import cached
 from poela.core.neighbours import TREE_FEATURES, Neighbours
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.eligibility.scales import FeatureScale
 
 COVER_BLOCK = 512
+MOST_SAMPLED = 20_000  # logged contexts that a sample has
 ROWS_AT_ONCE = 1 << 18  # logged contexts that are made ready for an exact search at once
 
 
@@ -34,13 +36,17 @@ class LoggedContexts:
 
     @classmethod
     def of(cls, train: Trajectories, scale: FeatureScale, rule: Eligibility) -> "LoggedContexts":
-        """All contexts of the training log."""
+        """The contexts of the training log: all of them, or a sample if the rule says so."""
+        rows, contexts = np.arange(train.n_steps), train.contexts
+        if rule.search == "sample" and train.n_steps > MOST_SAMPLED:
+            # Made once for each log, so that distances to the very same contexts are measured once.
+            rows, contexts = cached(train, "sampled contexts", None, lambda: _sampled(train))
         return cls(
-            contexts=train.contexts,
-            actions=train.actions,
-            steps=train.step_numbers,
-            rows=np.arange(train.n_steps),
-            episodes=train.episode_of_step,
+            contexts=contexts,
+            actions=train.actions[rows],
+            steps=train.step_numbers[rows],
+            rows=rows,
+            episodes=train.episode_of_step[rows],
             scale=scale,
             n_actions=train.n_actions,
             same_step=rule.neighbours == "same_step",
@@ -246,3 +252,14 @@ def _cover(features: FloatArray, squared_gap: float) -> IntArray:
                 differences = features[block[position:]] - features[member]
                 covered[position:] |= np.einsum("ij,ij->i", differences, differences) <= squared_gap
     return np.array(chosen, np.int64)
+
+
+def _sampled(train: Trajectories) -> tuple[IntArray, Float32Array]:
+    """Rows and contexts of a sample: as many of each action, or all where there are fewer, spread over the log."""
+    each = MOST_SAMPLED // train.n_actions
+    parts = []
+    for action in range(train.n_actions):
+        own = np.flatnonzero(train.actions == action)
+        parts.append(own if len(own) <= each else own[np.linspace(0, len(own) - 1, each).astype(np.int64)])
+    rows = np.sort(np.concatenate(parts))
+    return rows, readonly(train.contexts[rows], np.float32)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Metric = Annotated[str, one_of("mean_squared", "euclidean")]
 Neighbourhood = Annotated[str, one_of("pooled", "same_step")]
 Fallback = Annotated[str, one_of("nearest", "behavior", "all")]
-Search = Annotated[str, one_of("exact", "approximate")]
+Search = Annotated[str, one_of("exact", "approximate", "sample")]
 USUAL_SUPPORT = 0.02  # of logged decisions that a rule may bar for want of support
 Scale = Annotated[str, one_of("standard", "robust")] | tuple[Positive, ...] | None
 
@@ -71,6 +71,8 @@ class Eligibility(HasParams):
     rule without distances: the most probable), the logging policy, or all actions.
     `search="approximate"` is for millions of logged steps: it may miss the nearest context, so that distances can only
     be too large and fewer actions have a precedent, never more; where it finds none at all, `fallback` decides.
+    `search="sample"` measures exactly, to 20,000 of the logged contexts at most, evenly spread over the log and the
+    actions: the work grows like the log, files stay small, and distances can only be too large here, too.
 
     `scale="robust"` takes normal scores of ranks in the place of features, so that no unit, tail or rare gap outvotes
     the others; a feature with two values, such as the indicator of a category or a gap, counts ½ at most in squared

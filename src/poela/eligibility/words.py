@@ -67,6 +67,7 @@ def _asked(rule: FittedEligibility) -> list[str]:
         metric = "Euclidean distance" if settings.metric == "euclidean" else "mean squared difference of features"
         step = " at the same step" if settings.neighbours == "same_step" else ""
         step += f" (found by a search that {_recall_in_words(rule)})" if settings.search == "approximate" else ""
+        step += " (measured to a sample of logged cases)" if settings.search == "sample" else ""
         parts.append(f"it was logged{step} within {rule.radius:.4g} ({metric}{scaled})")
     if settings.minimum_probability or (settings.minimum_probability == 0 and settings.support is None):
         least = f"at least {settings.minimum_probability:g}" if settings.minimum_probability else "above 0"
