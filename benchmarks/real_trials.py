@@ -155,6 +155,8 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
         below = sum(row["other"] < row["shown"] for row in claims)
         surely = sum(row["other"] + CHANCE * row["error"] < row["shown"] for row in claims)
         yield f"| {name} | {len(own)} | {len(claims)} | {shown} | {other} | {below} | {surely} |"
+    if len(split) == len(rows):
+        return
     yield ""
     yield "| trial, arms drawn anew | times | false claims |"
     yield "|---|---|---|"

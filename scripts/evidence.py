@@ -22,6 +22,7 @@ COMMAND = re.compile(r"(?:python (benchmarks/\w+\.py)|poela reproduce ([\w-]+))[
 COMMIT = re.compile(r"\b[Cc]ommits?\s+`?([0-9a-f]{7,12})\b")
 FOLLOW = {  # page: what prints its tables from stored rows
     "claims": ("claims.py", "claims/now", "claims/without-gate", "claims/before"),
+    "real-trials": ("real_trials.py", "real-trials"),
     "rounds": ("rounds.py", "rounds"),
     "usual-ways": ("usual_ways.py", "usual-ways"),
 }

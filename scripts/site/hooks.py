@@ -26,6 +26,7 @@ TUTORIALS = (
     "doses",
     "gymnasium",
     "cluster",
+    "rounds",
 )  # in this order, then all others
 PRINTED = re.compile(r'<div class="highlight">(.*?)</div>', re.DOTALL)
 FORMULA = re.compile(r'<math display="block".*?</math>', re.DOTALL)
