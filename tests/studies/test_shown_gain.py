@@ -15,7 +15,8 @@ from poela.evaluation.recombination import Recombined
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.studies.fold_errors import shared_variance
 from poela.studies.held_out import Episodes
-from poela.studies.shown_gain import Judged, Proof, corrected, critical_value, judged
+from poela.studies.shown_gain import Judged, Proof, corrected, judged
+from poela.studies.simultaneous import critical_value
 
 SCORING = Scoring()
 

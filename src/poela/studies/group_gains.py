@@ -23,7 +23,8 @@ from poela.studies.by_episode import part_of, units_of
 from poela.studies.fold_errors import Pair, shared_within
 from poela.studies.held_out import Episodes, HeldOut
 from poela.studies.judging import Shown
-from poela.studies.shown_gain import Proof, Proving, critical_values, gains_of, in_errors
+from poela.studies.shown_gain import Proof, Proving, gains_of, in_errors
+from poela.studies.simultaneous import critical_values
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,8 @@ def _by_gain(
     guards: Sequence[Guarded],
 ) -> tuple[list[Point], list[Estimate]]:
     gamma = allowed_factor(episodes, settings)
-    judged_ones = _judged(shown, episodes, settings, settings.selection.confidence, guards)
+    ahead = _ahead(points, settings) if episodes.logs.n_steps == episodes.logs.n_episodes else []
+    judged_ones = _judged(shown, episodes, settings, settings.selection.confidence, guards, ahead)
     if shared is not None:
         own = [one.episodes(episodes) for one in guards]
 
@@ -215,10 +216,20 @@ def _judged(
     settings: StudySettings,
     confidence: float,
     guards: Sequence[Guarded] = (),
+    ahead: Sequence[int] = (),
 ) -> list[Judged]:
     least = settings.selection.least_ess(episodes.logs.n_units)
     gamma = allowed_factor(episodes, settings)
-    return judged(episodes, shown, settings.scoring, confidence, gamma, least, guards)
+    return judged(episodes, shown, settings.scoring, confidence, gamma, least, guards, ahead)
+
+
+def _ahead(points: Sequence[Point], settings: StudySettings) -> list[int]:
+    """The points, by their numbers, of the first of the candidates that a path was learned with."""
+    for candidate in settings.candidates:
+        prefix = f"{candidate.learner}-{candidate.key}-"
+        if found := [number for number, point in enumerate(points) if point.path_id.startswith(prefix)]:
+            return found
+    return []
 
 
 def allowed_factor(episodes: Episodes, settings: StudySettings) -> float:

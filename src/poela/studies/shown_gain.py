@@ -28,8 +28,9 @@ from poela.evaluation.scoring import Scoring
 from poela.studies.guarded import Guarded
 from poela.studies.guards import HOLDS
 from poela.studies.held_out import Episodes
+from poela.studies.simultaneous import critical_pair
 
-DRAWS = 2000
+AHEAD_SHARE = 0.3  # of episodes, effective: a policy bold enough to gain, and not too bold to be judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,11 +171,14 @@ def judged(
     sensitivity: float = 1.0,
     least_ess: float = 0.0,
     guards: Sequence[Guarded] = (),
+    ahead: Sequence[int] = (),
 ) -> list[Judged]:
     """Every point with the gain that is shown, with this confidence in all of them together, by independent folds.
 
     A point is its pooled evidence and the log weights [copies, n] of recombined episodes. Where there are `guards`, the
     confidence is that in all points and all guarded outcomes together; points whose gain is shown have bounds of these.
+    Of the points `ahead`, by their numbers, the one that leaves about `AHEAD_SHARE` of the episodes effective is judged
+    ahead of the others: half of what may go wrong is its own, so that many other points hardly widen its bound.
     """
     # "At least" is one-sided: the lower end of an interval that misses as often on its other side.
     single = replace(scoring, estimator="sntis", discount=1.0, level=2 * confidence - 1)
@@ -201,15 +205,31 @@ def judged(
         return result
     influences = np.stack([own.influence for both in gains.values() for own in both])
     blocks = [(slice(None), influences), *(one.block(gains) for one in watched)]
-    widened = critical_values(blocks, influences.shape[1], confidence, scoring.seed)[0] / float(ndtri(confidence))
+    first = first_of([number for number in ahead if number in gains], [one.ess for one in estimates], episodes)
+    owners = [np.repeat([*gains], [len(both) for both in gains.values()]), *([*gains] for _ in watched)]
+    own = [np.equal(numbers, -1 if first is None else first) for numbers in owners]
+    wide = [
+        each / float(ndtri(confidence))
+        for each in critical_pair(blocks, own, influences.shape[1], confidence, scoring.seed)
+    ]
     lowest = lowest_return(episodes.logs.rewards, whole.bounds)
-    proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated)
     for number, both in gains.items():
+        widened = wide[0 if number == first else 1]
+        proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated)
         one = replace(result[number], proofs=proving.proofs(points[number][0], estimates[number], both))
         if (one.shown or 0.0) > 0:  # else no guardrail decides
             one = replace(one, guards=tuple(each.guarding(number, points[number][1], proving) for each in watched))
         result[number] = one
     return result
+
+
+def first_of(ahead: Sequence[int], effective: Sequence[float], episodes: Episodes) -> int | None:
+    """Of some points, by their numbers, the one whose effective sample size is closest to `AHEAD_SHARE`; None: of none.
+
+    Sizes come of weights alone, so that what policies gained has no part in it.
+    """
+    wanted = AHEAD_SHARE * episodes.logs.n_units
+    return min(ahead, key=lambda number: abs(effective[number] - wanted), default=None)
 
 
 @dataclass(frozen=True)
@@ -356,44 +376,3 @@ def corrected(
 def _worst_case(one: Judged) -> Judged:
     """Where a bound is above zero: with an error twice as large, squared, in every proof."""
     return one.knowing(one.unknown) if one.shown is not None and one.shown > 0 else one
-
-
-def critical_value(influences: FloatArray, share: float, seed: int) -> float:
-    """How many standard errors the largest error of all points [k, n] stays within in this share of cases.
-
-    Never below that of a single point.
-
-    >>> rng = np.random.default_rng(0)
-    >>> alike = np.tile(rng.normal(size=500), (20, 1))
-    >>> round(critical_value(alike, 0.95, seed=0), 1), round(critical_value(rng.normal(size=(20, 500)), 0.95, 0), 1)
-    (1.6, 2.8)
-    """
-    return critical_values([(slice(None), influences)], influences.shape[1], share, seed)[0]
-
-
-def critical_values(
-    blocks: Sequence[tuple[slice | IntArray, FloatArray]], units: int, share: float, seed: int
-) -> tuple[float, float]:
-    """The same of estimates that each rest on some of the units, and that of errors of either sign.
-
-    A block has its units, and the influences [k, units of the block] of its estimates.
-
-    >>> rng = np.random.default_rng(0)
-    >>> halves = [(np.arange(250), rng.normal(size=(1, 250))), (np.arange(250, 500), rng.normal(size=(1, 250)))]
-    >>> one_sided, two_sided = critical_values(halves, 500, 0.95, seed=0)  # of two independent ones: 1.95 and 2.24
-    >>> 1.9 < one_sided < 2.0, 2.2 < two_sided < 2.3
-    (True, True)
-    """
-    standardised = []
-    for own, influences in blocks:
-        norms = np.sqrt(np.square(influences).sum(axis=1, keepdims=True))
-        standardised.append((own, (influences / np.where(norms > 0, norms, 1.0)).T))  # [units of the block, k]
-    rng = np.random.default_rng((seed, 2))
-    highest, largest = [], []
-    for _ in range(DRAWS // 100):
-        drawn = rng.normal(size=(100, units))
-        errors = np.hstack([drawn[:, own] @ rows for own, rows in standardised])
-        highest.append(errors.max(axis=1))
-        largest.append(np.abs(errors).max(axis=1))
-    one, two = (float(np.quantile(np.concatenate(found), share)) for found in (highest, largest))
-    return max(one, float(ndtri(share))), max(two, float(ndtri((1 + share) / 2)))
