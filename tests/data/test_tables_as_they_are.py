@@ -322,3 +322,34 @@ def test_schemas_survive_parts_and_files(tmp_path: Path) -> None:
 def test_what_is_said_wrongly(said: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         read_logs(table(), **NAMES, **said)
+
+
+def test_ids_that_never_come_twice_are_single_decisions_without_a_step() -> None:
+    table = pa.table({"person": ["b", "a", "c"], "age": [1, 2, 3], "action": ["x", "y", "x"], "reward": [0.0, 1, 0]})
+    logs = read_logs(table, episode="person")
+    assert logs.n_episodes == 3
+    assert logs.episode_ids is not None
+    assert logs.episode_ids.tolist() == ["a", "b", "c"]
+    again = pa.table({"person": ["b", "a", "a"], "age": [1, 2, 3], "action": ["x", "y", "x"], "reward": [0.0, 1, 0]})
+    with pytest.raises(InputError, match="column 'step' is missing"):
+        read_logs(again, episode="person")
+
+
+def test_propensities_that_were_rounded_are_divided_by_their_sum() -> None:
+    table = pa.table({"age": [1, 2, 3, 4], "action": ["a", "b", "c", "a"], "reward": [0.0, 1, 0, 1]})
+    for name in "abc":
+        table = table.append_column(f"p_{name}", pa.array([0.33, 0.33, 0.33, 0.34 if name == "a" else 0.33]))
+    logs = read_logs(table, propensity=["p_a", "p_b", "p_c"])
+    assert logs.propensities is not None
+    np.testing.assert_allclose(logs.propensities[:3], np.full((3, 3), 1 / 3), rtol=1e-15)
+    np.testing.assert_array_equal(logs.propensities[3], [0.34, 0.33, 0.33])
+    assert (
+        "columns 'p_a', 'p_b', 'p_c' are rounded and miss a sum of 1 in 3 rows: each was divided by its sum"
+        in logs.notes
+    )
+    rough = table.set_column(3, "p_a", pa.array([0.3, 0.33, 0.33, 0.34]))
+    with pytest.raises(InputError, match="do not sum to 1 in 1 row, first row 1"):
+        read_logs(rough, propensity=["p_a", "p_b", "p_c"])
+    exact = table.set_column(3, "p_a", pa.array([0.333333333, 0.33, 0.33, 0.34]))  # then the others are not rounded
+    with pytest.raises(InputError, match="do not sum to 1 in 3 rows"):
+        read_logs(exact, propensity=["p_a", "p_b", "p_c"])

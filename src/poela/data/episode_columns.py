@@ -10,6 +10,7 @@ from poela.data.decided import of_decisions
 from poela.data.labels import encode, is_label
 from poela.data.layout import LogLayout
 from poela.data.opening import open_source, readable
+from poela.data.order import in_table
 from poela.data.reshaping import put_right
 from poela.data.rows import RowProblems
 from poela.data.tables import ordered
@@ -33,7 +34,7 @@ def episode_columns(source: Any, layout: LogLayout | None, names: Sequence[str])
     with readable(source):
         source, layout, _ = put_right(source, layout)
         opened = open_source(source, layout, (*layout.label_columns, *names))
-        layout = of_decisions(layout, opened.names).for_table(opened.names)
+        layout = in_table(of_decisions(layout, opened.names), opened)
         missing = [name for name in names if name not in opened.names]
         if missing:
             raise bad_log([f"there is no column {quoted(missing)} to group by: choose from {quoted(opened.names)}"])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from poela.data.order import Order
 
 NUMBER = r"^\s*[+-]?([0-9]+{0}?[0-9]*|{0}[0-9]+)([eE][+-]?[0-9]+)?\s*$"  # {0}: what stands before decimals
+DECIMALS = range(2, 8)  # propensities that are rounded to so many may miss a sum of 1 by that much
 NOT_TOLD_APART = "that single precision cannot tell apart"
 MERGED_SHARE = 0.01  # so many of a feature's different numbers may become the same in single precision
 
@@ -60,14 +61,15 @@ def read_numbers(
     complete = len(propensity) == len(layout.propensity_columns()) > 0 and codes is not None
     contexts = np.empty((source.n_rows, len(context)), np.float32)
     paid = np.zeros((source.n_rows, len(reward)))
-    propensities = np.empty((source.n_rows, len(propensity)))
+    propensities, rounded = np.empty((source.n_rows, len(propensity))), 0
     columns = list(dict.fromkeys([*context, *reward, *propensity]))
     for batch, start, target in _placed(source, columns, order):
         _read_block(batch, context, contexts, target, start, problems, strict)
         _read_block(batch, reward, paid, target, start, problems, ())
         probabilities = _fill(np.empty((len(batch), len(propensity))), batch, propensity, start, problems, propensity)
         if complete and codes is not None:
-            _check_propensities(probabilities, codes[start : start + len(batch)], layout, start, problems)
+            own = codes[start : start + len(batch)]
+            rounded += _check_propensities(probabilities, own, layout, start, problems)
         propensities[target] = probabilities
     rewards, notes, lost = paid.ravel(), list[str](), _flagged(source, layout, order, problems)
     if len(reward) == len(paid_in):
@@ -86,6 +88,9 @@ def read_numbers(
     if not complete:
         return Numbers(contexts, rewards, None, tuple(notes), lost)
     known = propensities.ravel() if isinstance(layout.propensity, str) else propensities
+    if rounded:
+        what = f"columns {quoted(propensity)} are rounded and miss a sum of 1 in {counted(rounded, 'row')}"
+        notes.append(f"{what}: each was divided by its sum")
     return Numbers(contexts, rewards, known, tuple(notes), lost)
 
 
@@ -272,7 +277,8 @@ def _fill(
 
 def _check_propensities(
     probabilities: FloatArray, codes: IntArray, layout: LogLayout, start: int, problems: RowProblems
-) -> None:
+) -> int:
+    """Note what cannot be right; rows that only rounding keeps from a sum of 1 are divided by it, and counted."""
     columns = layout.propensity_columns()
     single = isinstance(layout.propensity, str)
     for column, name in enumerate(columns):
@@ -287,7 +293,7 @@ def _check_propensities(
             start,
         )
     if single:
-        return
+        return 0
     known = (codes >= 0) & (codes < len(columns))
     logged = probabilities[np.arange(len(codes)), np.where(known, codes, 0)]
     problems.note(
@@ -296,13 +302,30 @@ def _check_propensities(
         "correct them, or leave propensities out and estimate them",
         start,
     )
-    uneven = np.abs(probabilities.sum(axis=1) - 1) > ROW_SUM_TOLERANCE
+    sums = probabilities.sum(axis=1)
+    uneven = np.abs(sums - 1) > ROW_SUM_TOLERANCE
+    rounded = uneven & (np.abs(sums - 1) <= _lost_by_rounding(probabilities))
+    probabilities[rounded] /= sums[rounded, None]
     problems.note(
-        uneven & np.isfinite(probabilities).all(axis=1),
+        uneven & ~rounded & np.isfinite(probabilities).all(axis=1),
         f"columns {quoted(columns)} do not sum to 1",
         "correct them, or divide each row by its sum",
         start,
     )
+    return int(rounded.sum())
+
+
+def _lost_by_rounding(probabilities: FloatArray) -> float:
+    """By how much rows [N, A] may miss a sum of 1 where all numbers are rounded to as many decimals; 0: they are not.
+
+    >>> bool(np.isclose(_lost_by_rounding(np.array([[0.33, 0.33, 0.33]])), 0.015))
+    True
+    """
+    for decimals in DECIMALS:
+        scaled = probabilities * 10.0**decimals
+        if (np.abs(scaled - np.rint(scaled)) < 1e-6).all():
+            return float(probabilities.shape[1] * 0.5 * 10.0**-decimals * (1 + 1e-6))
+    return 0.0
 
 
 def numbers_of(column: Any) -> NDArray[Any]:

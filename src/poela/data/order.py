@@ -1,6 +1,6 @@
 """The order of rows that episodes and steps give."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,15 +8,40 @@ from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, IntArray, T
 from poela.data.labels import Labels
-from poela.data.layout import LogLayout
+from poela.data.layout import STEP, LogLayout
 from poela.data.numbers import note_type, numbers_of
 from poela.data.rows import RowProblems
+from poela.data.sources import TableSource
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SLACK = 1e-6  # of the distance between steps: 0.1 is no number of a computer's
+
+
+def in_table(layout: LogLayout, source: TableSource) -> LogLayout:
+    """The layout as a table has it: its episodes and steps, if any.
+
+    Where no step is named and no episode has a second row, every episode is a single decision.
+    """
+    layout = layout.for_table(source.names)
+    unnamed = layout.episode is not None and layout.episode in source.names and layout.step == STEP
+    if not unnamed or STEP in source.names or not _all_differ(source.read(str(layout.episode))):
+        return layout
+    return replace(layout, step=None)
+
+
+def _all_differ(column: "pa.ChunkedArray") -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        return bool(column.null_count == 0 and pc.count_distinct(column).as_py() == len(column))
+    except pa.ArrowNotImplementedError:  # lists, say, which are refused as ids
+        return False
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from poela.data.layout import CENSORED, DENSITY, EPISODE, STEP, LogLayout
 from poela.data.losses import loss_in_words
 from poela.data.numbers import NOT_TOLD_APART, Numbers, merges_in_single, numbers_of, read_numbers, read_outcomes
 from poela.data.opening import readable
-from poela.data.order import Order, order_of, sortable_steps
+from poela.data.order import Order, in_table, order_of, sortable_steps
 from poela.data.outcomes import joined_receipts
 from poela.data.propensity_columns import paired
 from poela.data.real_actions import doses_in, read_actions, with_doses, with_noted_actions
@@ -167,7 +167,7 @@ def _opened_and_read(source: Any, layout: LogLayout, beside: Beside) -> tuple[Ta
     whole = opened_with(source, layout, beside.columns)
     opened, logs = _opened_log(hiding(whole, beside.columns) if beside.columns else whole, source, layout, beside)
     if beside.columns:
-        order = ordered(opened, layout.for_table(opened.names), RowProblems())[1]
+        order = ordered(opened, in_table(layout, opened), RowProblems())[1]
         assert order is not None  # or the logs could not have been read
         logs = logs if beside.done is None else with_done(logs, whole, order, beside.done)
         logs = logs if beside.ended is None else by_end(logs, whole, order, beside.ended)
@@ -200,7 +200,7 @@ def _opened_log(
 
 def _read(source: TableSource, layout: LogLayout) -> Trajectories:
     """Read every column that can be read, whatever is wrong with others, and tell all problems together."""
-    layout = with_noted_actions(_with_noted_columns(layout, source), source)
+    layout = in_table(with_noted_actions(_with_noted_columns(layout, source), source), source)
     problems = layout.problems(source.names)
     if source.n_rows == 0:
         problems.append("there are no rows: the log needs one for each decision")
