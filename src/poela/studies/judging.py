@@ -150,7 +150,7 @@ def _by_gain(
     guards: Sequence[Guarded],
 ) -> tuple[list[Point], list[Estimate]]:
     gamma = allowed_factor(episodes, settings)
-    ahead = _ahead(points, settings) if episodes.logs.n_steps == episodes.logs.n_episodes else []
+    ahead = ahead_of(points, settings) if episodes.logs.n_steps == episodes.logs.n_episodes else []
     judged_ones = _judged(shown, episodes, settings, settings.selection.confidence, guards, ahead)
     if shared is not None:
         own = [one.episodes(episodes) for one in guards]
@@ -223,7 +223,7 @@ def _judged(
     return judged(episodes, shown, settings.scoring, confidence, gamma, least, guards, ahead)
 
 
-def _ahead(points: Sequence[Point], settings: StudySettings) -> list[int]:
+def ahead_of(points: Sequence[Point], settings: StudySettings) -> list[int]:
     """The points, by their numbers, of the first of the candidates that a path was learned with."""
     for candidate in settings.candidates:
         prefix = f"{candidate.learner}-{candidate.key}-"
