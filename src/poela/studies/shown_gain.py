@@ -206,15 +206,12 @@ def judged(
     influences = np.stack([own.influence for both in gains.values() for own in both])
     blocks = [(slice(None), influences), *(one.block(gains) for one in watched)]
     first = first_of([number for number in ahead if number in gains], [one.ess for one in estimates], episodes)
-    owners = [np.repeat([*gains], [len(both) for both in gains.values()]), *([*gains] for _ in watched)]
-    own = [np.equal(numbers, -1 if first is None else first) for numbers in owners]
-    wide = [
-        each / float(ndtri(confidence))
-        for each in critical_pair(blocks, own, influences.shape[1], confidence, scoring.seed)
-    ]
+    owners = [[number for number, both in gains.items() for _ in both], *([*gains] for _ in watched)]
+    of_first = [np.array([number == first for number in numbers]) for numbers in owners]
+    wide = critical_pair(blocks, of_first, influences.shape[1], confidence, scoring.seed)
     lowest = lowest_return(episodes.logs.rewards, whole.bounds)
     for number, both in gains.items():
-        widened = wide[0 if number == first else 1]
+        widened = wide[0 if number == first else 1] / float(ndtri(confidence))
         proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated)
         one = replace(result[number], proofs=proving.proofs(points[number][0], estimates[number], both))
         if (one.shown or 0.0) > 0:  # else no guardrail decides
