@@ -8,7 +8,9 @@ from scipy.stats import norm
 from tests.studies.test_shown_gain import coins, shown
 
 from poela.core.arrays import FloatArray
+from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
+from poela.studies.held_out import Episodes
 from poela.studies.judging import ahead_of
 from poela.studies.learning import learn
 from poela.studies.selection import Point
@@ -65,13 +67,20 @@ def test_returns_have_no_part_in_who_goes_ahead() -> None:
         assert every[0] == every[1] != every[2]
 
 
+def several_steps() -> Trajectories:
+    logs = coins(40, 1.0, 0)
+    return replace(logs, offsets=np.arange(0, 41, 2))
+
+
 def test_the_first_candidate_that_was_learned_goes_ahead() -> None:
     candidates = tuple(Candidate(name) for name in ("poela", "fittedq", "consensus"))
     points = [Point(f"{one.learner}-{one.key}-0", number, False, {}) for one in candidates[1:] for number in (0, 1)]
     settings = StudySettings(candidates=candidates)
-    assert ahead_of(points[::-1], settings) == [2, 3]
-    assert ahead_of([], settings) == []
-    assert ahead_of(points[2:], settings) == [0, 1]
+    single, longer = (Episodes.of([logs], 1.0) for logs in (coins(40, 1.0, 0), several_steps()))
+    assert ahead_of(points[::-1], settings, single) == [2, 3]
+    assert ahead_of([], settings, single) == []
+    assert ahead_of(points[2:], settings, single) == [0, 1]
+    assert ahead_of(points, settings, longer) == []
 
 
 def test_the_first_learner_of_a_study_of_single_decisions_goes_ahead() -> None:
