@@ -20,7 +20,7 @@ demo: setup
 	$(BIN)/poela reproduce demo --out demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 fuzz: setup  # hostile cases for some minutes, by the seed of the day
 	$(BIN)/python tests/robustness/hostile_tour.py --times 20

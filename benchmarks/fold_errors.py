@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from poela.studies.simultaneous import critical_value
+from poela.studies.critical_values import critical_value
 
 FEATURES, FOLDS, LEAST_ESS, FIRST_SEED = 3, 5, 50.0, 21_000
 TEMPERATURES = np.geomspace(8.0, 0.25, 10)

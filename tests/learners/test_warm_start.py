@@ -10,7 +10,7 @@ from poela.data.trajectories import Trajectories
 from poela.learners import warm_start
 from poela.learners.learner import Learner
 from poela.learners.policy_gradient import POCRM, POELA, PolicyGradient
-from poela.learners.stacked import Company, Member, fit_stacked
+from poela.learners.stacked import Member, TrainingStack, fit_stacked
 from poela.learners.training_batch import TrainingBatch
 from poela.simulators.registry import simulate
 
@@ -28,9 +28,9 @@ def cloned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts = []
     plain = PolicyGradient.clone
 
-    def counted(self: PolicyGradient, company: Company, train: Trajectories, batch: TrainingBatch) -> Any:
-        counts.append(len(company.members))
-        return plain(self, company, train, batch)
+    def counted(self: PolicyGradient, trained: TrainingStack, train: Trajectories, batch: TrainingBatch) -> Any:
+        counts.append(len(trained.members))
+        return plain(self, trained, train, batch)
 
     monkeypatch.setattr(PolicyGradient, "clone", counted)
     return counts
@@ -38,11 +38,11 @@ def cloned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def started(learner: PolicyGradient, members: list[Member], logs: Trajectories) -> list[dict[str, Any]]:
     """The weights of each member's network after the warm start."""
-    company = learner.company_of(members, logs)
+    trained = learner.training_stack(members, logs)
     free = np.ones((logs.n_steps, logs.n_actions), np.bool_)
-    for _ in warm_start.warm_start(learner, company, logs, [free] * len(members)):
+    for _ in warm_start.warm_start(learner, trained, logs, [free] * len(members)):
         pass
-    return [network.weights() for network in company.stack.members()]
+    return [network.weights() for network in trained.stack.members()]
 
 
 def test_members_with_one_rule_and_seed_share_a_warm_start(logs: Trajectories, cloned: list[int]) -> None:

@@ -46,14 +46,17 @@ def logs() -> Trajectories:
 @pytest.fixture(scope="session")
 def study(logs: Trajectories, tmp_path_factory: pytest.TempPathFactory) -> Study:
     out = tmp_path_factory.mktemp("studies") / "study"
-    return learn(logs, candidates=[Candidate("fittedq")], backend="inline", out=out)
+    return learn(logs, candidates=[Candidate("fittedq", {"regressor": "ridge"})], backend="inline", out=out)
 
 
 @pytest.fixture(scope="session")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Study:
     out = tmp_path_factory.mktemp("studies") / '<b>study & "co"\''
     return learn(
-        made_logs(HOSTILE_ACTIONS, HOSTILE_FEATURES), candidates=[Candidate("fittedq")], backend="inline", out=out
+        made_logs(HOSTILE_ACTIONS, HOSTILE_FEATURES),
+        candidates=[Candidate("fittedq", {"regressor": "ridge"})],
+        backend="inline",
+        out=out,
     )
 
 

@@ -174,7 +174,7 @@ def test_logs_are_split_as_the_study_split_them(logs: Trajectories, split: dict[
     import poela
     from poela.studies.candidates import Candidate
 
-    made = poela.learn(logs, candidates=[Candidate("fittedq")], backend="inline", **split)  # type: ignore[arg-type]
+    made = poela.learn(logs, candidates=[Candidate("fittedq", {"regressor": "ridge"})], backend="inline", **split)  # type: ignore[arg-type]
     given, kept = study_logs(made, logs), study_logs(made, None)
     assert given is not None
     assert kept is not None
@@ -195,7 +195,9 @@ def test_a_column_of_text_has_a_stratum_for_each_category() -> None:
         }
     )
     logs = read_logs(table)
-    made = learn(logs, candidates=[Candidate("fittedq", {"history": 0})], folds=2, backend="inline")
+    made = learn(
+        logs, candidates=[Candidate("fittedq", {"history": 0, "regressor": "ridge"})], folds=2, backend="inline"
+    )
     found = study_logs(made, logs)
     assert found is not None
     _, *strata = action_shares(found, ["ward"]).strata

@@ -180,7 +180,11 @@ def test_an_interval_says_what_it_holds_for(study: Study, logs: Trajectories, tm
     promised = "holds for all policies together (95%)"
     assert promised in Elements(study_page(study).html()).text
     by_estimate = learn(
-        logs, candidates=[Candidate("fittedq")], backend="inline", shares=(0.5, 0.3, 0.2), selection=Selection()
+        logs,
+        candidates=[Candidate("fittedq", {"regressor": "ridge"})],
+        backend="inline",
+        shares=(0.5, 0.3, 0.2),
+        selection=Selection(),
     )
     page = Elements(study_page(by_estimate).html())
     assert "for all policies together" not in page.text

@@ -57,7 +57,7 @@ def free(folder: Path) -> Study:
 
 
 def learnt(folder: Path, name: str, propensity: str | list[str], rule: dict[str, object]) -> Study:
-    one = Candidate("fittedq", {"history": 0, **rule})
+    one = Candidate("fittedq", {"history": 0, "regressor": "ridge", **rule})
     return learn(logs_in(folder, propensity), out=folder / name, candidates=[one], folds=FOLDS, backend="inline")
 
 

@@ -44,7 +44,8 @@ from poela.policies.storage import UNFORESEEN, load_policy
 from poela.policies.tilted import TiltedPolicy
 from poela.policies.value import GreedyQPolicy
 
-SLOWEST = 20.0  # seconds for one file, on a busy machine
+SLOWEST = 20.0  # seconds of processor time for one file
+STUCK = 600.0  # seconds after which even the busiest machine would be done
 LONGEST = 500  # letters of a message
 QUICK: dict[str, Any] = {"steps": 2, "hidden": (4, 4), "device": "cpu"}
 WARM: dict[str, Any] = {**QUICK, "warm_start_steps": 2}
@@ -251,15 +252,18 @@ def checked_words(said: str, directory: Path) -> str:
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError in what takes longer."""
+    """Raises TimeoutError in what takes more processor time, or waits for what never comes."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"not done after {seconds} seconds")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    timers = ((signal.ITIMER_PROF, signal.SIGPROF, seconds), (signal.ITIMER_REAL, signal.SIGALRM, STUCK))
+    before = [signal.signal(number, stop) for _, number, _ in timers]
+    for timer, _, limit in timers:
+        signal.setitimer(timer, limit)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for (timer, number, _), handler in zip(timers, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)

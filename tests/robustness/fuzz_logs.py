@@ -135,7 +135,7 @@ def verdict(path: Path, **settings: Any) -> str:
 
 
 def fuzz(seconds: float, seed: int, folder: Path | None = None, most: float = float("inf")) -> Counter[str]:
-    """Read mutated files for some seconds, and count what came of it; the folder keeps the last one."""
+    """Read mutated files for some seconds, or so many, and count what came of it; the folder keeps the last one."""
     rng = np.random.default_rng(seed)
     place = folder or Path(tempfile.mkdtemp())
     counts: Counter[str] = Counter()

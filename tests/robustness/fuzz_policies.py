@@ -31,14 +31,14 @@ ODD_NUMBERS = [math.nan, math.inf, -math.inf, -1, 0, 1, 2, 1e-45, 1e-300, 1e30, 
 TYPES = [np.float32, np.float64, np.float16, np.int64, np.int32, np.uint32, np.uint8, np.bool_]
 
 
-def fuzz(seconds: float, seed: int) -> Counter[str]:
+def fuzz(seconds: float, seed: int, most: float = math.inf) -> Counter[str]:
     """How many files were refused, how many refused to act on a log, and how many worked."""
     rng = np.random.default_rng(seed)
     bases()  # made before the clock starts
     end, counts = time.monotonic() + seconds, Counter[str]()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("error")
-        while time.monotonic() < end:
+        while time.monotonic() < end and counts.total() < most:
             # Each case has a seed of its own, so that it can be made again alone.
             case = int(rng.integers(2**62))
             try:

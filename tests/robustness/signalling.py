@@ -12,13 +12,16 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from types import FrameType
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for a script, the root of the repository is not on the path
+
+from tests.robustness.moments import Calls
+
 from poela.cli import main
 from poela.core import progress
-from poela.core.interruption import orderly
+from poela.core.interruption import deferred_signals
 from poela.studies import learning  # noqa: F401  so that no attempt spends its time on imports
 
 RESUMED = 5  # every so many attempts are resumed to their end
@@ -26,22 +29,19 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def learn(logs: Path, candidates: Path, out: Path) -> list[str]:
-    given = ["--candidates", str(candidates), "--restarts", "2", "--backend", "inline", "--choose-by", "sntis"]
+    given = [
+        "--candidates",
+        str(candidates),
+        "--folds",
+        "2",
+        "--restarts",
+        "1",
+        "--backend",
+        "inline",
+        "--choose-by",
+        "sntis",
+    ]
     return ["learn", str(logs), "--out", str(out), *given]
-
-
-class Calls:
-    """Counts calls of functions, and signals this process at one of them."""
-
-    def __init__(self, moment: int | None, sent: signal.Signals) -> None:
-        self.moment, self.sent, self.counted = moment, sent, 0
-
-    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        if event in ("call", "c_call"):
-            self.counted += 1
-            if self.counted == self.moment:
-                sys.setprofile(None)
-                os.kill(os.getpid(), self.sent)
 
 
 def attempt(arguments: list[str], moment: int | None, sent: signal.Signals) -> tuple[int, str, int]:
@@ -55,11 +55,11 @@ def attempt(arguments: list[str], moment: int | None, sent: signal.Signals) -> t
             progress.PATIENCE_SECONDS = 0.0
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(errors.fileno(), 2)
-            calls = Calls(moment, sent)
-            with orderly():  # what Python itself does with a signal, before `main` and after it, is not the question
-                sys.setprofile(calls)
-                code = main(arguments)
-                sys.setprofile(None)
+            with (
+                deferred_signals()
+            ):  # what Python itself does with a signal, before `main` and after it, is not the question
+                with Calls(moment, sent) as calls:
+                    code = main(arguments)
                 os.write(writing, str(calls.counted).encode())
                 os._exit(code)
         os.close(writing)

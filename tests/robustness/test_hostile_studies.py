@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -193,4 +194,4 @@ def test_a_study_of_these_logs_has_what_the_cases_change(study: Path) -> None:
 
 
 def test_tampered_studies_answer_or_refuse() -> None:
-    assert fuzz(seconds=4, seed=0) > 10
+    assert fuzz(seconds=inf, seed=0, most=25) == 25

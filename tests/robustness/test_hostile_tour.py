@@ -1,9 +1,9 @@
-"""A short tour of every class of hostile cases, another one every day; `make fuzz` takes longer ones."""
+"""A short tour of every class of hostile cases, at home another one every day; `make fuzz` takes longer ones."""
 
-from tests.robustness.hostile_tour import CLASSES, day_seed, tour
+from tests.robustness.hostile_tour import CLASSES, seed, tour
 
 
 def test_nothing_is_lost_leaked_or_traced_back() -> None:
-    counts = tour(times=0.5, seed=day_seed())
+    counts = tour(times=0.5, seed=seed())
     assert set(counts) == set(CLASSES)
     assert sum(counts.values()) > 1000

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from poela.core.interruption import orderly, safe_point
+from poela.core.interruption import deferred_signals, safe_point
 from poela.core.temporary import own_folder, remove_own_folder
 
 SCRIPT = Path(__file__).with_name("ending.py")
@@ -55,15 +55,15 @@ def test_folders_of_others_and_folders_in_use_stay(tmp_path: Path, monkeypatch: 
 def test_a_signal_that_comes_too_late_to_be_raised_is_passed_on() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
     try:
-        with pytest.raises(KeyboardInterrupt), orderly(passed_on=True):
+        with pytest.raises(KeyboardInterrupt), deferred_signals(passed_on=True):
             signal.raise_signal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 def test_inside_another_orderly_block_a_signal_is_not_lost() -> None:
-    with orderly():
-        with orderly(passed_on=True):
+    with deferred_signals():
+        with deferred_signals(passed_on=True):
             signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             safe_point()

@@ -12,7 +12,7 @@ from poela.learners.consensus import Consensus
 SCRIPT = """
 import signal, sys, threading
 from pathlib import Path
-from poela.core.interruption import orderly
+from poela.core.interruption import deferred_signals
 from poela.serving.server import listening, server_of
 from poela.serving.source import open_policy
 
@@ -20,7 +20,7 @@ server = server_of(open_policy(Path(sys.argv[1])), None)
 late = threading.Timer(10, lambda: setattr(server, "should_exit", True))
 late.daemon = True
 late.start()
-with orderly(), listening("127.0.0.1", 0) as socket:
+with deferred_signals(), listening("127.0.0.1", 0) as socket:
     signal.raise_signal(signal.SIGTERM)
     try:
         server.run(sockets=[socket])

@@ -1,27 +1,34 @@
 """Run as a script: forks studies, kills them with signal 9 at random moments, and resumes each to its end.
 
-One process imports everything once and forks for every attempt, so that ten kills take seconds. Prints one line for
+With `writing` as a third word the moments lie among the calls that write files, one in each part of the way.
+
+One process imports everything once and forks for every attempt, so that ten kills take seconds. Moments are counted in
+calls of functions, so that they do not depend on how busy the machine is. Prints one line for
 each kill: whether the resumed table and choice are those of the study that was never interrupted, whether finished runs
-were kept, and which files are left over.
+were kept, which files are left over, and how many were half written when it was killed.
 """
 
 import os
 import random
-import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for a script, the root of the repository is not on the path
+
+from tests.robustness.moments import Calls
+
+from poela.core.temporary import TEMPORARY
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import grid
 from poela.studies.learning import learn
 from poela.studies.store import MARK
 
 RESULTS = ("table.parquet", "choice.json")
+WRITING = ("core/files.py", "core/temporary.py")
 
 
 def logs() -> Trajectories:
@@ -43,14 +50,13 @@ def study(out: Path) -> None:
     learn(logs(), candidates=candidates, folds=2, out=out, resume=True, backend="inline")
 
 
-def killed_after(seconds: float, out: Path) -> bool:
-    """Start the study in a forked process and kill it; whether it was still running."""
+def killed_at(moment: int, out: Path, within: tuple[str, ...] = ()) -> bool:
+    """Start the study in a forked process that kills itself at this call; whether it came to that."""
     child = os.fork()
     if child == 0:
-        study(out)
+        with Calls(moment, within=within):
+            study(out)
         os._exit(0)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
@@ -58,28 +64,26 @@ def results(out: Path) -> list[bytes]:
     return [(out / name).read_bytes() for name in RESULTS]
 
 
-def main(directory: Path, kills: int) -> None:
+def main(directory: Path, kills: int, within: tuple[str, ...] = ()) -> None:
     torch.set_num_threads(1)
     study(directory / "warm")  # whatever is slow the first time
-    started = time.monotonic()
-    study(directory / "whole")
-    whole = time.monotonic() - started
+    with Calls(within=within) as calls:
+        study(directory / "whole")
     moments = random.Random(0)
-    done = attempt = 0
-    while done < kills:
-        out = directory / f"killed-{attempt}"
-        attempt += 1
-        if not killed_after(moments.uniform(0, whole), out):
-            whole *= 0.8  # it was quicker than the first one, and has ended
-            continue
-        done += 1
+    for number in range(kills):
+        out = directory / f"killed-{number}"
+        # One in each part of the way, so that all of it is met.
+        moment = 1 + (calls.counted * number + moments.randrange(calls.counted)) // kills
+        if not killed_at(moment, out, within):
+            print("it ended before")
+        half = len(list(out.rglob(f"{TEMPORARY}*")))
         finished_before = {path: path.stat().st_mtime_ns for path in out.glob("runs/*.safetensors")}
         study(out)
         redone = any(path.stat().st_mtime_ns != when for path, when in finished_before.items())
         same = results(out) == results(directory / "whole")
         left = [path.name for path in out.rglob(".*") if path.name != MARK]
-        print("same" if same else "DIFFERENT", "REDONE" if redone else "kept", left)
+        print("same" if same else "DIFFERENT", "REDONE" if redone else "kept", left, half, flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), WRITING if "writing" in sys.argv[3:] else ())

@@ -12,7 +12,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.gain import Gain
 from poela.studies.answer import Answer
 from poela.studies.candidates import Candidate
-from poela.studies.final_gain import GainsShown
+from poela.studies.final_gain import FinalEstimates
 from poela.studies.findings import findings
 from poela.studies.held_out import Episodes
 from poela.studies.records import ChoiceRecord
@@ -166,7 +166,7 @@ def test_what_the_allowed_factor_takes_is_not_made_up_for_by_episodes(study: Stu
     logs = Episodes.of([Trajectories(np.zeros((80, 1)), np.zeros(80, int), np.arange(80.0), np.arange(81))], 1.0)
 
     def needed(gain: Gain, *, estimated: bool) -> float | None:
-        gains = GainsShown(study, replace(logs, estimated=estimated), study.settings)
+        gains = FinalEstimates(study, replace(logs, estimated=estimated), study.settings)
         gains.estimate = lambda point: SimpleNamespace(gain=gain)  # type: ignore[assignment, method-assign, return-value]
         return gains.needed(study.points[0], study.points)
 

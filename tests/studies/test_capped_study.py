@@ -20,7 +20,7 @@ from poela.studies.learning import learn
 from poela.studies.planning import plan
 from poela.studies.study import Study
 
-CANDIDATES = [Candidate("fittedq")]
+CANDIDATES = [Candidate("fittedq", {"regressor": "ridge"})]
 
 
 def rewards_of(rng: np.random.Generator, good: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ from poela.studies.settings import StudySettings
 from poela.studies.splits import splits_of
 from poela.studies.study import Study
 
-FITTED, CONSENSUS = Candidate("fittedq", {"history": 0}), Candidate("consensus")
+FITTED, CONSENSUS = Candidate("fittedq", {"history": 0, "regressor": "ridge"}), Candidate("consensus")
 RESULTS = ("table.parquet", "choice.json")
 
 
@@ -227,7 +227,10 @@ def test_where_no_bound_is_above_zero_nothing_more_is_learned() -> None:
 
 
 def test_policies_that_are_the_same_are_learned_once() -> None:
-    twins = [Candidate("fittedq", {"history": 0}), Candidate("fittedq", {"history": 0, "backup": "max"})]
+    twins = [
+        Candidate("fittedq", {"history": 0, "regressor": "ridge"}),
+        Candidate("fittedq", {"history": 0, "regressor": "ridge", "backup": "max"}),
+    ]
     study = learn(coins(300, effect=0.5), candidates=[*twins, Candidate("fittedq", {"history": 2})])
     assert len({point.path_id for point in study.points}) == 3
     assert len(without_two(study)) in (3, 6)  # two of the three at most: in one step memory makes no difference

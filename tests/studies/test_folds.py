@@ -44,7 +44,7 @@ def coins(episodes: int, effect: float = 0.0, seed: int = 0) -> Trajectories:
 def better(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """A study of logs in which one action is better."""
     out = tmp_path_factory.mktemp("better") / "study"
-    candidates = [Candidate("fittedq", {"history": 0}), Candidate("consensus")]
+    candidates = [Candidate("fittedq", {"history": 0, "regressor": "ridge"}), Candidate("consensus")]
     return poela.learn(coins(300, effect=1.0), candidates=candidates, folds=3, out=out, backend="inline")
 
 
@@ -61,7 +61,10 @@ def weights_by_hand(policy: Any, logs: Trajectories) -> FloatArray:
 def test_pooled_values_are_those_of_the_fold_policies_by_hand(
     tiny_study: Run, tiny_logs: Trajectories, discount: float
 ) -> None:
-    candidates = [Candidate("fittedq", {"history": 0, "temperatures": (2.0, 0.5)}), Candidate("consensus")]
+    candidates = [
+        Candidate("fittedq", {"history": 0, "regressor": "ridge", "temperatures": (2.0, 0.5)}),
+        Candidate("consensus"),
+    ]
     study = tiny_study(**QUICK, candidates=candidates, discount=discount)
     fold_of = fold_numbers(tiny_logs, 3, seed=0)
     parts = [tiny_logs.take(np.flatnonzero(fold_of == fold)) for fold in range(3)]
@@ -85,7 +88,11 @@ def test_what_is_recommended_was_learned_from_all_episodes(better: Study) -> Non
     logs, chosen = coins(300, effect=1.0), better.choice.chosen
     assert chosen is not None
     assert chosen.path_id.startswith("fittedq")
-    path = list(Candidate("fittedq", {"history": 0}).build().fit_path(logs, seed=better.settings.restart_seed(0)))
+    path = list(
+        Candidate("fittedq", {"history": 0, "regressor": "ridge"})
+        .build()
+        .fit_path(logs, seed=better.settings.restart_seed(0))
+    )
     expected = path[chosen.number].policy.along(logs)
     np.testing.assert_array_equal(better.policy.along(logs), expected)
     np.testing.assert_array_equal(poela.load_policy(better.directory / "policy").along(logs), expected)
@@ -114,7 +121,9 @@ def test_a_gain_that_is_there_is_shown_and_said(better: Study) -> None:
 
 
 def test_where_actions_make_no_difference_the_logging_policy_is_kept() -> None:
-    study = poela.learn(coins(200), candidates=[Candidate("fittedq", {"history": 0})], folds=3, backend="inline")
+    study = poela.learn(
+        coins(200), candidates=[Candidate("fittedq", {"history": 0, "regressor": "ridge"})], folds=3, backend="inline"
+    )
     assert study.keeps_logging_policy
     assert study.chosen_name == LOGGING_POLICY
     assert str(study.answer).startswith("Keep what you do: nothing is shown to be better (95%)")
@@ -183,8 +192,8 @@ def test_a_budget_leaves_out_paths_that_not_all_folds_have_finished(
     clock = iter(range(10_000))
     with monkeypatch.context() as patched:
         patched.setattr(time, "monotonic", lambda: float(next(clock)))
-        candidates = [Candidate("consensus"), Candidate("fittedq", {"history": 0})]
-        study = tiny_study(**QUICK, candidates=candidates, out=tmp_path / "study", time="13s")
+        candidates = [Candidate("consensus"), Candidate("fittedq", {"history": 0, "regressor": "ridge"})]
+        study = tiny_study(**QUICK, candidates=candidates, out=tmp_path / "study", time="18s")
     finished = [run.task for run in study.runs.values()]
     assert [(task.candidate.learner, task.fold) for task in finished][:3] == [("consensus", fold) for fold in range(3)]
     assert 3 < len(finished) < 6
@@ -214,7 +223,11 @@ def test_choosing_anew_needs_no_fits_but_of_what_is_chosen(better: Study, tmp_pa
 
 def test_propensities_are_estimated_inside_each_fold_and_the_claim_survives_wrong_ones(tmp_path: Path) -> None:
     logs, fold_of = coins(300, effect=1.0).with_propensities(None), fold_numbers(coins(300), 2, seed=0)
-    settings: dict[str, Any] = {"candidates": [Candidate("fittedq", {"history": 0})], "folds": 2, "backend": "inline"}
+    settings: dict[str, Any] = {
+        "candidates": [Candidate("fittedq", {"history": 0, "regressor": "ridge"})],
+        "folds": 2,
+        "backend": "inline",
+    }
     found = {}
     for sensitivity in (1.0, 1.5):
         out, selection = tmp_path / f"study-{sensitivity}", Selection("gain", "best", 0.95, sensitivity=sensitivity)
@@ -254,7 +267,7 @@ def test_clusters_stay_together_in_every_fold(tmp_path: Path) -> None:
 
 def test_a_fold_may_be_a_single_cluster(tiny_logs: Trajectories) -> None:
     one_large = np.maximum(np.arange(60) - 30, 0)  # half of the episodes are one patient's
-    candidates = [Candidate("consensus"), Candidate("fittedq", {"history": 0})]
+    candidates = [Candidate("consensus"), Candidate("fittedq", {"history": 0, "regressor": "ridge"})]
     study = poela.learn(replace(tiny_logs, clusters=one_large), candidates=candidates, folds=3, backend="inline")
     assert {run.status for run in study.runs.values()} == {"done"}
     assert all(point.metrics["guarded"] is not None for point in study.points)
@@ -262,7 +275,13 @@ def test_a_fold_may_be_a_single_cluster(tiny_logs: Trajectories) -> None:
 
 def test_a_last_look_at_episodes_that_the_folds_have_not_seen() -> None:
     logs = coins(300, effect=1.0)
-    study = poela.learn(logs, candidates=[Candidate("fittedq", {"history": 0})], folds=2, test=0.2, backend="inline")
+    study = poela.learn(
+        logs,
+        candidates=[Candidate("fittedq", {"history": 0, "regressor": "ridge"})],
+        folds=2,
+        test=0.2,
+        backend="inline",
+    )
     assert (study.record.data.train_episodes, study.record.data.test_episodes) == (240, 60)
     assert study.test_evaluation is not None
     assert (study.test_evaluation.number, study.test_evaluation.seen, study.estimate.n_episodes) == (1, 0, 60)

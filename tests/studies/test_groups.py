@@ -256,7 +256,7 @@ def table() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def study(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Study:
-    how: Any = {"candidates": [Candidate("fittedq", {"history": 0})], "by": ["ward", "age:3"]}
+    how: Any = {"candidates": [Candidate("fittedq", {"history": 0, "regressor": "ridge"})], "by": ["ward", "age:3"]}
     return learned(table, out=tmp_path_factory.mktemp("study") / "study", outcome="health, points", **how)
 
 
@@ -351,7 +351,9 @@ def test_a_table_with_one_propensity_column_and_estimated_ones_too() -> None:
 
 
 def test_doses_have_mean_amounts() -> None:
-    study = learn(simulate("dosing", episodes=300, seed=0), backend="inline")
+    quick = {"hidden": (8,), "steps": 60, "radius": "q100", "least_ess": 60.0, "clone_steps": 100}
+    candidates = [Candidate("continuouspoela", quick)]
+    study = learn(simulate("dosing", episodes=300, seed=0), candidates=candidates, folds=2, backend="inline")
     found: Groups | None = study.result.groups  # type: ignore[union-attr]
     assert found is not None
     assert found.amounts

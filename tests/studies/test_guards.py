@@ -13,12 +13,12 @@ from poela.evaluation.scoring import Scoring
 from poela.report.sections.ladder import guard_blocks
 from poela.report.subject import Numbers
 from poela.studies.candidates import Candidate
+from poela.studies.critical_values import critical_values
 from poela.studies.guarded import guarded_in
 from poela.studies.guards import FEW, HARM, HOLDS, Guard, guards_in
 from poela.studies.held_out import Episodes
 from poela.studies.selection import Point, Selection, by_gain, choose
 from poela.studies.shown_gain import gains_of, judged
-from poela.studies.simultaneous import critical_values
 
 
 def logged(n: int = 900, harm: float = 0.3, seed: int = 0) -> Trajectories:

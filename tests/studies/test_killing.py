@@ -8,13 +8,25 @@ from pathlib import Path
 SCRIPT = Path(__file__).with_name("killing.py")
 
 
-def test_kill_9_at_ten_random_moments_then_resume(tmp_path: Path) -> None:
+def killed(*given: object) -> list[str]:
+    """A line for each kill: what came of it, and how many files were half written then."""
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(tmp_path), "10"],
+        [sys.executable, str(SCRIPT), *map(str, given)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["same kept []"] * 10
+    return done.stdout.splitlines()
+
+
+def test_kill_9_at_ten_random_moments_then_resume(tmp_path: Path) -> None:
+    assert [line.rpartition(" ")[0] for line in killed(tmp_path, 10)] == ["same kept []"] * 10
+
+
+def test_kill_9_while_files_are_written_then_resume(tmp_path: Path) -> None:
+    """With 50 in the place of 8, the same takes a minute."""
+    lines = killed(tmp_path, 8, "writing")
+    assert [line.rpartition(" ")[0] for line in lines] == ["same kept []"] * 8
+    assert any(not line.endswith(" 0") for line in lines)  # it has hit what it aims at

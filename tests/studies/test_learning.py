@@ -229,7 +229,12 @@ def test_logs_with_the_propensity_of_the_logged_action_alone(
 ) -> None:
     partial = tiny_logs.with_propensities(tiny_logs.logged_propensities)
     greedy = Candidate("bcq", {"steps": 2, "hidden": (3,), "device": "cpu"})
-    candidates = [Candidate("fittedq", {"history": 0}), tiny_candidates[2], greedy, Candidate("consensus")]
+    candidates = [
+        Candidate("fittedq", {"history": 0, "regressor": "ridge"}),
+        tiny_candidates[2],
+        greedy,
+        Candidate("consensus"),
+    ]
     study = poela.learn(partial, candidates=candidates, restarts=1, folds=2, backend="inline")
     assert {run.status for run in study.runs.values()} == {"done"}
     assert "those of actions not taken" in study.record.data.propensities

@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 import poela
 from poela.behavior.classifier import ClassifierBehavior
 from poela.core.errors import InputError, PoelaWarning
-from poela.core.live import reference
+from poela.core.references import reference
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.study import Study

@@ -12,7 +12,7 @@ from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.gain import least_value
 from poela.studies.candidates import Candidate
-from poela.studies.final_gain import GainsShown
+from poela.studies.final_gain import FinalEstimates
 from poela.studies.held_out import Episodes
 from poela.studies.own_bounds import Yardstick, fold_factor, with_own_bounds
 from poela.studies.selection import Point
@@ -30,16 +30,16 @@ def coins(effect: float, clusters: int | None = None, seed: int = 0) -> Trajecto
     return Trajectories(rng.normal(size=(N, 1)), actions, rewards, np.arange(N + 1), np.full((N, 2), 0.5), clusters=of)
 
 
-def learned(logs: Trajectories, out: Path, **settings: object) -> tuple[Study, GainsShown, list[Trajectories]]:
-    candidates = [Candidate("fittedq", {"history": 0, "temperatures": (2.0,)})]
+def learned(logs: Trajectories, out: Path, **settings: object) -> tuple[Study, FinalEstimates, list[Trajectories]]:
+    candidates = [Candidate("fittedq", {"history": 0, "regressor": "ridge", "temperatures": (2.0,)})]
     study = poela.learn(logs, candidates=candidates, folds=FOLDS, out=out, backend="inline", **settings)  # type: ignore[arg-type]
     fold_of = fold_numbers(logs, FOLDS, seed=0)
     parts = [logs.take(np.flatnonzero(fold_of == fold)) for fold in range(FOLDS)]
-    return study, GainsShown(study, Episodes.of(parts, 1.0), study.settings), parts
+    return study, FinalEstimates(study, Episodes.of(parts, 1.0), study.settings), parts
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, GainsShown, list[Trajectories]]:
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, FinalEstimates, list[Trajectories]]:
     return learned(coins(0.6), tmp_path_factory.mktemp("own") / "study")
 
 
@@ -56,7 +56,7 @@ def by_hand(study: Study, point: Point, parts: list[Trajectories]) -> tuple[np.n
 
 
 def test_the_own_bound_is_the_paired_gain_less_a_one_sided_reach_that_knows_of_the_folds(
-    plain: tuple[Study, GainsShown, list[Trajectories]],
+    plain: tuple[Study, FinalEstimates, list[Trajectories]],
 ) -> None:
     study, gains, parts = plain
     point = replace(
@@ -83,12 +83,12 @@ def test_the_own_bound_is_the_paired_gain_less_a_one_sided_reach_that_knows_of_t
 
 
 def test_the_own_bound_of_estimated_propensities_survives_gamma(
-    plain: tuple[Study, GainsShown, list[Trajectories]],
+    plain: tuple[Study, FinalEstimates, list[Trajectories]],
 ) -> None:
     study, gains, parts = plain
     point = replace(study.points[0], metrics={**study.points[0].metrics, "shown": None})
     weights, returns, gain, _ = by_hand(study, point, parts)
-    doubted = GainsShown(study, replace(Episodes.of(parts, 1.0), estimated=True), study.settings)
+    doubted = FinalEstimates(study, replace(Episodes.of(parts, 1.0), estimated=True), study.settings)
     lost = gain + returns.mean() - least_value(np.log(weights), returns, 1.5)
     known, less = gains.own_bound(point), doubted.own_bound(point)
     assert known is not None

@@ -11,10 +11,10 @@ from poela.evaluation.gain import Gain
 from poela.evaluation.verdict import TrustThresholds
 from poela.studies import final_gain, planning
 from poela.studies.candidates import Candidate
-from poela.studies.final_gain import GainsShown, episodes_needed
+from poela.studies.final_gain import FinalEstimates, episodes_needed
 from poela.studies.held_out import Episodes
 from poela.studies.learning import learn
-from poela.studies.planning import Goal, Rung, plan, planned
+from poela.studies.planning import Goal, PathPoint, plan, planned
 
 
 def coins(n: int, effect: float) -> Trajectories:
@@ -44,17 +44,17 @@ def test_bounds_for_many_policies_need_more_episodes(wider: float) -> None:
 
 
 def test_half_the_gain_needs_four_times_the_episodes() -> None:
-    found = planned([Rung("only", 5.0, 1.0, 500.0, True)], Goal(1.0), n=1000, estimated=False)
+    found = planned([PathPoint("only", 5.0, 1.0, 500.0, True)], Goal(1.0), n=1000, estimated=False)
     half, asked, double = (need.episodes for need in found.needs)
     assert (half / asked, asked / double) == pytest.approx((4.0, 4.0))
     assert asked == pytest.approx(1000 * (1.644854 + 0.841621) ** 2, rel=1e-5)
-    more_sure = planned([Rung("only", 5.0, 1.0, 500.0, True)], Goal(1.0, 0.99), n=1000, estimated=False)
+    more_sure = planned([PathPoint("only", 5.0, 1.0, 500.0, True)], Goal(1.0, 0.99), n=1000, estimated=False)
     assert more_sure.needs[1].episodes > asked
 
 
 def test_plans_and_answers_widen_bounds_as_studies_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """A widening of 2 takes ((2 z + z') / (z + z'))² times as many episodes, wherever episodes are counted."""
-    rung = [Rung("only", 5.0, 1.0, 500.0, True)]
+    rung = [PathPoint("only", 5.0, 1.0, 500.0, True)]
     alone, among = (planned(rung, Goal(1.0), 1000, False, wider).needs[1].episodes for wider in (1.0, 2.0))
     more = ((2 * 1.644854 + 0.841621) / (1.644854 + 0.841621)) ** 2
     assert among / alone == pytest.approx(more, rel=1e-5)
@@ -62,11 +62,11 @@ def test_plans_and_answers_widen_bounds_as_studies_do(monkeypatch: pytest.Monkey
     found = {}
     for wider in (1.0, 2.0):
         monkeypatch.setattr(planning, "widening", lambda points, estimated, wider=wider: wider)
-        greedy = Candidate("fittedq", {"history": 0, "temperatures": (0.5,)})
+        greedy = Candidate("fittedq", {"history": 0, "regressor": "ridge", "temperatures": (0.5,)})
         found[wider] = plan(logs, 0.01, candidates=[greedy], folds=2, backend="inline").needs[0].episodes
     assert found[2.0] / found[1.0] == pytest.approx(more, rel=1e-5)
     study = learn(logs, candidates=[Candidate("consensus")], folds=2, backend="inline")
-    gains = GainsShown(study, Episodes.of([logs], 1.0), study.settings)
+    gains = FinalEstimates(study, Episodes.of([logs], 1.0), study.settings)
     gains.estimate = lambda point: SimpleNamespace(gain=Gain(0.1, -0.2, 0.4))  # type: ignore[assignment, method-assign, return-value]
     needed = []
     for wider in (1.0, 2.0):
@@ -76,15 +76,15 @@ def test_plans_and_answers_widen_bounds_as_studies_do(monkeypatch: pytest.Monkey
 
 
 def test_no_plan_is_below_what_a_verdict_asks_for() -> None:
-    found = planned([Rung("sure", 5.0, 1e-6, 10.0, True)], Goal(1.0), n=1000, estimated=False)
+    found = planned([PathPoint("sure", 5.0, 1e-6, 10.0, True)], Goal(1.0), n=1000, estimated=False)
     assert {need.episodes for need in found.needs} == {1000 * TrustThresholds().ess[0] / 10}
 
 
 def test_which_policy_is_planned_with() -> None:
     mild, fair, bold = (
-        Rung("mild", 1.0, 0.1, 900.0, True),
-        Rung("fair", 2.0, 0.5, 300.0, True),
-        Rung("bold", 4.0, 3.0, 9.0, False),
+        PathPoint("mild", 1.0, 0.1, 900.0, True),
+        PathPoint("fair", 2.0, 0.5, 300.0, True),
+        PathPoint("bold", 4.0, 3.0, 9.0, False),
     )
     asked = {gain: planned([mild, fair, bold], Goal(gain), 1000, False) for gain in (0.5, 1.5, 3.0, 9.0)}
     chosen = {gain: (found.rung.policy, found.reached) for gain, found in asked.items() if found.rung is not None}
@@ -97,7 +97,7 @@ def test_the_error_is_that_of_a_paired_difference() -> None:
     """A fair coin and returns of 0 or 2 around its action: the error of a gain by hand."""
     logs, n = coins(2000, effect=2.0), 2000
     actions, rewards = logs.actions, logs.rewards
-    greedy = Candidate("fittedq", {"history": 0, "temperatures": (0.5,)})
+    greedy = Candidate("fittedq", {"history": 0, "regressor": "ridge", "temperatures": (0.5,)})
     found = plan(logs, 0.9, candidates=[greedy], folds=2, backend="inline")
     assert found.rung is not None
     # Of π(1) = p the gain is 2p − 1, and each episode's influence on it (w − 1)·(r − 1) − (w − 1)·(2p − 1).

@@ -29,7 +29,9 @@ def case_logs(seed: Any, policy: Any = None, n: Any = N) -> Any:
 
 
 def learned(logs: Any, out: Any, **settings: Any) -> Any:
-    return poela.learn(logs, out=out, candidates=[Candidate("fittedq")], backend="inline", **settings)
+    return poela.learn(
+        logs, out=out, candidates=[Candidate("fittedq", {"regressor": "ridge"})], backend="inline", **settings
+    )
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,10 @@ from collections import Counter
 
 from poela.studies.candidates import Candidate
 from poela.studies.records import Task
-from poela.studies.scheduling import Waiting
+from poela.studies.scheduling import Waiting, staged
 
 NAMES = ("fittedq", "consensus", "bcq", "poela")
+NAMES_BY_COST = ("fittedq", "consensus", "poela", "bcq")
 TASKS = [Task(Candidate(name), 0, 0, fold) for name in NAMES for fold in range(5)]
 
 
@@ -27,24 +28,27 @@ def test_every_run_comes_once_whatever_the_number_of_workers() -> None:
         assert Counter(task.run_id for own in done.values() for task in own) == Counter(task.run_id for task in TASKS)
 
 
-def test_a_worker_stays_with_its_fold_until_that_is_done() -> None:
+def test_workers_share_folds_out_and_keep_to_them_until_the_end() -> None:
     done = followed(Waiting(TASKS), 2)
     prepared = [len({task.fold for task in own}) for own in done.values()]
-    assert sum(prepared) == 6  # the last of five folds is shared, no other
+    assert sum(prepared) <= 5 + 2  # five folds, and what one takes over from the other when its own are done
     for own in done.values():
-        folds = [task.fold for task in own]
-        assert folds == sorted(folds, key=folds.index)
+        order = [NAMES_BY_COST.index(task.candidate.learner) for task in own]
+        assert order == sorted(order)
 
 
-def test_passes_over_the_log_come_before_batches_and_those_before_regressions() -> None:
+def test_short_runs_come_first_and_batches_last() -> None:
     own = followed(Waiting(TASKS), 1)[0]
-    assert [task.candidate.learner for task in own[:4]] == ["poela", "bcq", "fittedq", "consensus"]
+    assert [task.candidate.learner for task in own[::5]] == list(NAMES_BY_COST)
+    assert own == staged(TASKS)
 
 
-def test_under_a_budget_runs_keep_their_order() -> None:
-    assert followed(Waiting(TASKS, in_order=True), 1)[0] == TASKS
+def test_under_a_limit_of_time_one_path_is_finished_after_the_other() -> None:
+    done = followed(Waiting(TASKS, in_order=True), 2)
+    rounds = [task for both in zip(done[0], done[1], strict=True) for task in both]
+    assert rounds == staged(TASKS)
 
 
-def test_a_candidate_that_cannot_be_built_waits_with_the_short_ones() -> None:
+def test_a_candidate_that_cannot_be_built_comes_with_the_short_ones() -> None:
     broken = Task(Candidate("poela", {"radius": -1.0}), 0, 0, 0)
-    assert followed(Waiting([broken, Task(Candidate("poela"), 0, 0, 0)]), 1)[0][1] == broken
+    assert followed(Waiting([Task(Candidate("poela"), 0, 0, 0), broken]), 1)[0][0] == broken

@@ -13,10 +13,10 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.gain import least_value
 from poela.evaluation.recombination import Recombined
 from poela.evaluation.scoring import Evaluator, Scoring
+from poela.studies.critical_values import critical_value
 from poela.studies.fold_errors import shared_variance
 from poela.studies.held_out import Episodes
 from poela.studies.shown_gain import Judged, Proof, corrected, judged
-from poela.studies.simultaneous import critical_value
 
 SCORING = Scoring()
 

@@ -20,7 +20,7 @@ CANDIDATES = (
     Candidate("pocrm", WARM),
     Candidate("bcq", TINY),
     Candidate("pql", {**TINY, "rule": {"scale": [1.0] * 9}}),
-    Candidate("fittedq", {"history": 0}),
+    Candidate("fittedq", {"history": 0, "regressor": "ridge"}),
 )
 TASKS = [Task(candidate, restart, seed=restart + 5, fold=0) for restart in (0, 1) for candidate in CANDIDATES]
 

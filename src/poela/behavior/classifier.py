@@ -11,7 +11,8 @@ from poela.behavior.schema import Schema
 from poela.behavior.tempered import TemperedBehavior
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import InputError
-from poela.core.live import description, reference, referred, stored_live
+from poela.core.live import stored_live
+from poela.core.references import description, reference, referred
 from poela.core.storage import Stored
 from poela.core.typed import shown
 from poela.data.trajectories import Trajectories

@@ -129,6 +129,22 @@ Origin = Annotated[
         help="Date from which days are counted in date columns. Default: the first date of the episode.",
     ),
 ]
+Allowed = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Column with the actions allowed in each case, e.g. wait;treat (or a list in Parquet): no policy takes "
+        "another one.",
+    ),
+]
+Forbid = Annotated[
+    list[str] | None,
+    typer.Option(
+        rich_help_panel=PANEL,
+        help="Action that no policy may take where a condition on columns holds (or may hold, if values are missing): "
+        "\"penicillin if allergy == 'yes'\". Repeatable.",
+    ),
+]
 Separator = Annotated[
     str | None,
     typer.Option(
@@ -159,6 +175,7 @@ def layout_of(
     category: str | None = None,
     ordinal: list[str] | None = None,
     wide: str | None = None,
+    forbid: list[str] | None = None,
     **named: str | float | None,
 ) -> "LogLayout | None":
     """The layout that the flags (called as its fields) or the file describe; None where nothing was said.
@@ -182,6 +199,8 @@ def layout_of(
         flags["category"] = names_in(category)
     if wide is not None:
         flags["wide"] = names_in(wide)
+    if forbid:
+        flags["forbid"] = tuple(forbid)
     if ordinal:
         flags["ordinal"] = orders_in(ordinal)
     if layout is not None:

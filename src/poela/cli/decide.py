@@ -1,13 +1,14 @@
 """`poela decide`: a decision for each row of a table."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from poela.cli import columns
 
 if TYPE_CHECKING:
+    from poela.policies.deciding import Allotted, Deciding
     from poela.serving.decide import Decided
 
 
@@ -26,6 +27,25 @@ Likeliest = Annotated[
     ),
 ]
 
+Capacity = Annotated[
+    str | None,
+    typer.Option(
+        help="How many cases of this file may get an action: large=100, or large=100/1000. They go where the action "
+        "has most value. This is another policy than the one that draws, with its own gain."
+    ),
+]
+
+Spend = Annotated[
+    float | None,
+    typer.Option(help="What may be spent per case in this file; allotted by value for money, as --capacity."),
+]
+Unproven = Annotated[
+    bool, typer.Option("--unproven", help="Allow --likeliest, --capacity or --spend even if no gain is shown for it.")
+]
+DrawSeed = Annotated[
+    int | None,
+    typer.Option(help="Random seed for the draws. Default: the policy's own, so that they are reproducible."),
+]
 ReceiptsFolder = Annotated[
     Path | None,
     typer.Option(
@@ -39,14 +59,11 @@ def decide(
     rows: Annotated[Path, typer.Option(help="Table with one row for each decision: .parquet, .csv or .arrow.")],
     out: Annotated[str, typer.Option(help="File to write: .csv or .parquet.")],
     case: Case = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="Random seed for the draws. Default: the policy's own, so that they are reproducible."),
-    ] = None,
+    seed: DrawSeed = None,
     likeliest: Likeliest = False,
-    unproven: Annotated[
-        bool, typer.Option("--unproven", help="Allow --likeliest even if no gain is shown for it.")
-    ] = False,
+    unproven: Unproven = False,
+    capacity: Capacity = None,
+    spend: Spend = None,
     keep: Annotated[str | None, typer.Option(help="Other columns of the table to keep, separated by commas.")] = None,
     receipts: ReceiptsFolder = None,
     similar: Annotated[
@@ -67,33 +84,92 @@ def decide(
     `poela learn` finds its propensities by name.
 
     Example: poela decide study/ --rows new.csv --out decisions.csv
+
+    A hundred large ones: poela decide study/ --rows new.csv --out decisions.csv --capacity large=100
     """
     from poela.cli.columns import layout_of
     from poela.cli.output import print_json, say
     from poela.core.options import names_in
     from poela.core.paths import place
-    from poela.core.typed import to_plain
+    from poela.policies.allotting import BatchLimits
     from poela.policies.deciding import Deciding
-    from poela.serving.decide import decide_file
+    from poela.serving.decide import decide_file, file_for_decisions
+
+    described = layout_of(None, separator=separator, decimal=decimal, encoding=encoding)
+    limits = BatchLimits.of(capacity, spend)
+    file_for_decisions(out, overwrite)  # refused before any work
+    how = Deciding(seed, similar, names_in(keep or ""), case=case, likeliest=likeliest)
+    acting = _acting(study, how, unproven) if limits is None else _batch(study, rows, how, limits, described, unproven)
+    decided = decide_file(acting.policy, rows, out, acting.how, described, overwrite, receipts)
+    if json:
+        print_json({"decisions": str(out), **decided.to_json(), **acting.worth})
+        return
+    say(str(decided), bold=True)
+    written = [f"The decisions are in {out}."]
+    written += [] if receipts is None else [f"Receipts are in {place(receipts)}: poela watch joins them with outcomes."]
+    about = _about(decided, acting.known if likeliest else None)
+    if acting.how.allotted is not None:
+        about = _about_batch(decided, acting.how.allotted, acting.known)
+    for line in (*about, *written):
+        say(line)
+
+
+class Acting(NamedTuple):
+    """What decides, how, and what is known of it: in words, and for JSON."""
+
+    policy: Any
+    how: "Deciding"
+    known: str
+    worth: dict[str, Any]
+
+
+def _acting(study: Path, how: "Deciding", unproven: bool) -> Acting:
+    """The recommended policy, case by case."""
+    from dataclasses import replace
+
+    from poela.core.typed import to_plain
     from poela.serving.source import open_policy
     from poela.studies.records import refuse_unshown
 
-    described = layout_of(None, separator=separator, decimal=decimal, encoding=encoding)
     source = open_policy(study)
-    if likeliest and not unproven:
+    if how.likeliest and not unproven:
         refuse_unshown(source.likeliest, "--unproven")
-    how = Deciding(seed, similar, names_in(keep or ""), source.outcomes, case=case, likeliest=likeliest)
-    decided = decide_file(source.policy, rows, out, how, described, overwrite, receipts)
-    worth = {"likeliest": to_plain(source.likeliest)} if likeliest else {}
-    if json:
-        print_json({"decisions": str(out), **decided.to_json(), **worth})
-        return
-    say(str(decided), bold=True)
-    known = source.likeliest or "its gain was not judged"
-    written = [f"The decisions are in {out}."]
-    written += [] if receipts is None else [f"Receipts are in {place(receipts)}: poela watch joins them with outcomes."]
-    for line in (*_about(decided, str(known) if likeliest else None), *written):
-        say(line)
+    known = str(source.likeliest or "its gain was not judged")
+    worth = {"likeliest": to_plain(source.likeliest)} if how.likeliest else {}
+    return Acting(source.policy, replace(how, outcomes=source.outcomes), known, worth)
+
+
+def _batch(study: Path, rows: Path, how: "Deciding", limits: Any, described: Any, unproven: bool) -> Acting:
+    """What allots all rows of the file within limits."""
+    from poela.core.typed import to_plain
+    from poela.serving.decide import batch_of
+
+    how, batch = batch_of(study, rows, how, limits, described, unproven)
+    known = str(batch)
+    worth = {"limits": str(limits), "judged": known, "point": to_plain(batch.point)}
+    return Acting(batch.policy, how, known, {"allotment": worth})
+
+
+def _about_batch(decided: "Decided", batch: "Allotted", known: str) -> list[str]:
+    """What is to be known of an allotted batch."""
+    left, lots = (
+        int(batch.left_out.sum()),
+        int(((batch.probabilities > 0) & (batch.probabilities < 1)).any(axis=1).sum()),
+    )
+    lines = [
+        f"Left out: {left:,} of {decided.rows:,} cases would have got an action that is used up; their note says so."
+        if left
+        else "Nobody was left out: there is enough for all cases in which it pays."
+    ]
+    if unserved := int(batch.unserved.sum()):
+        lines.append(f"{unserved:,} cases have only actions that are used up: left to those who decide.")
+    lines.append(
+        f"This is another policy than the recommended one, which draws; allotting by value for money was {known}."
+    )
+    drawn = f"{lots:,} cases of equal worth drew lots, and have the chances of that" if lots else ""
+    given = "Probabilities are those given this batch: 1 for the action and 0 for others"
+    lines.append(f"{given}{f', but {drawn}' * bool(drawn)}. A log of such decisions has hardly anything to compare.")
+    return lines
 
 
 def _about(decided: "Decided", likeliest: str | None) -> list[str]:

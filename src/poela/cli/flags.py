@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_origin
 import typer
 
 from poela.cli import columns
-from poela.core.options import F, Offered, with_keywords, with_options
+from poela.core.options import F, OptionSpec, with_keywords, with_options
 
 # Whatever `columns` declares is a flag of every command that reads logs.
 COLUMNS = {
@@ -37,7 +37,7 @@ def layout_in(settings: dict[str, Any]) -> Any:
     return columns.layout_of(**{name: settings.pop(name, None) for name in COLUMNS})
 
 
-def _annotation(offered: Offered, section: str | None) -> Any:
+def _annotation(offered: OptionSpec, section: str | None) -> Any:
     names = [f"--{offered.name.replace('_', '-')}"] if offered.kind is bool else []
     names = names if offered.option.flag is None else [offered.option.flag]
     return Annotated[offered.kind, typer.Option(*names, rich_help_panel=section, help=offered.option.help)]

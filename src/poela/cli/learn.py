@@ -41,16 +41,18 @@ def learn(
     """
     try:
         from poela.cli.study_output import print_study
+        from poela.core.progress import progress_in_lines
         from poela.studies.learning import learn as carry_out
 
         layout = layout_in(settings)
-        study = carry_out(
-            logs[0] if len(logs) == 1 else logs,
-            out=out,
-            resume=resume,
-            layout=layout,
-            **read_from_text(SETTINGS, settings),
-        )
+        with progress_in_lines(told_alone=True):
+            study = carry_out(
+                logs[0] if len(logs) == 1 else logs,
+                out=out,
+                resume=resume,
+                layout=layout,
+                **read_from_text(SETTINGS, settings),
+            )
     except KeyboardInterrupt:
         from poela.core.errors import PoelaError
         from poela.core.paths import place

@@ -1,17 +1,27 @@
 """A study in words and tables, or as JSON: the answer first, then the ladder, then the evidence."""
 
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from poela.cli.output import print_json, print_table, say
 from poela.core.readable import effective, factor_in_words
 from poela.core.typed import to_plain
 from poela.eligibility.words import rule_in_words, strictness_in_words
+from poela.studies.allotment import curve, spend_name, spend_points
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.groups import Groups, moves_in_words
-from poela.studies.guard_words import guard_cell, guard_columns, guard_documents, guard_header, guard_sentences
+from poela.studies.guard_words import (
+    amount_number,
+    guard_cell,
+    guard_columns,
+    guard_documents,
+    guard_header,
+    guard_sentences,
+)
 from poela.studies.names import FAMILIES
 from poela.studies.outcome_unit import Outcome
+from poela.studies.so_far import left_out_in_words, so_far_in_words
 from poela.studies.unseen_holes import unseen_holes
 from poela.studies.words import (
     LEAST_OUTSIDE,
@@ -28,7 +38,7 @@ if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate
     from poela.studies.study import Study
 
-MOST_FAILED = 2
+MOST_FAILED, MOST_OF_CURVE = 2, 8
 ADD_UP = "Weights are normalised within each group, so gains do not add up exactly to the overall gain."
 BY_GAIN, BY_ESTIMATE = ("new −\ncurrent", "at\nleast"), ("value", "score")
 
@@ -40,6 +50,8 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False, det
         return
     if study.result is None:
         say(f"{study.directory}: {len(study.runs)} of {len(study.tasks)} runs have finished; continue with --resume.")
+        if study.so_far is not None:
+            say(so_far_in_words(study.so_far, study.record))
         return
     answer = study.answer
     say(answer.headline, bold=True)
@@ -55,9 +67,10 @@ def print_study(study: "Study", *, as_json: bool, every_point: bool = False, det
     if kept := kept_by_support(study.points):
         say(kept)
     _print_guards(study)
+    _print_spend(study)
     _print_failed(study, every_point)
     if study.left_out:
-        say(f"Left out: {len(study.left_out)} of {len(study.tasks)} runs; continue with --resume.")
+        say(left_out_in_words(study))
     if study.choice.chosen is not None:
         say(f"{answer.called.capitalize()}: {study.chosen_name}", bold=True)
     if details:
@@ -109,6 +122,28 @@ def _print_guards(study: "Study") -> None:
     say(f"Guardrails, change by {study.name_of(point)} (with the gain's confidence, for all policies together):")
     for told in guard_sentences(result.guards, point.metrics):
         say(f"- {told}")
+
+
+def _print_spend(study: "Study") -> None:
+    """Shown gain against spend: the policies that no cheaper one beats."""
+    best = curve(spend_points(study))
+    if not best:
+        return
+    unit, error = study.record.outcome or Outcome(), study.record.logging_policy.standard_error
+    step = -(-len(best) // MOST_OF_CURVE)
+    rows = [one for place, one in enumerate(best) if place % step == 0 or one.chosen or place == len(best) - 1]
+    cells = [
+        (
+            f"{'* ' * one.chosen}{one.name}",
+            amount_number(one.spend),
+            amount_number(one.at_most),
+            unit.number(one.shown, error, signed=True),
+        )
+        for one in rows
+    ]
+    print_table(
+        f"Gain against spend{in_unit(unit)}", ("policy", spend_name(study), "at most", "gain, at\nleast"), cells
+    )
 
 
 def _print_failed(study: "Study", every: bool) -> None:
@@ -249,6 +284,7 @@ def study_document(study: "Study") -> dict[str, Any]:
         "directory": str(study.directory),
         "runs_finished": len(study.runs),
         "runs": len(study.tasks),
+        **({} if study.so_far is None else {"so_far": to_plain(study.so_far)}),
         "answer": None if result is None else {**to_plain(study.answer), "change": study.answer.change},
         "chosen": study.chosen_name,
         "details": study.details_of(study.choice.chosen),
@@ -262,6 +298,7 @@ def study_document(study: "Study") -> dict[str, Any]:
         "outcome": to_plain(study.record.outcome),
         "groups": None if result is None else to_plain(result.groups),
         "guards": None if result is None else guard_documents(result),
+        "spend": [asdict(one) for one in curve(spend_points(study))],
         "context": list(study.record.data.layout.context or ()),
         "audit": to_plain(study.record.audit),
         "logging_policy": to_plain(study.record.logging_policy),

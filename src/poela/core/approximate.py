@@ -58,11 +58,11 @@ class ApproximateNeighbours:
         def answer(cell: int) -> None:
             middle = self._centres[cell] * self._size + self._middle
             near = [self._features(self._contexts[self._near(cell, group)]) for group in range(self._n_groups)]
-            sought = [_sought(self._shrunk(own, middle)) for own in near]
+            sought = [_augmented_points(self._shrunk(own, middle)) for own in near]
             for start in range(ends[cell - 1] if cell else 0, ends[cell], ROWS_AT_ONCE):
                 here = rows[start : min(start + ROWS_AT_ONCE, ends[cell])]
                 features = self._features(contexts[here])
-                asked = _asking(self._shrunk(features, middle))
+                asked = _augmented_queries(self._shrunk(features, middle))
                 for group, own in enumerate(near):
                     if len(own):
                         found = (asked @ sought[group]).argmin(axis=1)
@@ -85,11 +85,13 @@ class ApproximateNeighbours:
 
     def _cells(self, contexts: Float32Array) -> IntArray:
         """The number [N] of the centre that is nearest."""
-        cells, sought = np.empty(len(contexts), np.int64), _sought(self._centres)
+        cells, sought = np.empty(len(contexts), np.int64), _augmented_points(self._centres)
 
         def answer(start: int) -> None:
             part = slice(start, start + ROWS_AT_ONCE)
-            cells[part] = (_asking(self._shrunk(self._features(contexts[part]), self._middle)) @ sought).argmin(axis=1)
+            cells[part] = (
+                _augmented_queries(self._shrunk(self._features(contexts[part]), self._middle)) @ sought
+            ).argmin(axis=1)
 
         for_each(answer, range(0, len(contexts), ROWS_AT_ONCE))
         return cells
@@ -170,7 +172,7 @@ def _centres(sample: Float32Array, n: int) -> Float32Array:
     """By a few rounds of k-means."""
     centres = sample[_spread(len(sample), n)]
     for _ in range(ROUNDS):
-        cells, sought = np.empty(len(sample), np.int64), _sought(centres)
+        cells, sought = np.empty(len(sample), np.int64), _augmented_points(centres)
         _fill(cells, partial(_nearest, sample, sought))
         order = np.argsort(cells, kind="stable")
         filled, starts, counts = np.unique(cells[order], return_index=True, return_counts=True)
@@ -180,18 +182,18 @@ def _centres(sample: Float32Array, n: int) -> Float32Array:
 
 
 def _nearest(sample: Float32Array, sought: Float32Array, part: slice) -> IntArray:
-    return np.asarray((_asking(sample[part]) @ sought).argmin(axis=1))
+    return np.asarray((_augmented_queries(sample[part]) @ sought).argmin(axis=1))
 
 
 def _scores(asked: Float32Array, sought: Float32Array) -> Float32Array:
     """Squared distances [N, M], less what all of a row have in common."""
-    return _asking(asked) @ _sought(sought)
+    return _augmented_queries(asked) @ _augmented_points(sought)
 
 
-def _asking(asked: Float32Array) -> Float32Array:
+def _augmented_queries(asked: Float32Array) -> Float32Array:
     return np.column_stack([asked, np.ones(len(asked), np.float32)])
 
 
-def _sought(sought: Float32Array) -> Float32Array:
+def _augmented_points(sought: Float32Array) -> Float32Array:
     """|y|² − 2xy is one product [d + 1, M]."""
     return np.ascontiguousarray(np.column_stack([-2 * sought, (sought * sought).sum(axis=1)]).T)

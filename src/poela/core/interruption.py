@@ -1,7 +1,8 @@
 """Ctrl-C and SIGTERM at safe points: the signal is noted, and work ends where nothing is half done.
 
 An exception at any moment could fall into somebody's clean-up (Rich's bar, a thread's lock, an import) and come out as
-something else. So inside `orderly` a signal sets a flag, and `safe_point`, which every long loop calls, raises.
+something else. So inside `deferred_signals` a signal sets a flag, and `safe_point`, which every long loop calls,
+raises.
 """
 
 import signal
@@ -15,13 +16,13 @@ _came: list[int] = []
 
 
 @contextmanager
-def orderly(*, passed_on: bool = False) -> Iterator[None]:
+def deferred_signals(*, passed_on: bool = False) -> Iterator[None]:
     """Note SIGINT and SIGTERM inside the block instead of raising at once; in the main thread only.
 
     With `passed_on`, a signal that came goes on to whoever is there for it once the block has ended: SIGTERM ends the
     program then, as it would have without us. Inside another such block this one changes nothing.
 
-    >>> with orderly():
+    >>> with deferred_signals():
     ...     signal.raise_signal(signal.SIGINT)
     ...     try:
     ...         safe_point()
@@ -64,7 +65,7 @@ def safe_point() -> None:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Hold back a Ctrl-C inside a short block that must not be left half-way, also outside of `orderly`."""
+    """Hold back a Ctrl-C inside a short block that must not be left half-way, also outside of `deferred_signals`."""
     plain = signal.default_int_handler
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not plain:
         yield

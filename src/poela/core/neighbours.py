@@ -17,7 +17,7 @@ from poela.core.errors import InputError
 from poela.core.products import BLOCK, FAR_OUTSIDE, Products
 from poela.core.tensors import TensorSearch, device_for_search
 from poela.core.threads import for_each, for_each_by_torch
-from poela.core.trees import TreeSearch, in_space
+from poela.core.trees import TreeSearch, spatial_order
 
 TREE_FEATURES = 6  # above this, matrix products are faster than a tree (benchmarks/nearest_actions.py)
 LARGE_TREE = 1 << 15  # points that no longer fit a cache near the processor
@@ -59,6 +59,11 @@ class Neighbours:
         self._points = logged[self._rows[self._starts[:-1]]]  # each context once, in an order of their values
 
     @property
+    def distinct(self) -> FloatArray:
+        """Each context once [m, d]."""
+        return self._points
+
+    @property
     def order(self) -> IntArray:
         """The logged rows in the order in which equally near ones are taken; equal contexts stand together.
 
@@ -98,7 +103,7 @@ class Neighbours:
         rows_at_once = max(1, ROWS_OF_TREE // k if by_tree else CHUNK // min(len(self._points), BLOCK))
         points = np.empty((len(contexts), distinct), np.int64)
         squared = np.empty((len(contexts), distinct))
-        order = in_space(contexts) if by_tree and min(len(contexts), len(self._points)) > LARGE_TREE else None
+        order = spatial_order(contexts) if by_tree and min(len(contexts), len(self._points)) > LARGE_TREE else None
 
         def answer(start: int) -> None:
             chunk = slice(start, start + rows_at_once)

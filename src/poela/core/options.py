@@ -39,7 +39,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Offered:
+class OptionSpec:
     """An option as it is offered: its name, the field behind it, what the command line asks for, and its default."""
 
     name: str
@@ -49,7 +49,7 @@ class Offered:
     default: Any
 
 
-def options_of(settings: Any) -> dict[str, Offered]:
+def options_of(settings: Any) -> dict[str, OptionSpec]:
     """The options among the fields of a dataclass, by name; an instance says what their defaults are.
 
     >>> @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def options_of(settings: Any) -> dict[str, Offered]:
             default = None if option.open or default is MISSING else default
             kind = option.kind or (str if option.read else _plain(hints[field.name]))
             name = option.name or field.name
-            offered[name] = Offered(name, field.name, option, kind if default is not None else kind | None, default)
+            offered[name] = OptionSpec(name, field.name, option, kind if default is not None else kind | None, default)
     return offered
 
 
@@ -101,7 +101,7 @@ def read_from_text(groups: Sequence[Any], values: Mapping[str, Any]) -> dict[str
 
 
 def with_options(
-    *groups: Any, annotate: Callable[[Offered], Any] | None = None, only: Collection[str] | None = None
+    *groups: Any, annotate: Callable[[OptionSpec], Any] | None = None, only: Collection[str] | None = None
 ) -> Callable[[F], F]:
     """A function that takes `**settings`, with the options of these groups (or some of them) in their place.
 

@@ -40,14 +40,14 @@ class Products:
         for block, factors in enumerate(self.blocks):
             scores: NDArray[Any] = np.matmul(left, factors)
             smallest = _k_smallest(smallest, scores)
-            flat = np.flatnonzero(scores <= self._limit(smallest[:, -1], norms)[:, None])
+            flat = np.flatnonzero(scores <= self.limit(smallest[:, -1], norms)[:, None])
             rows, columns = np.divmod(flat, scores.shape[1])
             blocks.append((rows, columns + block * BLOCK, scores.ravel()[flat]))
             count += len(flat)
             if count > at_most * (block + 1):
                 return rows[:0], rows[:0]
         rows, points, of_pairs = (np.concatenate(column) for column in zip(*blocks, strict=True))
-        within = of_pairs <= self._limit(smallest[:, -1], norms)[rows]
+        within = of_pairs <= self.limit(smallest[:, -1], norms)[rows]
         within &= within.sum() <= at_most
         return rows[within], points[within]
 
@@ -73,7 +73,8 @@ class Products:
         rows, points = (np.concatenate(column) for column in zip(*unclear, strict=True))
         return counts, rows, points
 
-    def _limit(self, kth: NDArray[Any], norms: FloatArray) -> NDArray[Any]:
+    def limit(self, kth: NDArray[Any], norms: FloatArray) -> NDArray[Any]:
+        """No pair with a score above this is among the nearest, if so many have scores of at most `kth`."""
         limit = limit_of(kth.astype(np.float64), norms, self.g) + self._underflow
         return np.asarray(np.nextafter(limit.astype(self.dtype), self.dtype(np.inf)))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from poela.core.errors import InputError
-from poela.core.files import sha256, write_json
+from poela.core.files import Lasting, sha256, write_json
 from poela.core.paths import place
 from poela.core.storage import canonical, read_json
 from poela.core.typed import from_plain, shown, to_plain
@@ -31,10 +31,10 @@ def record_of(kind: type[T], document: Any, where: str, *, file_format: str, ver
     return from_plain(kind, {name: body[name] for name in body if name not in ("format", "format_version")}, where)
 
 
-def write_record(path: Path, record: T, *, file_format: str, version: int) -> T:
+def write_record(path: Path, record: T, *, file_format: str, version: int, lasting: Lasting = "named") -> T:
     """Write a dataclass as one JSON document with a checksum, atomically; returned is what `read_record` would give."""
     document = document_of(record, file_format=file_format, version=version)
-    write_json(path, document)
+    write_json(path, document, lasting=lasting)
     return record_of(type(record), document, place(path), file_format=file_format, version=version)
 
 

@@ -90,7 +90,7 @@ class TreeSearch:
         return counts
 
 
-def in_space(contexts: FloatArray) -> IntArray:
+def spatial_order(contexts: FloatArray) -> IntArray:
     """Rows in an order in which neighbours follow each other: asked so, they find in the cache what they need."""
     from scipy.spatial import cKDTree
 

@@ -51,9 +51,12 @@ def count(name: str, value: Any) -> int:
 def array_of(name: str, values: ArrayLike) -> NDArray[Any]:
     """The values as an array of their own type; rows of several lengths are refused."""
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be numbers, in rows of one length: these are not") from None
+    if array.dtype.kind == "c":  # whose second halves would be lost
+        raise InputError(f"{name} must be real numbers: these are complex")
+    return array
 
 
 def plain_names(names: Sequence[str | int]) -> tuple[str | int, ...]:

@@ -242,7 +242,8 @@ def learning_problems(logs: "Trajectories", merged: Sequence[str] = ()) -> list[
             "leave an id out of the context, subtract an offset, or scale them"
         )
     equal = np.flatnonzero(logs.contexts.min(axis=0) == logs.contexts.max(axis=0))
-    constant = [logs.feature_names[column] for column in equal if logs.feature_names[column] not in merged]
+    limited = () if logs.schema is None or logs.schema.limits is None else logs.schema.limits.features
+    constant = [name for name in (logs.feature_names[column] for column in equal) if name not in {*merged, *limited}]
     if constant:
         subject = f"column {quoted(constant)} is" if len(constant) == 1 else f"columns {quoted(constant)} are"
         problems.append(f"{subject} constant in every row ({logs.n_steps}): leave out what never changes")

@@ -11,6 +11,8 @@ from poela.data.encoding import Encoded, categories_of, codes_of, days_of, encod
 from poela.data.labels import is_label
 from poela.data.late_times import late_notes
 from poela.data.layout import LogLayout
+from poela.data.limited_rows import LimitedRows
+from poela.data.limits import Limits
 from poela.data.numbers import NOT_TOLD_APART, merges_in_single, note_type
 from poela.data.order import Order
 from poela.data.rows import RowProblems
@@ -142,8 +144,12 @@ def contexts_of(
     numbers: Float32Array,
     order: Order,
     problems: RowProblems,
+    limited: LimitedRows | None = None,
 ) -> Contexts:
-    """The contexts of a table; `numbers` [N, k] holds its variables of kind number, in their final order."""
+    """The contexts of a table; `numbers` [N, k] holds its variables of kind number, in their final order.
+
+    What is `limited` follows as further features.
+    """
     plain = [variable.name for variable in variables if variable.kind == "number"]
     raw: dict[str, Float32Array] = dict(zip(plain, numbers.T, strict=True))
     notes = late_notes(source, layout.step, variables)
@@ -166,21 +172,22 @@ def contexts_of(
             notes += [f"{_subject(empty)} without a value in any row: left out"] if empty else []
             variables = [v for v in variables if v.name not in empty]
         variables = [learned(v, known[v.name], order.offsets, layout.gaps) for v in variables]
-    schema = _schema(layout, variables, order)
+    schema = _schema(layout, variables, order, None if limited is None else limited.limits)
     if len(plain) == len(variables) == numbers.shape[1] and schema.is_plain:
         return Contexts(Encoded(numbers), schema, tuple(notes))
     rows = encoded(schema, raw, order.offsets)
+    if limited is not None:
+        rows.contexts[:, -limited.forbidden.shape[1] :] = order.place(limited.forbidden)
     _note_gaps(rows, schema, order, problems, learning=layout.schema is None)
     return Contexts(rows, schema, (*notes, *notes_of(rows, schema, learning=layout.schema is None)))
 
 
-def _schema(layout: LogLayout, variables: Sequence[Variable], order: Order) -> TableSchema:
+def _schema(layout: LogLayout, variables: Sequence[Variable], order: Order, limits: Limits | None) -> TableSchema:
     if layout.schema is not None and len(variables) == len(layout.schema.variables):
         return layout.schema
     keys = {"episode": layout.episode, "step": None if layout.keeps_row_order else layout.step}
-    return TableSchema(
-        tuple(variables), **keys, action=",".join(layout.action_columns), origin=layout.origin, pace=order.pace
-    )
+    named: dict[str, Any] = {**keys, "action": ",".join(layout.action_columns), "origin": layout.origin}
+    return TableSchema(tuple(variables), **named, pace=order.pace, limits=limits)
 
 
 def _days(column: "pa.ChunkedArray", variable: Variable, layout: LogLayout, order: Order) -> FloatArray:
@@ -239,8 +246,9 @@ def _subject(columns: Sequence[str]) -> str:
 def without_constants(logs: "Trajectories", but: Sequence[str] = ()) -> "Trajectories":
     """The logs without columns that are the same in every row, which say nothing; noted."""
     same: BoolArray = np.asarray(logs.contexts.min(axis=0) == logs.contexts.max(axis=0))
-    constant = {name for name, equal in zip(logs.feature_names, same, strict=True) if equal and name not in but}
     schema = logs.schema
+    but = (*but, *(() if schema is None or schema.limits is None else schema.limits.features))
+    constant = {name for name, equal in zip(logs.feature_names, same, strict=True) if equal and name not in but}
     if schema is not None:
         columns = [v.name for v in schema.variables if constant.issuperset(v.features)]
         constant = {name for v in schema.variables if v.name in columns for name in v.features}

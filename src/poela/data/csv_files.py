@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
 from poela.core.paths import place
-from poela.data.csv_problems import as_written, damage, misunderstanding
+from poela.data.csv_problems import as_written, damage, detect_format
 from poela.data.layout import LogLayout
 from poela.data.sources import TableSource, expected, from_table
 from poela.data.spreadsheets import as_meant, meant_names
@@ -68,7 +68,7 @@ def refuse_misunderstood(path: Path, layout: LogLayout) -> None:
         raise InputError(f"{place(path)} is empty: it needs a header and a row for each decision")
     if path.suffix.lower() == ".gz":
         refuse_bomb(path)
-    problem = misunderstanding(path, layout)
+    problem = detect_format(path, layout)
     if problem:
         raise InputError(f"{place(path)} {problem}")
 

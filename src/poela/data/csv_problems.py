@@ -28,7 +28,7 @@ SEPARATORS = (",", ";", "\t", "|")
 FRACTION = re.compile(r"[+-]?[0-9]+[.,][0-9]+")
 
 
-def misunderstanding(path: Path, layout: LogLayout) -> str | None:
+def detect_format(path: Path, layout: LogLayout) -> str | None:
     """Whether the beginning of a file shows that it is written in another way than the layout says."""
     import pyarrow as pa
 

@@ -22,6 +22,7 @@ from poela.data.decided import CASE
 from poela.data.header import is_header
 from poela.data.layout import PREFIX, LogLayout
 from poela.data.layout_problems import absent
+from poela.data.limited_rows import rows_within
 from poela.data.numbers import read_contexts, read_propensities
 from poela.data.opening import kind_of_file, open_source, readable
 from poela.data.order import Order
@@ -193,6 +194,8 @@ def _csv_parts(path: Path, wanted: Wanted, layout: LogLayout) -> Iterator[TableS
 
     types = {v.name: pa.float64() for v in wanted.schema.variables if v.kind == "number"}
     types |= {v.name: pa.string() for v in wanted.schema.variables if v.categories}
+    types |= {v.name: pa.string() for v in wanted.schema.asked if v.categories and v.name not in types}
+    types |= {v.name: pa.float64() for v in wanted.schema.asked if v.kind == "number"}
     keys = (wanted.schema.episode, wanted.schema.step, wanted.schema.action, wanted.case or CASE, *wanted.keep)
     types |= {name: pa.float64() for name in wanted.propensities}
     types |= {name: pa.string() for name in keys if name is not None and name not in types}
@@ -233,7 +236,10 @@ def _rows(source: TableSource, wanted: Wanted, problems: RowProblems) -> Rows:
     variables = variables_of(source, layout, problems)
     plain = [variable.name for variable in variables if variable.kind == "number"]
     numbers = read_contexts(source, plain, strict_columns(layout), usable, problems)
-    contexts = contexts_of(source, layout, variables, numbers, usable, problems)
+    limited = rows_within(source, wanted.schema.limits, problems)
+    if wanted.schema.limits is not None and limited is None:
+        raise bad_log(problems.sentences())
+    contexts = contexts_of(source, layout, variables, numbers, usable, problems, limited)
     actions = np.full(n, -1)
     if wanted.needs == "history" and wanted.follows and layout.action in source.names:
         labels = labels_in(source, layout.action, RowProblems(), is_action=True)

@@ -1,15 +1,13 @@
 """Columns of a table as the features that a schema makes of them; and the schema that a log teaches."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from poela.core.errors import InputError
+from poela.data.dates import day_of
 from poela.data.labels import encode
 from poela.data.schema import TableSchema, Variable
 
@@ -173,16 +171,3 @@ def since(days: FloatArray, offsets: IntArray, origin: str | None) -> FloatArray
     first = np.minimum.reduceat(rows, offsets[:-1])
     start = np.append(known, np.nan)[first]
     return np.asarray(days - np.repeat(start, np.diff(offsets)))
-
-
-def day_of(origin: str) -> float:
-    """The days from 1970 to a date, or to a time without a zone.
-
-    >>> day_of("1970-01-02")
-    1.0
-    """
-    try:
-        time = datetime.fromisoformat(origin if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])", origin) else "")
-        return (time - datetime(1970, 1, 1)) / timedelta(days=1)  # TypeError: it has a zone
-    except (TypeError, ValueError):
-        raise InputError("origin= must be a date, such as 2020-01-01") from None

@@ -22,6 +22,7 @@ from poela.data.layout_problems import (
     unrecognised,
 )
 from poela.data.layout_values import pairs_of, plain_tuple, toml_problem
+from poela.data.limits import Forbidden
 from poela.data.propensity_columns import refuse_contradiction, refuse_unpaired
 from poela.data.rewards import RewardFormula, columns_paid_in, reward_formula
 from poela.data.schema import TableSchema
@@ -37,7 +38,7 @@ EPISODE, STEP, ROWS = "episode", "step", "rows"
 # Fields that files of earlier versions do not have; they are written only where something is said.
 LATER = (
     *("missing", "category", "ordinal", "origin", "schema", "log_density", "side_outcomes"),
-    *("censored", "end", "horizon", "wide"),
+    *("censored", "end", "horizon", "wide", "allowed", "forbid"),
 )
 
 
@@ -63,7 +64,8 @@ class LogLayout:
     `missing` ("censored", or "carry-forward,censored") an outcome that is missing at the end says so too. `end` is the
     column that says where an episode ended: rows after that are left out, and so are those after the `horizon`, a step
     or, of dates, so many days after the first. `wide` are columns by visit of a table with one row for each case:
-    ("dose_{visit}", "pressure_{visit}").
+    ("dose_{visit}", "pressure_{visit}"). `allowed` is the column of the actions that are open to a case ("wait;treat"),
+    `forbid` says where an action is forbidden: ("penicillin if allergy == 'yes'",).
 
     >>> LogLayout(episode="stay").resolve(["stay", "step", "age", "action", "reward", "propensity"]).context
     ('age',)
@@ -91,6 +93,8 @@ class LogLayout:
     end: str | None = None
     horizon: float | None = None
     wide: tuple[str, ...] = ()
+    allowed: str | None = None
+    forbid: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         propensity: Any = self.propensity
@@ -110,6 +114,7 @@ class LogLayout:
             "actions": actions,
             "category": plain_tuple(self.category) or (),
             "wide": plain_tuple(self.wide) or (),
+            "forbid": plain_tuple(self.forbid) or (),
             "ordinal": pairs_of(self.ordinal),
             "side_outcomes": plain_tuple(self.side_outcomes) or (),
         }
@@ -133,6 +138,11 @@ class LogLayout:
     def outcome_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The columns that further outcomes are made of."""
         return tuple(dict.fromkeys(name for text in self.side_outcomes for name in columns_paid_in(text, columns)))
+
+    @cached_property
+    def forbid_columns(self) -> tuple[str, ...]:
+        """The columns that conditions of `forbid` ask about."""
+        return tuple(dict.fromkeys(name for text in self.forbid for name in Forbidden.of(text).condition.columns))
 
     @property
     def gaps(self) -> str:
@@ -168,16 +178,23 @@ class LogLayout:
     @property
     def label_columns(self) -> tuple[str, ...]:
         """The columns whose values are names, however they look."""
-        of_schema = [] if self.schema is None else [v.name for v in self.schema.variables if v.categories]
+        of_schema = [] if self.schema is None else [v.name for v in self.schema.asked if v.categories]
         labels = () if self.is_real else self.action_columns
         named = (self.episode, *labels, self.cluster, *self.category, *(name for name, _ in self.ordinal))
         return tuple(dict.fromkeys(name for name in (*named, *of_schema) if name is not None))
 
     @property
     def time_columns(self) -> tuple[str, ...]:
-        """The columns that may be times: the step, and those that are known to be."""
+        """The columns that may be times: the step, those that are known to be, and those that limits ask about."""
         known = [] if self.schema is None else [v.name for v in self.schema.variables if v.kind in ("time", "duration")]
-        return tuple(name for name in (self.step, *known) if name is not None)
+        return tuple(name for name in (self.step, *known, *self.limiting_columns) if name is not None)
+
+    @property
+    def limiting_columns(self) -> tuple[str, ...]:
+        """The columns that say what may not be done."""
+        if self.schema is not None:
+            return () if self.schema.limits is None else self.schema.limits.columns
+        return (*self.forbid_columns, *(() if self.allowed is None else (self.allowed,)))
 
     def for_table(self, columns: Sequence[str]) -> "LogLayout":
         """The layout with episode and step as a table with these columns has them.
@@ -211,8 +228,8 @@ class LogLayout:
         if self.is_real and density is None and DENSITY in columns and DENSITY not in (self.context or ()):
             density = DENSITY
         acted = (*self.action_columns, *(() if density is None else (density,)))
-        of_ends = (self.censored, self.end)
-        taken = {*self.key_columns, *acted, *self.reward_columns(columns), self.cluster, *of_ends, "propensity"}
+        others = (self.censored, self.end, self.allowed, self.cluster)
+        taken = {*self.key_columns, *acted, *self.reward_columns(columns), *others, "propensity"}
         taken |= {*self.outcome_columns(columns)}
         named = (propensity,) if isinstance(propensity, str) else propensity or ()
         taken |= {*named, *not_context(columns, self.action_columns)}

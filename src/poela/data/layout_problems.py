@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
-from poela.data.encoding import day_of
+from poela.data.dates import day_of
+from poela.data.limits import Forbidden
 from poela.data.rewards import FORMULA_LIKE, NO_FORMULA
 from poela.data.schema import TableSchema
 from poela.data.words import counted, quoted
@@ -19,13 +20,16 @@ if TYPE_CHECKING:
 NO_FILES = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 MANY_COLUMNS, LONG_COLUMN = 1000, 100  # beyond these, a search for similar names takes too long
 BY_NUMBER = re.compile(r".*?(\d+)")
+NO_LIMITS = "allowed= and forbid= need a finite set of actions, and these are real numbers: leave them out"
 MISSING = ("refuse", "indicator", "carry-forward")
 
 
 def type_problems(layout: "LogLayout") -> list[str]:
     """Fields that are not of their type."""
     optional = tuple(
-        name for name in ("episode", "step", "cluster", "censored", "end") if getattr(layout, name) is not None
+        name
+        for name in ("episode", "step", "cluster", "censored", "end", "allowed")
+        if getattr(layout, name) is not None
     )
     single = ("reward", *optional, *(() if layout.log_density is None else ("log_density",)))
     problems = [f"{name}= must name a column" for name in single if not isinstance(getattr(layout, name), str)]
@@ -33,10 +37,12 @@ def type_problems(layout: "LogLayout") -> list[str]:
         problems.append("action= must name a column, or several different ones")
     if layout.is_real and (layout.actions is not None or layout.propensity is not None):
         problems.append("actions= and propensity= are of a finite set of actions: of real numbers, name a log_density=")
-    for name in ("action", "context", "propensity", "category", "side_outcomes", "wide"):
+    if layout.is_real and (layout.allowed is not None or layout.forbid):
+        problems.append(NO_LIMITS)
+    for name in ("action", "context", "propensity", "category", "side_outcomes", "wide", "forbid"):
         value = getattr(layout, name)
         if isinstance(value, tuple) and not all(isinstance(item, str) for item in value):
-            problems.append(f"{name}= must name columns")
+            problems.append(f"{name}= must {'hold texts' if name == 'forbid' else 'name columns'}")
     actions = layout.actions or ()
     if not all(isinstance(item, str | int) for item in actions):
         problems.append("actions= must hold text, whole numbers or booleans")
@@ -79,6 +85,13 @@ def schema_problems(layout: "LogLayout") -> list[str]:
         problems.append("schema= must be a TableSchema: take that of logs or of a policy")
     elif schema is not None and layout.context not in (None, schema.columns):
         problems.append("context= names other columns than those that were learned from: leave it out")
+    elif schema is not None and (layout.allowed, layout.forbid) != (None, ()):
+        own = (None, ()) if schema.limits is None else schema.limits.said
+        if own != (layout.allowed, tuple(str(Forbidden.of(text)) for text in layout.forbid)):
+            problems.append(
+                "allowed= and forbid= are not those that were learned with, which are part of the policy: leave them "
+                "out, or learn again with them"
+            )
     return problems
 
 
@@ -113,6 +126,8 @@ def parts_of(layout: "LogLayout", columns: Sequence[str] = ()) -> list[tuple[str
         ("propensity", layout.propensity_columns()),
         ("log_density", () if layout.log_density is None else (layout.log_density,)),
         ("side_outcomes", layout.outcome_columns(columns)),
+        ("allowed", () if layout.allowed is None else (layout.allowed,)),
+        ("forbid", layout.forbid_columns),
         ("context", layout.context or ()),
         ("category", layout.category),
         ("ordinal", tuple(name for name, _ in layout.ordinal)),
@@ -191,7 +206,7 @@ def clashes(layout: "LogLayout", columns: Sequence[str]) -> list[str]:
     """Columns with two parts; only the step may also be a feature, since it is known before the action."""
     parts: dict[str, list[str]] = {}
     for part, names in parts_of(layout, columns):
-        for name in names if part not in ("category", "ordinal", "censored", "end") else ():
+        for name in names if part not in ("category", "ordinal", "censored", "end", "forbid") else ():
             parts.setdefault(name, []).append(part)
     return [
         f"column {quoted(name)} is named as {' and as '.join(named[:3])}: name it once"

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from poela.core.arrays import FloatArray
+from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.typed import from_plain, to_plain
+from poela.data.array_inputs import array_of
 from poela.data.layout import DENSITY
 from poela.data.mdp_arrays import ended_of
 from poela.data.trajectories import Trajectories
@@ -32,8 +33,20 @@ def from_minari(dataset: Any) -> Any:
     episodes were cut (truncated) before their end is said in a warning.
     """
     opened = _opened(dataset) if isinstance(dataset, str) else dataset
+    try:
+        return _read(opened)
+    except PoelaError:
+        raise
+    except (AttributeError, LookupError, OSError, OverflowError, TypeError, ValueError) as error:
+        # Without its text, which may quote what was logged.
+        raise InputError(
+            f"the dataset cannot be read ({type(error).__name__}): it is damaged, or no Minari dataset"
+        ) from None
+
+
+def _read(opened: Any) -> Any:
     spaces: Any = (getattr(opened, "observation_space", None), getattr(opened, "action_space", None))
-    if None in spaces or not hasattr(opened, "iterate_episodes"):
+    if any(space is None for space in spaces) or not hasattr(opened, "iterate_episodes"):
         raise InputError("from_minari takes a Minari dataset or the id of one")
     real = type(spaces[1]).__name__ == "Box"
     start, n_actions = (0, int(np.prod(spaces[1].shape))) if real else _actions_of(spaces[1])
@@ -43,6 +56,8 @@ def from_minari(dataset: Any) -> Any:
     if empty or not episodes:
         what = f"{counted(empty, 'episode')} of {len(episodes)} have no steps" if episodes else "the dataset is empty"
         raise InputError(f"{what}: keep others with dataset.filter_episodes(lambda episode: len(episode) > 0)")
+    for number, episode in enumerate(episodes):
+        _refuse_odd(episode, number)
     _tell_cut(episodes)
     lengths = np.array([len(episode) for episode in episodes])
     contexts = np.concatenate([_contexts(spaces[0], width, episode) for episode in episodes])
@@ -53,7 +68,7 @@ def from_minari(dataset: Any) -> Any:
     if real:
         acted = [np.asarray(episode.actions, np.float64).reshape(len(episode), n_actions) for episode in episodes]
         return Trajectories(contexts, np.concatenate(acted), rewards, offsets, log_densities=known, **names)
-    taken = np.concatenate([np.asarray(episode.actions).reshape(-1) for episode in episodes]) - start
+    taken = np.concatenate([_choices("actions", episode.actions, start, n_actions) for episode in episodes])
     return Trajectories(contexts, taken, rewards, offsets, propensities=known, **names)
 
 
@@ -173,8 +188,33 @@ def _contexts(space: Any, width: int, episode: Any) -> NDArray[Any]:
     """[T, d], without the observation after the last step."""
     seen = np.asarray(episode.observations)[: len(episode)]
     if type(space).__name__ == "Discrete":
-        return np.eye(width, dtype=np.float32)[seen.astype(np.int64).reshape(-1) - int(space.start)]
+        return np.eye(width, dtype=np.float32)[_choices("observations", seen, int(space.start), width)]
     return seen.reshape(len(seen), width)
+
+
+def _choices(name: str, values: Any, start: int, count: int) -> IntArray:
+    """Discrete values, counted from 0; refuses what is none of them."""
+    numbers = np.asarray(values).reshape(-1)
+    odd = ~np.isin(numbers, np.arange(start, start + count))
+    if odd.any():
+        raise InputError(
+            f"{counted(int(odd.sum()), 'value')} among the {name} of an episode lie outside the {count} that the space "
+            "has: correct them, or drop those episodes"
+        )
+    return np.asarray(numbers.astype(np.int64) - start)
+
+
+def _refuse_odd(episode: Any, number: int) -> None:
+    """Refuse what is no number, or not one for each step."""
+    steps = len(episode)
+    for name in ("observations", "actions", "rewards", "terminations"):
+        most = steps + 1 if name == "observations" else steps
+        array = array_of(f"{name} of episode {number}", getattr(episode, name))
+        if array.dtype.kind not in "biuf" or array.ndim == 0 or not steps <= len(array) <= most:
+            raise InputError(
+                f"{name} of episode {number} are not numbers, one for each of its {counted(steps, 'step')}: record "
+                "them again, or drop that episode"
+            )
 
 
 def _tell_cut(episodes: list[Any]) -> None:
@@ -207,7 +247,7 @@ def _of_episode(episode: Any, keys: tuple[str, ...]) -> FloatArray | None:
     key = next((name for name in keys if name in infos), None)
     if key is None:
         return None
-    values = np.asarray(infos[key], np.float64)
+    values = array_of(key, infos[key]).astype(np.float64)
     values = values.reshape(len(values), -1) if key == EVERY else values.reshape(-1)
     steps = len(episode)
     if len(values) == steps:

@@ -63,6 +63,7 @@ class Receipts:
     """A folder that receipts are appended to."""
 
     folder: Path
+    _last: list[int] = field(default_factory=list, compare=False)  # the moment of the last part, once it is known
 
     @classmethod
     def to_append(cls, path: Any) -> "Receipts":
@@ -81,9 +82,17 @@ class Receipts:
         """A writer of one more file: when the block ends well, its rows outlast a crash; else there are none."""
         from pyarrow.parquet import ParquetWriter
 
-        name = f"part-{time.time_ns():020d}-{os.getpid()}-{next(_NUMBERS)}.parquet"
+        name = f"part-{self._moment():020d}-{os.getpid()}-{next(_NUMBERS):06d}.parquet"
         with atomic_file(self.folder / name, replacing=False) as temporary, ParquetWriter(temporary, schema) as writer:
             yield writer
+
+    def _moment(self) -> int:
+        """Now, in nanoseconds, but after all that was there: a clock may be put back, and the order must stay."""
+        if not self._last:  # asked once: folders of receipts grow large
+            known = [name.split("-")[1] for name in os.listdir(self.folder) if _is_part(name)]
+            self._last.append(max((int(text) for text in known if text.isdecimal()), default=0))
+        self._last[0] = max(time.time_ns(), self._last[0] + 1)
+        return self._last[0]
 
     def append(self, table: "pa.Table") -> None:
         """Write these rows as one more file; when this returns, they outlast a crash."""
@@ -161,7 +170,7 @@ def read_receipts(path: Any) -> tuple["pa.Table", ReceiptKeys]:
 
     folder = Path(path)
     _refuse_other_version(folder)
-    parts = sorted(name for name in os.listdir(folder) if name.startswith("part-") and name.endswith(".parquet"))
+    parts = sorted(filter(_is_part, os.listdir(folder)))
     if not parts:
         raise InputError(f"{place(folder)} holds no receipts yet: decide with --receipts first")
     tables = []
@@ -177,6 +186,10 @@ def read_receipts(path: Any) -> tuple["pa.Table", ReceiptKeys]:
     with readable(folder):
         whole = pa.concat_tables(tables, promote_options="permissive")
     return whole, own
+
+
+def _is_part(name: str) -> bool:
+    return name.startswith("part-") and name.endswith(".parquet")
 
 
 def _refuse_other_version(folder: Path) -> None:

@@ -1,9 +1,7 @@
 """Rewards: a column, or a small sum of columns; blank before the end of an episode where they come only there."""
 
-import ast
-import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,22 +10,8 @@ import numpy as np
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step
+from poela.data.formulas import LONGEST, is_arithmetic, parsed, worked_out
 
-LONGEST = 500  # characters
-DEEPEST = 50  # operations within operations
-OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-}
-# A name between backquotes, a number, a sign, or a word; what is none of them is no formula.
-TOKEN = re.compile(
-    r" *(?:`(?P<name>[^`]+)`|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|"
-    r"(?P<sign>[-+*/()])|(?P<word>[^-+*/()` ]+)) *"
-)
 FORMULA_LIKE = re.compile(r"[^\w .]")  # rarely in the name of a column, nearly always in a formula
 NO_FORMULA = (
     "reward= is no column and no formula of columns: write something like survived - 0.01*cost "
@@ -47,7 +31,7 @@ class RewardFormula:
     """
 
     columns: tuple[str, ...]
-    _tree: ast.expr
+    _tree: Any
     _names: Mapping[str, str]
 
     @classmethod
@@ -55,60 +39,17 @@ class RewardFormula:
         """The formula that a text spells; one sentence where it spells none."""
         names: dict[str, str] = {}
         try:
-            spelled = _with_aliases(text, names)
-            tree = ast.parse(spelled, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = parsed(text, names)
+        except ValueError:
             raise InputError(NO_FORMULA) from None
-        if not _is_allowed(tree):
+        if not is_arithmetic(tree):
             raise InputError(NO_FORMULA)
         return cls(tuple(names), tree, {alias: name for name, alias in names.items()})
 
     def value(self, columns: Mapping[str, FloatArray]) -> FloatArray:
         """What it comes to, row by row; not finite where it divides by 0 or grows too large."""
         with np.errstate(all="ignore"):
-            return np.asarray(self._value(self._tree, columns), np.float64)
-
-    def _value(self, node: ast.AST, columns: Mapping[str, FloatArray]) -> Any:
-        if isinstance(node, ast.BinOp):
-            return OPERATORS[type(node.op)](self._value(node.left, columns), self._value(node.right, columns))
-        if isinstance(node, ast.UnaryOp):
-            return OPERATORS[type(node.op)](self._value(node.operand, columns))
-        if isinstance(node, ast.Name):
-            return columns[self._names[node.id]]
-        assert isinstance(node, ast.Constant)
-        return np.float64(node.value)  # type: ignore[arg-type]
-
-
-def _with_aliases(text: str, names: dict[str, str]) -> str:
-    """A formula in which every column goes by an alias, noted in `names`; ValueError where it is none.
-
-    Python would read names in a normal form of Unicode (the column µg as another μg), and comments away.
-    """
-    if len(text) > LONGEST or not text.isprintable():
-        raise ValueError
-    spelled, place = [], 0
-    while place < len(text):
-        token = TOKEN.match(text, place)
-        if token is None or (token["word"] and not token["word"].isidentifier()):
-            raise ValueError
-        name = token["name"] or token["word"]
-        spelled.append(names.setdefault(name, f"column_{len(names)}_") if name else token["number"] or token["sign"])
-        place = token.end()
-    return " ".join(spelled)
-
-
-def _is_allowed(node: ast.AST, depth: int = 0) -> bool:
-    """Whether a tree holds only what is allowed."""
-    if depth > DEEPEST:
-        return False
-    if isinstance(node, ast.BinOp):
-        return type(node.op) in OPERATORS and all(_is_allowed(side, depth + 1) for side in (node.left, node.right))
-    if isinstance(node, ast.UnaryOp):
-        return type(node.op) in OPERATORS and _is_allowed(node.operand, depth + 1)
-    if isinstance(node, ast.Name):
-        return True
-    number: Any = node.value if isinstance(node, ast.Constant) else None
-    return type(number) in (int, float) and abs(number) < 1e300
+            return np.asarray(worked_out(self._tree, lambda alias: columns[self._names[alias]]), np.float64)
 
 
 def reward_formula(reward: str) -> RewardFormula | None:

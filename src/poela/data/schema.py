@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from poela.core.errors import InputError
 from poela.core.typed import from_plain, one_of, refuse_problems, to_plain
+from poela.data.limits import Limits
 
 Kind = Annotated[str, one_of("number", "category", "ordinal", "time", "duration")]
 MOST_CATEGORIES = 100  # of one column; more are names or free text
@@ -71,6 +72,7 @@ class TableSchema:
     action: str = "action"
     origin: str | None = None
     pace: tuple[float, float] | None = None  # the first step of every episode and the distance to the next, if regular
+    limits: Limits | None = None  # actions that are forbidden in some rows, with a feature for each after the others
 
     def __post_init__(self) -> None:
         refuse_problems(self)
@@ -87,17 +89,33 @@ class TableSchema:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
-        return tuple(variable.name for variable in self.variables)
+        limiting = () if self.limits is None else self.limits.columns
+        return tuple(dict.fromkeys((*(variable.name for variable in self.variables), *limiting)))
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
-        """The features, in the order of the columns."""
-        return tuple(name for variable in self.variables for name in variable.features)
+        """The features, in the order of the columns; those of limits come last."""
+        limited = () if self.limits is None else self.limits.features
+        return (*(name for variable in self.variables for name in variable.features), *limited)
+
+    @property
+    def asked(self) -> tuple[Variable, ...]:
+        """What must be known of a case: the variables, and the columns that limits alone ask about."""
+        if self.limits is None:
+            return self.variables
+        own = {variable.name for variable in self.variables}
+        kinds = {"text": "category", "flag": "category", "time": "time", "number": "number"}
+        columns = [(one.name, kinds[one.kind]) for one in self.limits.asked if one.name not in own]
+        examples = {name: texts for rule in self.limits.forbidden for name, texts in rule.condition.texts.items()}
+        if self.limits.allowed is not None:
+            columns.append((self.limits.allowed, "category"))
+            examples[self.limits.allowed] = (";".join(self.limits.actions),)
+        return (*self.variables, *(_asked(name, kind, examples.get(name, ("yes", "no"))) for name, kind in columns))
 
     @property
     def is_plain(self) -> bool:
         """Whether contexts are the columns as they are."""
-        return all(variable.is_plain for variable in self.variables)
+        return self.limits is None and all(variable.is_plain for variable in self.variables)
 
     @property
     def follows_episodes(self) -> bool:
@@ -118,12 +136,18 @@ class TableSchema:
             ],
             **{name: getattr(self, name) for name in ("episode", "step", "action", "origin")},
             **({} if self.pace is None else {"pace": list(self.pace)}),  # which older files do not have
+            **({} if self.limits is None else {"limits": to_plain(self.limits)}),
         }
 
     @classmethod
     def from_json(cls, document: Any) -> "TableSchema":
         """The schema in a JSON object, checked."""
         return _Document.schema(document)
+
+
+def _asked(name: str, kind: str, examples: tuple[str, ...]) -> Variable:
+    """A column that a case may leave empty."""
+    return Variable(name, kind, tuple(dict.fromkeys(examples)) if kind == "category" else (), indicated=True)
 
 
 def _is_said(key: str, value: Any) -> bool:
@@ -141,6 +165,7 @@ class _Document:
     action: str = "action"
     origin: str | None = None
     pace: tuple[float, float] | None = None
+    limits: Limits | None = None
 
     @staticmethod
     def schema(document: Any) -> TableSchema:

@@ -18,6 +18,8 @@ from poela.data.context_columns import contexts_of, irregular, strict_columns, v
 from poela.data.decided import notes_of_decisions, of_decisions
 from poela.data.labels import Labels, encode, is_label
 from poela.data.layout import CENSORED, DENSITY, EPISODE, STEP, LogLayout
+from poela.data.layout_problems import NO_LIMITS
+from poela.data.limited_rows import lacks_limits, limited_rows
 from poela.data.losses import loss_in_words
 from poela.data.numbers import NOT_TOLD_APART, Numbers, merges_in_single, numbers_of, read_numbers, read_outcomes
 from poela.data.opening import readable
@@ -59,6 +61,8 @@ def read_logs(
     end: str | None = None,
     horizon: float | None = None,
     wide: Sequence[str] = (),
+    allowed: str | None = None,
+    forbid: Sequence[str] = (),
     separator: str = ",",
     decimal: str = ".",
     encoding: str = "utf-8",
@@ -72,21 +76,19 @@ def read_logs(
     """Read a table with one row for each decision, in any order, and check all of it.
 
     The source is a Parquet, CSV, Arrow or Feather file, or anything that Arrow takes for a table (pandas, polars, …).
-    Episodes come in the order of their ids, decisions in the order of steps; `step="rows"` takes rows as they stand,
-    and where neither column is there, every row is an episode. Without `context`, every column that has no other part
-    is a feature. Without `propensity`, a column `propensity` (of the logged action) or columns `propensity_<action>`
-    (of every action) are found. The actions are those of `actions` or of propensity columns, else the sorted values
-    that occur. `cluster` names what episodes belong to, such as a patient with several stays: kept together everywhere.
-    The reward may be a formula of columns, "survived - 0.01*cost", and blank before the last row of an episode.
-
+    Episodes come in the order of ids, decisions in that of steps; `step="rows"` takes rows as they stand, and where
+    neither column is there, every row is an episode. Without `context`, all other columns are features. Without
+    `propensity`, a column `propensity` (of the logged action) or columns `propensity_<action>` (of every action) are
+    found. The actions are those of `actions` or of propensity columns, else the sorted values that occur. `cluster`
+    names what episodes belong to, such as a patient with several stays: kept together everywhere. The reward may be a
+    formula of columns, "survived - 0.01*cost", and blank before the last row of an episode.
     Text becomes one feature 0/1 for each category (or, with `ordinal`, a number), and so do number columns named in
     `category`; times count in days from the first of their episode, or from `origin`; `missing` is about gaps. Missing
-    outcomes, rows after the end (`censored`, `end`, `horizon`) and tables `wide`, of one row for each case:
-    docs/guides/missing.md. `schema` has the result, `notes` what was done, docs/guides/tables.md the rules.
-    A folder of receipts (`poela decide --receipts`) is joined with `outcomes`, a table of cases and rewards; `done` is
-    the column of what was done where a policy only recommends, `ended` the one by which episodes are ordered,
-    `logged_by` who made the log, where several teach: "practice", the folder of a study, or a policy. What
-    `to_table` wrote is read back as it was, but for what CSV files cannot say. All that is wrong is told at once.
+    outcomes, rows after the end (`censored`, `end`, `horizon`), tables `wide`: docs/guides/missing.md; `allowed` and
+    `forbid`: docs/guides/limits.md. `schema` has the result, `notes` what was done. A folder of receipts is joined with
+    `outcomes`, a table of cases and rewards; `done` is the column of what was done where a policy only recommends,
+    `ended` the one by which episodes are ordered, `logged_by` who made the log: "practice", a study's folder, or a
+    policy. What `to_table` wrote is read back as it was, but for what CSV files cannot say. All that is wrong is told.
     >>> import pyarrow as pa
     >>> logs = read_logs(pa.table({"episode": ["b", "a", "a"], "step": [0, 1, 0], "age": [70, None, 50],
     ...                            "action": ["wait", "treat", "wait"], "reward": [0.0, 1.0, 0.0]}))
@@ -94,7 +96,7 @@ def read_logs(
     Trajectories(2 episodes, 3 steps, 2 features, 2 actions, no propensities)
     """
     said = {**locals(), "ordinal": ordinal or {}}
-    named = LogLayout(**{field.name: said[field.name] for field in fields(LogLayout) if field.name in said})
+    named = LogLayout(**{one.name: said[one.name] for one in fields(LogLayout) if one.name in said})
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
     return _checked(source, layout or named, for_learning, Beside(outcomes, done, ended, logged_by))
@@ -220,11 +222,16 @@ def _read(source: TableSource, layout: LogLayout) -> Trajectories:
         return _read_real(source, layout, doses, order, episodes, notes, problems, row_problems)
     codes, names = (None, ()) if taken is None else name_actions(taken, source, layout, row_problems)
     layout, unpaired = paired(layout, names)
+    limited = limited_rows(source, layout, names, row_problems) if names else None
+    if limited is not None and codes is not None:
+        limited.note_broken(codes, names, row_problems)
+        notes = (*notes, *(limited.notes_of_log(codes, names)))
     variables = variables_of(source, layout, row_problems)
     plain = [variable.name for variable in variables if variable.kind == "number"]
     numbers = read_numbers(source, layout, plain, strict_columns(layout), codes, order, row_problems)
     outcomes, paid = read_outcomes(source, layout, order, row_problems)
-    contexts = None if order is None else contexts_of(source, layout, variables, numbers.contexts, order, row_problems)
+    around: Any = (source, layout, variables, numbers.contexts, order, row_problems, limited)
+    contexts = None if order is None or lacks_limits(layout, limited) else contexts_of(*around)
     clusters, changing = _clusters(source, layout, episodes, row_problems)
     problems += row_problems.sentences() + changing + unpaired
     if problems or episodes is None or order is None or codes is None or contexts is None:
@@ -260,6 +267,7 @@ def _read_real(
     found: RowProblems,
 ) -> Trajectories:
     """The same where actions are real numbers."""
+    problems += [NO_LIMITS] if layout.allowed is not None or layout.forbid else []
     layout = layout.resolve(source.names)
     done = read_actions(source, layout, doses, order, found)
     variables = variables_of(source, layout, found)

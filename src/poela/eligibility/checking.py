@@ -5,13 +5,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from poela.core.arrays import Float32Array, IntArray, first_bad
+from poela.core.arrays import BoolArray, Float32Array, IntArray, first_bad
 from poela.core.errors import InputError
 from poela.data.decision_rows import has_columns, loose_contexts
+from poela.data.limits import LimitsInContexts
 from poela.data.schema import TableSchema
+from poela.data.words import counted
 
 if TYPE_CHECKING:
     from poela.eligibility.fitted import FittedEligibility
+
+
+def refuse_closed(limits: LimitsInContexts | None, contexts: Float32Array) -> None:
+    """Refuse contexts at which every action is forbidden: no distribution over actions can be given."""
+    if limits is None:
+        return
+    closed: BoolArray = np.asarray(~limits.allowed(contexts).any(axis=1))
+    if closed.any():
+        count, first = first_bad(closed)
+        raise InputError(
+            f"no action is allowed in {counted(count, 'row')}, first at row {first}: decide() defers such cases; leave "
+            "them out here"
+        )
 
 
 def checked_contexts(

@@ -1,10 +1,11 @@
 """Which actions may be taken, worked out for some contexts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray
+from poela.data.limits import within
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,6 +16,20 @@ class Eligible:
     stranded: BoolArray  # [N], nothing passed the rule: the fallback acted
     penalty: FloatArray | None = None  # [N, A], what scores lose where support is missing and has a price
     behavior: FloatArray | None = None  # [N, A], to be followed on stranded rows (fallback "behavior"); 0 on others
+
+    def within(self, allowed: BoolArray) -> "Eligible":
+        """The same where only some actions are allowed [N, A]; where none is, everything stands, and is deferred.
+
+        >>> eligible = Eligible(np.array([[True, True], [False, True]]), np.array([False, True]))
+        >>> eligible.within(np.array([[False, True], [True, False]])).mask
+        array([[False,  True],
+               [ True, False]])
+        """
+        mask = self.mask & allowed
+        mask = np.where(mask.any(axis=1, keepdims=True), mask, allowed)
+        mask = np.where(mask.any(axis=1, keepdims=True), mask, True)
+        followed = None if self.behavior is None else np.where(self.stranded[:, None], within(self.behavior, mask), 0.0)
+        return replace(self, mask=mask, behavior=followed)
 
     @property
     def free(self) -> BoolArray:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from poela.core.errors import InputError
 from poela.core.readable import plain, readable, share_in_words
 from poela.data.action_space import ActionName
+from poela.data.limits import FORBIDDEN
 from poela.eligibility.leaves import MOST_CANDIDATES, most_alike
 from poela.eligibility.likeness import Likeness, likenesses
 from poela.eligibility.rules import Eligibility
@@ -103,7 +104,7 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
     support = [None] * fitted.n_actions if fitted.support is None else _received(fitted.support, row)
     stranded = bool(eligible.stranded[0])
     reached = distances is None or fitted.reach is None or float(distances.min()) <= fitted.reach
-    actions = []
+    actions, forbidden = [], _forbidden(fitted, row)
     for action in range(fitted.n_actions):
         distance = None if distances is None else float(distances[action])
         probability = None if probabilities is None else float(probabilities[action])
@@ -112,6 +113,7 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
         received = support[action]
         # Without a past case within reach none is similar, and there is nothing to count.
         barred = [] if received is None or received.supported or not reached else [str(received)]
+        barred += forbidden.get(action, [])
         barred += _why_barred(fitted.settings, distance, probability, highest)
         if not reached and fitted.reach is not None:
             barred.append(f"no case was logged within the reach {plain(fitted.reach)}")
@@ -128,6 +130,19 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
             )
         )
     return Explanation(stranded, tuple(actions))
+
+
+def _forbidden(fitted: "FittedEligibility", row: Any) -> dict[int, list[str]]:
+    """Why actions are forbidden at a context, by their numbers."""
+    limits = None if fitted.schema is None else fitted.schema.limits
+    if limits is None or fitted.limits is None:
+        return {}
+    names = dict(zip((action for _, action in fitted.limits.places), limits.limited, strict=True))
+    values = {action: float(row[feature]) for feature, action in fitted.limits.places if row[feature] > 0}
+    return {
+        action: [f"{'' if value >= FORBIDDEN else 'perhaps '}forbidden ({limits.why(names[action])})"]
+        for action, value in values.items()
+    }
 
 
 @dataclass(frozen=True)

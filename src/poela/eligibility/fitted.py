@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from poela.core.log_cache import cached
 from poela.core.policy import LoggedSteps, along_once, steps_of
 from poela.core.storage import Stored
 from poela.data.action_space import ActionName
+from poela.data.limits import LimitsInContexts
 from poela.data.schema import TableSchema
-from poela.eligibility.checking import checked_contexts
+from poela.eligibility.checking import checked_contexts, refuse_closed
 from poela.eligibility.eligible import Eligible as Eligible
 from poela.eligibility.explanation import Explanation, explain
 from poela.eligibility.fallback import nearness_where_stranded
@@ -48,6 +50,12 @@ class FittedEligibility:
     schema: TableSchema | None = None  # how columns of a table become the features; None: the log came as arrays
     support: SupportModel | None = None  # None: the rule does not ask, or the log takes every action everywhere
     ranges: FeatureRange | None = None  # None: no distances are measured, or by an older file, which has no ranges
+
+    @cached_property
+    def limits(self) -> LimitsInContexts | None:
+        """Which actions are forbidden at a context, by the limits that its schema holds; None without any."""
+        limits = None if self.schema is None else self.schema.limits
+        return LimitsInContexts.of(limits, self.feature_names, self.action_names)
 
     @property
     def radius(self) -> float | None:
@@ -131,6 +139,7 @@ class FittedEligibility:
         if support is None and self.support is not None:
             support = self.support.probabilities(checked)
         distances = self._distances(checked, numbers) if rule.measures else None
+        refuse_closed(self.limits, checked)
         return self._resolved(checked, distances, probabilities, support)
 
     def along(self, logs: LoggedSteps) -> Eligible:
@@ -180,6 +189,9 @@ class FittedEligibility:
             probable = rule.probable(probabilities)
         if self.support is not None and support is not None and rule.price is None:
             probable = probable & self.support.supported(support)
+        allowed = None if self.limits is None else self.limits.allowed(checked)
+        if allowed is not None:
+            probable = probable & allowed
         mask: BoolArray = probable.copy()
         if self.radius is not None and distances is not None:
             mask &= (distances <= self.radius) & np.isfinite(distances)
@@ -196,8 +208,10 @@ class FittedEligibility:
             here = np.flatnonzero(stranded)
             usual = probabilities if support is None else support
             nearness = nearness_where_stranded(self, checked, distances, usual, probable, here)
+            nearness = nearness if allowed is None else np.where(allowed[here], nearness, np.inf)
             mask[here] = nearness == nearness.min(axis=1, keepdims=True)
-        return Eligible(mask, stranded, self._penalty(support), followed)
+        found = Eligible(mask, stranded, self._penalty(support), followed)
+        return found if allowed is None else found.within(allowed)
 
     def _penalty(self, support: FloatArray | None) -> FloatArray | None:
         price = self.settings.price
@@ -260,7 +274,7 @@ class FittedEligibility:
             raise InputError("neighbours cannot be counted: this rule has no radius")
         return self.logged.counts(contexts, steps, self.squared_radius)
 
-    @property
+    @cached_property
     def squared_radius(self) -> float:
         """The largest squared Euclidean distance at which logged cases are similar, to the last bit."""
         distance = np.inf if self.nearby is None else self.nearby

@@ -14,10 +14,24 @@ from poela.eligibility.scales import FeatureRange, FeatureScale
 from poela.eligibility.support import fit_support, has_holes
 
 
+def _without_limits(settings: Eligibility, train: Trajectories) -> Eligibility:
+    """Settings by which what is forbidden makes no case nearer: the features that say so count nothing in distances."""
+    limits = None if train.schema is None else train.schema.limits
+    if limits is None:
+        return settings
+    own, more = train.n_features - len(limits.features), len(limits.features)
+    weights = settings.weights if settings.weights is not None else (1.0,) * own
+    scale = settings.scale
+    if isinstance(scale, tuple) and len(scale) == own:
+        scale = (*scale, *(1.0,) * more)
+    return replace(settings, scale=scale, weights=(*weights, *(0.0,) * more) if len(weights) == own else weights)
+
+
 def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -> FittedEligibility:
     """The rule over these logs, with everything checked."""
     from poela.eligibility.quantiles import with_numeric_radius, with_numeric_reach
 
+    settings = _without_limits(settings, train)
     settings.check(train.n_features)
     settings = with_numeric_reach(with_numeric_radius(settings, train), train)
     scale = FeatureScale.of(settings, train.contexts)

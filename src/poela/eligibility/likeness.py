@@ -57,8 +57,11 @@ def _columns(rule: "FittedEligibility") -> tuple[list[str], IntArray]:
     """The columns of the table, and the place of each feature's column among them; else features stand for columns."""
     if rule.schema is None or rule.schema.feature_names != rule.feature_names:
         return list(rule.feature_names), np.arange(rule.n_features)
+    names = [variable.name for variable in rule.schema.variables]
     widths = [len(variable.features) for variable in rule.schema.variables]
-    return list(rule.schema.columns), np.repeat(np.arange(len(widths)), widths)
+    if rule.schema.limits is not None:
+        names, widths = [*names, *rule.schema.limits.features], [*widths, *(1 for _ in rule.schema.limits.features)]
+    return names, np.repeat(np.arange(len(widths)), widths)
 
 
 def _likeness(names: list[str], parts: FloatArray, usual: FloatArray) -> Likeness:

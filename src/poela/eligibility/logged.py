@@ -7,13 +7,16 @@ from functools import cached_property
 import numpy as np
 
 from poela.core.approximate import ApproximateNeighbours
-from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from poela.core.neighbours import Neighbours
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, readonly
+from poela.core.grouped import FEW, NearestOfGroups
+from poela.core.log_cache import cached
+from poela.core.neighbours import TREE_FEATURES, Neighbours
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.eligibility.scales import FeatureScale
 
 COVER_BLOCK = 512
+MOST_SAMPLED = 20_000  # logged contexts that a sample has
 ROWS_AT_ONCE = 1 << 18  # logged contexts that are made ready for an exact search at once
 
 
@@ -33,13 +36,17 @@ class LoggedContexts:
 
     @classmethod
     def of(cls, train: Trajectories, scale: FeatureScale, rule: Eligibility) -> "LoggedContexts":
-        """All contexts of the training log."""
+        """The contexts of the training log: all of them, or a sample if the rule says so."""
+        rows, contexts = np.arange(train.n_steps), train.contexts
+        if rule.search == "sample" and train.n_steps > MOST_SAMPLED:
+            # Made once for each log, so that distances to the very same contexts are measured once.
+            rows, contexts = cached(train, "sampled contexts", None, lambda: _sampled(train))
         return cls(
-            contexts=train.contexts,
-            actions=train.actions,
-            steps=train.step_numbers,
-            rows=np.arange(train.n_steps),
-            episodes=train.episode_of_step,
+            contexts=contexts,
+            actions=train.actions[rows],
+            steps=train.step_numbers[rows],
+            rows=rows,
+            episodes=train.episode_of_step[rows],
             scale=scale,
             n_actions=train.n_actions,
             same_step=rule.neighbours == "same_step",
@@ -58,6 +65,9 @@ class LoggedContexts:
     def squared_distances(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:
         """To the nearest logged context with each action [N, A]; infinite where there is none."""
         if not self.approximate:
+            together = self._together(contexts) if len(contexts) <= FEW and not self.same_step else None
+            if together is not None:
+                return together
             return self._by_action(contexts, steps, lambda search, features: search.nearest(features)[1], np.inf)
         result = np.full((len(contexts), self.n_actions), np.inf)
         groups = self._steps_of(steps) if self.same_step and steps is not None else [(-1, slice(None))]
@@ -66,6 +76,30 @@ class LoggedContexts:
             if index is not None:
                 result[here] = index.squared_distances(contexts[here])
         return result
+
+    def _together(self, contexts: Float32Array) -> FloatArray | None:
+        """The same for a few contexts, by one product for all actions; None where that is not the way."""
+        if self._of_groups is None or not len(contexts):
+            return None
+        logged, search = self._of_groups
+        features = self.features(contexts)
+        if not np.isfinite(features).all():
+            return None  # which is refused in words where each action is searched
+        squared = search.squared(features)
+        if squared is None:
+            return None
+        result = np.full((len(contexts), self.n_actions), np.inf)
+        result[:, logged] = squared
+        return result
+
+    @cached_property
+    def _of_groups(self) -> tuple[list[int], NearestOfGroups] | None:
+        """The actions that were logged, and the search among all of them; None where trees are quicker."""
+        if self.contexts.shape[1] <= TREE_FEATURES:
+            return None
+        found = {action: self._search(action, -1) for action in range(self.n_actions)}
+        searches = {action: one[1].distinct for action, one in found.items() if one is not None}
+        return (list(searches), NearestOfGroups(list(searches.values()))) if searches else None
 
     def recall(self, squared_radius: float, contexts: int) -> float:
         """The share of pairs of context and action within the radius that the search finds, at some contexts here."""
@@ -218,3 +252,14 @@ def _cover(features: FloatArray, squared_gap: float) -> IntArray:
                 differences = features[block[position:]] - features[member]
                 covered[position:] |= np.einsum("ij,ij->i", differences, differences) <= squared_gap
     return np.array(chosen, np.int64)
+
+
+def _sampled(train: Trajectories) -> tuple[IntArray, Float32Array]:
+    """Rows and contexts of a sample: as many of each action, or all where there are fewer, spread over the log."""
+    each = MOST_SAMPLED // train.n_actions
+    parts = []
+    for action in range(train.n_actions):
+        own = np.flatnonzero(train.actions == action)
+        parts.append(own if len(own) <= each else own[np.linspace(0, len(own) - 1, each).astype(np.int64)])
+    rows = np.sort(np.concatenate(parts))
+    return rows, readonly(train.contexts[rows], np.float32)

@@ -74,7 +74,7 @@ def action_distances(train: Trajectories, rule: Eligibility) -> FloatArray:
 
 def _to_others(train: Trajectories, rule: Eligibility) -> FloatArray:
     """The distances [N, A] themselves, for some training contexts; worked out once for each log."""
-    measure = replace(rule.measure, search="exact")
+    measure = rule.measure if rule.search == "sample" else replace(rule.measure, search="exact")
 
     # Robust scales are those of the whole log: to the others, its one odd value would lie far beyond the ends.
     whole = FeatureScale.of(measure, train.contexts) if rule.scale == "robust" else None

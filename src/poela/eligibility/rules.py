@@ -1,7 +1,8 @@
 """The rules that make an action eligible, as settings: near logged contexts, probable enough, or anything."""
 
 import re
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Metric = Annotated[str, one_of("mean_squared", "euclidean")]
 Neighbourhood = Annotated[str, one_of("pooled", "same_step")]
 Fallback = Annotated[str, one_of("nearest", "behavior", "all")]
-Search = Annotated[str, one_of("exact", "approximate")]
+Search = Annotated[str, one_of("exact", "approximate", "sample")]
 USUAL_SUPPORT = 0.02  # of logged decisions that a rule may bar for want of support
 Scale = Annotated[str, one_of("standard", "robust")] | tuple[Positive, ...] | None
 
@@ -70,6 +71,8 @@ class Eligibility(HasParams):
     rule without distances: the most probable), the logging policy, or all actions.
     `search="approximate"` is for millions of logged steps: it may miss the nearest context, so that distances can only
     be too large and fewer actions have a precedent, never more; where it finds none at all, `fallback` decides.
+    `search="sample"` measures exactly, to 20,000 of the logged contexts at most, evenly spread over the log and the
+    actions: the work grows like the log, files stay small, and distances can only be too large here, too.
 
     `scale="robust"` takes normal scores of ranks in the place of features, so that no unit, tail or rare gap outvotes
     the others; a feature with two values, such as the indicator of a category or a gap, counts ½ at most in squared
@@ -101,10 +104,14 @@ class Eligibility(HasParams):
             raise InputError("a price is that of missing support: say what has support (support=0.02), too")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Eligibility) and astuple(self) == astuple(other)
+        return isinstance(other, Eligibility) and self._values == other._values
 
     def __hash__(self) -> int:
-        return hash(astuple(self))
+        return hash(self._values)
+
+    @cached_property
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, one.name) for one in fields(self))
 
     def fit(self, train: Trajectories, behavior: Any = None) -> "FittedEligibility":
         """The rule over these training logs; `behavior` is any object with `probabilities(contexts)`."""
@@ -123,7 +130,7 @@ class Eligibility(HasParams):
         """Whether distances to logged contexts are needed."""
         return self.radius is not None or self.reach is not None
 
-    @property
+    @cached_property
     def measure(self) -> "Eligibility":
         """All that distances depend on, and no rule."""
         return Eligibility(

@@ -1,6 +1,7 @@
 """A rule of eligible actions in words: what it asks, and how much it bars."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,6 +38,9 @@ def rule_in_words(
     rule: FittedEligibility | FittedContinuousEligibility, named: Callable[[ActionName], str] = action_in_words
 ) -> str:
     """What makes an action eligible, in a sentence or two; `named` writes the name of an action."""
+    if not isinstance(rule, FittedContinuousEligibility) and rule.schema is not None and rule.schema.limits is not None:
+        limits = f"Never what is not allowed: {rule.schema.limits}."
+        return f"{rule_in_words(replace(rule, schema=None), named)} {limits}"
     if isinstance(rule, FittedContinuousEligibility):
         return (
             f"An action is eligible within {rule.settings.radius:.4g} of a logged pair of context and action (mean "
@@ -63,6 +67,7 @@ def _asked(rule: FittedEligibility) -> list[str]:
         metric = "Euclidean distance" if settings.metric == "euclidean" else "mean squared difference of features"
         step = " at the same step" if settings.neighbours == "same_step" else ""
         step += f" (found by a search that {_recall_in_words(rule)})" if settings.search == "approximate" else ""
+        step += " (measured to a sample of logged cases)" if settings.search == "sample" else ""
         parts.append(f"it was logged{step} within {rule.radius:.4g} ({metric}{scaled})")
     if settings.minimum_probability or (settings.minimum_probability == 0 and settings.support is None):
         least = f"at least {settings.minimum_probability:g}" if settings.minimum_probability else "above 0"

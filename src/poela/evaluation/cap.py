@@ -14,6 +14,7 @@ from poela.core.errors import InputError
 from poela.core.kinds import is_number
 from poela.core.ragged import running_sums, step_numbers
 from poela.core.readable import readable, share_in_words
+from poela.core.references import named
 from poela.core.typed import NonNegative, Range, Share, refuse_problems, shown, to_plain
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounded import bounded_ends
@@ -144,6 +145,8 @@ class CapSettings(ScoringOptions):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cap", Cap.of(self.cap))
+        for name in ("estimator", "interval"):  # a function takes the place of a name
+            object.__setattr__(self, name, named(getattr(self, name)))
         refuse_problems(self)
 
     def to_json(self) -> dict[str, Any]:

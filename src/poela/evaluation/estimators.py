@@ -155,4 +155,11 @@ _OWN: Mapping[str, Estimator] = {
     "direct": Estimator(model_average, "none", "given", leans=True),
     "behavior": Estimator(behavior_mean, "none"),
 }
-ESTIMATORS: Registry[Estimator] = Registry("poela.estimators", _OWN)
+
+
+def _made(function: Estimator | Callable[[Evidence], Contributions]) -> Estimator:
+    """A function of one's own: of running weights, since nothing is known of how it uses them."""
+    return function if isinstance(function, Estimator) else Estimator(function, "running")
+
+
+ESTIMATORS: Registry[Estimator] = Registry("poela.estimators", _OWN, _made)

@@ -1,6 +1,7 @@
 """Every interval by its name, and the one that `evaluate` uses by default."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from poela.core.errors import InputError
 from poela.core.registry import Registry
@@ -25,7 +26,13 @@ _OWN: Mapping[str, IntervalMethod] = {
     "refit": IntervalMethod(refit, frozenset({"behavior"})),
 }
 
-INTERVALS: Registry[IntervalMethod] = Registry("poela.intervals", _OWN)
+
+def _made(ends: Any) -> IntervalMethod:
+    """A function of one's own, of a sample and levels, which needs nothing more."""
+    return ends if isinstance(ends, IntervalMethod) else IntervalMethod(ends)
+
+
+INTERVALS: Registry[IntervalMethod] = Registry("poela.intervals", _OWN, _made)
 DEFAULT_INTERVAL = "recombined"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from poela.behavior.staying import as_if_all_seen, lost_share, with_staying
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
+from poela.core.references import described
 from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in
 from poela.data.action_space import finite_actions
 from poela.data.joining import joined
@@ -43,12 +44,13 @@ MOST_NUMBERS = 1e7  # probabilities that are looked at together: 80 MB
 class Scoring(CapSettings):
     """How policies are evaluated: everything that a number depends on, beside the policy and the logs.
 
-    `estimator` and `interval` are names from `ESTIMATORS` and `INTERVALS`. `smoothing` mixes that share of the logging
-    policy into a greedy policy (the paper: 0.01; weights would else be zero wherever the log once did otherwise): it is
-    the mixture that is evaluated. `regressor`, `folds` and `history` are those of the model of values behind the doubly
-    robust family: cross-fitted, with so many earlier steps in view. `bounds` is what is known of returns and weights
-    beforehand; the range of yes/no outcomes is seen by itself. `cap` makes it about capped returns: a share (0.99: from
-    the 1% to the 99% quantile of those logged), a pair of values, or a `Cap`.
+    `estimator` and `interval` are names from `ESTIMATORS` and `INTERVALS`, or functions: from `Evidence` to
+    `Contributions`, and from a `Sample` and levels to an `Interval` for each. `smoothing` mixes that share of the
+    logging policy into a greedy policy (the paper: 0.01; weights would else be zero wherever the log once did
+    otherwise): it is the mixture that is evaluated. `regressor`, `folds` and `history` are those of the model of values
+    behind the doubly robust family: cross-fitted, with so many earlier steps in view. `bounds` is what is known of
+    returns and weights beforehand; the range of yes/no outcomes is seen by itself. `cap` makes it about capped returns:
+    a share (0.99: from the 1% to the 99% quantile of those logged), a pair of values, or a `Cap`.
 
     >>> Scoring(level=95)
     Traceback (most recent call last):
@@ -235,7 +237,7 @@ class Evaluator:
             low=None if interval is None else interval.low,
             high=None if interval is None else interval.high,
             level=level,
-            estimator=scoring.estimator,
+            estimator=described(scoring.estimator),
             interval=None if interval is None else interval.method,
             n_episodes=logs.n_episodes,
             ess=diagnostics.ess,

@@ -1,7 +1,7 @@
 """FittedQ: values by backward induction, and the logging policy tilted towards them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from poela.core.policy import Policy
 from poela.core.ragged import episode_sums
 from poela.core.readable import plain
 from poela.core.typed import NonNegative, one_of, shown
+from poela.data.costs import Costs
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
 from poela.learners.backward_induction import Kind, best, soft
@@ -54,9 +55,13 @@ class FittedQ(ValueLearner):
     temperature: NonNegative = 0.0  # τ
     temperatures: tuple[NonNegative, ...] | None = None  # the path towards it, in falling order
     backup: Annotated[str, one_of("max", "soft")] = "max"
+    cost: str = ""  # what decisions cost: a further outcome of the logs, or so much for each action (large=3,small=1)
+    price: NonNegative = 0.0  # λ: values are those of reward − λ·cost
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.price and not self.cost:
+            raise InputError("a price needs to know what decisions cost: give cost, too")
         if self.temperatures is not None and list(self.temperatures) != sorted(self.temperatures, reverse=True):
             raise InputError(f"temperatures is {shown(self.temperatures)}: they must be in falling order")
 
@@ -66,6 +71,7 @@ class FittedQ(ValueLearner):
         chances = logging_probabilities(train, behavior)
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
         mask, near = supported(chances > 0, eligible.free), priced(chances, eligible)
+        train = self._less_costs(train)
         induction = self.induction(train, seed, chances)
         ((values, q),) = induction.values(best(mask))
         self.refuse_divergence(train, q[mask])
@@ -79,6 +85,12 @@ class FittedQ(ValueLearner):
             fields = {"eligibility": eligibility, **self.fields(train)}
             policy = TiltedPolicy(values=own, behavior=logging, temperature=temperature, **fields)
             yield Checkpoint(place, policy, f"temperature {plain(temperature)}")
+
+    def _less_costs(self, train: Trajectories) -> Trajectories:
+        """The logs with reward − λ·cost for reward."""
+        if not self.price:
+            return train
+        return replace(train, rewards=train.rewards - self.price * Costs.of(self.cost).of_steps(train))
 
     def _path(self, train: Trajectories, q: FloatArray, chances: FloatArray) -> list[float]:
         path = self.temperatures

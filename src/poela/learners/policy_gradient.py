@@ -33,7 +33,7 @@ from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.minibatches import Minibatches
 from poela.learners.objective import crm_objective, shortfall
-from poela.learners.stacked import Company, Events, Member, StackedLearner, in_parts
+from poela.learners.stacked import Events, Member, StackedLearner, TrainingStack, in_parts
 from poela.learners.training_batch import TrainingBatch, leaves_a_choice, refuse_no_weight
 from poela.learners.warm_start import cloning_loss, warm_start
 from poela.networks.modules import Device, Hidden, Network, NetworkKind, NetworkShape, device_of
@@ -117,27 +117,32 @@ class PolicyGradient(StackedLearner):
                 by_rule.setdefault(member.learner.rule, []).append(member)
             else:
                 yield member, PoelaWarning(NOTHING_TO_CHOOSE.format(member.name))
-                yield member, Checkpoint(self.steps, policy(member, *self.company_of([member], train).stack.members()))
+                yield (
+                    member,
+                    Checkpoint(self.steps, policy(member, *self.training_stack([member], train).stack.members())),
+                )
         for part in in_parts(
             [*chain(*by_rule.values())], members_at_a_time(self._shape(train), train.n_steps, device_of(self.device))
         ):
-            yield from self._learn(self.company_of(part, train), train, [rules[member][1] for member in part], policy)
+            yield from self._learn(
+                self.training_stack(part, train), train, [rules[member][1] for member in part], policy
+            )
 
     def _learn(
         self,
-        company: Company,
+        trained: TrainingStack,
         train: Trajectories,
         eligible: Sequence[Eligible],
         policy: Callable[[Member, Network], Policy],
     ) -> Events:
         masks, prices = [own.mask for own in eligible], [own.penalty for own in eligible]
-        stack, batch = company.stack, self.batch_of(train, masks, company.stack, prices)
+        stack, batch = trained.stack, self.batch_of(train, masks, trained.stack, prices)
         episodes: ActiveEpisodes | Minibatches = ActiveEpisodes(batch, self.truncation)
         if self.batch_episodes is not None:
-            episodes = Minibatches(batch, self.truncation, self.batch_episodes, company.members[0].seed)
+            episodes = Minibatches(batch, self.truncation, self.batch_episodes, trained.members[0].seed)
 
         def of_each(setting: str) -> Tensor:
-            values = [getattr(member.learner, setting) for member in company.members]
+            values = [getattr(member.learner, setting) for member in trained.members]
             return torch.tensor(values, dtype=torch.float64, device=stack.device)
 
         penalty, least_ess = of_each("variance_penalty"), of_each("least_ess")
@@ -149,17 +154,17 @@ class PolicyGradient(StackedLearner):
                 objective = objective - batch.costs(stack)
             return -objective + (shortfall(log_weights, self.truncation, least_ess) if least_ess.any() else 0.0)
 
-        with progress(company.title, self.warm_start_steps + self.steps) as advance:
-            for _ in warm_start(self, company, train, masks):
+        with progress(trained.title, self.warm_start_steps + self.steps) as advance:
+            for _ in warm_start(self, trained, train, masks):
                 advance()
-                yield from company.news()
-            for done in company.train(self, self.steps, loss):
+                yield from trained.pop_events()
+            for done in trained.train(self, self.steps, loss):
                 advance()
                 if self.is_checkpoint(done):
                     for number in batch.broken_by(stack):
-                        company.tell(number, TrainingError(BROKEN.format(company.members[number].name, done)))
-                    company.reach(done, policy)
-                yield from company.news()
+                        trained.emit(number, TrainingError(BROKEN.format(trained.members[number].name, done)))
+                    trained.checkpoint(done, policy)
+                yield from trained.pop_events()
 
     @property
     def warm_start_key(self) -> Hashable:
@@ -167,9 +172,9 @@ class PolicyGradient(StackedLearner):
         later = ("variance_penalty", "least_ess", "truncation", "steps", "batch_episodes", "discount", "checkpoints")
         return tuple(getattr(self, field.name) for field in fields(PolicyGradient) if field.name not in later)
 
-    def company_of(self, members: Sequence[Member], train: Trajectories) -> Company:
+    def training_stack(self, members: Sequence[Member], train: Trajectories) -> TrainingStack:
         """These members with untrained networks."""
-        return Company(members, self.new_stack(self._shape(train), members, train))
+        return TrainingStack(members, self.new_stack(self._shape(train), members, train))
 
     def batch_of(
         self,
@@ -181,10 +186,10 @@ class PolicyGradient(StackedLearner):
         """The log under the rules of some members."""
         return TrainingBatch(train, eligible, stack, discount=self.discount, penalties=penalties)
 
-    def clone(self, company: Company, train: Trajectories, batch: TrainingBatch) -> Iterator[int]:
+    def clone(self, trained: TrainingStack, train: Trajectories, batch: TrainingBatch) -> Iterator[int]:
         """Clone the logging policy; yields after each step."""
-        loss = cloning_loss(company, train, batch, self.warm_start_episodes, self.warm_start_last_steps)
-        return company.train(self, self.warm_start_steps, loss, stage=" warm start")
+        loss = cloning_loss(trained, train, batch, self.warm_start_episodes, self.warm_start_last_steps)
+        return trained.train(self, self.warm_start_steps, loss, stage=" warm start")
 
     def _shape(self, train: Trajectories) -> NetworkShape:
         return NetworkShape(self.network, train.n_features, train.n_actions, self.hidden, self.relu_logits)

@@ -23,7 +23,7 @@ from poela.eligibility.rules import Eligibility
 from poela.learners.density import Density, low_density
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.eligible_training import eligible_in_training
-from poela.learners.stacked import Company, Events, Member, StackedLearner, in_parts
+from poela.learners.stacked import Events, Member, StackedLearner, TrainingStack, in_parts
 from poela.learners.transitions import ROWS_AT_A_TIME, Limits, Transitions
 from poela.networks.modules import Device, Hidden, Network, NetworkShape, device_of
 from poela.networks.stack import Stack, members_at_a_time
@@ -92,11 +92,11 @@ class QLearning(StackedLearner):
             # What an untrained network says is no divergence, even where all rewards are tiny.
             of_returns, untrained = reachable_return(train, self.discount), data.largest_values(stack.layers).tolist()
             reachable = [max(of_returns, abs(own.floor), most) for own, most in zip(limits, untrained, strict=True)]
-            yield from self._learn(Company(part, stack), stack, data, reachable, policy)
+            yield from self._learn(TrainingStack(part, stack), stack, data, reachable, policy)
 
     def _learn(
         self,
-        company: Company,
+        trained: TrainingStack,
         stack: Stack,
         data: Transitions,
         reachable: Sequence[float],
@@ -104,16 +104,16 @@ class QLearning(StackedLearner):
     ) -> Events:
         target = [(weight.detach().clone(), bias.detach().clone()) for weight, bias in stack.layers]
         fast, slow = [*chain(*stack.layers)], [*chain(*target)]
-        batches = data.batches(self.batch_size, [member.seed for member in company.members])
-        conservatism = [getattr(member.learner, "conservatism", 0.0) for member in company.members]
+        batches = data.batches(self.batch_size, [member.seed for member in trained.members])
+        conservatism = [getattr(member.learner, "conservatism", 0.0) for member in trained.members]
         alphas = torch.tensor(conservatism, device=stack.device) if any(conservatism) else None
 
         def check(step: int, largest: Tensor) -> None:
             for number, (value, most) in enumerate(zip(largest.tolist(), reachable, strict=True)):
                 try:
-                    refuse_divergence(company.members[number].name, f"step {step}", value, most)
+                    refuse_divergence(trained.members[number].name, f"step {step}", value, most)
                 except TrainingError as error:
-                    company.tell(number, error)
+                    trained.emit(number, error)
 
         def loss(step: int) -> Tensor:
             rows = next(batches)
@@ -124,15 +124,15 @@ class QLearning(StackedLearner):
             losses = huber_loss(logged, goals, reduction="none").mean(dim=1)
             return losses if alphas is None else losses + alphas * conservative_terms(values, logged)
 
-        with progress(company.title, self.steps) as advance:
-            for done in company.train(self, self.steps, loss):
+        with progress(trained.title, self.steps) as advance:
+            for done in trained.train(self, self.steps, loss):
                 advance()
                 with torch.no_grad():
                     torch._foreach_lerp_(slow, fast, self.target_rate)
                 if self.is_checkpoint(done):
                     check(done, data.largest_values(stack.layers))
-                    company.reach(done, policy)
-                yield from company.news()
+                    trained.checkpoint(done, policy)
+                yield from trained.pop_events()
 
 
 class _Preparation:

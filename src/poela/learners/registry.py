@@ -25,6 +25,7 @@ LEARNERS: "Registry[type[Learner]]" = Registry(
         "continuouspoela": "poela.learners.continuous:ContinuousPOELA",
         "iql": "poela.learners.implicit_q:IQL",
         "rules": "poela.learners.rules:Rules",
+        "hullwalk": "poela.learners.value_for_money:HullWalkQ",
         "dprl": "poela.learners.safe_improvement:DPRL",
     },
 )

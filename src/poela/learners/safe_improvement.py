@@ -14,6 +14,7 @@ import numpy as np
 from poela.core.errors import InputError
 from poela.core.policy import Policy
 from poela.core.typed import Count, Discount, NonNegative, Whole, shown
+from poela.data.limits import within
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import Eligibility, RadiusSetting, Scale
@@ -24,7 +25,6 @@ from poela.learners.logging_policy import logging_policy, logging_probabilities
 from poela.learners.value_learner import ValueLearner
 from poela.policies.counted import CountedPolicy
 from poela.policies.departures import Departure
-from poela.policies.valued import within_rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class SafeImprovement(ValueLearner):
         """Yield the policy at each limit, the most cautious first."""
         logging = logging_policy(train, behavior)
         eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
-        current = within_rule(logging_probabilities(train, behavior), eligible.free)
+        current = within(logging_probabilities(train, behavior), eligible.free)
         nearby = self._nearby(train)
         counts = nearby.counts_along(train)
         path = self.departures(train)

@@ -1,6 +1,6 @@
 """Learning as a stack: K ≥ 1 policies, each with its own settings and seed, side by side on one device by one code.
 
-In other company a member's sums run in another order, so its policy differs in the last digits (and training amplifies
+In another stack a member's sums run in another order, so its policy differs in the last digits (and training amplifies
 that).
 """
 
@@ -43,7 +43,7 @@ class Learned:
     error: PoelaError | None = None
     warnings: list[str] = field(default_factory=list)
 
-    def hear(self, event: "Event") -> None:
+    def add(self, event: "Event") -> None:
         """Take down what has happened."""
         if isinstance(event, Checkpoint):
             self.checkpoints.append(event)
@@ -95,27 +95,27 @@ class StackedLearner(Learner):
         return step % max(self.steps // self.checkpoints, 1) == 0 or step == self.steps
 
 
-class Company:
+class TrainingStack:
     """The members of a stack while they learn: one that breaks down stops alone."""
 
     def __init__(self, members: Sequence[Member], stack: Stack | RecurrentStack) -> None:
         self.members, self.stack = members, stack
         self.title = members[0].name if len(members) == 1 else f"{len(members)} policies"
         self._learning = set(members)
-        self._news: list[tuple[Member, Event]] = []
+        self._events: list[tuple[Member, Event]] = []
 
-    def tell(self, number: int, event: Event) -> None:
+    def emit(self, number: int, event: Event) -> None:
         """Something happened to a member, which an error stops; of one that has stopped, nothing more is said."""
         member = self.members[number]
         if member in self._learning:
-            self._news.append((member, event))
+            self._events.append((member, event))
             if isinstance(event, PoelaError):
                 self._learning.remove(member)
 
-    def news(self) -> list[tuple[Member, Event]]:
+    def pop_events(self) -> list[tuple[Member, Event]]:
         """What has happened since this was last asked."""
-        news, self._news = self._news, []
-        return news
+        events, self._events = self._events, []
+        return events
 
     def train(
         self, settings: StackedLearner, steps: int, loss: Callable[[int], Tensor], stage: str = ""
@@ -128,17 +128,17 @@ class Company:
             steps=steps,
             learning_rate=settings.learning_rate,
             weight_decay=settings.weight_decay,
-            tell=self.tell,
+            tell=self.emit,
         ):
             yield done
             if not self._learning:
                 return
 
-    def reach(self, step: int, policy: Callable[[Member, Network], Policy]) -> None:
+    def checkpoint(self, step: int, policy: Callable[[Member, Network], Policy]) -> None:
         """A checkpoint for every member that still learns."""
         for number, network in enumerate(self.stack.members()):
             if self.members[number] in self._learning:
-                self.tell(number, Checkpoint(step, policy(self.members[number], network)))
+                self.emit(number, Checkpoint(step, policy(self.members[number], network)))
 
 
 def stack_key(learner: Learner) -> Hashable:
@@ -160,7 +160,7 @@ def fit_stacked(members: Sequence[Member], train: Any, behavior: Any = None) -> 
         raise InputError(f"these {len(members)} learners cannot be trained as one stack: their settings differ")
     learned = {member: Learned() for member in members}
     for member, event in members[0].learner.train_stack(members, train, behavior):
-        learned[member].hear(event)
+        learned[member].add(event)
     return list(learned.values())
 
 
@@ -171,9 +171,9 @@ def _fit_alone(member: Member, train: Any, behavior: Any) -> Learned:
         warnings.simplefilter("always", PoelaWarning)
         try:
             for checkpoint in member.learner.fit_path(train, member.seed, behavior):
-                learned.hear(checkpoint)
+                learned.add(checkpoint)
         except PoelaError as error:
-            learned.hear(error)
+            learned.add(error)
     learned.warnings = [str(item.message) for item in caught]
     return learned
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from poela.core.errors import InputError, PoelaError
-from poela.core.live import description
 from poela.core.policy import Policy
+from poela.core.references import description
 from poela.core.typed import shown
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility

@@ -13,6 +13,7 @@ from poela.core.live import stored_or_live
 from poela.core.policy import Actor, LoggedSteps, along_once, as_policy
 from poela.core.storage import Stored
 from poela.core.validation import LARGEST, expect_contents, expect_part, expect_setting, refuse
+from poela.data.limits import within
 from poela.eligibility.fitted import Eligible
 from poela.policies.network import NAMES, common_fields
 from poela.policies.practice import PracticePolicy, stored_behavior
@@ -63,15 +64,22 @@ class BlendedPolicy(RuledPolicy):
     def probabilities(self, contexts: ArrayLike, steps: ArrayLike | None = None) -> FloatArray:
         """[N, A]."""
         rows = self.checked(contexts)
-        return self.blend(self.policy.probabilities(rows, steps), as_policy(self.behavior).probabilities(rows))
+        logging = self.within_limits(as_policy(self.behavior).probabilities(rows), rows)
+        return self.blend(self.policy.probabilities(rows, steps), logging)
 
     def along(self, trajectories: LoggedSteps) -> FloatArray:
         """[N, A] along logged episodes."""
-        return self.blend(along_once(self.policy, trajectories), along_once(self.behavior, trajectories))
+        logging = self.within_limits(along_once(self.behavior, trajectories), self.checked(trajectories.contexts))
+        return self.blend(along_once(self.policy, trajectories), logging)
 
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once."""
         return _BlendedActor(self, n)
+
+    def within_limits(self, logging: FloatArray, contexts: Float32Array) -> FloatArray:
+        """What the logging policy does [N, A], but for what is forbidden."""
+        limits = self.eligibility.limits
+        return logging if limits is None else within(logging, limits.allowed(contexts))
 
     def blend(self, learned: FloatArray, logging: FloatArray) -> FloatArray:
         """The blend of two policies' probabilities, both [N, A]."""
@@ -144,7 +152,8 @@ class _BlendedActor:
 
     def probabilities(self, contexts: Float32Array) -> FloatArray:
         rows = self._policy.checked(contexts)
-        return self._policy.blend(self._learned.probabilities(rows), self._logging.probabilities(rows))
+        logging = self._policy.within_limits(self._logging.probabilities(rows), rows)
+        return self._policy.blend(self._learned.probabilities(rows), logging)
 
     def record(self, actions: IntArray) -> None:
         self._learned.record(actions)

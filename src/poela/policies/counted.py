@@ -12,10 +12,11 @@ from poela.core.policy import LoggedSteps
 from poela.core.storage import Stored
 from poela.core.typed import from_plain
 from poela.core.validation import expect_contents, expect_part, expect_sizes
+from poela.data.limits import within
 from poela.eligibility.fitted import Eligible, FittedEligibility
 from poela.policies.departures import Departure
 from poela.policies.ruled import followed, greedy
-from poela.policies.valued import PARTS, SETTINGS, ValuedPolicy, valued_fields, within_rule
+from poela.policies.valued import PARTS, SETTINGS, ValuedPolicy, valued_fields
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,7 +29,7 @@ class CountedPolicy(ValuedPolicy):
     def decided(self, q: FloatArray, behavior: FloatArray, eligible: Eligible, counts: FloatArray | None) -> FloatArray:
         """Probabilities [N, A] from Q, μ and the counts."""
         assert counts is not None
-        return followed(self.departure.act(q, within_rule(behavior, eligible.free), counts), eligible)
+        return followed(self.departure.act(q, within(behavior, eligible.free), counts), eligible)
 
     def choose(self, scores: FloatArray, eligible: BoolArray) -> FloatArray:
         """What it would do if enough had been seen of everything."""
@@ -45,7 +46,7 @@ class CountedPolicy(ValuedPolicy):
     def deferred(self, trajectories: LoggedSteps) -> BoolArray:
         """Which steps [N] are left to current practice: nothing is done otherwise than now."""
         eligible = self.eligibility.along(trajectories)
-        current = followed(within_rule(self.behavior_along(trajectories), eligible.free), eligible)
+        current = followed(within(self.behavior_along(trajectories), eligible.free), eligible)
         return np.asarray((self.along(trajectories) == current).all(axis=1))
 
     @property

@@ -37,6 +37,19 @@ if TYPE_CHECKING:
     from poela.policies.ruled import RuledPolicy
 
 LIKELIEST = "-likeliest"  # after the hash of a policy: its likeliest actions are another one
+ALLOTTED = "-allotted"  # and so is what it allots to a batch
+USED_UP = "another action has more value for its cost here, but it is used up"
+NONE_LEFT = "only actions that are used up are eligible: decide as before"
+
+
+@dataclass(frozen=True, eq=False)
+class Allotted:
+    """What cases [n] of a batch get, in the order of the table: known before any of them is decided about."""
+
+    chosen: IntArray  # −1: none
+    probabilities: FloatArray  # [n, A] given the batch: 1 or 0, but where cases of equal worth drew lots
+    left_out: BoolArray  # which would have got more, had there been more
+    unserved: BoolArray  # to which nothing could be given, since all that is eligible is used up
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,7 @@ class Deciding:
     contexts: bool = True  # whether what was known of a case is kept beside its decision
     uniform: FloatArray | None = None  # by row, in the order of the table: drawn already
     steps: IntArray | None = None  # by row: how many came before, for rows that stand for themselves
+    allotted: Allotted | None = None  # by row: what a batch gets within limits, which is another policy
 
     def __post_init__(self) -> None:
         if self.seed is not None:
@@ -64,27 +78,30 @@ class Deciding:
 
     def name_of(self, policy: Any) -> str:
         """The policy that acts, as it is written beside each decision: sixteen digits of its hash."""
-        return f"{policy.short_hash}{LIKELIEST}" if self.likeliest else str(policy.short_hash)
+        another = LIKELIEST if self.likeliest else "" if self.allotted is None else ALLOTTED
+        return f"{policy.short_hash}{another}"
 
 
 def decided_parts(
     policy: "RuledPolicy | GaussianPolicy", source: Any, how: Deciding, layout: LogLayout | None = None
 ) -> "Iterator[pa.Table]":
     """Tables of decisions, in the order of the rows; each is made before the next rows are read."""
-    wanted = _wanted(policy, how)
+    wanted = rows_wanted(policy, how)
     seed, start, seen = policy.short_hash if how.seed is None else how.seed, 0, Counter[str]()
     for rows in parts_to_decide(source, wanted, layout or LogLayout()):
-        keys = () if how.uniform is not None or how.likeliest else rows.keys(start, seen)
+        undrawn = how.uniform is not None or how.likeliest or how.allotted is not None
+        keys = () if undrawn else rows.keys(start, seen)
         if isinstance(policy, GaussianPolicy):
             table = decided_amounts(policy, rows, how, start, _uniform_by_column(seed, keys, len(policy.action_names)))
         else:
             drawn = uniforms(seed, keys) if how.uniform is None else how.uniform[start : start + rows.n]
+            drawn = drawn if how.allotted is None else np.zeros(rows.n)
             table = _decided(policy, rows, how, start, drawn)
         start += table.num_rows
         yield table
 
 
-def _wanted(policy: "RuledPolicy | GaussianPolicy", how: Deciding) -> Wanted:
+def rows_wanted(policy: "RuledPolicy | GaussianPolicy", how: Deciding) -> Wanted:
     """The rows that the policy needs; refuses columns to keep that are called as those of the decisions."""
     schema, names, given = policy.table_schema, policy.action_names, False
     if isinstance(policy, GaussianPolicy):
@@ -120,8 +137,8 @@ def decisions(
 
 
 @dataclass(frozen=True, eq=False)
-class _Block:
-    """Decisions for some episodes, in their order."""
+class DecidedSteps:
+    """Decisions about the steps of some episodes, in their order."""
 
     chosen: IntArray
     probabilities: FloatArray  # [N, A], by which they were drawn
@@ -137,6 +154,10 @@ class _Block:
 def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, uniform: FloatArray) -> "pa.Table":
     order, contexts = rows.order, rows.contexts.rows
     drawn = np.zeros(len(contexts.contexts)) if how.likeliest else order.place(uniform)
+    given = None
+    if how.allotted is not None:
+        part = slice(start, start + rows.n)
+        given = order.place(how.allotted.chosen[part]), order.place(how.allotted.probabilities[part])
     blocks = []
     for first, last, offsets in _blocks(order.offsets):
         safe_point()
@@ -144,11 +165,12 @@ def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, unifo
         own = None if rows.propensities is None else rows.propensities[first:last]
         before = None if how.steps is None else how.steps[start + first : start + last]
         steps = StepsToFollow(contexts.contexts[first:last], actions, offsets, policy.feature_names, own, before)
-        blocks.append(_block(policy, steps, drawn[first:last], how))
+        here = None if given is None else (given[0][first:last], given[1][first:last])
+        blocks.append(decide_steps(policy, steps, drawn[first:last], how, here))
     return _table(policy, rows, how, start, blocks)
 
 
-def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks: Sequence[_Block]) -> "pa.Table":
+def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks: Sequence[DecidedSteps]) -> "pa.Table":
     import pyarrow as pa
 
     def whole(name: str) -> Any:
@@ -175,8 +197,16 @@ def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks:
         columns["similar"] = pa.array(similar, mask=stranded)
     if outcome is not None:
         columns["outcome"] = pa.array(outcome, mask=stranded | np.isnan(outcome))
-    columns["note"] = notes_of(rows, stranded)
+    columns["note"] = notes_of(rows, stranded, *_of_allotted(how.allotted, start, rows.n))
     return pa.table(columns, metadata=metadata_of(policy.action_names))
+
+
+def _of_allotted(allotted: Allotted | None, start: int, n: int) -> tuple[dict[str, BoolArray], ...]:
+    """What is to be said of rows in an allotted batch."""
+    if allotted is None:
+        return ()
+    part = slice(start, start + n)
+    return ({NONE_LEFT: allotted.unserved[part], USED_UP: allotted.left_out[part]},)
 
 
 def _blocks(offsets: IntArray) -> Iterator[tuple[int, int, IntArray]]:
@@ -188,12 +218,22 @@ def _blocks(offsets: IntArray) -> Iterator[tuple[int, int, IntArray]]:
         episode = end
 
 
-def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray, how: Deciding) -> _Block:
-    probabilities, rule = policy.along(steps), policy.eligibility
+def decide_steps(
+    policy: "RuledPolicy",
+    steps: StepsToFollow,
+    uniform: FloatArray,
+    how: Deciding,
+    given: tuple[IntArray, FloatArray] | None = None,
+) -> DecidedSteps:
+    """Decisions about steps, by a number in [0, 1) for each: what tables and servers alike say of them.
+
+    In an allotted batch the actions (−1: none) and their probabilities are `given`.
+    """
+    probabilities, rule = policy.along(steps) if given is None else given[1], policy.eligibility
     if how.likeliest:
         probabilities = likeliest_alone(probabilities)
     eligible = rule.along(steps)
-    chosen = actions_at(probabilities, uniform)
+    chosen = actions_at(probabilities, uniform) if given is None else np.maximum(given[0], 0)
     bars = getattr(policy, "barred_along", None)
     measured = rule.settings.measures
     similar = rule.counts_of(steps, chosen) if measured and how.similar else None
@@ -203,10 +243,10 @@ def _block(policy: "RuledPolicy", steps: StepsToFollow, uniform: FloatArray, how
         outcome = rule.outcomes_of(steps, chosen, how.outcomes, NEAREST_CASES)
         outcome[similar < FEWEST_CASES] = np.nan
     mask = np.asarray(probabilities > 0) if policy.acts_beyond_rule else eligible.mask
-    return _Block(
+    return DecidedSteps(
         chosen=chosen,
         probabilities=probabilities,
-        stranded=eligible.stranded,
+        stranded=eligible.stranded if given is None else eligible.stranded | (given[0] < 0),
         mask=mask,
         barred=~mask if bars is None else ~mask | bars(steps),
         distances=rule.distances_along(steps) if measured else None,

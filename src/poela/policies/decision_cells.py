@@ -8,6 +8,7 @@ import numpy as np
 from poela.core.arrays import BoolArray, FloatArray
 from poela.data.decided import ROW
 from poela.data.decision_rows import Rows
+from poela.data.limits import UNKNOWN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,7 +16,18 @@ if TYPE_CHECKING:
 NEAREST_CASES = 10  # whose outcomes are averaged
 FEWEST_CASES = 5  # an average of fewer would tell of single persons
 DEFERRED = "unlike any logged case: decide as before"
+CLOSED = "no action is allowed: decide as before"
 INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at them"
+
+
+def not_logged(column: str) -> str:
+    """The note on a category that is new to the policy."""
+    return f"{column}: a category that was not logged"
+
+
+def filled_in(column: str) -> str:
+    """The note on a gap."""
+    return f"{column}: missing, filled in"
 
 
 def columns_before(rows: Rows, start: int) -> dict[str, Any]:
@@ -44,7 +56,9 @@ def eligible_lists(names: Sequence[Any], mask: BoolArray, distances: FloatArray 
     import pyarrow as pa
 
     rows, actions = np.nonzero(mask)
-    far = pa.nulls(len(rows), pa.float64()) if distances is None else pa.array(distances[rows, actions])
+    far = pa.nulls(len(rows), pa.float64())
+    if distances is not None:
+        far = pa.array(distances[rows, actions], mask=~np.isfinite(distances[rows, actions]))
     entries = pa.StructArray.from_arrays([pa.array(names).take(pa.array(actions)), far], ["action", "distance"])
     ends = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), entries)
@@ -76,17 +90,37 @@ def _three_digits(values: FloatArray) -> FloatArray:
         return np.asarray(np.where(np.isfinite(values) & (values != 0), np.round(values * scale) / scale, values))
 
 
-def notes_of(rows: Rows, stranded: BoolArray) -> "pa.Array":
-    """What is to be known about a row: columns that were filled or are new to the policy, or that it defers."""
+def _limited(rows: Rows) -> tuple[BoolArray, dict[str, BoolArray]]:
+    """By row of the file: whether every action is forbidden, and for each action whether that is not known."""
+    contexts, limits = rows.contexts.rows.contexts, rows.contexts.schema.limits
+    if limits is None:
+        return np.zeros(rows.n, np.bool_), {}
+    values = rows.order.in_file(contexts[:, -len(limits.features) :])
+    everything = len(limits.limited) == len(limits.actions)
+    closed: BoolArray = np.asarray((values > 0).all(axis=1) & everything)
+    return closed, {
+        name: values[:, place] == UNKNOWN for place, name in enumerate(limits.limited) if (values[:, place] > 0).any()
+    }
+
+
+def notes_of(rows: Rows, stranded: BoolArray, allotted: Mapping[str, BoolArray] | None = None) -> "pa.Array":
+    """What is to be known about a row: columns that were filled or are new to the policy, that it defers, or that what
+    would be best is used up.
+    """
+    more = allotted or {}
     import pyarrow as pa
     import pyarrow.compute as pc
 
     encoded, order = rows.contexts.rows, rows.order
+    closed, unsure = _limited(rows)
     said: Mapping[str, BoolArray] = {
-        DEFERRED: stranded,
+        CLOSED: closed,
+        DEFERRED: stranded & ~np.any([closed, *more.values()], axis=0),
+        **more,
         INCOMPLETE: rows.incomplete,
-        **{f"{name}: a category that was not logged": order.in_file(bad) for name, bad in encoded.unseen.items()},
-        **{f"{name}: missing, filled in": order.in_file(bad) for name, bad in encoded.filled.items()},
+        **{not_logged(name): order.in_file(bad) for name, bad in encoded.unseen.items()},
+        **{filled_in(name): order.in_file(bad) for name, bad in encoded.filled.items()},
+        **{f"{name}: not known to be allowed": bad for name, bad in unsure.items()},
     }
     joined = _joined([(bad, pa.scalar(text)) for text, bad in said.items()], len(stranded))
     return pc.if_else(pc.equal(joined, pa.scalar("")), pa.scalar(None, pa.string()), joined)

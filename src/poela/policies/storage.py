@@ -11,9 +11,9 @@ from poela.behavior.registry import STORED_KINDS
 from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
 from poela.core.live import KIND as LIVE
-from poela.core.live import references_in, referred
+from poela.core.live import references_in
 from poela.core.policy import Policy
-from poela.core.references import described
+from poela.core.references import described, referred
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.core.validation import expect_contents, expect_setting
 from poela.policies.card import CARD, model_card

@@ -15,6 +15,7 @@ from poela.core.policy import Actor, LoggedSteps, Policy, along_once, as_policy,
 from poela.core.storage import Stored
 from poela.core.validation import expect_part, expect_sizes
 from poela.data.history import HistoryFeatures, HistoryRecord, history_of
+from poela.data.limits import within
 from poela.eligibility.fitted import Eligible
 from poela.policies.network import common_fields
 from poela.policies.ruled import ActingRule, RuledPolicy, most_needed, needs_of, softmax
@@ -166,18 +167,6 @@ def supported(taken: BoolArray, eligible: BoolArray) -> BoolArray:
     return np.asarray(np.where(both.any(axis=1, keepdims=True), both, eligible))
 
 
-def within_rule(behavior: FloatArray, eligible: BoolArray) -> FloatArray:
-    """The logging policy [N, A] over eligible actions; all of them alike where it takes none.
-
-    >>> within_rule(np.array([[0.6, 0.2, 0.2], [1.0, 0.0, 0.0]]), np.array([[True, True, False], [False, True, True]]))
-    array([[0.75, 0.25, 0.  ],
-           [0.  , 0.5 , 0.5 ]])
-    """
-    shares = np.where(eligible, behavior, 0.0)
-    shares = np.where((shares > 0).any(axis=1, keepdims=True), shares, eligible)
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
 def priced(behavior: FloatArray, eligible: Eligible) -> FloatArray:
     """The logging policy [N, A] within a rule, less of it where support is missing and has a price.
 
@@ -185,7 +174,7 @@ def priced(behavior: FloatArray, eligible: Eligible) -> FloatArray:
     >>> priced(even, Eligible(even > 0, np.zeros(1, bool), costs)).round(3)
     array([[0.75, 0.25]])
     """
-    shares = within_rule(behavior, eligible.mask)
+    shares = within(behavior, eligible.mask)
     if eligible.penalty is None:
         return shares
     logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)

@@ -12,6 +12,7 @@ from poela.report.numbers.judged import frontier_of, ladder_of
 from poela.report.numbers.weights import weights_by_return
 from poela.report.pictures.drawing import clean
 from poela.report.study_logs import Given, StudyLogs, study_logs
+from poela.studies.allotment import curve, spend_name, spend_points
 
 if TYPE_CHECKING:
     from poela.studies.study import Study
@@ -80,6 +81,27 @@ class Plots:
             places, [f"{'✓ ' if rung.chosen else ''}{clean(rung.name, 50)}" for rung in rungs], fontsize="small"
         )
         axes.set(xlabel="gain over what is done now (bar: down to what is shown)", title="From cautious to bold")
+        return axes
+
+    def spend(self, axes: Any = None) -> Any:
+        """Shown gain against what policies spend per case: the walk by value for money, and all others."""
+        points = [one for one in spend_points(self._study) if one.shown is not None]
+        if not points:
+            raise InputError("this study knows no spend: learn with cost= or capacity=, and choose by gain")
+        axes = _axes(axes, (6.0, 4.0))
+        for walk, label, colour in ((False, "other policies", LOG), (True, "by value for money", NEW)):
+            own = [one for one in points if one.walk == walk]
+            axes.plot([one.spend for one in own], [one.shown for one in own], "o", color=colour, ms=4, label=label)
+        best = curve(points)
+        axes.plot(
+            [one.spend for one in best], [one.shown for one in best], color=PICK, lw=1.2, label="the most that is shown"
+        )
+        for one in points:
+            if one.chosen:
+                _label(axes, one.spend, one.shown or 0.0, "recommended", PICK)
+        axes.axhline(0.0, color=LOG, lw=0.8)
+        axes.set(xlabel=spend_name(self._study), ylabel="gain that is shown", title="Gain against spend")
+        axes.legend(fontsize="small", frameon=False)
         return axes
 
     def actions(self, by: str | Sequence[str] = (), logs: Given | None = None, axes: Any = None) -> Any:

@@ -8,6 +8,7 @@ from poela.report.blocks import Block, Column, Entry, Fact, Facts, Section, Tabl
 from poela.report.sections.reproduce import reproduce_section
 from poela.report.wording import readable
 from poela.studies.records import RunRecord, Task
+from poela.studies.so_far import so_far_in_words
 from poela.studies.study import Study
 from poela.studies.words import sentence, without_rule
 
@@ -24,11 +25,20 @@ def unfinished_sections(study: Study) -> list[Section]:
         Fact("What is done now", readable(logging.value, logging.standard_error), "mean return"),
     ]
     now = datetime.now(UTC).strftime("%H:%M:%S UTC")
+    so_far = study.so_far
+    lead = f"There is no answer yet: {done} of {every} runs have finished."
+    ends = "Nothing is chosen before all runs are done"
+    if so_far is not None:
+        lead = so_far_in_words(so_far, study.record)
+        ends = (
+            "This answer is provisional: it covers the policies that it names, and the last one covers all that are "
+            "tried, so that its bound may be lower or higher"
+        )
     blocks: list[Block] = [
-        Text(f"There is no answer yet: {done} of {every} runs have finished.", "lead"),
+        Text(lead, "lead"),
         Text(
             f"As of {now}. Make the page again (or use --watch) and reload it to see more. If the study was "
-            "interrupted, poela learn … --resume continues it. Nothing is judged or chosen before all runs are done."
+            f"interrupted, poela learn … --resume continues it. {ends}."
         ),
         Facts(facts),
         _progress(study),

@@ -19,12 +19,12 @@ from poela.policies.deciding import Deciding, decisions
 from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
 from poela.serving.asking import Case, DecisionRequest, Form
+from poela.serving.direct import PROPENSITIES, answered_directly, is_direct
 from poela.serving.source import PolicySource
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PROPENSITIES = "propensities"
 LARGEST_PIECE = 64  # steps of a request that are decided in one go, unless a single case has more
 
 
@@ -85,10 +85,13 @@ class Answering:
         steps = None if self.form.wants_history else np.array([case.step for case in cases])
         noted = self.receipts is not None
         how = Deciding(outcomes=self.source.outcomes, lists=True, contexts=noted, uniform=uniform, steps=steps)
-        decided = decisions(self.policy, self.form.table(cases), how).take(last)
-        if self.receipts is not None:
-            self.receipts.append(self._receipts(decided, cases))
-        answers = iter([self._answer(row) for row in decided.to_pylist()])
+        if not noted and is_direct(self.form):
+            answers = iter(answered_directly(self.policy, self.form, cases, how))
+        else:
+            decided = decisions(self.policy, self.form.table(cases), how).take(last)
+            if self.receipts is not None:
+                self.receipts.append(self._receipts(decided, cases))
+            answers = iter([self._answer(row) for row in decided.to_pylist()])
         return [[next(answers) for _ in one.cases] for one in requests]
 
     def _receipts(self, decided: "pa.Table", cases: Sequence[Case]) -> "pa.Table":

@@ -178,7 +178,7 @@ def _policy(source: PolicySource, form: Form) -> dict[str, Any]:
                 "categories": list(variable.categories),
                 "optional": is_optional(variable),
             }
-            for variable in form.schema.variables
+            for variable in form.schema.asked
         ],
         "actions": list(form.action_names),
     }

@@ -175,7 +175,7 @@ class Form:
 
     @cached_property
     def _variables(self) -> dict[str, Variable]:
-        return {variable.name: variable for variable in self.schema.variables}
+        return {variable.name: variable for variable in self.schema.asked}
 
     def table(self, cases: Sequence[Case]) -> "pa.Table":
         """The steps of all cases as rows; where episodes are followed, each case is one."""
@@ -183,7 +183,7 @@ class Form:
 
         rows = [step for case in cases for step in case.steps]
         columns: dict[str, Any] = {
-            variable.name: _column(variable, [row[variable.name] for row in rows]) for variable in self.schema.variables
+            variable.name: _column(variable, [row[variable.name] for row in rows]) for variable in self.schema.asked
         }
         if self.wants_history and self.schema.episode is not None:
             columns[self.schema.episode] = [number for number, case in enumerate(cases) for _ in case.steps]

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,10 @@ from poela.data.layout import LogLayout
 from poela.data.receipts import ReceiptForm, Receipts
 from poela.data.spreadsheets import harmless
 from poela.data.words import quoted
+from poela.policies.allotting import BatchLimits
 from poela.policies.deciding import Deciding, decided_parts
 from poela.policies.gaussian import GaussianPolicy
+from poela.studies.allotment import JudgedAllotment, allotment, refuse_unshown_allotment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +46,11 @@ class Decided:
     def __str__(self) -> str:
         acts = ", ".join(f"{name} {count:,}" for name, count in self.actions.items())
         acts += ", ".join(f"{name} {readable(mean)} on average" for name, mean in self.means.items())
-        deferred = f"; {self.deferred:,} deferred, since they are unlike any logged case" if self.deferred else ""
+        deferred = (
+            f"; {self.deferred:,} deferred, since they are unlike any logged case or no action is allowed"
+            if self.deferred
+            else ""
+        )
         return f"{self.rows:,} rows: {acts or 'no action'}{deferred}"
 
     def to_json(self) -> dict[str, Any]:
@@ -97,6 +103,29 @@ def decide_file(
     # A column of row numbers alone does not tell: a case may be named and have several rows.
     numbered = not {how.case, policy.table_schema.episode, CASE} & set(first.column_names)
     return Decided(count, int(deferred), taken, noted, means, how.name_of(policy), numbered)
+
+
+def batch_of(
+    directory: Path,
+    rows: str | PathLike[str],
+    how: Deciding,
+    limits: BatchLimits,
+    layout: LogLayout | None,
+    unproven: bool,
+) -> tuple[Deciding, JudgedAllotment]:
+    """How the cases of a file are allotted within limits, and what is known of it; refused if nothing is shown."""
+    from poela.studies.outcomes import read_outcomes
+    from poela.studies.study import Study
+
+    if not is_there(directory / "study.json"):
+        raise InputError(f"{place(directory)} is no study: a batch is allotted by what a study has judged")
+    study = Study.open(directory)
+    if how.likeliest:
+        raise InputError("a batch is allotted, or each case gets its likeliest action: say one of them")
+    how, known = allotment(study, rows, replace(how, outcomes=read_outcomes(directory)), limits, layout)
+    if not unproven:
+        refuse_unshown_allotment(known, "--unproven")
+    return how, known
 
 
 def file_for_decisions(out: str | PathLike[str], overwrite: bool) -> Path:

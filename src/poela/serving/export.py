@@ -71,12 +71,16 @@ def onnx_model(policy: Any, include_contexts: str, findings: Mapping[str, str]) 
     from poela.serving.graph import Graph
     from poela.serving.graph_nearness import nearness_in
     from poela.serving.graph_policies import policy_in
+    from poela.serving.graph_rules import eligible_in
 
     filed = as_filed(policy, include_contexts) if isinstance(policy, RuledPolicy) else policy
     features, actions = _names(filed)
     graph = Graph(len(features))
     contexts = graph.must_be_finite(graph.input("contexts"))
     probabilities = graph.cast(policy_in(graph, filed, contexts), np.float32)
+    if isinstance(filed, RuledPolicy) and (closed := eligible_in(graph, filed.eligibility, contexts).closed):
+        nothing = graph.constant(0.0, np.float32)
+        probabilities = graph.op("Where", closed, nothing, probabilities)
     outputs = {"probabilities": ("float32", len(actions), probabilities), **nearness_in(graph, filed, contexts)}
     metadata = {
         "format": FORMAT,

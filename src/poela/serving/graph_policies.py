@@ -19,7 +19,7 @@ from poela.policies.valued import ValuedPolicy
 from poela.serving.graph import Graph, greedy, logs_or_zero, positive, refuse_export, softmax, supported
 from poela.serving.graph_behavior import BEHAVIORS, behavior_in
 from poela.serving.graph_models import history_in, mlp_in, step_q_in
-from poela.serving.graph_rules import EligibleInGraph, counts_in, eligible_in
+from poela.serving.graph_rules import EligibleInGraph, allowed_in, counts_in, eligible_in, within_in
 
 Adds = Callable[[Graph, Any, str], str]
 
@@ -47,6 +47,9 @@ def _greedy_q(graph: Graph, policy: GreedyQPolicy, contexts: str) -> str:
 def _blended(graph: Graph, policy: BlendedPolicy, contexts: str) -> str:
     learned = policy_in(graph, policy.policy, contexts)
     logging = behavior_in(graph, policy.behavior, contexts)
+    if (allowed := allowed_in(graph, policy.eligibility, contexts)) is not None:
+        anything = graph.op("Not", graph.any_of(allowed))
+        logging = within_in(graph, logging, graph.op("Or", allowed, anything))
     shares = graph.constant(policy.share), graph.constant(1 - policy.share)
     if policy.mixed:
         return graph.op("Add", graph.op("Mul", learned, shares[0]), graph.op("Mul", logging, shares[1]))
@@ -139,7 +142,7 @@ def _barring(graph: Graph, policy: BarringPolicy, contexts: str) -> str:
 
 def _practice(graph: Graph, behavior: str, rule: EligibleInGraph) -> str:
     """The logging policy within a rule, less of it where support is missing and has a price."""
-    shares = _within_rule(graph, behavior, rule.mask)
+    shares = within_in(graph, behavior, rule.mask)
     if rule.penalty is None:
         return shares
     return softmax(graph, graph.op("Sub", logs_or_zero(graph, shares), rule.penalty), positive(graph, shares))
@@ -152,7 +155,7 @@ def _counted(graph: Graph, policy: CountedPolicy, contexts: str) -> str:
             "soft SPIBB", "it moves probability from action to action until a budget is spent; use spibb or dprl"
         )
     q, rule = _values(graph, policy, contexts), eligible_in(graph, policy.eligibility, contexts)
-    behavior = _within_rule(graph, behavior_in(graph, policy.behavior, contexts), _free(graph, rule))
+    behavior = within_in(graph, behavior_in(graph, policy.behavior, contexts), _free(graph, rule))
     counts = counts_in(graph, policy.nearby, contexts)
     seen = graph.op("Where", positive(graph, behavior), counts, graph.constant(0.0))
     enough = ("Greater", limit) if manner == "spibb" else ("GreaterOrEqual", max(limit, 1.0))
@@ -168,14 +171,6 @@ def _counted(graph: Graph, policy: CountedPolicy, contexts: str) -> str:
         acts, departed = graph.op("And", any_sure, graph.op("GreaterOrEqual", worth, value)), best
     acted = graph.op("Min", graph.op("Where", acts, departed, behavior), graph.constant(1.0))
     return _followed(graph, acted, rule)
-
-
-def _within_rule(graph: Graph, behavior: str, mask: str) -> str:
-    """The logging policy over eligible actions; all of them alike where it takes none."""
-    shares = graph.op("Where", mask, behavior, graph.constant(0.0))
-    alike = graph.cast(mask, np.float64)
-    shares = graph.op("Where", graph.any_of(positive(graph, shares)), shares, alike)
-    return graph.op("Div", shares, graph.along("ReduceSum", shares))
 
 
 def _values(graph: Graph, policy: ValuedPolicy, contexts: str) -> str:

@@ -1,15 +1,16 @@
 """The rule of eligible actions in a graph, with its fallback."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
+from poela.data.limits import LimitsInContexts
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.metric import squared_from
-from poela.serving.graph import Graph, refuse_export
+from poela.serving.graph import Graph, positive, refuse_export
 from poela.serving.graph_behavior import behavior_in, shortfall_in, support_in, supported_in
 from poela.serving.graph_neighbours import PROPOSED, coarse_is_enough, counted_within, nearest, scaled_in
 
@@ -23,6 +24,7 @@ class EligibleInGraph:
     behavior: str | None  # [N, A], to be followed where stranded
     penalty: str | None  # [N, A], what scores lose where support is missing and has a price
     distances: str | None  # [N, A], to the nearest logged context with each action; None: the rule measures none
+    closed: str | None = None  # bool [N, 1], every action is forbidden; None: that cannot be
 
 
 def eligible_in(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleInGraph:
@@ -31,7 +33,54 @@ def eligible_in(graph: Graph, rule: FittedEligibility, contexts: str) -> Eligibl
     return made
 
 
+def allowed_in(graph: Graph, rule: FittedEligibility, contexts: str) -> str | None:
+    """Which actions [N, A] are not forbidden; None where nothing ever is."""
+    limits = rule.limits
+    if limits is None:
+        return None
+    made: str = graph.once(limits, contexts, lambda: _allowed(graph, limits, contexts))
+    return made
+
+
+def _allowed(graph: Graph, limits: LimitsInContexts, contexts: str) -> str:
+    feature_of = {action: feature for feature, action in limits.places}
+    never = graph.repeated([True], contexts, np.bool_)
+    columns = [
+        graph.op("LessOrEqual", graph.columns(contexts, [feature_of[action]]), graph.constant(0.0, np.float32))
+        if action in feature_of
+        else never
+        for action in range(limits.n_actions)
+    ]
+    return graph.op("Concat", *columns, axis=1)
+
+
+def _within(graph: Graph, eligible: EligibleInGraph, allowed: str | None) -> EligibleInGraph:
+    """As `Eligible.within`."""
+    if allowed is None:
+        return eligible
+    anything = graph.any_of(allowed)
+    both = graph.op("And", eligible.mask, allowed)
+    mask = graph.either(graph.any_of(both), both, allowed)
+    mask = graph.op("Or", mask, graph.op("Not", anything))
+    behavior = None if eligible.behavior is None else within_in(graph, eligible.behavior, mask)
+    stranded = graph.op("Or", eligible.stranded, graph.op("Not", anything))
+    return replace(eligible, mask=mask, stranded=stranded, behavior=behavior, closed=graph.op("Not", anything))
+
+
+def within_in(graph: Graph, probabilities: str, mask: str) -> str:
+    """As `within`, of rows in which the mask leaves something."""
+    shares = graph.op("Where", mask, probabilities, graph.constant(0.0))
+    alike = graph.cast(mask, np.float64)
+    shares = graph.op("Where", graph.any_of(positive(graph, shares)), shares, alike)
+    return graph.op("Div", shares, graph.along("ReduceSum", shares))
+
+
 def _eligible(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleInGraph:
+    allowed = allowed_in(graph, rule, contexts)
+    return _within(graph, _by_rule(graph, rule, contexts, allowed), allowed)
+
+
+def _by_rule(graph: Graph, rule: FittedEligibility, contexts: str, allowed: str | None) -> EligibleInGraph:
     settings = rule.settings
     if settings.measures and settings.search == "approximate":
         raise refuse_export(
@@ -40,6 +89,8 @@ def _eligible(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleI
     probabilities = behavior_in(graph, rule.behavior, contexts) if settings.asks_behavior else None
     support = None if rule.support is None else support_in(graph, rule.support, contexts)
     probable = _probable(graph, rule, probabilities, support)
+    if allowed is not None:
+        probable = allowed if probable is None else graph.op("And", probable, allowed)
     by_step = settings.neighbours == "same_step"
     distances = _distances(graph, rule, contexts, by_step) if settings.measures else None
     masks = [] if probable is None else [probable]
@@ -60,6 +111,8 @@ def _eligible(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleI
     if settings.fallback == "nearest":
         usual = probabilities if support is None else support
         nearness = _nearness(graph, rule, contexts, distances, usual, probable)
+        if nearness is not None and allowed is not None:
+            nearness = graph.op("Where", allowed, nearness, graph.constant(np.inf))
     if nearness is None:
         return EligibleInGraph(graph.op("Or", mask, stranded), stranded, None, penalty, distances)
     left = graph.either(stranded, _smallest(graph, nearness), mask)

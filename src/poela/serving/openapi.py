@@ -110,7 +110,7 @@ def _nearness() -> dict[str, Any]:
 
 def _request(form: Form, most: int, *, drawing: bool) -> dict[str, Any]:
     features = {
-        **_object({variable.name: _value(variable) for variable in form.schema.variables}),
+        **_object({variable.name: _value(variable) for variable in form.schema.asked}),
         "additionalProperties": False,
     }
     whole = {"type": "integer", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER}

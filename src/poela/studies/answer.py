@@ -7,6 +7,7 @@ from typing import Literal
 from poela.core.errors import InputError
 from poela.core.readable import about, effective, factor_in_words
 from poela.evaluation.verdict import chances
+from poela.studies.guards import limits_in
 from poela.studies.measured_gamma import in_words
 from poela.studies.outcome_unit import Outcome
 from poela.studies.records import ChoiceRecord, StudyRecord
@@ -116,8 +117,8 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
     )
     if result.points[result.chosen or 0].metrics.get("smoothing"):
         shown += " It is deterministic (greedy), so it was judged with 1% of current practice mixed in."
-    if result.guards:
-        rails = "the guardrail holds" if len(result.guards) == 1 else f"all {len(result.guards)} guardrails hold"
+    if limits := limits_in(result.guards):
+        rails = "the guardrail holds" if len(limits) == 1 else f"all {len(limits)} guardrails hold"
         shown += f" With the same confidence {rails}."
     if not record.data.doubted:
         headline = f"Change: at least {least} {than} what is done now ({confidence}); best estimate {best}."

@@ -1,8 +1,32 @@
 """Limits of time in the words that people use."""
 
 import re
+import time
+from dataclasses import dataclass
 
 from poela.core.errors import InputError
+
+TO_LEARN = 0.8  # of a limit of time; the rest is for leaving two folds out of what is claimed
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Until when candidates are tried, and until when anything is fitted; None: no limit."""
+
+    learning: float | None = None
+    everything: float | None = None
+
+    @classmethod
+    def of(cls, seconds: float | None) -> "Deadlines":
+        """From now on.
+
+        >>> Deadlines.of(None)
+        Deadlines(learning=None, everything=None)
+        """
+        if seconds is None:
+            return cls()
+        now = time.monotonic()
+        return cls(now + TO_LEARN * seconds, now + seconds)
 
 
 def seconds_of(time: float | str | None) -> float | None:

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from poela.core.errors import InputError
-from poela.core.live import description, reference, resolved
+from poela.core.live import resolved
 from poela.core.policy import HasProbabilities
-from poela.core.references import described, is_reference
+from poela.core.references import described, description, is_reference, reference
 from poela.core.typed import from_plain, to_plain
 from poela.core.validation import expect_list
 from poela.data.trajectories import Trajectories
@@ -63,9 +63,9 @@ class Candidate:
         """The candidate that describes a learner object; one that is not in the table is referred to."""
         if isinstance(learner, Candidate):
             return learner
-        names = [name for name in LEARNERS if LEARNERS[name] is type(learner)]
-        if names:
-            return cls(names[0], _changed(learner))
+        name = LEARNERS.name_of(type(learner))
+        if name is not None:
+            return cls(name, _changed(learner))
         refuse_no_learner(learner)
         return cls(_name_of(learner), {OBJECT: reference(learner)})
 

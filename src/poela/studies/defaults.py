@@ -1,6 +1,6 @@
 """What a study tries when nobody says otherwise."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from poela.core.errors import InputError
@@ -19,6 +19,7 @@ DEFAULT_CONTINUOUS = ("continuouspoela", "iql")  # where actions are real number
 SUPPORTED = {"support": USUAL_SUPPORT, "scale": "robust", "reach": "auto"}
 # Where each case brings its propensities, they say themselves what is done in like cases.
 LIKELY = {"relative_probability": 0.01}
+MANY_STEPS = 100_000  # from here on, cases like this are looked for in a sample of the log
 LOGGED = "logged"  # the behavior that stands for these propensities
 
 
@@ -60,6 +61,7 @@ def _grid(learner: str, rule: dict[str, Any]) -> list[Candidate]:
         "pql": grid("pql", threshold=[0.3], density=["nearest"], **rule),
         "fittedq": grid("fittedq", history=[0, 2], backup=["max", "soft"], **rule),
         "consensus": grid("consensus", **rule),
+        "hullwalk": grid("hullwalk", **rule),
         "rules": grid("rules", **rule),
         "spibb": grid("spibb", **rule),
         "softspibb": grid("softspibb", **rule),
@@ -82,6 +84,23 @@ def of_one_step(candidates: Sequence[Candidate]) -> list[Candidate]:
     return list(dict.fromkeys(Candidate(one.learner, own) for one, own in zip(candidates, single, strict=True)))
 
 
+def of_many_steps(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates under the usual rule, for logs of many steps: who is unlike anything logged is asked of a sample.
+
+    >>> [str(one) for one in of_many_steps([Candidate("poela", SUPPORTED), Candidate("poela", {"reach": 2.0})])]
+    ['poela support=0.02 scale=robust reach=auto search=sample', 'poela reach=2']
+    """
+    found = []
+    for one in candidates:
+        own, rule = dict(one.settings), one.settings.get("rule")
+        if isinstance(rule, Mapping) and dict(rule) == SUPPORTED:
+            own["rule"] = {**SUPPORTED, "search": "sample"}
+        elif SUPPORTED.items() <= own.items() and "search" not in own:
+            own["search"] = "sample"
+        found.append(Candidate(one.learner, own))
+    return found
+
+
 def is_random(candidate: Candidate) -> bool:
     """Whether restarts of the candidate can differ at all.
 
@@ -92,5 +111,5 @@ def is_random(candidate: Candidate) -> bool:
         return False
     if is_reference(candidate.settings.get("regressor")):
         return True
-    by_regression = candidate.learner in ("fittedq", "rules", "spibb", "softspibb", "dprl")
+    by_regression = candidate.learner in ("fittedq", "hullwalk", "rules", "spibb", "softspibb", "dprl")
     return not by_regression or candidate.settings.get("regressor") == "boosted"

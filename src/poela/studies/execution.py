@@ -19,10 +19,10 @@ from poela.core.interruption import safe_point
 from poela.core.live import packed, references_in
 from poela.core.storage import read_json
 from poela.core.typed import to_plain
-from poela.studies.fold_data import BEHAVIOR_FORMAT, Folds
+from poela.studies.fold_data import BEHAVIOR_FORMAT, MATERIAL, Folds
 from poela.studies.records import Task
 from poela.studies.runs import Result, carry_out
-from poela.studies.scheduling import Waiting
+from poela.studies.scheduling import Waiting, staged
 from poela.studies.worker import read_result, write_frame
 
 ATTEMPTS = 3  # of a task whose worker dies
@@ -41,9 +41,9 @@ Outcome = tuple[Task, Result | Lost]
 
 
 def run_inline(tasks: Sequence[Task], directory: Path, deadline: float | None = None) -> Generator[Outcome, None, None]:
-    """One task after the other, here. Looks at the deadline between tasks only."""
+    """One task after the other, here, cheap ones first. Looks at the deadline between tasks only."""
     folds = Folds(directory)
-    for task in tasks:
+    for task in staged(tasks):
         if deadline is not None and time.monotonic() >= deadline:
             return
         yield task, carry_out(task, folds.of(task))
@@ -171,7 +171,7 @@ class Workers:
 def objects_for(tasks: Sequence[Task], directory: Path) -> bytes:
     """The objects that these tasks and their folds need of this process, for another one; empty: none."""
     needed = references_in(to_plain([task.candidate.settings for task in tasks]))
-    for document in directory.glob(f"*/*/{BEHAVIOR_FORMAT}.json"):
+    for document in (*directory.glob(f"*/*/{BEHAVIOR_FORMAT}.json"), *directory.glob(f"*/{MATERIAL}")):
         needed |= references_in(read_json(document))
     return packed(needed) if needed else b""
 

@@ -25,7 +25,7 @@ USUAL_WIDENING = 1.3  # of studies with their default candidates
 POWER = 0.8  # the chance with which the needed episodes show the gain
 
 
-class GainsShown:
+class FinalEstimates:
     """Points of a study looked at once more, with two-sided intervals."""
 
     def __init__(self, study: "Study", episodes: Episodes, settings: StudySettings) -> None:

@@ -14,15 +14,15 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
 from poela.policies.storage import live_objects, save_policy
+from poela.studies.allotment import walk_end
 from poela.studies.answer import none_trusted
 from poela.studies.by_group import GroupRequest, groups_of
-from poela.studies.final_gain import GainsShown
+from poela.studies.final_gain import FinalEstimates
 from poela.studies.findings import findings
 from poela.studies.fold_data import ALL, FoldData, write_behavior
 from poela.studies.fold_errors import Fit, LeftTwoOut
 from poela.studies.groups import Groups
 from poela.studies.guarded import Guarded, guarded_in
-from poela.studies.guards import guards_in
 from poela.studies.held_out import Episodes
 from poela.studies.judging import judged_points
 from poela.studies.keeping_apart import logging_value, recorded_evaluation
@@ -52,10 +52,10 @@ def finish(
     settings, record = study.settings, study.record
     episodes = splits.episodes(settings.scoring, problem)
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
-    guards, runs = _guarded(settings, splits, episodes, request), list(study.runs.values())
+    guards, runs = guarded_of(settings, splits, episodes, request), list(study.runs.values())
     how = settings, study.n_folds, None if pairs is None else pairs.shared, guards
     points, estimates = judged_points(study.store, runs, episodes, *how)
-    gains = GainsShown(study, episodes, settings)
+    gains = FinalEstimates(study, episodes, settings)
     points, closest = _with_own_bounds(points, gains, episodes, study)
     choice = choose(points, settings.selection, episodes.logs.n_units, record.logging_policy, record.data.doubted)
     hopeful = promising(points)
@@ -63,7 +63,7 @@ def finish(
         raise PoelaError(failure)
     if hopeful is not None and _unfitted(study, hopeful, folds):
         hopeful = None  # what cannot be fitted cannot be tried
-    plain = _sayable(study, points, choice.chosen, folds)
+    plain, allots = _sayable(study, points, choice.chosen, folds), _allots(study, points, folds)
     study = Study(study.store)
     wanted = {"policy": choice.chosen, "promising": hopeful}
     _write_beside(study, splits, choice.chosen)
@@ -86,9 +86,7 @@ def finish(
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
-        runs={
-            run_id: study.all_runs[run_id].fingerprint for run_id in _rests_on(study, [*wanted.values(), plain], pairs)
-        },
+        runs=_rests_on(study, [*wanted.values(), plain, allots], pairs),
         plain=None if plain is None else points.index(plain),
         words="" if plain is None else _said(study.policy_of(plain).rule, splits),
         closest=None if tried is None or hopeful is not None else points.index(tried),
@@ -100,16 +98,19 @@ def finish(
     )
     _write_policies(study, policies, result)
     study.store.write(result)
+    study.store.withdraw_so_far()
     _write_table(Study(study.store))
 
 
-def _guarded(settings: StudySettings, splits: Splits, episodes: Episodes, request: GroupRequest) -> tuple[Guarded, ...]:
+def guarded_of(
+    settings: StudySettings, splits: Splits, episodes: Episodes, request: GroupRequest
+) -> tuple[Guarded, ...]:
     """The guardrails of the study on the episodes that judge."""
 
     def groups(column: str) -> Grouping:
         return request.grouping(column, splits.held_out, episodes)
 
-    return guarded_in(guards_in(settings.selection.guards), splits.held_out, episodes.logs.rewards, groups)
+    return guarded_in(settings.selection.rails, splits.held_out, episodes.logs.rewards, groups)
 
 
 def _write_beside(study: Study, splits: Splits, chosen: Point | None) -> None:
@@ -164,6 +165,12 @@ def _sayable(study: Study, points: list[Point], chosen: Point | None, folds: Map
     return None if plain is None or _unfitted(study, plain, folds) else plain
 
 
+def _allots(study: Study, points: Sequence[Point], folds: Mapping[str, FoldData]) -> Point | None:
+    """The end of the walk by value for money, fitted on all episodes: by its values batches are allotted."""
+    end = walk_end(study, points)
+    return None if end is None or _unfitted(study, end, folds) else end
+
+
 def _said(rule: str, splits: Splits) -> str:
     """The rule, and where something was never done in some cases that it does not change that."""
     return rule if splits.support.along is None else f"{rule.rstrip('.')}, where similar past cases received it"
@@ -183,7 +190,7 @@ def _write_policies(study: Study, policies: Mapping[str, Any], result: ChoiceRec
 
 
 def _with_own_bounds(
-    points: Sequence[Point], gains: GainsShown, episodes: Episodes, study: Study
+    points: Sequence[Point], gains: FinalEstimates, episodes: Episodes, study: Study
 ) -> tuple[list[Point], Point | None]:
     """Points with what they show on their own, and the one that is closest to being worth a trial."""
     if study.settings.selection.by != "gain" or episodes.problem:
@@ -202,13 +209,14 @@ def _reason(choice: Choice, points: list[Point], estimates: list[Estimate]) -> s
     return f"{choice.reason}: {against[0]}" if against else choice.reason
 
 
-def _rests_on(study: Study, points: Iterable[Point | None], pairs: LeftTwoOut | None) -> list[str]:
-    """The runs behind a result: those that were judged, without two folds too, and its policies' on all episodes.
+def _rests_on(study: Study, points: Iterable[Point | None], pairs: LeftTwoOut | None) -> dict[str, str]:
+    """The runs behind a result, with their fingerprints: those that were judged, without two folds too, and its policies' on all episodes.
 
     Fits on all episodes that an earlier result asked for are not among them.
     """
     fitted = {study.fitted_run(point) for point in points if point is not None}
-    return [*study.runs, *(() if pairs is None else pairs.runs), *sorted(fitted - set(study.runs))]
+    runs = [*study.runs, *(() if pairs is None else pairs.runs), *sorted(fitted - set(study.runs))]
+    return {run_id: study.all_runs[run_id].fingerprint for run_id in runs}
 
 
 def _unfitted(study: Study, point: Point, folds: Mapping[str, FoldData]) -> str | None:

@@ -32,16 +32,21 @@ from poela.evaluation.scoring import Evaluator, Scoring
 from poela.studies.records import Task
 
 BEHAVIOR_FORMAT = "poela-behavior"
+MATERIAL = "material.json"  # what belongs to a fold beside its arrays
 PARTS = ("train", "held_out")
 ALL = "all"  # the fold that holds out nothing
 RULE = "support"
 SUPPORT = ("outside", "doubtful")
 RANGES = "ranges"  # of amounts, of real-valued actions
-ARRAYS = ("contexts", "actions", "rewards", "offsets", "propensities", "log_densities", "clusters", "lost", "staying")
+ARRAYS = (
+    *("contexts", "actions", "rewards", "offsets", "propensities", "log_densities", "clusters", "lost", "staying"),
+    "outcomes",
+)
+UNHASHED = ("staying", "outcomes")  # estimated from the others; further outcomes, by which alone no policy is judged
 
 
 @dataclass(frozen=True)
-class Judging:
+class ScoringPlan:
     """How the policies of a run are judged: which of them, by which estimators, and among how many episodes in all."""
 
     scoring: Scoring = field(default_factory=Scoring)
@@ -58,7 +63,7 @@ class FoldData:
     train: Trajectories
     held_out: Trajectories
     behavior: Policy | GaussianModel | None = None
-    judging: Judging = field(default_factory=Judging)
+    judging: ScoringPlan = field(default_factory=ScoringPlan)
     support: LoggedSupport | None = None  # of the held-out episodes; None: nothing lies outside, or it is not looked at
     rule: SupportModel | None = None  # the support that the training episodes give, where it is known already
 
@@ -81,8 +86,7 @@ def data_hash(logs: Trajectories) -> str:
     """
     digest = hashlib.sha256(json.dumps(_seen_names(logs)).encode())
     arrays = _arrays(logs)
-    arrays.pop("staying", None)  # estimated from the others
-    for name, array in arrays.items():
+    for name, array in ((name, array) for name, array in arrays.items() if name not in UNHASHED):
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
@@ -110,7 +114,7 @@ def write_fold(directory: Path, fold: FoldData) -> None:
         write_behavior(directory / RULE, fold.rule, lasting="no")
     exact = None if fold.support is None else fold.support.exact
     document = {"names": names, "judging": to_plain(fold.judging), "support": exact}
-    write_json(directory / "material.json", document, lasting="no")
+    write_json(directory / MATERIAL, document, lasting="no")
 
 
 def remove_fold(directory: Path) -> None:
@@ -121,7 +125,7 @@ def remove_fold(directory: Path) -> None:
         if folder.is_symlink():
             raise InputError(f"{place(folder)} is a symbolic link, where a folder of ours should be: move it away")
     for name in (
-        "material.json",
+        MATERIAL,
         *(f"{name}.npy" for name in (*SUPPORT, RANGES)),
         *(f"{part}_{name}.npy" for part in PARTS for name in ARRAYS),
     ):
@@ -136,7 +140,7 @@ def remove_fold(directory: Path) -> None:
 
 def read_fold(directory: Path) -> FoldData:
     """The fold, with arrays mapped from the files."""
-    document = read_json(directory / "material.json")
+    document = read_json(directory / MATERIAL)
 
     def logs(part: str) -> Trajectories:
         paths = {name: directory / f"{part}_{name}.npy" for name in ARRAYS}
@@ -153,7 +157,7 @@ def read_fold(directory: Path) -> FoldData:
         logs("train"),
         logs("held_out"),
         read_behavior(directory / "behavior"),
-        from_plain(Judging, document["judging"], "judging"),
+        from_plain(ScoringPlan, document["judging"], "judging"),
         support,
         read_behavior(directory / RULE),
     )
@@ -227,6 +231,7 @@ def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Tra
         "action_names": names["actions"],
         "estimated": names.get("estimated", False),
         "schema": None if names.get("schema") is None else TableSchema.from_json(names["schema"]),
+        "outcome_names": names.get("outcomes", ()),
     }
     if given["actions"].ndim == 2:
         return Trajectories(**given, **named)
@@ -239,14 +244,15 @@ def _arrays(logs: Trajectories) -> dict[str, NDArray[Any]]:
 
 def _names(logs: Trajectories) -> dict[str, Any]:
     names = {"features": list(logs.feature_names), "actions": [_plain(name) for name in logs.action_names]}
-    schema = {} if logs.schema is None else {"schema": logs.schema.to_json()}
+    schema: dict[str, Any] = {} if logs.schema is None else {"schema": logs.schema.to_json()}
+    schema |= {} if logs.outcomes is None else {"outcomes": list(logs.outcome_names)}
     # Said only where it is so: the hash of logs with known propensities stays what it was.
     return {**names, **({"estimated": True} if logs.estimated else {}), **schema}
 
 
 def _seen_names(logs: Trajectories) -> dict[str, Any]:
     """What a hash is about; what columns were called before they became these features is no part of it."""
-    return {name: value for name, value in _names(logs).items() if name != "schema"}
+    return {name: value for name, value in _names(logs).items() if name not in ("schema", "outcomes")}
 
 
 def _plain(name: Any) -> str | int:

@@ -20,11 +20,11 @@ from poela.evaluation.outside import lowest_return
 from poela.evaluation.scoring import Scoring
 from poela.evaluation.verdict import WORDS
 from poela.studies.by_episode import part_of, units_of
+from poela.studies.critical_values import critical_pair, critical_values
 from poela.studies.fold_errors import Pair, shared_within
 from poela.studies.held_out import Episodes, HeldOut
 from poela.studies.judging import Shown
 from poela.studies.shown_gain import Proof, Proving, gains_of, in_errors
-from poela.studies.simultaneous import critical_pair, critical_values
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class GroupJudge:
         gains = gains_of(evidence)
         lowest = lowest_return(self.episodes.logs.rewards, episodes.evaluator(scoring).bounds)
         proving = Proving(self.confidence, at_least, lowest, self.gamma, known=not self.episodes.estimated)
-        proofs = proving.proofs(evidence, one, gains) if word in WORDS[:2] else ()
+        proofs = proving.proofs(evidence, one, gains, one.gain) if word in WORDS[:2] else ()
         proof = next((proof for proof in proofs if proof.controlled == self.controlled), None)
         gain = gains[int(self.controlled)]
         if proof is None:

@@ -1,6 +1,5 @@
 """Guardrails in words: what became of each under a policy, and a column of the ladder for each."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ from poela.studies.guards import FEW, HARM, HOLDS, Guard, GuardRecord
 from poela.studies.records import ChoiceRecord
 
 STATES = {HOLDS: "holds", FEW: "too few cases", HARM: "harm"}
+TOO_MUCH = "too much"  # of spend, in place of harm
 
 
 def guard_sentences(guards: Sequence[GuardRecord], metrics: Mapping[str, Any]) -> list[str]:
@@ -21,9 +21,12 @@ def guard_sentences(guards: Sequence[GuardRecord], metrics: Mapping[str, Any]) -
     told = []
     for number, one in enumerate(guards, start=1):
         change, bound, state = (metrics.get(f"guard_{number}{end}") for end in ("", "_bound", "_state"))
-        if state is not None:
-            allowed = f"allowed {_side(one.guard)} {one.guard.limit_in_words}"
-            told.append(f"{one.name}: {_number(change)}{_bound(one.guard, bound)}; {allowed}: {STATES[state]}")
+        if state is None:
+            continue
+        found = f"{one.name}: {_number(change, one.guard)}{_bound(one.guard, bound)}"
+        if one.guard.limit is not None:
+            found += f"; allowed {_side(one.guard)} {one.guard.limit_in_words}: {_state(one.guard, state)}"
+        told.append(found)
     return told
 
 
@@ -46,11 +49,14 @@ def guard_cell(guard: Guard, numbers: Sequence[int], metrics: Mapping[str, Any])
     if not known:
         return "-"
     worst = min(known, key=lambda number: (metrics[f"guard_{number}_state"], guard.own(_told(metrics, number)) or 0.0))
-    return f"{_number(_told(metrics, worst))} {STATES[metrics[f'guard_{worst}_state']]}"
+    number = _number(_told(metrics, worst), guard)
+    return number if guard.limit is None else f"{number} {_state(guard, metrics[f'guard_{worst}_state'])}"
 
 
 def guard_header(guard: Guard) -> str:
     """The head of its column, on two lines."""
+    if guard.limit is None:
+        return str(guard)
     what, sign, limit = str(guard).rpartition("<=" if guard.at_most else ">=")
     return f"{what.strip()}\n{sign} {limit.strip()}"
 
@@ -66,10 +72,19 @@ def guard_documents(result: ChoiceRecord) -> list[dict[str, Any]]:
             "change": known.get(f"guard_{number}"),
             "bound": known.get(f"guard_{number}_bound"),
             "limit": one.guard.limit,
-            "state": STATES.get(known.get(f"guard_{number}_state", math.nan)),
+            "state": None if one.guard.limit is None else _known_state(one.guard, known.get(f"guard_{number}_state")),
         }
         for number, one in enumerate(result.guards, start=1)
     ]
+
+
+def amount_number(amount: float | None) -> str:
+    """What is spent, as people read it.
+
+    >>> amount_number(0.4236), amount_number(None)
+    ('0.42', '-')
+    """
+    return "-" if amount is None else readable(amount, abs(amount)) if amount else "0"
 
 
 def _told(metrics: Mapping[str, Any], number: int) -> float | None:
@@ -83,8 +98,18 @@ def _side(guard: Guard) -> str:
 
 
 def _bound(guard: Guard, bound: float | None) -> str:
-    return "" if bound is None else f", {_side(guard)} {_number(bound)}"
+    return "" if bound is None else f", {_side(guard)} {_number(bound, guard)}"
 
 
-def _number(change: float | None) -> str:
-    return "-" if change is None else readable(change, abs(change), signed=True) if change else "0"
+def _number(change: float | None, guard: Guard) -> str:
+    if guard.level or not change:
+        return amount_number(change)
+    return readable(change, abs(change), signed=True)
+
+
+def _state(guard: Guard, state: float) -> str:
+    return TOO_MUCH if guard.level and state == HARM else STATES[state]
+
+
+def _known_state(guard: Guard, state: float | None) -> str | None:
+    return None if state is None else _state(guard, state)

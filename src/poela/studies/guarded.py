@@ -7,6 +7,7 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.ragged import episode_sums
+from poela.data.costs import Costs
 from poela.data.groups import Grouping
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence
@@ -29,6 +30,8 @@ class Guarded:
     def slack(self) -> float:
         """What the gain in this outcome may at least be, turned round: a bound plus this must not be below zero."""
         guard = self.record.guard
+        if guard.limit is None:
+            return np.inf
         return guard.limit if guard.at_most else -guard.limit
 
     def episodes(self, episodes: Episodes) -> Episodes:
@@ -53,6 +56,8 @@ class Guarded:
 
     def state(self, value: float, bound: float | None) -> float:
         """Whether the guardrail holds: harm if the estimate is beyond it, too few cases if its bound alone is."""
+        if self.record.guard.limit is None:
+            return HOLDS
         if not value + self.slack >= 0:
             return HARM
         return FEW if bound is None or not bound + self.slack >= 0 else HOLDS
@@ -85,7 +90,10 @@ def guarded_in(
 def _values(guard: Guard, held_out: Sequence[Trajectories], returns: FloatArray) -> FloatArray:
     """What each episode [n] brought, the higher the better."""
     values = returns
-    if guard.outcome != RETURN:
+    if guard.level:
+        costs = Costs.of(guard.outcome)
+        values = np.concatenate([episode_sums(costs.of_steps(logs), logs.offsets) for logs in held_out])
+    elif guard.outcome != RETURN:
         values = np.concatenate([episode_sums(logs.outcome(guard.outcome), logs.offsets) for logs in held_out])
     if guard.per_step:
         values = values / np.concatenate([logs.lengths for logs in held_out])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from poela.core.errors import InputError
 from poela.core.readable import plain
+from poela.data.costs import Costs
 
 RETURN = "return"  # the goal itself, in guardrails by group
 HOLDS, FEW, HARM = 1.0, 0.0, -1.0  # the states of a guardrail
@@ -29,16 +30,17 @@ class Guard:
     """By how much an outcome may change at most, relative to what is done now, per episode and in its own unit.
 
     >>> Guard.of("kidney_failure <= +0.01")
-    Guard(outcome='kidney_failure', at_most=True, limit=0.01, by=None, per_step=False)
+    Guard(outcome='kidney_failure', at_most=True, limit=0.01, by=None, per_step=False, level=False)
     >>> print(Guard.of("return by ward>=-0.02"), "|", Guard.of("pain per step <= 0"))
     return by ward >= -0.02 | pain per step <= 0
     """
 
-    outcome: str  # a column or a formula, or "return"
+    outcome: str  # a column or a formula, or "return"; of spend, what decisions cost
     at_most: bool  # or else at least
-    limit: float
+    limit: float | None  # None: it is only reported
     by: str | None = None  # the column of groups, each of which has to keep the limit
     per_step: bool = False  # the mean of an episode's steps, rather than their sum
+    level: bool = False  # spend: what the policy costs, rather than by how much it changes something
 
     @classmethod
     def of(cls, text: str) -> "Guard":
@@ -61,13 +63,30 @@ class Guard:
         return guard
 
     def __str__(self) -> str:
-        per_step, by = " per step" * self.per_step, "" if self.by is None else f" by {self.by}"
-        return f"{self.outcome}{per_step}{by} {'<=' if self.at_most else '>='} {self.limit_in_words}"
+        by = "" if self.by is None else f" by {self.by}"
+        limit = "" if self.limit is None else f" {'<=' if self.at_most else '>='} {self.limit_in_words}"
+        return f"{self.called}{by}{limit}"
+
+    @property
+    def called(self) -> str:
+        """What is guarded, in words."""
+        if self.level:
+            only = Costs.of(self.outcome).only
+            return "spend per case" if only is None else f"{only} per case"
+        return f"{self.outcome}{' per step' * self.per_step}"
 
     @property
     def limit_in_words(self) -> str:
-        """The limit with its sign."""
-        return f"{'+' * (self.limit > 0)}{plain(self.limit)}"
+        """The limit, of a change with its sign."""
+        assert self.limit is not None
+        return f"{'+' * (self.limit > 0 and not self.level)}{plain(self.limit)}"
+
+    @property
+    def column(self) -> str | None:
+        """The column or formula that a log has to carry beside the return."""
+        if self.level:
+            return Costs.of(self.outcome).column
+        return None if self.outcome == RETURN else self.outcome
 
     def own(self, change: float | None) -> float | None:
         """A change for the better as one of the outcome in its own direction, or the other way round."""
@@ -85,7 +104,12 @@ def outcomes_of(guards: Sequence[Guard]) -> tuple[str, ...]:
     >>> outcomes_of(guards_in(["harm <= 0", "harm by ward <= +1", "return by ward >= -1"]))
     ('harm',)
     """
-    return tuple(dict.fromkeys(guard.outcome for guard in guards if guard.outcome != RETURN))
+    return tuple(dict.fromkeys(guard.column for guard in guards if guard.column is not None))
+
+
+def limits_in(guards: "Sequence[GuardRecord]") -> "list[GuardRecord]":
+    """Those that are more than reported."""
+    return [one for one in guards if one.guard.limit is not None]
 
 
 @dataclass(frozen=True)
@@ -105,7 +129,7 @@ class GuardRecord:
         >>> GuardRecord(Guard.of("pain <= 0"), "ward: b").name
         'pain (ward: b)'
         """
-        return f"{self.guard.outcome}{' per step' * self.guard.per_step}{f' ({self.group})' if self.group else ''}"
+        return f"{self.guard.called}{f' ({self.group})' if self.group else ''}"
 
 
 def guard_metrics(metrics: Iterable[str]) -> list[str]:

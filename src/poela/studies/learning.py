@@ -1,6 +1,5 @@
 """`learn`: the whole job. Split, behavior, candidates, fits, choice, one evaluation on the test logs."""
 
-import time
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 from poela.behavior.gaussian import refuse_plain_densities
 from poela.behavior.staying import lost_share, with_staying
 from poela.core.errors import InputError, PoelaWarning
-from poela.core.interruption import orderly, safe_point
+from poela.core.interruption import deferred_signals, safe_point
 from poela.core.options import taken, with_options
 from poela.core.temporary import own_folder, remove_own_folder
 from poela.core.validation import expect_kind, expect_list
@@ -27,23 +26,25 @@ from poela.evaluation.densities import density_problem
 from poela.evaluation.scoring import Scoring
 from poela.policies.storage import live_objects
 from poela.studies.audit import audited
+from poela.studies.budget import Deadlines
 from poela.studies.by_group import GroupRequest
 from poela.studies.findings_of_audit import Audit
-from poela.studies.finishing import finish
+from poela.studies.finishing import finish, guarded_of
 from poela.studies.fold_data import FoldData, remove_folds
-from poela.studies.guards import Guard, guards_in, outcomes_of
+from poela.studies.guards import Guard, outcomes_of
 from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.options import Execution, LearnOptions, RoundOptions, StudyOptions
 from poela.studies.outcome_unit import Outcome
 from poela.studies.parents import refuse_changed_parents
 from poela.studies.place import study_place
 from poela.studies.records import DataRecord, Session, StudyRecord, Task
-from poela.studies.requests import STUDY_SCORING, fit_to_actions, sorted_out
+from poela.studies.requests import STUDY_SCORING, fit_to_logs, sorted_out
 from poela.studies.rounds import Round, RoundLogs
 from poela.studies.running import run
 from poela.studies.runs import versions
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
+from poela.studies.so_far import SoFar
 from poela.studies.splits import Splits, parts_of, splits_of, store_splits
 from poela.studies.store import SCRATCH, Store
 from poela.studies.study import Study
@@ -87,9 +88,10 @@ def learn(
     resume = expect_kind("resume", resume, bool, "True or False")
     round_options = taken(RoundOptions(), settings)
     learn_options, execution, study_settings = sorted_out(settings, selection, scoring)
+    deadlines = Deadlines.of(execution.time)
     place = None if out is None else study_place(out, resume)
     begun = Round.of(round_options, place, study_settings)
-    guards = guards_in(study_settings.selection.guards)
+    guards = study_settings.selection.rails
     study_settings, layout = begun.settings(study_settings), with_outcomes(begun.layout(layout), guards)
     every: list[Any] = list(logs) if isinstance(logs, list | tuple) else [logs]
     read, of_round = _observed(every, learn_options, layout, begun, study_settings.seed, bool(guards))
@@ -97,7 +99,7 @@ def learn(
     _refuse_returns_outside(study_settings.scoring, read)
     study_settings = _capped(study_settings, read[0])
     problem = _look_at_densities(read)
-    study_settings = _smoothed_where_possible(fit_to_actions(study_settings, learn_options, read[0]), read)
+    study_settings = _smoothed_where_possible(fit_to_logs(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
     looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
     given = (every[0] if len(every) == 1 else read[0]) if learn_options.validation is None else learn_options.validation
@@ -105,8 +107,8 @@ def learn(
     returns = study_settings.scoring.capped(read[0]).returns(study_settings.scoring.discount)
     outcome = Outcome.of(learn_options.outcome, returns) if learn_options.outcome else None
     source = " and ".join(Path(one).name for one in every if isinstance(one, str | PathLike)) or None
-    about = About(looked_at, problem, request, outcome, source, of_round)
-    with orderly(passed_on=True), _store(place) as store, store.locked():
+    about = About(looked_at, problem, request, outcome, source, of_round, deadlines)
+    with deferred_signals(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
         study = _carry_out(store, study_settings, parts, layout or LogLayout(), execution, about)
         if place is not None:
@@ -158,6 +160,7 @@ class About:
     outcome: Outcome | None  # what the return is called
     source: str | None  # the name of the file that they were read from
     round: RoundLogs  # who made them, and what is done now
+    deadlines: Deadlines  # of the work on them
 
 
 def with_outcomes(layout: LogLayout | None, guards: Sequence[Guard]) -> LogLayout | None:
@@ -235,15 +238,17 @@ def _carry_out(
     study = Study(store)
     scratch = store.directory / SCRATCH
     folds = splits.fold_data(settings)
-    deadline = None if execution.time is None else time.monotonic() + execution.time
+    problem = about.problem or about.audit.problem
     if study.left_out:
-        run(study, study.left_out, folds, execution, deadline)
+        episodes = splits.episodes(settings.scoring, problem)
+        so_far = SoFar(study, episodes, guarded_of(settings, splits, episodes, about.groups))
+        run(study, study.left_out, folds, execution, about.deadlines.learning, so_far.finished)
         study = Study(store)
 
     def fit(tasks: Sequence[Task], data: Mapping[str, FoldData]) -> None:
-        run(study, tasks, data, execution, deadline)
+        run(study, tasks, data, execution, about.deadlines.everything)
 
-    finish(study, splits, folds, about.problem or about.audit.problem, fit, about.groups)
+    finish(study, splits, folds, problem, fit, about.groups)
     remove_folds(scratch)
     return Study(store, parts)
 
@@ -278,7 +283,7 @@ def _read(
 
 def _refuse_parts(logs: Sequence[Given], options: LearnOptions, settings: StudySettings, pooled: bool) -> None:
     """Several logs are learned from in folds: who made an episode, and what it taught, says what it may judge."""
-    if pooled and settings.selection.guards:
+    if pooled and settings.selection.rails:
         raise InputError("guardrails need logs that one logging policy made: give the newest alone to judge by")
     if len(logs) > 1 and (options.validation is not None or settings.shares is not None or settings.test_share):
         raise InputError(

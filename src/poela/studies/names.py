@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # What learners make, in a word or by the name that the field knows.
 FAMILIES: Mapping[str, str] = {
     "fittedq": "tilt",  # practice, tilted towards what values favour
+    "hullwalk": "value for money",
     "consensus": "consensus",
     "poela": "POELA",
     "pomu": "PO-mu",

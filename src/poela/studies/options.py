@@ -192,9 +192,18 @@ class Execution:
         Option("Where to run. local: worker processes; inline: this process; ray: a Ray cluster.", RUNNING),
     ] = "local"
     jobs: Annotated[Count, Option("Number of worker processes. Default: all cores.", RUNNING)] | None = None
-    time: Annotated[Positive, Option("Time limit for learning, e.g. 10m or 2h.", TRYING, kind=str)] | None = (
-        None  # seconds
-    )
+    time: (
+        Annotated[
+            Positive,
+            Option(
+                "Time limit for learning, e.g. 2m or 2h: the best answer of this time. Quick learners come first, a "
+                "fifth is kept to check what is claimed, and what was left out is listed.",
+                TRYING,
+                kind=str,
+            ),
+        ]
+        | None
+    ) = None  # seconds
     budget: Annotated[Positive, Option("Old name of --time.", TRYING, kind=str)] | None = None
     address: Annotated[str, Option("Address of the Ray cluster. Default: start one here.", RUNNING)] | None = None
     track: (

@@ -10,7 +10,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.cap import Cap
 from poela.evaluation.gain import Gain
 from poela.studies.defaults import default_candidates
-from poela.studies.final_gain import POWER, GainsShown, episodes_needed, error_of, widening
+from poela.studies.final_gain import POWER, FinalEstimates, episodes_needed, error_of, widening
 from poela.studies.findings_of_audit import Audit
 from poela.studies.held_out import Episodes
 from poela.studies.learning import learn
@@ -31,7 +31,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Rung:
+class PathPoint:
     """A policy of a path: its gain as estimated, the gain's standard error, and its effective sample size."""
 
     policy: str
@@ -56,7 +56,7 @@ class Plan:
 
     asked: Goal  # so named in the JSON of `poela plan`
     at_hand: Count
-    rung: Rung | None  # None: no policy has an estimate with an interval
+    rung: PathPoint | None  # None: no policy has an estimate with an interval
     reached: bool  # whether that policy's estimated gain is at least the one asked for
     needs: tuple[Need, ...]  # for half the gain, the gain, and twice the gain
     estimated: bool  # whether propensities are
@@ -119,12 +119,12 @@ def plan(logs: Trajectories, gain: float, *, confidence: float = DEFAULT_SELECTI
     return replace(whole, audit=found, cap=study.settings.scoring.cap)
 
 
-def rungs_of(study: Study, logs: Trajectories) -> list[Rung]:
+def rungs_of(study: Study, logs: Trajectories) -> list[PathPoint]:
     """The policies of a cross-fitted study whose gain has an interval."""
     splits = splits_of(logs, None, None, study.settings, study.directory)
     scoring = study.settings.scoring
     episodes = Episodes.of(splits.held_out, scoring.discount, cap=scoring.cap)
-    shown = GainsShown(study, episodes, study.settings)
+    shown = FinalEstimates(study, episodes, study.settings)
     rungs = []
     for point in study.points:
         gain: Gain | None = shown.estimate(point).gain
@@ -133,21 +133,23 @@ def rungs_of(study: Study, logs: Trajectories) -> list[Rung]:
             error = error_of(gain, scoring.level)
             verified = point.metrics.get("shown") is not None
             lost = point.metrics.get("own_lost") or 0.0
-            rungs.append(Rung(study.name_of(point), gain.value, error, ess, verified, lost))
+            rungs.append(PathPoint(study.name_of(point), gain.value, error, ess, verified, lost))
     return rungs
 
 
-def planned(rungs: Sequence[Rung], goal: Goal, n: int, estimated: bool, wider: float = 1.0, gamma: float = 1.0) -> Plan:
+def planned(
+    rungs: Sequence[PathPoint], goal: Goal, n: int, estimated: bool, wider: float = 1.0, gamma: float = 1.0
+) -> Plan:
     """The plan by the policy that needs fewest episodes, of those whose estimated gain is at least the asked one.
 
     Where none is, by the boldest that can be verified: it stands for a policy that is yet to be found.
 
-    >>> rungs = [Rung("mild", 1.0, 0.2, 90.0, True), Rung("bold", 3.0, 1.0, 50.0, True)]
+    >>> rungs = [PathPoint("mild", 1.0, 0.2, 90.0, True), PathPoint("bold", 3.0, 1.0, 50.0, True)]
     >>> str(planned(rungs, Goal(2.0), n=100, estimated=False))
     'Showing a gain of 2.00 takes about 150 episodes (80% power, 95% confidence), for the policy that needs fewest ...
     """
 
-    def needed(rung: Rung, gain: float) -> float:
+    def needed(rung: PathPoint, gain: float) -> float:
         return episodes_needed(gain, rung.error, rung.ess, n, goal.confidence, wider)
 
     able = [rung for rung in rungs if rung.gain >= goal.gain]

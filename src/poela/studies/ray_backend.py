@@ -18,6 +18,7 @@ from poela.studies.fold_data import Folds
 from poela.studies.records import RunRecord, Task
 from poela.studies.run_files import PackedPolicies
 from poela.studies.runs import Result, carry_out
+from poela.studies.scheduling import staged
 
 Files = Mapping[str, bytes]
 Answer = tuple[dict[str, Any], bytes | None, dict[str, bytes], bytes]
@@ -35,7 +36,7 @@ def run_ray(
         shared, objects = ray.put(files), ray.put(objects_for(tasks, directory))
         # Retried where a worker or its node dies; what goes wrong inside a run is part of its result.
         work = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_answer)
-        waiting = {work.remote(to_plain(task), key.hexdigest(), shared, objects): task for task in tasks}
+        waiting = {work.remote(to_plain(task), key.hexdigest(), shared, objects): task for task in staged(tasks)}
         try:
             while waiting:
                 safe_point()

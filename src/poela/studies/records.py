@@ -141,8 +141,9 @@ class StudyRecord:
             del known["rounds"]  # the same
         if self.settings.selection.simplest == Selection().simplest:
             del known["settings"]["selection"]["simplest"]  # the same
-        if not self.settings.selection.guards:
-            del known["settings"]["selection"]["guards"]
+        for name in ("guards", "cost", "spend", "capacity"):
+            if getattr(self.settings.selection, name) == getattr(Selection(), name):
+                del known["settings"]["selection"][name]
         return fingerprint_of(known)
 
 
@@ -185,6 +186,23 @@ class EvaluationsRecord:
     """All evaluations on other logs so far, the oldest first."""
 
     looks: tuple[EvaluationRecord, ...] = ()  # as stored
+
+
+@dataclass(frozen=True)
+class SoFarRecord:
+    """A provisional answer, while a study runs: about the paths that all folds have finished, and no others.
+
+    Its bound holds for the policies that it names together; it is replaced as runs finish, and goes with the result.
+    """
+
+    study: str  # the fingerprint of what the study is
+    runs: Count  # finished, of
+    of: Count
+    policies: Whole  # judged
+    policy: str  # how the best one was made; what it is called is known at the end
+    gain: float | None  # as estimated; None: no policy is shown to be better
+    low: float | None  # at least so much, with
+    confidence: Share
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 from poela.behavior.classifier import behavior_reference
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.options import options_of, refuse_unknown, taken
+from poela.core.references import is_reference
 from poela.core.validation import expect_kind, expect_list
 from poela.data.layout import LogLayout
 from poela.data.trajectories import Trajectories
@@ -16,8 +17,9 @@ from poela.evaluation.scoring import Scoring
 from poela.learners.registry import LEARNERS
 from poela.studies.budget import refuse_amount, seconds_of
 from poela.studies.candidates import AnyLearner, Candidate, checked_candidates
-from poela.studies.defaults import DEFAULT_CONTINUOUS, default_candidates, of_one_step
+from poela.studies.defaults import DEFAULT_CONTINUOUS, MANY_STEPS, default_candidates, of_many_steps, of_one_step
 from poela.studies.options import Execution, LearnOptions, StudyOptions
+from poela.studies.priced_candidates import of_these_cases, with_spending
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
 
@@ -93,21 +95,28 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Traject
         settings = replace(settings, candidates=checked_candidates(usual))
     if options.candidates is None and not real and logs.n_steps == logs.n_episodes:
         settings = replace(settings, candidates=checked_candidates(of_one_step(settings.candidates)))
+    if options.candidates is None and not real and logs.n_steps >= MANY_STEPS:
+        settings = replace(settings, candidates=checked_candidates(of_many_steps(settings.candidates)))
     unfit = [one.learner for one in settings.candidates if one.build().real_valued != real]
     if unfit:
-        fitting = ", ".join(name for name in LEARNERS if LEARNERS[name].real_valued == real)
+        fitting = ", ".join(name for name, kind in LEARNERS.loadable() if kind.real_valued == real)
         kinds = ("a finite set of actions", "real-valued actions")
         raise InputError(
             f"learner {unfit[0]!r} needs {kinds[not real]}, and these logs have {kinds[real]}: choose from {fitting}"
         )
     if not real:
         return settings
-    if settings.selection.by not in ("gain", "sntis"):
+    if settings.selection.by not in ("gain", "sntis") and not is_reference(settings.selection.by):
         raise InputError(
             f"choosing by {settings.selection.by} needs a model of values, and that a finite set of actions: these "
             "logs have real-valued ones, so choose by gain or sntis"
         )
     return replace(settings, by_model=False, scoring=replace(settings.scoring, smoothing=0.0))
+
+
+def fit_to_logs(settings: StudySettings, options: LearnOptions, logs: Trajectories) -> StudySettings:
+    """The settings as the actions of the logs, and what these cost, ask for."""
+    return with_spending(fit_to_actions(of_these_cases(settings, logs), options, logs), options, logs)
 
 
 def _candidates(options: LearnOptions, behavior: str) -> Sequence[Candidate | AnyLearner]:

@@ -1,6 +1,6 @@
 """The runs of a study, carried out where the execution says, and kept as they come."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from poela.core.progress import progress
 from poela.studies.execution import Lost, Outcome, available_cores, run_inline, run_local
 from poela.studies.fold_data import FoldData, remove_folds, write_folds
 from poela.studies.options import Execution
-from poela.studies.records import Task
+from poela.studies.records import RunRecord, Task
 from poela.studies.stacks import has_gpu, run_stacked
 from poela.studies.store import SCRATCH
 from poela.studies.study import Study
@@ -23,8 +23,9 @@ def run(
     folds: Mapping[str, FoldData],
     execution: Execution,
     deadline: float | None = None,
+    finished: Callable[[Task, RunRecord], None] | None = None,
 ) -> None:
-    """Carry out runs of a study, and keep each as it finishes; a deadline may end it early."""
+    """Carry out runs of a study, and keep each as it finishes, of which `finished` is told; a deadline may end it."""
     scratch = study.directory / SCRATCH
     lost: list[str] = []
     tracking = tracker(execution.track, study.directory)
@@ -41,6 +42,8 @@ def run(
                     study.store.write_run(result.record, result.policies)
                     if tracking is not None:
                         tracking.finished(task.run_id, result.record)
+                    if finished is not None:
+                        finished(task, result.record)
                 advance(1, note=str(task.candidate))
     except OSError as error:
         raise unwritable(study.directory, error) from None

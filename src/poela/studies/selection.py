@@ -4,16 +4,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Annotated
+from typing import Annotated, Any
 
 from poela.core.errors import InputError
 from poela.core.options import CHOOSING, Option
 from poela.core.readable import plain
+from poela.core.references import described, is_reference, named
 from poela.core.registry import Registry
 from poela.core.typed import NonNegative, Range, Unknowable, Whole, named_in, one_of, refuse_problems
-from poela.studies.guards import failures_in_words, guards_in, keeps_guards
+from poela.studies.guards import Guard, failures_in_words, guards_in, keeps_guards
 from poela.studies.plainness import plainness_of
 from poela.studies.proof import shown_to_be_better
+from poela.studies.spending import spend_guards
 
 # What a policy is chosen by: a function of points, `Selection`, number of episodes, the logging policy's value, and
 # whether propensities are estimated, that makes a `Choice`.
@@ -39,9 +41,10 @@ class Selection:
     propensities are estimated the gain must survive weights that are wrong by a factor of `sensitivity` (Γ). Of those
     whose bound is within the share `simplest` of the highest, the plainest is taken. Policies that may break one of the
     `guards` ("kidney_failure <= +0.01": by how much an outcome may change, relative to the logging policy) do not take
-    part.
+    part. Nor do those that may spend more than `spend` per case, at what decisions `cost`, or beyond a `capacity`.
 
-    Else `by` names the estimate (see `RULES`), and `confidence` says which lower confidence bound of it counts (0.5:
+    Else `by` names the estimate (see `RULES`), or is a function from the judged points to one of them (None: to keep
+    the logging policy), and `confidence` says which lower confidence bound of it counts (0.5:
     the estimate itself); `checkpoints` says whether only each run's final policy takes part or every checkpoint.
     `min_ess` is the least effective sample size: a number of episodes, or below 1 a share of them. The paper's
     protocols are `Selection("sntis", "final")` and `Selection("sntis", "best", min_ess=200)`. With `proof` a policy
@@ -112,15 +115,45 @@ class Selection:
         ),
     ] = ()
 
+    cost: Annotated[
+        str,
+        Option(
+            "What decisions cost: a column (or formula), or so much for each action: large=3,small=1 (others cost "
+            "nothing). The answer then has what policies spend per case.",
+            CHOOSING,
+        ),
+    ] = ""
+    spend: (
+        Annotated[
+            NonNegative,
+            Option("What may be spent per case on average; a policy that may spend more is not recommended.", CHOOSING),
+        ]
+        | None
+    ) = None
+    capacity: Annotated[
+        str,
+        Option(
+            "How many cases may get an action, as large=100 (of the cases of the log) or large=100/1000; a policy that "
+            "may need more on average is not recommended.",
+            CHOOSING,
+        ),
+    ] = ""
+
     def __post_init__(self) -> None:
         one: object = self.guards
         if isinstance(one, str):
             object.__setattr__(self, "guards", (one,))
+        object.__setattr__(self, "by", named(self.by))  # a function takes the place of a name
         refuse_problems(self)
         if self.by == "gain" and self.confidence == 0.5:
             raise InputError("confidence is 0.5: showing a gain needs more, for example 0.95")
-        if guards_in(self.guards) and self.by != "gain":
+        if self.rails and self.by != "gain":
             raise InputError(f"guardrails are for policies that are chosen by gain, not by {self.by}: choose by gain")
+
+    @property
+    def rails(self) -> tuple[Guard, ...]:
+        """All guardrails: what may change, and what may be spent."""
+        return (*guards_in(self.guards), *spend_guards(self.cost, self.spend, self.capacity))
 
     def least_ess(self, n_episodes: int) -> float:
         """The least effective sample size, in episodes.
@@ -150,7 +183,7 @@ class Selection:
         if self.by == "gain":
             return f"the gain shown with {100 * self.confidence:g}% confidence"
         bound = "" if self.confidence == 0.5 else f"{100 * self.confidence:g}% lower bound of "
-        return f"{bound}{self.by} ({self.checkpoints} checkpoints)"
+        return f"{bound}{described(self.by)} ({self.checkpoints} checkpoints)"
 
 
 @dataclass(frozen=True)
@@ -208,7 +241,14 @@ def choose(
     >>> choose([weak], Selection(min_ess=3), n_episodes=100).reason
     'none of 1 policies has an effective sample size of 3 or more on the validation logs: the logging policy is kept'
     """
-    return RULES[selection.by](checkpoints, selection, n_episodes, logging, estimated)
+    if not is_reference(selection.by):
+        return RULES[selection.by](checkpoints, selection, n_episodes, logging, estimated)
+    own: Any = RULES[selection.by]
+    best: Choice | Point | None = own(checkpoints)
+    if isinstance(best, Choice):
+        return best
+    kept = ": the logging policy is kept" if best is None else f" of {len(checkpoints)} policies"
+    return Choice(best, None, f"the choice of {described(selection.by)}{kept}")
 
 
 def by_estimate(
@@ -257,7 +297,8 @@ def by_gain(points: Sequence[Point], selection: Selection, *unused: object) -> C
         return Choice(None, None, f"none of {len(points)} policies can be verified with these logs")
     better = [pair for pair in shown if pair[0] > 0]
     if better and not any(keeps_guards(item.metrics) for _, item in better):
-        why = failures_in_words([item.metrics for _, item in better], guards_in(selection.guards))
+        limits = [guard for guard in selection.rails if guard.limit is not None]
+        why = failures_in_words([item.metrics for _, item in better], limits)
         return Choice(None, None, f"{len(better)} of {len(points)} policies are shown to be better, but {why}")
     kept = [pair for pair in shown if pair[0] <= 0 or keeps_guards(pair[1].metrics)]
     beyond, shown = len(shown) - len(kept), kept

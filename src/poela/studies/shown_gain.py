@@ -22,13 +22,13 @@ from poela.evaluation.controlled import Controlled, weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import least_value, seen_factors, student_quantile
+from poela.evaluation.gain import Gain, least_value, seen_factors, student_quantile
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
+from poela.studies.critical_values import critical_pair
 from poela.studies.guarded import Guarded
 from poela.studies.guards import HOLDS
 from poela.studies.held_out import Episodes
-from poela.studies.simultaneous import critical_pair
 
 AHEAD_SHARE = 0.3  # of episodes, effective: a policy bold enough to gain, and not too bold to be judged
 
@@ -211,9 +211,9 @@ def judged(
     wide = critical_pair(blocks, of_first, influences.shape[1], confidence, scoring.seed)
     lowest = lowest_return(episodes.logs.rewards, whole.bounds)
     for number, both in gains.items():
-        widened = wide[0 if number == first else 1] / float(ndtri(confidence))
+        estimate, widened = estimates[number], wide[0 if number == first else 1] / float(ndtri(confidence))
         proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated)
-        one = replace(result[number], proofs=proving.proofs(points[number][0], estimates[number], both))
+        one = replace(result[number], proofs=proving.proofs(points[number][0], estimate, both, estimate.gain))
         if (one.shown or 0.0) > 0:  # else no guardrail decides
             one = replace(one, guards=tuple(each.guarding(number, points[number][1], proving) for each in watched))
         result[number] = one
@@ -239,12 +239,14 @@ class Proving:
     sensitivity: float = 1.0  # Γ
     known: bool = True  # whether propensities are
 
-    def proofs(self, evidence: Evidence, estimate: Estimate, both: Sequence[Contributions]) -> tuple[Proof, ...]:
-        """What shows the gain that an estimate has, at the one-sided level; none where that cannot be told."""
-        if estimate.gain is None or estimate.gain.low is None:
+    def proofs(
+        self, evidence: Evidence, estimate: Estimate, both: Sequence[Contributions], found: Gain | Estimate | None
+    ) -> tuple[Proof, ...]:
+        """What shows the gain (or the value) that was found, at the one-sided level; none where it cannot be told."""
+        if found is None or found.low is None:
             return ()
         # As many standard errors of the gain as its own interval has, whatever shows it.
-        reach = in_errors(estimate.gain.value - estimate.gain.low, both[0])
+        reach = in_errors(found.value - found.low, both[0])
         worst, chance = lost_outside(evidence.outside, estimate.value, self.lowest, known=self.known)
         proofs = []
         for controlled, gain in enumerate(both):
@@ -277,7 +279,7 @@ class Watched:
         """From pooled evidence; what is known of the goal's range says nothing of another outcome."""
         own = guarded.episodes(episodes)
         evidence = [guarded.evidence(point, own) for point in points]
-        gains = [gains_of(one)[0] for one in evidence]
+        gains = [level_of(one) if guarded.record.guard.level else gains_of(one)[0] for one in evidence]
         return cls(guarded, own, evidence, gains, guarded.units(episodes), replace(scoring, bounds=None, cap=None))
 
     def block(self, numbers: Iterable[int]) -> tuple[slice | IntArray, FloatArray]:
@@ -293,7 +295,8 @@ class Watched:
         if estimate.verdict != "trust":
             return Guarding(self.guarded, gain.value)
         lowest = lowest_return(self.episodes.logs.rewards, evaluator.bounds)
-        proofs = replace(proving, lowest=lowest).proofs(evidence, estimate, [gain])
+        found = estimate if self.guarded.record.guard.level else estimate.gain
+        proofs = replace(proving, lowest=lowest).proofs(evidence, estimate, [gain], found)
         return Guarding(self.guarded, gain.value, proofs[0] if proofs else None)
 
 
@@ -304,6 +307,11 @@ def gains_of(evidence: Evidence) -> list[Contributions]:
     if evidence.controlled is None:
         return [by_weights]
     return [by_weights, in_clusters(evidence.controlled.gain(evidence), *units)]
+
+
+def level_of(evidence: Evidence) -> Contributions:
+    """What a policy brings itself, by self-normalised weights, rather than its gain."""
+    return in_clusters(sntis(evidence), evidence.logs.clusters, evidence.logs.loggers)
 
 
 def in_errors(distance: float, gain: Contributions) -> float:

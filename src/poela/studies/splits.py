@@ -17,7 +17,7 @@ from poela.eligibility.support import cross_fitted_support, has_holes, looks_bac
 from poela.eligibility.support_model import SupportModel
 from poela.evaluation.outside import LoggedSupport, in_doubt, logged_support, support_along
 from poela.evaluation.scoring import Scoring
-from poela.studies.fold_data import ALL, FoldData, Judging
+from poela.studies.fold_data import ALL, FoldData, ScoringPlan
 from poela.studies.held_out import ENOUGH, Episodes
 from poela.studies.logging_policy import LoggingPolicy, store_logging_policy, stored_logging_policy
 from poela.studies.settings import StudySettings
@@ -86,7 +86,7 @@ class Splits:
     def fold_data(self, settings: StudySettings) -> Mapping[str, FoldData]:
         """The data of each fold, by the number of the fold, or `ALL`."""
         n = sum(part.n_episodes for part in self.held_out)
-        judging = Judging(settings.scoring, settings.estimators, settings.path, n)
+        judging = ScoringPlan(settings.scoring, settings.estimators, settings.path, n)
         folds = {
             str(number): FoldData(
                 as_if_all_seen(settings.taught(_known(fold.parts[0])), settings.seed),
@@ -156,7 +156,9 @@ class Splits:
         count = len(self.folds)
         # As few recombined episodes as there can be: nobody looks at those.
         estimators = ("dr",) if settings.by_model else ()  # whose values the gain's control variates need
-        judging = Judging(settings.scoring, estimators, settings.path, ENOUGH, times=self._times(count - 2, count - 1))
+        judging = ScoringPlan(
+            settings.scoring, estimators, settings.path, ENOUGH, times=self._times(count - 2, count - 1)
+        )
         rule = self.support.without.get((first, second))
         train, held_out = as_if_all_seen(settings.taught(train), settings.seed), settings.scoring.capped(held_out)
         return FoldData(train, held_out, self.folds[first].model, judging, None, rule)

@@ -9,6 +9,7 @@
     episodes/            hashes of the episodes that learn and choose
     behavior/, propensities/   the estimated logging policy, where the logs carry no propensities or it is kept
     folds/               the same for each fold
+    so_far.json          a provisional answer, while the study runs
     choice.json, table.parquet, policy/, promising/, looks.json   what came of it
 
 Every document and every run has a checksum, and what came of the study names the checksums of the runs that it rests
@@ -18,13 +19,14 @@ on.
 import errno
 import os
 import stat
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from poela.core.errors import InputError, PoelaError
+from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.files import make_private, refuse_foreign, remove_file, sha256, sync_folder, unwritable, write_bytes
 from poela.core.locks import take
 from poela.core.outputs import STUDY_MARK
@@ -33,7 +35,7 @@ from poela.core.records import document_of, read_record, record_of, write_record
 from poela.core.storage import Stored, explained_reading, read_bytes
 from poela.core.temporary import sweep
 from poela.studies.held_out import HELD_OUT, HeldOut
-from poela.studies.records import ChoiceRecord, EvaluationsRecord, RunRecord, StudyRecord
+from poela.studies.records import ChoiceRecord, EvaluationsRecord, RunRecord, SoFarRecord, StudyRecord
 from poela.studies.run_files import PackedPolicies, opened, policy_in, record_in, run_file, shared_path
 
 MARK = STUDY_MARK
@@ -43,6 +45,7 @@ FORMATS: dict[type, tuple[str, str]] = {
     StudyRecord: ("poela-study", "study.json"),
     ChoiceRecord: ("poela-choice", "choice.json"),
     EvaluationsRecord: ("poela-looks", "looks.json"),
+    SoFarRecord: ("poela-so-far", "so_far.json"),
 }
 RUN_FORMAT = "poela-run"
 FORMAT_VERSION = 3
@@ -93,8 +96,15 @@ class Store:
             raise unwritable(self.directory, error) from None
         try:
             if not take(handle):
-                raise PoelaError(
-                    f"{place(self.directory)} is in use by another process: wait for it, or choose another directory"
+                if not take(handle, without=True):
+                    raise PoelaError(
+                        f"{place(self.directory)} is in use by another process: wait for it, or choose another "
+                        "directory"
+                    )
+                warnings.warn(
+                    f"{place(self.directory)} is on a disk that knows no locks: see that no other process works on it",
+                    PoelaWarning,
+                    stacklevel=2,
                 )
             for folder in (self.directory, self.directory / "runs", self.directory / "shared"):
                 sweep(folder)
@@ -130,6 +140,15 @@ class Store:
             self._known[path] = (version, read())
         known: T = self._known[path][1]
         return known
+
+    def write_so_far(self, record: SoFarRecord) -> None:
+        """Write the provisional answer; nobody waits for the disk, since the next one is soon there."""
+        file_format, name = FORMATS[SoFarRecord]
+        write_record(self.directory / name, record, file_format=file_format, version=FORMAT_VERSION, lasting="no")
+
+    def withdraw_so_far(self) -> None:
+        """Take back the provisional answer."""
+        remove_file(self.directory / FORMATS[SoFarRecord][1])
 
     def withdraw_choice(self) -> None:
         """Take back what came of the study, which from now on is unfinished."""

@@ -17,7 +17,15 @@ from poela.studies.groups import Groups
 from poela.studies.keeping_apart import evaluations
 from poela.studies.names import names_of
 from poela.studies.outcomes import read_outcomes
-from poela.studies.records import CheckpointRecord, ChoiceRecord, EvaluationRecord, RunRecord, Task, refuse_unshown
+from poela.studies.records import (
+    CheckpointRecord,
+    ChoiceRecord,
+    EvaluationRecord,
+    RunRecord,
+    SoFarRecord,
+    Task,
+    refuse_unshown,
+)
 from poela.studies.selection import Choice, Point
 from poela.studies.settings import StudySettings
 from poela.studies.store import Store
@@ -135,6 +143,12 @@ class Study:
         # One that goes on with other settings leaves the earlier result behind until it ends.
         return stored if stored is not None and stored.study == self.record.fingerprint else None
 
+    @property
+    def so_far(self) -> SoFarRecord | None:
+        """The provisional answer of a study that has not come to its end; None where there is none yet."""
+        stored = None if self.result is not None else self.store.read(SoFarRecord)
+        return stored if stored is not None and stored.study == self.record.fingerprint else None
+
     @cached_property
     def _ended(self) -> ChoiceRecord:
         if self.result is None:
@@ -224,12 +238,27 @@ class Study:
         """What the recommended policy says, in the log's own words; None where it cannot be said, or there is none."""
         return None if self._ended.chosen is None else getattr(self.policy, "rule", None)
 
-    def decide(self, rows: Any, *, likeliest: bool = False, unproven: bool = False, **how: Any) -> "pa.Table":
+    def decide(
+        self,
+        rows: Any,
+        *,
+        likeliest: bool = False,
+        unproven: bool = False,
+        capacity: str | None = None,
+        spend: float | None = None,
+        **how: Any,
+    ) -> "pa.Table":
         """The recommended policy's decisions for the rows of a table, drawn as they were judged.
 
         As `study.policy.decide(rows)`, and a column `outcome`: the mean of what came of the nearest similar cases. With
-        `likeliest` it hands out the likeliest action, where this is shown to be better too or you say `unproven`.
+        `likeliest` it hands out the likeliest action, where this is shown to be better too or you say `unproven`. With
+        a `capacity` ("large=100") or a `spend` (per case) the rows are a batch, allotted by value for money.
         """
+        from poela.policies.allotting import BatchLimits
+        from poela.studies.allotment import decided_batch
+
+        if (limits := BatchLimits.of(capacity, spend)) is not None:
+            return decided_batch(self, rows, limits, unproven=unproven, likeliest=likeliest, **how)
         policy = self.acting_policy
         if likeliest and not unproven:
             refuse_unshown(self._ended.likeliest, "unproven=True")

@@ -9,6 +9,7 @@ from poela.report.pictures.drawing import clean
 from poela.report.study_logs import Shown
 from poela.report.subject import Subject
 from poela.studies.answer import whose_gain
+from poela.studies.so_far import left_out_in_words
 from poela.studies.words import changed_in_words, sentence
 
 TITLE, ABOUT = "The answer in full", "why, by which policy, and every figure behind it"
@@ -25,7 +26,7 @@ def full_section(subject: Subject) -> Section:
         blocks.append(Text(_policy(subject, shown)))
     blocks += _test(subject)
     if study.left_out:
-        blocks.append(Text(f"{len(study.left_out)} of {len(study.tasks)} runs were left out.", "note"))
+        blocks.append(Text(left_out_in_words(study), "note"))
     return Section("full", TITLE, (*blocks, Text(f"Next: {answer.next}", "next")), ABOUT)
 
 

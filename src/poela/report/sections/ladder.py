@@ -9,6 +9,7 @@ from poela.report.blocks import Block, Column, Entry, Picture, Pictures, Section
 from poela.report.numbers.judged import Frontier, JudgedPolicy, all_judged, frontier_of, ladder_of
 from poela.report.pictures.charts import Dot, Key, LadderRow, Level, Line, Plane
 from poela.report.pictures.charts import ladder as draw_ladder
+from poela.report.sections.spend import spend_blocks
 from poela.report.subject import Numbers, Subject
 from poela.studies.answer import held_out_in_words
 from poela.studies.guard_words import guard_cell, guard_columns, guard_sentences
@@ -43,7 +44,7 @@ def ladder_section(subject: Subject) -> Section:
     if kept := kept_by_support(study.points):
         blocks.append(Text(kept))
     judged = all_judged(study)
-    blocks += guard_blocks(study, numbers)
+    blocks += [*guard_blocks(study, numbers), *spend_blocks(study, numbers)]
     blocks.append(judged_table("The ladder in numbers", rungs, numbers))
     blocks.append(judged_table(f"All {len(judged)} policies", judged[:MOST_ROWS], numbers, folded=True))
     return Section("ladder", TITLE, blocks, ABOUT)

@@ -1,4 +1,4 @@
-"""How far the largest of many errors may be: critical values of max-t bounds, by a multiplier bootstrap."""
+"""How far the largest of many errors reaches: one value for all estimates together, or for two kinds (max-t)."""
 
 from collections.abc import Iterator, Sequence
 

@@ -10,13 +10,13 @@ from tests.studies.test_shown_gain import coins, shown
 from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
+from poela.studies.critical_values import critical_pair, critical_value
 from poela.studies.held_out import Episodes
 from poela.studies.judging import ahead_of
 from poela.studies.learning import learn
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
 from poela.studies.shown_gain import AHEAD_SHARE
-from poela.studies.simultaneous import critical_pair, critical_value
 
 BLOCK = slice(None)
 
