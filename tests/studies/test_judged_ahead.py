@@ -69,7 +69,7 @@ def test_returns_have_no_part_in_who_goes_ahead() -> None:
 
 def several_steps() -> Trajectories:
     logs = coins(40, 1.0, 0)
-    return replace(logs, offsets=np.arange(0, 41, 2))
+    return Trajectories(logs.contexts, logs.actions, logs.rewards, np.arange(0, 41, 2), logs.propensities)
 
 
 def test_the_first_candidate_that_was_learned_goes_ahead() -> None:
