@@ -228,7 +228,7 @@ def ahead_of(points: Sequence[Point], settings: StudySettings, episodes: Episode
 
     Where episodes are single decisions; over several steps no share of effective episodes was found to suit.
     """
-    if episodes.logs.n_steps > episodes.logs.n_episodes:
+    if not episodes.single:
         return []
     for candidate in settings.candidates:
         prefix = f"{candidate.learner}-{candidate.key}-"
