@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: fuzz setup demo test check format bench docs notebooks dist lowest clean
+.PHONY: fuzz mutants setup demo test check format bench docs notebooks dist lowest clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,10 @@ fuzz: setup  # hostile cases for some minutes, by the seed of the day
 	$(BIN)/python tests/robustness/hostile_tour.py --times 20
 	$(BIN)/python tests/robustness/fuzz_logs.py --seconds 120 --seed $$(date +%Y%m%d)
 	$(BIN)/python tests/robustness/fuzz_policies.py --seconds 120 --seed $$(date +%Y%m%d)
+
+# How many small changes of evaluation and studies the tests notice: a sample, drawn with a seed.
+mutants: setup
+	$(BIN)/python scripts/mutants.py --count 40 --seed 0
 
 check: setup
 	$(BIN)/ruff format --check .

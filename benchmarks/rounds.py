@@ -146,7 +146,7 @@ def main() -> None:
         return
     if asked.table:
         print(HEAD)
-        for file in sorted(asked.table.glob("*.jsonl")):
+        for file in sorted(one for one in asked.table.glob("*.jsonl") if one.stem.partition(".")[0] in KINDS):
             print(table(file.stem, stored(file)))
         return
     asked.out.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,15 @@ from scripts.site.notebooks import page_of  # noqa: E402
 
 DOCS = ROOT / "docs"
 COPIES = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
-TUTORIALS = ("hospital", "clicks", "tutoring", "doses", "gymnasium", "cluster")  # in this order, then all others
+TUTORIALS = (
+    "hospital",
+    "clicks",
+    "tutoring",
+    "doses",
+    "gymnasium",
+    "cluster",
+    "rounds",
+)  # in this order, then all others
 PRINTED = re.compile(r'<div class="highlight">(.*?)</div>', re.DOTALL)
 COLUMNS = re.compile(r"\S {2,}\S|\n +\S")  # which sentences do not have
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#:]+)\)")

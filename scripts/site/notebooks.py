@@ -71,13 +71,22 @@ def page_of(notebook: Any, name: str) -> str:
             parts.append(cell.source)
             continue
         parts.append(f"```python\n{cell.source}\n```")
-        parts += [f"```text\n{text.rstrip()}\n```" for text in map(text_of, cell.outputs) if text.strip()]
+        parts += [part for part in map(part_of, cell.outputs) if part]
     title, *rest = parts
     source = (
         f"*An executed notebook: [download it]({name}.ipynb). It was made from a script, `docs/tutorials/{name}.py`.*"
     )
     heading, _, after = title.partition("\n")
     return "\n\n".join([heading, source, after.strip(), *rest]) + "\n"
+
+
+def part_of(output: Any) -> str:
+    """An output on the page: a picture with what it shows, or text; empty where there is none."""
+    if output.output_type != "stream" and "image/png" in output.data:
+        about = output.metadata.get("image/png", {}).get("alt", "")
+        return f"![{about}](data:image/png;base64,{''.join(output.data['image/png'].split())})"
+    text = text_of(output).rstrip()
+    return f"```text\n{text}\n```" if text.strip() else ""
 
 
 def text_of(output: Any) -> str:

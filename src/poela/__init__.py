@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from poela.learners.safe_improvement import SPIBB as SPIBB
     from poela.learners.safe_improvement import SoftSPIBB as SoftSPIBB
     from poela.policies.storage import load_policy as load_policy
+    from poela.rounds.next_log import plan_next as plan_next
     from poela.rounds.watch import watch as watch
     from poela.simulators.registry import simulate as simulate
     from poela.studies.audit import audit as audit
@@ -124,6 +125,7 @@ _HOME = {
     "SoftSPIBB": "poela.learners.safe_improvement",
     "DPRL": "poela.learners.safe_improvement",
     "load_policy": "poela.policies.storage",
+    "plan_next": "poela.rounds.next_log",
     "watch": "poela.rounds.watch",
     "audit": "poela.studies.audit",
     "Candidate": "poela.studies.candidates",

@@ -201,3 +201,9 @@ def test_layouts_without_limits_are_written_as_before() -> None:
     assert not {"allowed", "forbid"} & LogLayout().to_json().keys()
     kept = LogLayout(allowed="open", forbid=FORBID)
     assert LogLayout.from_json(kept.to_json()) == kept
+
+
+def test_later_rows_without_the_columns_of_limits_are_refused() -> None:
+    logs = read_logs(table(), context=["age"], forbid=FORBID)
+    with pytest.raises(InputError, match="'allergy' is missing"):
+        read_logs(table().drop_columns(["allergy"]), layout=LogLayout().fixed(logs))

@@ -119,7 +119,7 @@ def test_what_is_pointed_at_tells_what_it_is(pages: dict[str, Path], opened: Any
     assert page.locator("#tip").is_hidden()
     mark = page.locator("circle[data-tip]").first
     mark.scroll_into_view_if_needed()
-    for _ in range(10):  # the page may still be scrolling when the mouse arrives
+    for _ in range(200):  # the page may still be scrolling when the mouse arrives
         mark.hover(force=True)
         if page.locator("#tip").is_visible():
             break

@@ -130,7 +130,7 @@ SETTINGS = {
     "--time soon": "time",
     "--time nan": "time",
     f"--time {'9' * 400}h": "time",
-    "--budget 100": "--guard",
+    "--budget 100": "--spend",
     "--shares 0.5,0.5": "shares",
     "--shares 0.5,0.6,0.7": "shares",
     "--shares 0.5,nan,0.2": "shares",

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -182,3 +183,96 @@ def test_two_loggers_that_no_log_taught_judge_together(tmp_path: Any) -> None:
     assert study.record.logging_policy.value == pytest.approx((weights * returns).sum() / weights.sum(), rel=1e-9)
     point = study.points[0]
     assert point.metrics["gain"] == pytest.approx(point.metrics["sntis"] - study.record.logging_policy.value, rel=1e-9)
+
+
+def test_two_rounds_without_a_claim_leave_practice_in_place(tmp_path: Any) -> None:
+    """Who made each log, where a round recommended nothing: whatever acted before it."""
+    nothing = replace(case_logs(1), rewards=np.random.default_rng(0).normal(size=N))
+    one = learned(nothing, tmp_path / "one", rounds=3)
+    assert one.keeps_logging_policy
+    two = learned([nothing, case_logs(2)], tmp_path / "two", after=tmp_path / "one")
+    assert [log.logged_by for log in two.record.rounds.logs] == ["practice", "practice"]
+    assert "The 400 episodes logged by practice judged" in two.answer.since
+
+
+def test_what_was_not_followed_is_not_what_was_shown(staircase: Any, tmp_path: Any) -> None:
+    """Three in ten recommendations were not followed: what the policy has shown is not claimed of what is done now."""
+    folder, one, _, (first, _) = staircase
+    advised = case_logs(4, one.policy)
+    strayed = np.random.default_rng(5).random(N) < 0.3
+    done = np.where(strayed, (advised.actions + 1) % 3, advised.actions)
+    second = replace(advised, actions=done, recommended=advised.actions, estimated=True)
+    two = learned([first, second], tmp_path / "two", after=folder / "one")
+    assert two.record.rounds.followed == pytest.approx(1 - strayed.mean())
+    assert f"{strayed.mean():.0%} of what {folder / 'one'} recommended was not done" in two.answer.since
+    assert "at least" not in two.answer.since
+    third = learned(case_logs(6), tmp_path / "three", after=tmp_path / "two", logged_by=["practice"])
+    assert not third.record.rounds.parents[-1].known
+
+
+def test_receipts_are_a_log_of_the_next_round(tmp_path: Any, capsys: Any) -> None:
+    """From the command line: decide with receipts, outcomes later, learn again."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from poela.cli import main
+
+    first = case_logs(1)
+    pq.write_table(first.to_table().drop(["episode", "step"]), tmp_path / "first.parquet")
+    small = ["--learners", "fittedq", "--folds", "2", "--backend", "inline"]
+    one = str(tmp_path / "one")
+    assert main(["learn", str(tmp_path / "first.parquet"), "--out", one, "--rounds", "2", *small]) == 0
+    columns = {name: first.to_table()[name] for name in first.feature_names}
+    pq.write_table(pa.table({"case": np.arange(N), **columns}), tmp_path / "rows.parquet")
+    receipts, decided = str(tmp_path / "receipts"), str(tmp_path / "decided.parquet")
+    asked = ["--rows", str(tmp_path / "rows.parquet"), "--receipts", receipts, "--no-similar", "--out", decided]
+    assert main(["decide", one, *asked]) == 0
+    outcomes = pa.table({"case": np.arange(N - 20), "reward": np.random.default_rng(0).normal(size=N - 20)})
+    pq.write_table(outcomes, tmp_path / "outcomes.parquet")
+    capsys.readouterr()
+    logs = [str(tmp_path / "first.parquet"), receipts, "--after", one]
+    assert main(["learn", *logs, "--out", str(tmp_path / "none"), *small]) == 2
+    assert "give --outcomes" in capsys.readouterr().err
+    more = ["--outcomes", str(tmp_path / "outcomes.parquet")]
+    assert main(["learn", *logs, *more, "--out", str(tmp_path / "two"), *small]) == 0
+    said = capsys.readouterr()
+    assert "20 of 200 cases have no outcome yet" in " ".join(said.err.split())
+    assert f"The 180 episodes logged by {one} judged" in " ".join(said.out.split())
+    assert main(["learn", logs[0], *more, "--out", str(tmp_path / "none"), *small]) == 2
+    assert "none of these logs is one" in capsys.readouterr().err
+
+
+def test_several_logs_evaluate_by_balanced_weights(staircase: Any, tmp_path: Any, capsys: Any) -> None:
+    """As by hand: the pool's own balanced propensities, and the gain over the logger that is named; counted once."""
+    import pyarrow.parquet as pq
+
+    from poela.cli import main
+    from poela.evaluation.balanced import Logger, balanced
+    from poela.studies.pooled_evaluation import evaluate_on_several
+
+    folder, one, _, (first, second) = staircase
+    fresh = case_logs(7)
+    names = ["practice", str(folder / "one")]
+    own = Study.open(folder / "one")
+    found: Any = evaluate_on_several(own, [fresh, second], logged_by=names, current="practice").estimate
+    pool = balanced([fresh, second], [Logger("practice"), Logger("one", one.policy)], "practice")
+    by_hand = poela.evaluate(one.policy, pool.logs, reference=pool.reference, scoring=own.settings.scoring)
+    assert (found.value, found.gain) == (by_hand.value, by_hand.gain)
+    weights = np.exp(np.asarray(pool.reference))
+    now = weights @ pool.logs.rewards / weights.sum()
+    assert found.gain.value == pytest.approx(found.value - now, abs=1e-9)
+    over_itself: Any = evaluate_on_several(own, [fresh, second], logged_by=names).estimate
+    assert over_itself.gain.value == pytest.approx(0.0, abs=1e-9)
+    with pytest.warns(poela.PoelaWarning, match="200 episodes taught this policy"):
+        again = evaluate_on_several(own, [first, fresh], logged_by=["practice"] * 2)
+    assert again.estimate.n_episodes == N
+    with pytest.raises(InputError, match="learned from each of these logs"):
+        evaluate_on_several(own, [first], logged_by=["practice"])
+    paths = [str(tmp_path / "fresh.parquet"), str(tmp_path / "second.parquet")]
+    for logs, path in zip([fresh, second], paths, strict=True):
+        pq.write_table(logs.to_table(), path)
+    asked = ["evaluate", names[1], "--logs", paths[0], "--logs", paths[1], "--json"]
+    assert main(asked) == 2
+    assert "say logged_by" in capsys.readouterr().err
+    assert main([*asked, "--logged-by", ",".join(names), "--current", "practice"]) == 0
+    assert json.loads(capsys.readouterr().out)["estimate"]["n_episodes"] == 2 * N

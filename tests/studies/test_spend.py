@@ -18,7 +18,8 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.scoring import Scoring
 from poela.learners.fitted_q import FittedQ
 from poela.learners.value_for_money import HullWalkQ
-from poela.policies.deciding import ALLOTTED
+from poela.policies.allotting import BatchLimits, allotted
+from poela.policies.deciding import ALLOTTED, Deciding, decisions
 from poela.report.sections.spend import spend_blocks
 from poela.report.subject import Numbers
 from poela.studies.allotment import curve, spend_points
@@ -231,3 +232,19 @@ def test_costs_read() -> None:
     assert Costs.of("large=1").only == "large"
     assert Costs.of("large=2").only is None
     assert [one.among(50) for one in capacities_in("a=10, b=3/10")] == [10, 15]
+
+
+def test_what_is_forbidden_is_never_allotted() -> None:
+    table = logged(300).to_table().replace_schema_metadata().drop_columns(["paid"]).to_pandas()
+    table = table[~((table["action"] == "large") & (table["z"] > 0))]
+    logs = poela.read_logs(table, forbid=["large if z > 0"])
+    path = list(HullWalkQ(cost="large=1", limit=0.2, history=0).fit_path(logs))
+    rows = logged(60, seed=8).to_table().select(["x", "z"])
+    found = path[-1].policy
+    how = Deciding(similar=False)
+    batch = allotted(found, rows, how, BatchLimits.of("large=40", None), Costs.of("large=1"))  # type: ignore[arg-type]
+    given = {row["action"] for row in decisions(found, rows, dataclasses.replace(how, allotted=batch)).to_pylist()}
+    large = batch.chosen == list(found.action_names).index("large")
+    assert large.any()
+    assert not (large & (np.array(rows["z"]) > 0)).any()
+    assert "large" in given

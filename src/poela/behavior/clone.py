@@ -180,7 +180,7 @@ class RecurrentCloneModel(CloneModel):
         if self.clock is not None:
             refuse_shuffled(contexts[:, self.clock], trajectories.offsets, self.schema.feature_names[self.clock])
         logits = outputs_along(self.network, contexts, trajectories.actions, trajectories.offsets)
-        return self.from_logits(logits)
+        return self.schema.kept(contexts, self.from_logits(logits))
 
     def from_logits(self, logits: FloatArray) -> FloatArray:
         """Probabilities of all actions [N, A]."""
@@ -213,9 +213,10 @@ class _RecurrentActor:
 
     @torch.no_grad()
     def probabilities(self, contexts: Float32Array) -> FloatArray:
-        rows = torch.tensor(self._model.schema.checked_contexts(contexts))
-        logits, self._next_memory = self._network.step(rows, self._previous, self._memory)
-        return self._model.from_logits(logits.double().numpy())
+        schema = self._model.schema
+        rows = schema.checked_contexts(contexts)
+        logits, self._next_memory = self._network.step(torch.tensor(rows), self._previous, self._memory)
+        return schema.kept(rows, self._model.from_logits(logits.double().numpy()))
 
     def record(self, actions: IntArray) -> None:
         self._memory = self._next_memory

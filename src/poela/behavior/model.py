@@ -81,9 +81,8 @@ class BehaviorModel(Memoryless, ABC):
         matrix = self.schema.checked_contexts(contexts)
         if not len(matrix):
             return np.zeros((0, self.schema.n_actions))
-        if len(self.schema.seen) == 1:
-            return self.schema.spread(np.ones((len(matrix), 1)))
-        return self.schema.spread(self.seen_probabilities(matrix))
+        seen = np.ones((len(matrix), 1)) if len(self.schema.seen) == 1 else self.seen_probabilities(matrix)
+        return self.schema.kept(matrix, self.schema.spread(seen))
 
     def seen_probabilities(self, contexts: Float32Array) -> FloatArray:
         """The estimated probabilities of the (two or more) actions seen in training, [N, seen]."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from poela.core.storage import Stored
 from poela.core.validation import expect_names, expect_setting, refuse
 from poela.data.action_space import ActionName
 from poela.data.decision_rows import has_columns, loose_contexts
+from poela.data.limits import LimitsInContexts, within
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
 
@@ -50,6 +52,15 @@ class Schema:
     def unseen(self) -> tuple[ActionName, ...]:
         """The names of the actions that never occur in training."""
         return tuple(name for action, name in enumerate(self.action_names) if action not in self.seen)
+
+    @cached_property
+    def limits(self) -> LimitsInContexts | None:
+        """What is forbidden at a context, so that nobody ever did it there; None where nothing is."""
+        return LimitsInContexts.of(self.feature_names, self.action_names)
+
+    def kept(self, contexts: Float32Array, probabilities: FloatArray) -> FloatArray:
+        """Probabilities of all actions [N, A] without what is forbidden there."""
+        return probabilities if self.limits is None else within(probabilities, self.limits.done_at_all(contexts))
 
     def codes(self, actions: IntArray) -> IntArray:
         """Each (seen) action's place among the seen actions."""

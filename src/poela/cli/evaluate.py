@@ -7,17 +7,22 @@ import typer
 
 from poela.cli.flags import column_flags, layout_in, some_flags
 from poela.core.options import read_from_text
-from poela.studies.options import LearnOptions
+from poela.studies.options import LearnOptions, RoundOptions
 
-GROUPS = LearnOptions()
+GROUPS, SEVERAL = LearnOptions(), RoundOptions()
+OF_SEVERAL = ("logged_by", "current", "outcomes", "done", "ended")
 
 
 @column_flags
 @some_flags(("by", "smallest_group"), GROUPS)
+@some_flags(OF_SEVERAL, SEVERAL)
 def evaluate(
     study: Annotated[Path, typer.Argument(help="Directory of a study, or of a saved policy.")],
     *,
-    logs: Annotated[Path, typer.Option(help="Table of logged decisions that were not used for learning.")],
+    logs: Annotated[
+        list[Path],
+        typer.Option(help="Table of logged decisions that were not used for learning. May be repeated: several logs."),
+    ],
     estimator: Annotated[
         str | None, typer.Option(help="Off-policy estimator: sntis, wdr, fqe, …. Default: the study's.")
     ] = None,
@@ -39,9 +44,10 @@ def evaluate(
     Columns, discount, estimator and interval are those of the study, unless set here.
 
     Example: poela evaluate study/ --logs test.parquet
+
+    Several logs: poela evaluate study2/ --logs later.parquet --logs more.parquet --logged-by practice,study1/
     """
-    from poela.cli.output import print_json, say
-    from poela.cli.study_output import print_estimate, print_groups
+    from poela.cli.output import print_json
     from poela.core.errors import InputError
     from poela.core.paths import is_there, place
     from poela.evaluation.options import bounds_in, cap_in
@@ -53,20 +59,32 @@ def evaluate(
     changed = {name: value for name, value in options.items() if value is not None}
     if not is_there(study) or not study.is_dir():
         raise InputError(f"{place(study)} is no directory of a study or a policy: make one with poela learn")
-    asked = read_from_text([GROUPS], settings)
+    asked = read_from_text([GROUPS, SEVERAL], settings)
     columns = (asked["by"], asked["smallest_group"]) if "by" in asked else None
-    judged = (_of_study if is_there(study / "study.json") else _of_policy)(
-        study, logs, described, changed, no_audit, columns
-    )
+    several = {name: asked[name] for name in OF_SEVERAL if name in asked}
+    is_study, names = is_there(study / "study.json"), " and ".join(map(str, logs))
+    if len(logs) > 1 or several:
+        if columns is not None or not is_study:
+            raise InputError("several logs, and receipts, judge the policy of a study, without groups (--by)")
+        judged = _of_several(study, logs, described, changed, no_audit, several)
+    else:
+        judged = (_of_study if is_study else _of_policy)(study, logs[0], described, changed, no_audit, columns)
     if json:
-        print_json({"logs": str(logs), **judged.document()})
-        return
+        print_json({"logs": names, **judged.document()})
+    else:
+        _print(judged, names, columns is not None)
+
+
+def _print(judged: "Judged", names: str, by_group: bool) -> None:
+    from poela.cli.output import say
+    from poela.cli.study_output import print_estimate, print_groups
+
     say(f"Policy: {judged.name}")
-    where = f"On {judged.estimate.n_episodes} episodes of {logs}"
+    where = f"On {judged.estimate.n_episodes} episodes of {names}"
     print_estimate(judged.estimate, where, judged.caveat, judged.advice, judged.outcome)
     if judged.groups is not None:
         print_groups(judged.groups)
-    elif columns is not None:
+    elif by_group:
         say("No other policy is recommended, so nothing changes for any group.")
 
 
@@ -130,6 +148,21 @@ def _of_study(
         groups,
         study.record.outcome,
     )
+
+
+def _of_several(
+    directory: Path, paths: list[Path], layout: Any, settings: dict[str, Any], no_audit: bool, several: dict[str, Any]
+) -> Judged:
+    from poela.data.beside import Beside
+    from poela.studies.pooled_evaluation import evaluate_on_several
+    from poela.studies.study import Study
+
+    study = Study.open(directory)
+    beside = Beside(*(several.pop(name, None) for name in ("outcomes", "done", "ended")))
+    found = evaluate_on_several(study, paths, layout, no_audit=no_audit, beside=beside, **several, **settings)
+    details = study.details_of(study.choice.chosen)
+    outcome = study.record.outcome
+    return Judged(study.chosen_name, details, found.estimate, found.caveat, found.advice, found.audit, outcome=outcome)
 
 
 def _of_policy(

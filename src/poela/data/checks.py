@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, first_bad
 from poela.core.ragged import episode_sums
+from poela.data.limits import LimitsInContexts
 from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
@@ -159,6 +160,10 @@ def _finite_values(logs: "Trajectories", sound: bool) -> list[str]:
         f"actions lie outside 0 … {logs.n_actions - 1}",
         "correct them or declare more actions",
     )
+    limits = LimitsInContexts.of(logs.feature_names, logs.action_names) if sound and not report.problems else None
+    if limits is not None:
+        done_at_all = limits.done_at_all(logs.contexts)[np.arange(len(logs.actions)), logs.actions]
+        report(~done_at_all, "actions were taken where a feature '… forbidden' forbids them", "correct one of them")
     if sound and not report.problems and logs.propensities is not None:
         logged = logs.logged_propensities
         report(

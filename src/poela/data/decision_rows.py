@@ -111,7 +111,7 @@ class Wanted:
         keys = {"episode": self.schema.episode, "step": self.schema.step if self.schema.step is not None else "rows"}
         if self.schema.episode is None:
             keys = {"episode": None, "step": None}
-        named = {"context": self.schema.columns, "actions": self.action_names, "schema": self.schema}
+        named = {"context": self.schema.context, "actions": self.action_names, "schema": self.schema}
         return LogLayout(**keys, action=self.schema.action, propensity=self.propensities or None, **named)  # type: ignore[arg-type]
 
     def columns(self, there: Sequence[str]) -> list[str]:
@@ -251,6 +251,8 @@ def _rows(source: TableSource, wanted: Wanted, problems: RowProblems) -> Rows:
     named = (*keys, *(() if case is None else (case,)))
     kept = dict.fromkeys((*named, *wanted.keep, *wanted.beside))
     columns = {name: _writable(source.read(name)) for name in kept if name in source.names}
+    listed = None if wanted.schema.limits is None else wanted.schema.limits.allowed
+    columns |= {name: _as_text(column) for name, column in columns.items() if name == listed}
     own = read_propensities(source, layout, usable, problems) if wanted.propensities else None
     if case is not None:
         _note_nameless(columns[case], case, problems)
@@ -265,6 +267,16 @@ def _writable(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
+
+
+def _as_text(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    """Lists of allowed actions as files of any kind hold them."""
+    import pyarrow as pa
+
+    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        return column
+    texts = [None if cell is None else ";".join(map(str, cell)) for cell in column.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.string())])
 
 
 def _note_nameless(column: "pa.ChunkedArray", name: str, problems: RowProblems) -> None:

@@ -296,7 +296,7 @@ class LogLayout:
     def fixed_by(self, schema: TableSchema, actions: "tuple[ActionName, ...] | None") -> "LogLayout":
         """The same by a schema and actions, such as those of a policy."""
         keys: dict[str, Any] = {"episode": schema.episode, "step": schema.step}
-        return replace(self, **keys, context=schema.columns, actions=actions, schema=schema)
+        return replace(self, **keys, context=schema.context, actions=actions, schema=schema)
 
     def over(self, own: "LogLayout") -> "LogLayout":
         """Another layout, in which what is said here takes the place of what was said there.

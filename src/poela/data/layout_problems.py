@@ -83,7 +83,7 @@ def schema_problems(layout: "LogLayout") -> list[str]:
     schema: Any = layout.schema
     if schema is not None and not isinstance(schema, TableSchema):
         problems.append("schema= must be a TableSchema: take that of logs or of a policy")
-    elif schema is not None and layout.context not in (None, schema.columns):
+    elif schema is not None and layout.context not in (None, schema.context):
         problems.append("context= names other columns than those that were learned from: leave it out")
     elif schema is not None and (layout.allowed, layout.forbid) != (None, ()):
         own = (None, ()) if schema.limits is None else schema.limits.said
@@ -127,7 +127,7 @@ def parts_of(layout: "LogLayout", columns: Sequence[str] = ()) -> list[tuple[str
         ("log_density", () if layout.log_density is None else (layout.log_density,)),
         ("side_outcomes", layout.outcome_columns(columns)),
         ("allowed", () if layout.allowed is None else (layout.allowed,)),
-        ("forbid", layout.forbid_columns),
+        ("forbid", tuple(name for name in layout.limiting_columns if name != layout.allowed)),
         ("context", layout.context or ()),
         ("category", layout.category),
         ("ordinal", tuple(name for name, _ in layout.ordinal)),

@@ -18,7 +18,7 @@ from poela.data.conditions import Condition
 from poela.data.words import quoted
 
 FORBIDDEN, UNKNOWN = 1.0, 0.5
-IF = " if "
+IF, ENDING = " if ", " forbidden"  # of the features' names, after that of the action
 HOW = "write an action and a condition: --forbid \"penicillin if allergy == 'yes'\""
 ColumnKind = Annotated[str, one_of("number", "text", "time", "flag")]
 
@@ -105,7 +105,7 @@ class Limits:
     @cached_property
     def features(self) -> tuple[str, ...]:
         """The features that say where."""
-        return tuple(f"{name} forbidden" for name in self.limited)
+        return tuple(f"{name}{ENDING}" for name in self.limited)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -130,33 +130,32 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class LimitsInContexts:
-    """Limits as contexts tell them: which feature speaks of which action."""
+    """Limits as contexts tell them: which feature speaks of which action.
+
+    They are known by the features' names alone, so that whatever is made of a log, such as features of its history,
+    keeps them; and so that arrays can have them.
+    """
 
     places: tuple[tuple[int, int], ...]  # feature, action
     n_actions: int
 
     @classmethod
-    def of(
-        cls, limits: Limits | None, feature_names: Sequence[str], action_names: Sequence[Any]
-    ) -> "LimitsInContexts | None":
+    def of(cls, feature_names: Sequence[str], action_names: Sequence[Any]) -> "LimitsInContexts | None":
         """Those of contexts with these features; None where nothing is limited.
 
-        >>> limits = Limits(("a", "b"), (Forbidden.of("b if x > 1"),), asked=(AskedColumn("x", "number"),))
-        >>> found = LimitsInContexts.of(limits, ("x", "b forbidden"), ("a", "b"))
+        >>> found = LimitsInContexts.of(("x", "b forbidden"), ("a", "b"))
         >>> found.allowed(np.array([[2.0, 1.0], [0.0, 0.0]]))
         array([[ True, False],
                [ True,  True]])
         """
-        if limits is None:
-            return None
-        feature = {name: place for place, name in enumerate(feature_names)}
-        action = {str(name): place for place, name in enumerate(action_names)}
-        pairs = zip(limits.features, limits.limited, strict=True)
-        return cls(tuple((feature[name], action[own]) for name, own in pairs), len(action_names))
+        feature = {name: place for place, name in enumerate(feature_names) if name.endswith(ENDING)}
+        named = {} if not feature else {f"{name}{ENDING}": place for place, name in enumerate(action_names)}
+        places = tuple((feature[name], action) for name, action in named.items() if name in feature)
+        return cls(places, len(action_names)) if places else None
 
     def allowed(self, contexts: Float32Array) -> BoolArray:
         """Which actions [N, A] are surely not forbidden."""
-        return self._where(contexts, lambda values: values <= 0)
+        return self._where(contexts, lambda values: values < UNKNOWN)
 
     def done_at_all(self, contexts: Float32Array) -> BoolArray:
         """Which actions [N, A] those who keep to the limits may take: what is not known to be forbidden."""

@@ -87,10 +87,14 @@ class TableSchema:
         return cls(tuple(map(Variable, feature_names)), episode="episode", step="step")
 
     @cached_property
+    def context(self) -> tuple[str, ...]:
+        """The columns of the context."""
+        return tuple(variable.name for variable in self.variables)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read."""
-        limiting = () if self.limits is None else self.limits.columns
-        return tuple(dict.fromkeys((*(variable.name for variable in self.variables), *limiting)))
+        """The columns that are read: those of the context, and what limits ask about."""
+        return tuple(dict.fromkeys((*self.context, *(() if self.limits is None else self.limits.columns))))
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:

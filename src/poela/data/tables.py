@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from os import PathLike
 from typing import Any
 
@@ -12,6 +12,7 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from poela.core.errors import InputError, PoelaWarning
 from poela.data.action_space import ActionName
 from poela.data.actions import name_actions
+from poela.data.beside import Beside
 from poela.data.checks import NO_CONTEXT, learning_problems
 from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
@@ -100,21 +101,6 @@ def read_logs(
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
     return _checked(source, layout or named, for_learning, Beside(outcomes, done, ended, logged_by))
-
-
-@dataclass(frozen=True)
-class Beside:
-    """What else is known of the cases of a log: outcomes in a table of their own, what was done, when cases ended."""
-
-    outcomes: Any = None
-    done: str | None = None
-    ended: str | None = None
-    logged_by: Any = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the log that are no part of its layout."""
-        return tuple(name for name in (self.done, self.ended) if name is not None)
 
 
 def _checked(source: Any, layout: LogLayout, for_learning: bool, beside: Beside) -> Trajectories:

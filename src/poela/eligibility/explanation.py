@@ -134,13 +134,15 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
 
 def _forbidden(fitted: "FittedEligibility", row: Any) -> dict[int, list[str]]:
     """Why actions are forbidden at a context, by their numbers."""
-    limits = None if fitted.schema is None else fitted.schema.limits
-    if limits is None or fitted.limits is None:
+    if fitted.limits is None:
         return {}
-    names = dict(zip((action for _, action in fitted.limits.places), limits.limited, strict=True))
+    limits = None if fitted.schema is None else fitted.schema.limits
     values = {action: float(row[feature]) for feature, action in fitted.limits.places if row[feature] > 0}
     return {
-        action: [f"{'' if value >= FORBIDDEN else 'perhaps '}forbidden ({limits.why(names[action])})"]
+        action: [
+            ("" if value >= FORBIDDEN else "perhaps ")
+            + ("forbidden" if limits is None else f"forbidden ({limits.why(str(fitted.action_names[action]))})")
+        ]
         for action, value in values.items()
     }
 

@@ -53,9 +53,8 @@ class FittedEligibility:
 
     @cached_property
     def limits(self) -> LimitsInContexts | None:
-        """Which actions are forbidden at a context, by the limits that its schema holds; None without any."""
-        limits = None if self.schema is None else self.schema.limits
-        return LimitsInContexts.of(limits, self.feature_names, self.action_names)
+        """Which actions are forbidden at a context; None where none ever is."""
+        return LimitsInContexts.of(self.feature_names, self.action_names)
 
     @property
     def radius(self) -> float | None:

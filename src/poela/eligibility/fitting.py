@@ -3,8 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from poela.behavior.history import HistoryModel
 from poela.core.errors import InputError
+from poela.data.limits import LimitsInContexts
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
@@ -16,15 +19,14 @@ from poela.eligibility.support import fit_support, has_holes
 
 def _without_limits(settings: Eligibility, train: Trajectories) -> Eligibility:
     """Settings by which what is forbidden makes no case nearer: the features that say so count nothing in distances."""
-    limits = None if train.schema is None else train.schema.limits
-    if limits is None:
+    limits = LimitsInContexts.of(train.feature_names, train.action_names)
+    if limits is None or not settings.measures:
         return settings
-    own, more = train.n_features - len(limits.features), len(limits.features)
-    weights = settings.weights if settings.weights is not None else (1.0,) * own
-    scale = settings.scale
-    if isinstance(scale, tuple) and len(scale) == own:
-        scale = (*scale, *(1.0,) * more)
-    return replace(settings, scale=scale, weights=(*weights, *(0.0,) * more) if len(weights) == own else weights)
+    counted = np.ones(train.n_features) if settings.weights is None else np.array(settings.weights)
+    if len(counted) != train.n_features:
+        return settings  # which the check refuses
+    counted[[feature for feature, _ in limits.places]] = 0.0
+    return replace(settings, weights=tuple(counted.tolist()))
 
 
 def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -> FittedEligibility:

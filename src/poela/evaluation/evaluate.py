@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.behavior.gaussian import refuse_plain_densities
+from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
@@ -32,6 +33,7 @@ def evaluate(
     clusters: ArrayLike | None = None,
     behavior: FitsBehavior | None = None,
     wrong: str = "",
+    reference: FloatArray | None = None,
     **settings: Any,
 ) -> Estimate:
     """The value of any policy on logs that carry propensities, or log densities where actions are real numbers.
@@ -46,6 +48,7 @@ def evaluate(
     `clusters` names the independent unit of each episode, such as the patient of a stay, where the logs do not carry
     it. `behavior` are the settings of a behavior model, for the interval "refit". `wrong` says what is wrong with the
     logs, such as `poela.audit(logs).problem`: the verdict is then "do not trust", and says why.
+    `reference` are the log weights [n] of what is done now, where several policies made the logs.
 
     >>> import numpy as np
     >>> from poela import Trajectories
@@ -71,7 +74,7 @@ def evaluate(
     given = None if isinstance(q, str) else q
     evaluator = Evaluator(logs, scoring, q=given, behavior=behavior, wrong=wrong, support=support)
     [evidence] = evaluator.evidence([policy])
-    estimate = evaluator.estimate(evidence)
+    estimate = evaluator.estimate(evidence if reference is None else replace(evidence, reference=reference))
     itself = weighted and not logs.estimated and float(np.abs(evidence.weights.log_ratios).max()) < SAME
     return replace(estimate, advice=ITSELF) if itself else estimate
 

@@ -11,7 +11,8 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.readable import readable
 from poela.core.typed import to_plain
-from poela.data.tables import Beside, read_logs
+from poela.data.beside import Beside
+from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.eligibility.propensities import LoggedPropensities
 from poela.evaluation.bounds import Bounds

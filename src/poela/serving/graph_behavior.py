@@ -14,10 +14,12 @@ from poela.behavior.neighbours import KNNModel
 from poela.behavior.schema import Schema
 from poela.behavior.tempered import TemperedModel
 from poela.core.arrays import FloatArray
+from poela.data.limits import FORBIDDEN
 from poela.eligibility.propensities import NearestPropensities
 from poela.eligibility.support_model import LEAST_CHANCE, SupportModel
 from poela.eligibility.supported_behavior import SupportedBehavior
 from poela.serving.graph import Graph, positive, refuse_export, softmax
+from poela.serving.graph_limits import not_forbidden_in, within_in
 from poela.serving.graph_models import forest_in, history_in, mlp_in
 from poela.serving.graph_neighbours import (
     PROPOSED_IN_ORDER,
@@ -36,8 +38,18 @@ def behavior_in(graph: Graph, model: Any, contexts: str) -> str:
         raise refuse_export(
             f"the behavior model {type(model).__name__}", "it is none of poela's own: learn with one of those"
         )
-    name: str = graph.once(model, contexts, lambda: made(graph, model, contexts))
+    name: str = graph.once(model, contexts, lambda: _kept(graph, model, contexts, made(graph, model, contexts)))
     return name
+
+
+def _kept(graph: Graph, model: Any, contexts: str, probabilities: str) -> str:
+    """As `Schema.kept`."""
+    schema = getattr(model, "schema", None)
+    limits = schema.limits if isinstance(schema, Schema) else None
+    if limits is None:
+        return probabilities
+    mask = not_forbidden_in(graph, limits, contexts, FORBIDDEN)
+    return within_in(graph, probabilities, graph.op("Or", mask, graph.op("Not", graph.any_of(mask))))
 
 
 def _multinomial(graph: Graph, model: MultinomialModel, contexts: str) -> str:

@@ -18,8 +18,9 @@ from poela.policies.value import GreedyQPolicy
 from poela.policies.valued import ValuedPolicy
 from poela.serving.graph import Graph, greedy, logs_or_zero, positive, refuse_export, softmax, supported
 from poela.serving.graph_behavior import BEHAVIORS, behavior_in
+from poela.serving.graph_limits import within_in
 from poela.serving.graph_models import history_in, mlp_in, step_q_in
-from poela.serving.graph_rules import EligibleInGraph, allowed_in, counts_in, eligible_in, within_in
+from poela.serving.graph_rules import EligibleInGraph, allowed_in, counts_in, eligible_in
 
 Adds = Callable[[Graph, Any, str], str]
 

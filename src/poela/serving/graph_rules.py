@@ -6,12 +6,13 @@ from functools import reduce
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.data.limits import LimitsInContexts
+from poela.data.limits import UNKNOWN
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.metric import squared_from
-from poela.serving.graph import Graph, positive, refuse_export
+from poela.serving.graph import Graph, refuse_export
 from poela.serving.graph_behavior import behavior_in, shortfall_in, support_in, supported_in
+from poela.serving.graph_limits import not_forbidden_in, within_in
 from poela.serving.graph_neighbours import PROPOSED, coarse_is_enough, counted_within, nearest, scaled_in
 
 
@@ -38,20 +39,8 @@ def allowed_in(graph: Graph, rule: FittedEligibility, contexts: str) -> str | No
     limits = rule.limits
     if limits is None:
         return None
-    made: str = graph.once(limits, contexts, lambda: _allowed(graph, limits, contexts))
+    made: str = graph.once(limits, contexts, lambda: not_forbidden_in(graph, limits, contexts, UNKNOWN))
     return made
-
-
-def _allowed(graph: Graph, limits: LimitsInContexts, contexts: str) -> str:
-    feature_of = {action: feature for feature, action in limits.places}
-    never = graph.repeated([True], contexts, np.bool_)
-    columns = [
-        graph.op("LessOrEqual", graph.columns(contexts, [feature_of[action]]), graph.constant(0.0, np.float32))
-        if action in feature_of
-        else never
-        for action in range(limits.n_actions)
-    ]
-    return graph.op("Concat", *columns, axis=1)
 
 
 def _within(graph: Graph, eligible: EligibleInGraph, allowed: str | None) -> EligibleInGraph:
@@ -65,14 +54,6 @@ def _within(graph: Graph, eligible: EligibleInGraph, allowed: str | None) -> Eli
     behavior = None if eligible.behavior is None else within_in(graph, eligible.behavior, mask)
     stranded = graph.op("Or", eligible.stranded, graph.op("Not", anything))
     return replace(eligible, mask=mask, stranded=stranded, behavior=behavior, closed=graph.op("Not", anything))
-
-
-def within_in(graph: Graph, probabilities: str, mask: str) -> str:
-    """As `within`, of rows in which the mask leaves something."""
-    shares = graph.op("Where", mask, probabilities, graph.constant(0.0))
-    alike = graph.cast(mask, np.float64)
-    shares = graph.op("Where", graph.any_of(positive(graph, shares)), shares, alike)
-    return graph.op("Div", shares, graph.along("ReduceSum", shares))
 
 
 def _eligible(graph: Graph, rule: FittedEligibility, contexts: str) -> EligibleInGraph:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from poela.core.errors import InputError
-from poela.core.readable import about, effective, factor_in_words
+from poela.core.readable import about, effective, factor_in_words, share_in_words
 from poela.evaluation.verdict import chances
 from poela.studies.guards import limits_in
 from poela.studies.measured_gamma import in_words
@@ -85,6 +85,12 @@ def _since(result: ChoiceRecord, record: StudyRecord) -> str:
     rounds = record.rounds
     if rounds is None or (rounds.declared == 1 and len(rounds.logs) == 1):
         return ""
+    if rounds.followed < 1:
+        left = share_in_words(1 - rounds.followed)
+        return (
+            f"Compared with what is done now: {left} of what {rounds.current} recommended was not done, so what it has "
+            f"shown does not hold for it. {rounds.judges_in_words}"
+        )
     if rounds.declared == 1 or not rounds.since_first:
         return f"Compared with {rounds.current}, which is what is done now. {rounds.judges_in_words}"
     gain = result.gain if result.chosen is not None else None

@@ -51,5 +51,5 @@ def refuse_amount(budget: object) -> None:
     if re.fullmatch(r"\s*\d+(\.\d+)?\s*", str(budget)):
         raise InputError(
             f"--budget {str(budget).strip()} has no unit: to limit the time say --time 10m; what may be spent per case "
-            "is a guardrail on a column of costs: --guard 'cost <= +0.5'"
+            "is --cost COLUMN (or --cost large=3,small=1) with --spend 0.5"
         )

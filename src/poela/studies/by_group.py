@@ -69,7 +69,7 @@ class GroupRequest:
     def groupings(self, held_out: Sequence[Trajectories], episodes: Episodes) -> list[Grouping]:
         """The groups of these episodes by each column."""
         schema = held_out[0].schema
-        known = held_out[0].feature_names if schema is None else schema.columns
+        known = held_out[0].feature_names if schema is None else schema.context
         wanted = [GroupBy.of(text, known) for text in dict.fromkeys(self.by)]
         columns = {one.column: context_column(held_out, one.column) for one in wanted}
         missing = [name for name, column in columns.items() if column is None]

@@ -210,9 +210,10 @@ def _reason(choice: Choice, points: list[Point], estimates: list[Estimate]) -> s
 
 
 def _rests_on(study: Study, points: Iterable[Point | None], pairs: LeftTwoOut | None) -> dict[str, str]:
-    """The runs behind a result, with their fingerprints: those that were judged, without two folds too, and its policies' on all episodes.
+    """The runs behind a result, with their fingerprints.
 
-    Fits on all episodes that an earlier result asked for are not among them.
+    Those that were judged, without two folds too, and its policies' on all episodes: not what an earlier result asked
+    to be fitted on these.
     """
     fitted = {study.fitted_run(point) for point in points if point is not None}
     runs = [*study.runs, *(() if pairs is None else pairs.runs), *sorted(fitted - set(study.runs))]

@@ -137,11 +137,13 @@ def recorded_evaluation(
     scoring: Scoring,
     wrong: str = "",
     audit: Audit | None = None,
+    reference: FloatArray | None = None,
 ) -> EvaluationRecord:
     """Evaluate a policy on logs that were kept apart; asking the same again gives the same answer, and no new record.
 
     `key` is the hash of the logs as they were given, `wrong` what is wrong with them, if that is known,
-    and `audit` what was found in them.
+    and `audit` what was found in them; `reference` are the log weights [n] of what is done now, where several policies
+    made these logs.
     """
     settings = to_plain(scoring)
     earlier = evaluations(store)
@@ -149,7 +151,7 @@ def recorded_evaluation(
         known = not wrong or wrong in entry.estimate.reasons
         if (entry.policy, entry.data, entry.settings) == (name, key, settings) and known:
             return entry
-    estimate = evaluate(policy, logs, scoring=scoring, wrong=wrong)
+    estimate = evaluate(policy, logs, scoring=scoring, wrong=wrong, reference=reference)
     evaluation = EvaluationRecord(
         policy=name,
         data=key,

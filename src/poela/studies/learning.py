@@ -20,6 +20,7 @@ from poela.core.validation import expect_kind, expect_list
 from poela.data.checks import learning_problems
 from poela.data.context_columns import with_features, without_constants
 from poela.data.layout import LogLayout
+from poela.data.receipts import is_receipts
 from poela.data.tables import read_and_warn, warn_of
 from poela.data.trajectories import Trajectories
 from poela.evaluation.densities import density_problem
@@ -181,7 +182,7 @@ def _group_request(
 ) -> GroupRequest:
     """The groups that are asked for; what is wrong with them shows before anything is fitted."""
     columns = () if options.by is None else expect_list("by", options.by)
-    if isinstance(source, Trajectories):
+    if isinstance(source, Trajectories) or is_receipts(source):
         request = GroupRequest(columns, options.smallest_group)
     else:
         request = GroupRequest.of_table(columns, options.smallest_group, source, layout)
@@ -257,9 +258,12 @@ def _read(
     logs: Sequence[Given], options: LearnOptions, layout: LogLayout | None, begun: Round
 ) -> tuple[Trajectories | None, Trajectories | None, RoundLogs]:
     """The logs as they were given: those to judge and to test by, and what teaches."""
-    given = logs[0]
+    given, beside = logs[0], begun.beside
+    beside.refuse_idle([*logs, options.validation, options.test])
     first = (
-        without_constants(given) if isinstance(given, Trajectories) else read_and_warn(given, layout, for_learning=True)
+        without_constants(given)
+        if isinstance(given, Trajectories)
+        else read_and_warn(given, layout, for_learning=True, beside=beside.of(given))
     )
     if isinstance(given, Trajectories):
         warn_of(first.notes[len(given.notes) :])
@@ -268,7 +272,9 @@ def _read(
     fixed = (layout or LogLayout()).fixed(first)
 
     def read(other: Given) -> Trajectories:
-        return with_features(other, first) if isinstance(other, Trajectories) else read_and_warn(other, fixed)
+        if isinstance(other, Trajectories):
+            return with_features(other, first)
+        return read_and_warn(other, fixed, beside=beside.of(other))
 
     later = {f"{place}.": read(other) for place, other in enumerate(logs[1:], start=2)}
     refuse_unlike(first, later)

@@ -169,6 +169,19 @@ class RoundOptions:
             "The folder of the round before: gains add up, at one error level over all rounds.", CHOOSING, kind=Path
         ),
     ] = None
+    outcomes: Annotated[
+        Any,
+        Option(
+            "Where a log is a folder of receipts: the table of cases and what came of them.",
+            EPISODES,
+            kind=Path,
+            takes="str | PathLike[str] | DataFrame | Table | None",
+        ),
+    ] = None
+    done: Annotated[
+        str | None, Option("With --outcomes: the column of what was done, where people may do otherwise.", EPISODES)
+    ] = None
+    ended: Annotated[str | None, Option("With --outcomes: the column that says when a case ended.", EPISODES)] = None
     rounds: (
         Annotated[
             int,

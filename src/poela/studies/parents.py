@@ -74,4 +74,5 @@ def _parent(study: Study, name: str, fingerprint: str) -> ParentRecord:
         1 if rounds is None else rounds.declared,
         1 - study.settings.selection.confidence if rounds is None else rounds.error,
         tuple(dict.fromkeys(taught)),
+        known=rounds is None or rounds.since_first,
     )

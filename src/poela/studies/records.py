@@ -139,6 +139,11 @@ class StudyRecord:
             del known["audit"]  # as it was when there was none
         if self.rounds is None:
             del known["rounds"]  # the same
+        else:
+            usual = [(known["rounds"], "followed", 1.0), *((one, "known", True) for one in known["rounds"]["parents"])]
+            for where, name, value in usual:
+                if where[name] == value:
+                    del where[name]
         if self.settings.selection.simplest == Selection().simplest:
             del known["settings"]["selection"]["simplest"]  # the same
         for name in ("guards", "cost", "spend", "capacity"):

@@ -1,10 +1,11 @@
 """What a study remembers of the rounds before it: who logged what, who learned from it, and what was shown so far."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated
 
 from poela.core.errors import InputError
-from poela.core.typed import Count, Range
+from poela.core.typed import Count, Range, Share
 
 PRACTICE = "practice"  # whatever was done before the first round
 
@@ -31,6 +32,7 @@ class ParentRecord:
     declared: Count  # rounds in all
     error: Annotated[float, Range(above=0, below=1)]  # of all of them together
     taught_by: tuple[str, ...]  # hashes of the logs that it, or a round before it, learned from
+    known: bool = True  # whether what was shown is so since the first practice
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class RoundsRecord:
     logs: tuple[LogRecord, ...]
     parents: tuple[ParentRecord, ...] = ()  # the first round first
     current: str = PRACTICE  # what is done now: one of the loggers of these logs
+    followed: Share = 1.0  # of its recommendations, where people may do otherwise: then it is not what is done
 
     def __post_init__(self) -> None:
         if self.number > self.declared:
@@ -61,7 +64,8 @@ class RoundsRecord:
     @property
     def since_first(self) -> bool:
         """Whether it is known what is shown since the first practice."""
-        return self.current == PRACTICE or self.before is not None
+        before = self.before
+        return self.current == PRACTICE or (before is not None and before.known and self.followed == 1)
 
     def since(self, gain: float) -> float:
         """A gain of this round on top of what was shown before it."""
@@ -81,8 +85,10 @@ class RoundsRecord:
         """
 
         def listed(judge: bool) -> str:
-            some = [log for log in self.logs if log.judges == judge]
-            return " and ".join(f"the {log.episodes:,} episodes logged by {log.logged_by}" for log in some)
+            counts = Counter[str]()
+            for log in self.logs:
+                counts[log.logged_by] += log.episodes if log.judges == judge else 0
+            return " and ".join(f"the {n:,} episodes logged by {name}" for name, n in counts.items() if n)
 
         judging, teaching = listed(True), listed(False).replace(" episodes", "")
         others = f"; {teaching} taught what logged them, and only teach" if teaching else ""

@@ -1,12 +1,13 @@
 """One error level over all rounds: which round a study is, what it may spend, and what its logs are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
+from poela.data.beside import Beside
 from poela.data.layout import LogLayout
 from poela.data.trajectories import Trajectories
 from poela.studies.options import RoundOptions
@@ -26,6 +27,7 @@ class Round:
     error: float = 0.05  # of all rounds together
     logged_by: Sequence[Any] | None = None
     current: str | None = None
+    beside: Beside = field(default_factory=Beside)  # of those logs that are receipts
 
     @classmethod
     def of(cls, options: RoundOptions, place: Path | None, settings: StudySettings) -> "Round":
@@ -34,8 +36,9 @@ class Round:
             raise InputError(f"rounds add up gains that are shown: choose by gain, not by {settings.selection.by}")
         parents = parents_of(options.after, place)
         error = 1 - settings.selection.confidence
+        logs = (options.logged_by, options.current, Beside(options.outcomes, options.done, options.ended))
         if not parents:
-            return cls((), 1, options.rounds or 1, error, options.logged_by, options.current)
+            return cls((), 1, options.rounds or 1, error, *logs)
         last = parents[-1]
         if options.rounds is not None and options.rounds != last.declared > 1:
             raise InputError(
@@ -52,7 +55,7 @@ class Round:
                 f"{last.name} was round {last.number} of {last.declared}, so that no error is left to spend: begin "
                 "anew with more rounds"
             )
-        return cls(parents, last.number + 1, last.declared, last.error, options.logged_by, options.current)
+        return cls(parents, last.number + 1, last.declared, last.error, *logs)
 
     def settings(self, settings: StudySettings) -> StudySettings:
         """With the confidence of this round."""
@@ -76,7 +79,9 @@ class Round:
         if plain and self.declared == 1:
             return RoundLogs(logs[0])
         found = gathered(logs, self.logged_by, self.parents, self.current)
-        record = RoundsRecord(self.number, self.declared, self.error, found.records, self.parents, found.current)
+        record = RoundsRecord(
+            self.number, self.declared, self.error, found.records, self.parents, found.current, found.followed
+        )
         return RoundLogs(found.logs, record, found.policy, found.reference, found.note)
 
 

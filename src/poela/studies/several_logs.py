@@ -39,6 +39,7 @@ class Gathered:
     policy: Any = None  # what is done now; None: practice, known where it was logged alone
     reference: FloatArray | None = None  # its log weights [n] in the episodes that judge; None: it made all of them
     note: str = ""
+    followed: float = 1.0  # of what is recommended now
 
 
 def gathered(
@@ -73,7 +74,9 @@ def gathered(
     policy = policy if followed and callable(getattr(policy, "stored", None)) else None
     teaching = [replace(logs[one], loggers=np.full(logs[one].n_episodes, -1)) for one in sorted(taught)]
     whole = joined(*teaching, pool.logs) if teaching else pool.logs
-    return Gathered(whole, records, now, policy, pool.reference, pool.note)
+    share = [(logs[one].adherence or 0.0, logs[one].n_steps) for one in judges if logs[one].recommended is not None]
+    adherence = sum(part * steps for part, steps in share) / sum(steps for _, steps in share) if share else 1.0
+    return Gathered(whole, records, now, policy, pool.reference, pool.note, adherence)
 
 
 def _names(logs: Sequence[Trajectories], logged_by: Sequence[Any] | None, parents: Sequence[ParentRecord]) -> list[Any]:
@@ -86,9 +89,9 @@ def _names(logs: Sequence[Trajectories], logged_by: Sequence[Any] | None, parent
     known = [one.logged_by for one in logs]
     if any(one is not None for one in known):
         return [PRACTICE if one is None else one for one in known]
-    usual = [PRACTICE, *(one.name for one in parents)]
+    usual = _acting(parents)
     if len(logs) == 1:
-        return [_last_acting(parents)]
+        return usual[-1:]
     if len(logs) == len(usual):
         return usual
     raise InputError(
@@ -96,9 +99,14 @@ def _names(logs: Sequence[Trajectories], logged_by: Sequence[Any] | None, parent
     )
 
 
-def _last_acting(parents: Sequence[ParentRecord]) -> str:
-    """What the newest log was made by: the last round's policy."""
-    return parents[-1].name if parents else PRACTICE
+def _acting(parents: Sequence[ParentRecord]) -> list[str]:
+    """What acted before the first round and after each one: its policy, or where it recommended none the one before."""
+    acting = [PRACTICE]
+    for parent in parents:
+        study = _study(parent.name)
+        keeps = study is not None and study.result is not None and study.result.chosen is None
+        acting.append(acting[-1] if keeps else parent.name)
+    return acting
 
 
 def _name(given: Any) -> str:

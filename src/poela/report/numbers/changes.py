@@ -86,7 +86,7 @@ def strata_of(column: str, values: FloatArray, bins: int | None = None) -> list[
 
 def columns_of(logs: Trajectories) -> list[str]:
     """Every column of the context that tells groups, and the step number where there are several."""
-    columns = logs.feature_names if logs.schema is None else logs.schema.columns
+    columns = logs.feature_names if logs.schema is None else logs.schema.context
     several = [STEP] if logs.n_steps > logs.n_episodes else []
     known = [name for name in columns if logs.schema is None or name in logs.feature_names or _categories(logs, name)]
     return [*dict.fromkeys([*known, *several])]
@@ -99,7 +99,7 @@ def strata_of_columns(logs: Trajectories) -> list[tuple[str, BoolArray]]:
 
 def strata_of_column(logs: Trajectories, text: str) -> list[tuple[str, BoolArray]]:
     """The strata of a column, or of so many quantiles of it ("age:3"); without those of too few cases."""
-    known = (*logs.feature_names, *(() if logs.schema is None else logs.schema.columns), STEP)
+    known = (*logs.feature_names, *(() if logs.schema is None else logs.schema.context), STEP)
     one = GroupBy.of(text, known)
     strata = _categories(logs, one.column) or strata_of(one.column, _column(logs, one.column), one.bins)
     return [(name, inside) for name, inside in strata if enough_cases(logs, inside)]
@@ -124,7 +124,7 @@ def _column(logs: Trajectories, name: str) -> FloatArray:
         return np.asarray(logs.contexts[:, logs.feature_names.index(name)], np.float64)
     if name == STEP:
         return logs.step_numbers.astype(np.float64)
-    columns = logs.feature_names if logs.schema is None else logs.schema.columns
+    columns = logs.feature_names if logs.schema is None else logs.schema.context
     raise InputError(f"there is no feature {name!r} to tell strata by: choose from {', '.join(columns)}, step")
 
 
