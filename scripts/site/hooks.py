@@ -18,6 +18,8 @@ from scripts.site.notebooks import page_of  # noqa: E402
 DOCS = ROOT / "docs"
 COPIES = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 TUTORIALS = (
+    "incentives",
+    "fashion",
     "hospital",
     "clicks",
     "tutoring",
@@ -27,6 +29,7 @@ TUTORIALS = (
     "rounds",
 )  # in this order, then all others
 PRINTED = re.compile(r'<div class="highlight">(.*?)</div>', re.DOTALL)
+FORMULA = re.compile(r'<math display="block".*?</math>', re.DOTALL)
 COLUMNS = re.compile(r"\S {2,}\S|\n +\S")  # which sentences do not have
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#:]+)\)")
 
@@ -86,6 +89,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def on_page_content(html: str, **_: Any) -> str:
     """A corner of a table that says nothing is no heading, errors stay beside their numbers, and sentences wrap."""
     tidy = html.replace("<th></th>", "<td></td>").replace(" ± ", "\u00a0±\u00a0")
+    tidy = FORMULA.sub(lambda formula: f'<span class="formula" tabindex="0">{formula[0]}</span>', tidy)  # which scrolls
     return PRINTED.sub(
         lambda block: block[0] if COLUMNS.search(block[1]) else f'<div class="prose">{block[0]}</div>', tidy
     )

@@ -1,12 +1,18 @@
 """Measurements that go on where they stopped, and decisions acted through the command line, made tiny."""
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 from benchmarks.stored_rows import carry_out, rows_in, seeds
+from scripts.evidence import FOLLOW, RESULTS, evidence, unfounded
+
+from benchmarks import stored_rows
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,3 +44,41 @@ def test_what_decide_hands_out_is_acted_step_by_step(tmp_path: Path) -> None:
     again = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert json.dumps(rows_in(out)) == json.dumps([row])
+
+
+@pytest.mark.parametrize("page", FOLLOW)
+def test_tables_of_pages_follow_from_their_rows(page: str) -> None:
+    """If this fails: the page's command with `--table` prints what it should say."""
+    assert unfounded(page) == []
+
+
+def test_a_page_that_says_something_else_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "usual-ways.md"
+    page.write_text((RESULTS / "usual-ways.md").read_text().replace("| 0.0036 |", "| 0.0037 |"))
+    (tmp_path / "usual-ways").symlink_to(RESULTS / "usual-ways")
+    monkeypatch.setattr("scripts.evidence.RESULTS", tmp_path)
+    assert [line.split("|")[1:3] for line in unfounded("usual-ways")] == [[" arms-2 ", " study "]]
+
+
+def test_evidence_names_a_command_for_every_page() -> None:
+    for page in RESULTS.glob("*.md"):
+        if page.stem != "speed":  # whose command is in its rows
+            assert evidence(page).command.startswith(("python benchmarks/", "poela reproduce ")), page
+
+
+def test_the_plain_gain_of_a_trial_is_the_difference_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "stored_rows", stored_rows)  # as scripts of one folder find each other
+    trials = importlib.import_module("benchmarks.real_trials")
+    rng = np.random.default_rng(0)
+    actions, rewards, n = rng.integers(0, 2, 400), rng.normal(size=400), np.arange(400)
+    rewards += actions
+    always = np.tile([0.0, 1.0], (400, 1))
+    gain, error = trials.plain_gain(always, actions, np.full((400, 2), 0.5), rewards, n)
+    treated, others = rewards[actions == 1], rewards[actions == 0]
+    assert gain == pytest.approx((treated.mean() - others.mean()) * len(others) / 400)
+    within = treated.var() / len(treated) + others.var() / len(others)
+    drawn = (treated.mean() - others.mean()) ** 2 / 400  # how many drew which arm is chance, too
+    assert error == pytest.approx(np.sqrt((within + drawn) / 4), rel=0.1)
+    first, second = trials.halves(n // 4, rng)
+    assert len(first) == len(second) == 200
+    assert not set(first // 4) & set(second // 4)

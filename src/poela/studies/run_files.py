@@ -26,6 +26,7 @@ LARGE = 1 << 18  # bytes of a part's arrays from which on they are set apart
 RECORD, POLICIES = "record", "policies"  # in the header's metadata
 ALIGNMENT = 8
 LENGTH = 8  # bytes that say how long the header is
+Known = dict[tuple[tuple[str, int], ...], str]  # checksums of parts, by the very arrays that they are made of
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,26 +41,36 @@ def packed(policies: Sequence[Stored], beside: Mapping[str, NDArray[Any]] | None
     """Policies as bytes, with further arrays beside them."""
     own: dict[str, NDArray[Any]] = {name: np.ascontiguousarray(array) for name, array in (beside or {}).items()}
     shared: dict[str, bytes] = {}
-    documents = [_pack(policy, own, shared, outermost=True) for policy in policies]
+    known: Known = {}
+    documents = [_pack(policy, own, shared, known, outermost=True) for policy in policies]
     return PackedPolicies(_safetensors(own, {POLICIES: json.dumps(documents)}), shared)
 
 
 def _pack(
-    stored: Stored, own: dict[str, NDArray[Any]], shared: dict[str, bytes], *, outermost: bool = False
+    stored: Stored,
+    own: dict[str, NDArray[Any]],
+    shared: dict[str, bytes],
+    known: Known,
+    *,
+    outermost: bool = False,
 ) -> dict[str, Any]:
     from safetensors.numpy import save
 
     document: dict[str, Any] = {"kind": stored.kind, "settings": dict(stored.settings)}
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(stored.arrays.items())}
     if not outermost and sum(array.nbytes for array in arrays.values()) >= LARGE:
-        content = save(arrays)
-        document["shared"] = sha256(content)
-        shared[document["shared"]] = content
+        # The policies of a run mostly have the very same parts, which are read through once.
+        same = tuple((name, id(array)) for name, array in stored.arrays.items())
+        if same not in known:
+            content = save(arrays)
+            known[same] = sha256(content)
+            shared[known[same]] = content
+        document["shared"] = known[same]
     else:
         keys = {name: _key(array) for name, array in arrays.items()}
         own.update({keys[name]: array for name, array in arrays.items()})
         document["arrays"] = keys
-    return {**document, "parts": {name: _pack(part, own, shared) for name, part in stored.parts.items()}}
+    return {**document, "parts": {name: _pack(part, own, shared, known) for name, part in stored.parts.items()}}
 
 
 def _key(array: NDArray[Any]) -> str:
