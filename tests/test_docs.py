@@ -19,7 +19,7 @@ PAPER = (DOCS / "results", DOCS / "reproduction.md", DOCS / "deviations.md")
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if not any(page.is_relative_to(part) for part in PAPER)]
 STORIES = {"serving.md"}  # whose blocks, of both kinds, follow on each other
 BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-MOST_WORDS = 30_000  # written by hand
+MOST_WORDS = 33_000  # written by hand
 
 
 def blocks(page: Path, language: str) -> list[str]:
