@@ -15,7 +15,7 @@ from poela.learners.fitted_q import FittedQ
 from poela.learners.step_regression import StepRidge
 from poela.learners.value_kinds import FEWEST_UNITS, kinds_for
 from poela.policies.step_features import MOST_CODED_IN_PAIRS, Coding
-from poela.policies.step_values import CodedStep
+from poela.policies.step_values import CodedStep, RidgeStep
 from poela.policies.storage import load_policy
 from poela.simulators.episodes import run
 from poela.simulators.registry import simulate
@@ -97,7 +97,7 @@ PROBLEM = TabularMDP(
 )
 
 
-@pytest.mark.parametrize("kind", ["pooled", "coded", "shallow"])
+@pytest.mark.parametrize("kind", ["linear", "pooled", "coded", "shallow"])
 def test_every_kind_finds_the_exact_q_of_a_single_decision(kind: Kind) -> None:
     logs = run(PROBLEM, TablePolicy(PROBLEM, [[0.4, 0.6], [0.6, 0.4]]), episodes=1000, seed=0)
     found = fitted(logs, kind).q_at(PROBLEM.observations, np.zeros(2, np.int64))
@@ -137,17 +137,22 @@ def test_pooled_regressions_know_more_of_effects_that_do_not_change() -> None:
 
 
 def test_kinds_that_are_tried() -> None:
-    assert kinds_for(parity(0)[0]) == ["ridge", "coded", "shallow"]
+    assert kinds_for(parity(0)[0]) == ["linear", "ridge", "coded", "shallow"]
     assert kinds_for(stationary(0)) == ["ridge", "pooled"]
     rng = np.random.default_rng(0)
     many = Trajectories(rng.normal(size=(300, 25)), rng.integers(2, size=300), np.zeros(300), np.arange(301))
-    assert kinds_for(many) == ["ridge", "coded", "shallow"]  # too many columns for plain products, not for coded ones
+    assert kinds_for(many) == [
+        "linear",
+        "ridge",
+        "coded",
+        "shallow",
+    ]  # too many columns for plain products, not for coded ones
 
 
 def test_what_takes_too_long_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_kinds, "MOST_WORK", 1e6)
     monkeypatch.setattr(value_kinds, "MOST_TREE_ROWS", 3999)
-    assert kinds_for(parity(0)[0]) == ["ridge"]
+    assert kinds_for(parity(0)[0]) == ["linear", "ridge"]
 
 
 def test_the_parity_of_codes_is_found_by_the_choice_and_not_by_ridge() -> None:
@@ -194,9 +199,52 @@ def test_prognosis_alone_changes_nothing() -> None:
     assert np.abs(q[:, 1] - q[:, 0]).mean() < 0.3
 
 
-def test_few_episodes_keep_the_ridge() -> None:
+def test_few_episodes_keep_the_simplest() -> None:
     logs, _ = parity(11)
-    assert kind_of(logs.take(np.arange(FEWEST_UNITS - 1))) == "ridge"
+    assert kind_of(logs.take(np.arange(FEWEST_UNITS - 1))) == "linear"
+    assert kind_of(stationary(0).take(np.arange(FEWEST_UNITS - 1))) == "ridge"
+
+
+def lines(seed: int, bend: float, episodes: int = 400) -> tuple[Trajectories, FloatArray]:
+    """Five actions, each worth its own line in three features, bent by `bend` times the square of the first."""
+    rng = np.random.default_rng(seed)
+    slopes = np.random.default_rng(1).normal(size=(3, 5))
+    contexts, actions = rng.normal(size=(episodes, 3)), rng.integers(5, size=episodes)
+    effects = 0.5 * contexts @ slopes + bend * np.square(contexts[:, :1]) * slopes[0]
+    rewards = effects[np.arange(episodes), actions] + rng.normal(size=episodes)
+    return Trajectories(contexts, actions, rewards, np.arange(episodes + 1), np.full((episodes, 5), 0.2)), effects
+
+
+def test_lines_are_kept_where_effects_are_linear_and_left_where_they_are_not() -> None:
+    assert kind_of(lines(3, bend=0.0)[0]) == "linear"
+    assert kind_of(lines(3, bend=1.0)[0]) == "ridge"
+
+
+def test_lines_gain_more_than_quadratics_where_effects_are_linear() -> None:
+    fresh, effects = lines(99, bend=0.0, episodes=4000)
+    gains = {}
+    for kind in ("linear", "ridge"):
+        policies = [FittedQ(history=0, regressor=kind).fit(lines(seed, bend=0.0)[0]) for seed in range(4)]
+        gains[kind] = np.mean([(policy.along(fresh) * effects).sum(axis=1).mean() for policy in policies])
+    assert gains["linear"] > 1.03 * gains["ridge"]
+
+
+def test_linear_values_are_ridges_without_products() -> None:
+    logs, _ = lines(4, bend=0.3)
+    induction = BackwardInduction(logs, regressor="linear")
+    assert logs.propensities is not None
+    ((values, training),) = induction.values(expected(logs.propensities.T[:, :, None]))
+    np.testing.assert_allclose(values.q(logs), training, atol=1e-9)
+    (step,) = values.models
+    assert isinstance(step, RidgeStep)
+    assert not step.coefficients[:, 4:].any()
+    assert step.coefficients[:, :4].all()
+    design = np.hstack([np.ones((400, 1)), logs.contexts])
+    free = fitted(logs, "linear", penalties=[1e-9]).q(logs)
+    for action in range(5):  # without a penalty, the least squares of each action's own rows
+        own = logs.actions == action
+        line = np.linalg.lstsq(design[own], logs.rewards[own], rcond=None)[0]
+        np.testing.assert_allclose(free[:, action], design @ line, atol=1e-4)
 
 
 def test_episodes_of_one_cluster_are_held_out_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +260,7 @@ def test_episodes_of_one_cluster_are_held_out_together(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(BackwardInduction, "__init__", noted)
     kind_of(replace(logs, clusters=clusters))
-    assert len(fitted_on) == 6
+    assert len(fitted_on) == 8
     assert all(len(one) == 25 for one in fitted_on)
     assert fitted_on[0].isdisjoint(fitted_on[1])
 
@@ -228,16 +276,16 @@ def test_the_kind_is_chosen_once_for_learners_that_share_a_log(monkeypatch: pyte
     prepared: list[int] = []
     prepare = StepRidge.of
 
-    def counted(*given: Any) -> StepRidge:
+    def counted(*given: Any, **how: Any) -> StepRidge:
         prepared.append(1)
-        return prepare(*given)
+        return prepare(*given, **how)
 
     monkeypatch.setattr(StepRidge, "of", counted)
     logs, _ = parity(11)
     FittedQ(history=0).fit(logs)
-    assert len(prepared) == 2 * 2 + 1  # two kinds of ridges on two halves, then the chosen one
+    assert len(prepared) == 3 * 2 + 1  # three kinds of ridges on two halves, then the chosen one
     FittedQ(history=0, backup="soft").fit(logs)
-    assert len(prepared) == 5
+    assert len(prepared) == 7
 
 
 def test_coded_values_are_stored_exactly(tmp_path: Path) -> None:

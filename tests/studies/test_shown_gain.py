@@ -42,7 +42,13 @@ def coins(episodes: int, effect: float, seed: int, clusters: int | None = None) 
     )  # fmt: skip
 
 
-def shown(logs: Trajectories, chances: tuple[float, ...], gamma: float = 1.0, least_ess: float = 0.0) -> list[Judged]:
+def shown(
+    logs: Trajectories,
+    chances: tuple[float, ...],
+    gamma: float = 1.0,
+    least_ess: float = 0.0,
+    ahead: tuple[int, ...] = (),
+) -> list[Judged]:
     """What is shown of policies with these chances of the second action."""
     recombine = Recombined(logs, 0, 4)
     episodes = Episodes.of([logs], 1.0)
@@ -51,7 +57,7 @@ def shown(logs: Trajectories, chances: tuple[float, ...], gamma: float = 1.0, le
         for found in Evaluator(logs, SCORING).evidence([Fixed(chance) for chance in chances])
     ]
     given = [(evidence, np.float32(recombine.log_weights(found))) for evidence, found in points]
-    return judged(episodes, given, SCORING, 0.95, gamma, least_ess)  # type: ignore[arg-type]
+    return judged(episodes, given, SCORING, 0.95, gamma, least_ess, ahead=ahead)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("points", [1, 3, 20])

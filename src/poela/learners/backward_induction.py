@@ -36,7 +36,7 @@ from poela.policies.step_values import StepQ, rows_by_step
 FEWEST_ROWS = 50
 # Pooled regressions borrow as many as so many steps of all episodes would have.
 POOLED_STEPS = 4
-Kind = Literal["ridge", "pooled", "coded", "shallow", "boosted"]
+Kind = Literal["linear", "ridge", "pooled", "coded", "shallow", "boosted"]
 # The values [m, P] of being at rows [m], from their Q [A, m, P].
 Following = Callable[[IntArray, FloatArray], FloatArray]
 T = TypeVar("T")
@@ -101,11 +101,11 @@ class BackwardInduction:
     """The regressions of every step of these episodes, prepared once for any number of passes.
 
     With `held`, Q at a step stays within the range of the returns to go that its rows have shown, so that nothing is
-    believed because of an extrapolation. Of the ridge `penalties` each regression takes the one that predicts best
-    when each row is left out in turn. "pooled" ridges borrow the rows of later steps, which tells more about what
-    actions do where that changes little from step to step, and look at the step's number; "coded" ones do so too, with
-    indicators for columns of codes; "boosted" are trees, "shallow" ones have at most three tests in a row; an object
-    with `fit` and `predict` is fitted on contexts and one column for each action. Prepared
+    believed because of an extrapolation. Of the ridge `penalties` each regression takes the one that predicts best when
+    each row is left out in turn. Ridges are quadratic, or "linear"; "pooled" ones borrow the rows of later steps, which
+    tells more about what actions do where that changes little from step to step, and look at the step's number; "coded"
+    ones do so too, with indicators for columns of codes; "boosted" are trees, "shallow" ones have at most three tests
+    in a row; an object with `fit` and `predict` is fitted on contexts and one column for each action. Prepared
     regressions of up to `keep` numbers are kept for the next pass. `episodes` are the numbers of those to fit on; by
     default all.
 
@@ -290,7 +290,7 @@ class BackwardInduction:
             regression = StepBoosted(actions, train.n_actions, self._seed, shallow=self._regressor == "shallow")
         else:
             how = train.n_actions, self._penalties, self._coding
-            regression = StepRidge.of(self._contexts[pool], actions, *how)
+            regression = StepRidge.of(self._contexts[pool], actions, *how, linear=self._regressor == "linear")
         if regression.numbers <= self._room:
             self._prepared[step] = regression
             self._room -= regression.numbers

@@ -12,7 +12,15 @@ import numpy as np
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
 from poela.learners.ridge import PENALTIES, Features, Inputs, Ridge
-from poela.policies.step_features import FARTHEST, Coding, n_quadratic, pairs_of, quadratic_features, with_fixed
+from poela.policies.step_features import (
+    FARTHEST,
+    Coding,
+    linear_features,
+    n_quadratic,
+    pairs_of,
+    quadratic_features,
+    with_fixed,
+)
 from poela.policies.step_values import CodedStep, RidgeStep, StepModel
 
 Regressor = Literal["ridge", "boosted"]
@@ -62,6 +70,7 @@ class RidgeColumns:
     coefficients: FloatArray  # [A, p, P]
     chosen: Chosen
     coding: Coding | None = None
+    linear: bool = False  # then p is 1 + d
 
     def q(self, inputs: Inputs) -> FloatArray:
         """[A, m, P]."""
@@ -69,8 +78,10 @@ class RidgeColumns:
 
     def model(self, column: int) -> RidgeStep | CodedStep:
         """That of one target, to be kept."""
-        parts = (self.center, self.scale, self.coefficients[:, :, column])
-        kept = [readonly(part, np.float64) for part in parts]
+        own = self.coefficients[:, :, column]
+        if self.linear:  # products count nothing
+            own = np.pad(own, [(0, 0), (0, n_quadratic(len(self.center)) - own.shape[1])])
+        kept = [readonly(part, np.float64) for part in (self.center, self.scale, own)]
         return RidgeStep(*kept) if self.coding is None else CodedStep(self.coding, *kept)
 
     def at_step(self, number: int) -> "RidgeColumns":
@@ -139,6 +150,7 @@ class StepRidge:
     of_action: Mapping[int, OwnRidge]
     n_actions: int
     coding: Coding | None = None
+    linear: bool = False  # without products
 
     @classmethod
     def of(
@@ -148,12 +160,14 @@ class StepRidge:
         n_actions: int,
         penalties: Sequence[float] = PENALTIES,
         coding: Coding | None = None,
+        *,
+        linear: bool = False,
     ) -> "StepRidge":
         """On contexts [rows, d] and the actions [rows] taken there, which stand in rising order."""
         columns = np.asarray(contexts if coding is None else coding.expand(contexts), np.float64)
         center, spread = columns.mean(axis=0), columns.std(axis=0)
         scale = np.where(spread > 1e-6 * (1 + np.abs(center)), spread, np.inf)
-        features = _features(contexts, center, scale, coding)
+        features = _features(contexts, center, scale, coding, linear=linear)
         taken, starts = np.unique(actions, return_index=True)
         ends = [slice(int(start), int(end)) for start, end in pairwise([*starts, len(actions)])]
         grams = np.zeros((len(taken), features.width, features.width))
@@ -168,11 +182,12 @@ class StepRidge:
             enough = rows.stop - rows.start >= ROWS_PER_FEATURE * informative
             width = features.width if enough else 1 + columns.shape[1]
             of_action[int(action)] = OwnRidge.of(rows, width, features, gram, penalties)
-        return cls(center, scale, Ridge.of(features, penalties, grams.sum(axis=0)), of_action, n_actions, coding)
+        shared = Ridge.of(features, penalties, grams.sum(axis=0))
+        return cls(center, scale, shared, of_action, n_actions, coding, linear)
 
     def features(self, contexts: Float32Array) -> Features:
-        """Quadratic features."""
-        return _features(contexts, self.center, self.scale, self.coding)
+        """Quadratic features, or linear ones."""
+        return _features(contexts, self.center, self.scale, self.coding, linear=self.linear)
 
     def fit(self, features: Features, targets: FloatArray, chosen: Chosen | None = None) -> RidgeColumns:
         """For targets [rows, P], each with the penalties that suit it best, or all with those chosen before."""
@@ -190,7 +205,7 @@ class StepRidge:
                 taken[action] = own.best(features, centred, shared, left)
             coefficients[action, : own.width] += own.ridge.coefficients(left, taken[action])
         coefficients[:, 0] += mean
-        return RidgeColumns(self.center, self.scale, coefficients, taken, self.coding)
+        return RidgeColumns(self.center, self.scale, coefficients, taken, self.coding, self.linear)
 
     def _projected(self, features: Features, targets: FloatArray) -> dict[int, FloatArray]:
         """Targets [rows, P] in the space of the directions of each ridge."""
@@ -229,10 +244,14 @@ class StepRidge:
         return self.shared.numbers + sum(own.numbers for own in self.of_action.values())
 
 
-def _features(contexts: Float32Array, center: FloatArray, scale: FloatArray, coding: Coding | None) -> Features:
-    """Quadratic features of contexts [rows, d]."""
+def _features(
+    contexts: Float32Array, center: FloatArray, scale: FloatArray, coding: Coding | None, *, linear: bool = False
+) -> Features:
+    """Quadratic features of contexts [rows, d], or linear ones."""
     width = n_quadratic(contexts.shape[1]) if coding is None else coding.n_products
     compute = quadratic_features if coding is None else coding.features
+    if linear:
+        width, compute = 1 + contexts.shape[1], linear_features
     if len(contexts) * width <= MOST_AT_HAND:
         return Features.known(compute(contexts, center, scale))
     return Features(slice(0, len(contexts)), width, lambda rows: compute(contexts[rows], center, scale))

@@ -22,18 +22,19 @@ Inductions = Callable[[Kind, IntArray], BackwardInduction]
 def kinds_for(train: Trajectories) -> list[Kind]:
     """The kinds that are worth a try, the simplest first.
 
-    Pooled ridges where episodes have several steps; coded ones where columns hold codes, or are too many for the
-    products of plain ones, and not too many for theirs (`MOST_WORK`); shallow trees where episodes have a single step
-    and are not too many (`MOST_TREE_ROWS`): longer ones would need a forest for each step and each temperature.
+    Linear ones where episodes have a single step (later values are seldom linear), pooled ones where they have several;
+    coded ones where columns hold codes, or are too many for the products of plain ones, and not too many for theirs
+    (`MOST_WORK`); shallow trees where episodes have a single step and are not too many (`MOST_TREE_ROWS`): longer ones
+    would need a forest for each step and each temperature.
 
     >>> contexts = np.random.default_rng(0).normal(size=(300, 2))
     >>> kinds_for(Trajectories(contexts, np.arange(300) % 2, np.zeros(300), np.arange(301)))
-    ['ridge', 'shallow']
+    ['linear', 'ridge', 'shallow']
     >>> kinds_for(Trajectories(contexts.round(), np.arange(300) % 2, np.zeros(300), np.arange(0, 301, 3)))
     ['ridge', 'pooled', 'coded']
     """
-    kinds: list[Kind] = ["ridge"]
     horizon = int(train.lengths.max())
+    kinds: list[Kind] = ["ridge"] if horizon > 1 else ["linear", "ridge"]
     if horizon > 1:
         kinds.append("pooled")
     coding = Coding.of(train.contexts)

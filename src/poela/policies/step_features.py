@@ -39,6 +39,16 @@ def quadratic_features(contexts: Float32Array, center: FloatArray, scale: FloatA
     return features.T
 
 
+def linear_features(contexts: Float32Array, center: FloatArray, scale: FloatArray) -> FloatArray:
+    """1 and the standardised features, the first of the quadratic ones, [m, 1 + d].
+
+    >>> linear_features(np.array([[1.0, 9.0]]), np.zeros(2), np.ones(2))
+    array([[1., 1., 5.]])
+    """
+    z = (np.asarray(contexts, np.float64) - center) / scale
+    return np.hstack([np.ones((len(z), 1)), np.clip(z, -FARTHEST, FARTHEST)])
+
+
 def n_quadratic(width: int) -> int:
     """How many quadratic features there are of so many features.
 

@@ -24,7 +24,7 @@ from poela.studies.fold_errors import stored_pairs
 from poela.studies.group_gains import GroupGain, GroupJudge
 from poela.studies.groups import EVERYBODY, Group, Groups
 from poela.studies.held_out import Episodes
-from poela.studies.judging import allowed_factor, evidence_on
+from poela.studies.judging import allowed_factor, evidence_on, first_judged
 from poela.studies.names import names_of
 from poela.studies.outcome_unit import Outcome
 from poela.studies.own_logs import Given, checked_parts, with_propensities
@@ -269,11 +269,13 @@ def _judge(
     settings, store, folds = study.settings, study.store, study.n_folds
     able = [one for one in points if one == point or one.metrics.get("shown") is not None]
     others: list[Evidence] = []
+    family = [point]  # the policy, then the others
     for one, shown in evidence_on(store, able, episodes, settings, folds):
         if one == point:
             policy = shown
         else:  # whose recombined episodes nobody asks for
             others.append(shown[0])
+            family.append(one)
     return GroupJudge(
         policy,
         episodes,
@@ -282,6 +284,7 @@ def _judge(
         allowed_factor(episodes, settings),
         controlled=point.metrics.get("controlled") is not None and policy[0].controlled is not None,
         others=others,
+        first=first_judged(family, settings, episodes),
         sizes=[logs.n_episodes for logs in held_out],
         number=point.number,
         pairs=stored_pairs(store, point.path_id, folds),

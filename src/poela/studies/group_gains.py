@@ -20,7 +20,7 @@ from poela.evaluation.outside import lowest_return
 from poela.evaluation.scoring import Scoring
 from poela.evaluation.verdict import WORDS
 from poela.studies.by_episode import part_of, units_of
-from poela.studies.critical_values import critical_values
+from poela.studies.critical_values import critical_pair, critical_values
 from poela.studies.fold_errors import Pair, shared_within
 from poela.studies.held_out import Episodes, HeldOut
 from poela.studies.judging import Shown
@@ -44,7 +44,8 @@ class GroupGain:
 class GroupJudge:
     """What the gain of a policy in groups of episodes rests on.
 
-    `others` are the policies that could have been chosen in its place. `sizes` are those of the folds, and `pairs` what
+    `others` are the policies that could have been chosen in its place; `first` is the number of the one that is judged
+    ahead of all (0: this one; None: none is). `sizes` are those of the folds, and `pairs` what
     runs without two folds show, with the `number` of the policy on its path; without folds there are no pairs, and
     with `sizes` of several folds but no pairs the worst case of what folds share is allowed for.
     """
@@ -56,6 +57,7 @@ class GroupJudge:
     gamma: float = 1.0
     controlled: bool = False  # whether control variates show the gain
     others: Sequence[Evidence] = ()
+    first: int | None = None
     sizes: Sequence[int] = ()
     number: int = 0
     pairs: Mapping[Pair, HeldOut] = field(default_factory=dict)
@@ -66,18 +68,27 @@ class GroupJudge:
             return []
         family = (self.policy[0], *self.others)
         blocks = [self._block(family, episodes) for episodes in groups]
-        known = [(units, rows) for units, rows in blocks if len(rows)]
+        known = [(units, rows) for units, rows, _ in blocks if len(rows)]
+        ahead = [first for _, rows, first in blocks if len(rows)]
         n, seed = self.episodes.logs.n_units, self.scoring.seed
-        at_least = critical_values(known, n, self.confidence, seed)[0] / float(ndtri(self.confidence)) if known else 1.0
+        place = 0 if self.first == 0 else 1
+        one = critical_pair(known, ahead, n, self.confidence, seed)[place] if known else float(ndtri(self.confidence))
+        at_least = one / float(ndtri(self.confidence))
         level = self.scoring.level
         both = critical_values(known, n, level, seed)[1] / float(ndtri((1 + level) / 2)) if known else 1.0
         return [self._judged(episodes, at_least, both) for episodes in groups]
 
-    def _block(self, family: Sequence[Evidence], episodes: BoolArray) -> tuple[IntArray, FloatArray]:
-        """The units of a group, and their influence on the gain there of every policy, in every way."""
+    def _block(self, family: Sequence[Evidence], episodes: BoolArray) -> tuple[IntArray, FloatArray, BoolArray]:
+        """The units of a group, their influence on the gain there of every policy in every way, and which are first."""
         units = units_of(self.episodes.logs.units[episodes])
-        rows = [own.influence for evidence in family for own in gains_of(part_of(evidence, episodes))]
-        return units, np.array([row for row in rows if np.isfinite(row).all()]).reshape(-1, len(units))
+        rows = [
+            (own.influence, number == self.first)
+            for number, evidence in enumerate(family)
+            for own in gains_of(part_of(evidence, episodes))
+            if np.isfinite(own.influence).all()
+        ]
+        influences = np.array([row for row, _ in rows]).reshape(-1, len(units))
+        return units, influences, np.array([first for _, first in rows], np.bool_)
 
     def _judged(self, members: BoolArray, at_least: float, both_sides: float) -> GroupGain:
         evidence, episodes = part_of(self.policy[0], members), self.episodes.take(members)

@@ -119,6 +119,7 @@ class Episodes:
     real: bool = False  # whether actions are real numbers
     uncapped: FloatArray | None = None  # [n], where the returns are capped
     reference: FloatArray | None = None  # [n] log weights of what is done now; None: it made all of them
+    single: bool = False  # whether every episode is one decision
 
     @property
     def doubted(self) -> bool:
@@ -157,7 +158,8 @@ class Episodes:
         )
         first = held_out[0]
         redrawn = first.all_propensities is not None
-        return cls(logs, redrawn, first.estimated, problem, first.is_real, uncapped, reference)
+        single = all(one.n_steps == one.n_episodes for one in held_out)
+        return cls(logs, redrawn, first.estimated, problem, first.is_real, uncapped, reference, single)
 
     def evaluator(self, scoring: Scoring, *, survives: bool = True) -> Evaluator:
         """Evaluates pooled weights; what is shown by them `survives` Γ, unless that is not so."""

@@ -16,7 +16,7 @@ from poela.studies.held_out import OUTSIDE, Episodes, HeldOut, finite
 from poela.studies.records import RunRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.shown_gain import Guarding, Judged, Proof, corrected, gains_of, judged, lost_to
+from poela.studies.shown_gain import Guarding, Judged, Proof, corrected, first_of, gains_of, judged, lost_to
 from poela.studies.store import Store
 
 METRICS = (
@@ -150,7 +150,8 @@ def _by_gain(
     guards: Sequence[Guarded],
 ) -> tuple[list[Point], list[Estimate]]:
     gamma = allowed_factor(episodes, settings)
-    judged_ones = _judged(shown, episodes, settings, settings.selection.confidence, guards)
+    ahead = ahead_of(points, settings, episodes)
+    judged_ones = _judged(shown, episodes, settings, settings.selection.confidence, guards, ahead)
     if shared is not None:
         own = [one.episodes(episodes) for one in guards]
 
@@ -215,10 +216,31 @@ def _judged(
     settings: StudySettings,
     confidence: float,
     guards: Sequence[Guarded] = (),
+    ahead: Sequence[int] = (),
 ) -> list[Judged]:
     least = settings.selection.least_ess(episodes.logs.n_units)
     gamma = allowed_factor(episodes, settings)
-    return judged(episodes, shown, settings.scoring, confidence, gamma, least, guards)
+    return judged(episodes, shown, settings.scoring, confidence, gamma, least, guards, ahead)
+
+
+def ahead_of(points: Sequence[Point], settings: StudySettings, episodes: Episodes) -> list[int]:
+    """The points, by their numbers, of which one is judged ahead of all others: those of the first of the candidates.
+
+    Where episodes are single decisions; over several steps no share of effective episodes was found to suit.
+    """
+    if not episodes.single:
+        return []
+    for candidate in settings.candidates:
+        prefix = f"{candidate.learner}-{candidate.key}-"
+        if found := [number for number, point in enumerate(points) if point.path_id.startswith(prefix)]:
+            return found
+    return []
+
+
+def first_judged(points: Sequence[Point], settings: StudySettings, episodes: Episodes) -> int | None:
+    """The number of the point that was judged ahead of all others; None: none was."""
+    ess = [point.metrics.get("ess") or 0.0 for point in points]
+    return first_of(ahead_of(points, settings, episodes), ess, episodes)
 
 
 def allowed_factor(episodes: Episodes, settings: StudySettings) -> float:

@@ -25,10 +25,12 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.gain import Gain, least_value, seen_factors, student_quantile
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
-from poela.studies.critical_values import critical_values
+from poela.studies.critical_values import critical_pair
 from poela.studies.guarded import Guarded
 from poela.studies.guards import HOLDS
 from poela.studies.held_out import Episodes
+
+AHEAD_SHARE = 0.3  # of episodes, effective: a policy bold enough to gain, and not too bold to be judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,11 +171,14 @@ def judged(
     sensitivity: float = 1.0,
     least_ess: float = 0.0,
     guards: Sequence[Guarded] = (),
+    ahead: Sequence[int] = (),
 ) -> list[Judged]:
     """Every point with the gain that is shown, with this confidence in all of them together, by independent folds.
 
     A point is its pooled evidence and the log weights [copies, n] of recombined episodes. Where there are `guards`, the
     confidence is that in all points and all guarded outcomes together; points whose gain is shown have bounds of these.
+    Of the points `ahead`, by their numbers, the one that leaves about `AHEAD_SHARE` of the episodes effective is judged
+    ahead of the others: half of what may go wrong is its own, so that many other points hardly widen its bound.
     """
     # "At least" is one-sided: the lower end of an interval that misses as often on its other side.
     single = replace(scoring, estimator="sntis", discount=1.0, level=2 * confidence - 1)
@@ -200,16 +205,28 @@ def judged(
         return result
     influences = np.stack([own.influence for both in gains.values() for own in both])
     blocks = [(slice(None), influences), *(one.block(gains) for one in watched)]
-    widened = critical_values(blocks, influences.shape[1], confidence, scoring.seed)[0] / float(ndtri(confidence))
+    first = first_of([number for number in ahead if number in gains], [one.ess for one in estimates], episodes)
+    owners = [[number for number, both in gains.items() for _ in both], *([*gains] for _ in watched)]
+    of_first = [np.array([number == first for number in numbers]) for numbers in owners]
+    wide = critical_pair(blocks, of_first, influences.shape[1], confidence, scoring.seed)
     lowest = lowest_return(episodes.logs.rewards, whole.bounds)
-    proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated)
     for number, both in gains.items():
-        estimate = estimates[number]
+        estimate, widened = estimates[number], wide[0 if number == first else 1] / float(ndtri(confidence))
+        proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated)
         one = replace(result[number], proofs=proving.proofs(points[number][0], estimate, both, estimate.gain))
         if (one.shown or 0.0) > 0:  # else no guardrail decides
             one = replace(one, guards=tuple(each.guarding(number, points[number][1], proving) for each in watched))
         result[number] = one
     return result
+
+
+def first_of(ahead: Sequence[int], effective: Sequence[float], episodes: Episodes) -> int | None:
+    """Of some points, by their numbers, the one whose effective sample size is closest to `AHEAD_SHARE`; None: of none.
+
+    Sizes come of weights alone, so that what policies gained has no part in it.
+    """
+    wanted = AHEAD_SHARE * episodes.logs.n_units
+    return min(ahead, key=lambda number: abs(effective[number] - wanted), default=None)
 
 
 @dataclass(frozen=True)
