@@ -70,7 +70,7 @@ def odd_cases(rng: np.random.Generator, n: int) -> dict[str, list[Any]]:
     ages = [18, 29, 29.999, 30, 55, 89, -1, 1e6, 30.000001]
     allergies = [None, "yes", "no", "Yes", "perhaps", "yes ", "no"]
     lists = ["wait;penicillin;surgery"] * 4 + ["wait,surgery", "penicillin", "surgery", "wait", "none", None, "Wait"]
-    columns = {"age": ages, "allergy": allergies, "open": lists}
+    columns: dict[str, list[Any]] = {"age": ages, "allergy": allergies, "open": lists}
     return {name: [values[place] for place in rng.integers(0, len(values), n)] for name, values in columns.items()}
 
 
