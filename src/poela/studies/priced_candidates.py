@@ -47,6 +47,10 @@ def with_spending(settings: StudySettings, options: LearnOptions, logs: Trajecto
         if any(one.learner in (WALK, "fittedq") for one in candidates):
             more.append(Candidate(WALK, {"cost": walked, **limit, **({"rule": rules[0]} if rules else {})}))
     kept = [one for one in candidates if one.learner != WALK or one.settings.get("cost")]
+    if not kept and not more:
+        raise InputError(
+            f"learner {WALK!r} is for single decisions, and these episodes are longer: name another learner"
+        )
     return replace(settings, candidates=checked_candidates([*kept, *more]))
 
 
