@@ -221,6 +221,19 @@ def test_what_was_not_judged_in_its_units_says_nothing_of_a_batch(walk: Candidat
         study.decide(logged(9, seed=5).to_table().select(["episode", "step", "x", "z"]), capacity="large=8")
 
 
+def test_a_study_is_not_resumed_with_other_costs(tmp_path: Path) -> None:
+    logs, walk = logged(80), Candidate("hullwalk", {"cost": "paid", "history": 0})
+    options: Any = {"candidates": [walk], "cost": "paid", "folds": 2, "backend": "inline", "no_audit": True}
+    first = poela.learn(logs, out=tmp_path / "study", **options)
+    assert [one.spend for one in spend_points(poela.learn(logs, out=tmp_path / "study", resume=True, **options))] == [
+        one.spend for one in spend_points(first)
+    ]
+    assert logs.outcomes is not None
+    dearer = dataclasses.replace(logs, outcomes=logs.outcomes * 2)
+    with pytest.raises(InputError, match="the cost logs are not those"):
+        poela.learn(dearer, out=tmp_path / "study", resume=True, **options)
+
+
 def test_a_walk_alone_is_refused_for_longer_episodes() -> None:
     longer = dataclasses.replace(logged(60), offsets=np.arange(0, 61, 2), episode_ids=None)
     with pytest.raises(InputError, match="'hullwalk' is for single decisions"):

@@ -54,6 +54,13 @@ def with_spending(settings: StudySettings, options: LearnOptions, logs: Trajecto
     return replace(settings, candidates=checked_candidates([*kept, *more]))
 
 
+def paid_columns(settings: StudySettings) -> list[str]:
+    """The outcomes that are costs: what learners see of them teaches, beside the rewards."""
+    own = [one.settings.get("cost") for one in settings.candidates if one.learner in (WALK, "fittedq")]
+    known = [Costs.of(text).column for text in (settings.selection.cost, *own) if isinstance(text, str) and text]
+    return sorted({column for column in known if column is not None})
+
+
 def _prices(cost: str, logs: Trajectories) -> Sequence[float]:
     """Prices of a unit of cost: shares of the spread of returns, for what a decision costs that costs anything."""
     costs = Costs.of(cost).of_steps(logs)
