@@ -255,6 +255,11 @@ def test_the_command_allots_and_says_whom_it_left_out(directory: Path, tmp_path:
     told = json.loads(CliRunner().invoke(app, [*command, "--json", "--overwrite"]).stdout)
     assert told["actions"]["large"] == 20
     assert told["allotment"]["point"]["shown"] > 0
+    nothing = ["--capacity", "large=0,small=0,none=0", "--unproven"]
+    words = " ".join(CliRunner().invoke(app, [*command[:5], str(tmp_path / "c.csv"), *nothing]).output.split())
+    assert "80 deferred, since they are unlike any logged case or no action is allowed or left" in words
+    assert "80 cases have only actions that are used up" in words
+    assert "Nobody" not in words
     refused = CliRunner().invoke(app, [*command[:5], str(tmp_path / "b.csv"), "--capacity", "large=3,small=3"])
     assert refused.exit_code == 2 or isinstance(refused.exception, InputError)
 
