@@ -224,7 +224,8 @@ def test_what_was_not_followed_is_not_what_was_shown(staircase: Any, tmp_path: A
     advised = case_logs(4, one.policy)
     strayed = np.random.default_rng(5).random(N) < 0.3
     done = np.where(strayed, (advised.actions + 1) % 3, advised.actions)
-    second = replace(advised, actions=done, recommended=advised.actions, estimated=True)
+    rows = 0.7 * advised.propensities + 0.3 * np.roll(advised.propensities, 1, axis=1)
+    second = replace(advised, actions=done, propensities=rows, recommended=advised.actions, estimated=True)
     two = learned([first, second], tmp_path / "two", after=folder / "one")
     assert two.record.rounds.followed == pytest.approx(1 - strayed.mean())
     assert f"{strayed.mean():.0%} of what {folder / 'one'} recommended was not done" in two.answer.since
