@@ -11,6 +11,7 @@ import pytest
 from tests.data.log_files import SOURCES
 
 from poela import InputError, LogLayout, read_logs
+from poela.data.checks import learning_problems
 from poela.data.schema import TableSchema
 
 KINDS = ["parquet", "csv", "csv.gz", "arrow", "pandas", "polars"]
@@ -353,3 +354,11 @@ def test_propensities_that_were_rounded_are_divided_by_their_sum() -> None:
     exact = table.set_column(3, "p_a", pa.array([0.333333333, 0.33, 0.33, 0.34]))  # then the others are not rounded
     with pytest.raises(InputError, match="do not sum to 1 in 3 rows"):
         read_logs(exact, propensity=["p_a", "p_b", "p_c"])
+
+
+def test_a_part_of_a_log_may_lose_all_gaps_of_a_column() -> None:
+    rows = pa.table(
+        {"age": [1, 2, 3, None], "kind": [1, 1, 1, 2], "action": ["x", "y", "x", "y"], "reward": [0.0, 1, 0, 1]}
+    )
+    part = read_logs(rows).take([0, 1, 2])  # no gap, and one kind only
+    assert learning_problems(part) == ["column 'kind' is constant in every row (3): leave out what never changes"]

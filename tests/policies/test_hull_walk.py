@@ -120,6 +120,38 @@ def test_cases_of_equal_worth_draw_lots_with_the_chances_that_are_written_down()
     assert np.abs(counts[1:] / 400 - 0.4).max() < 4 * np.sqrt(0.24 / 400)
 
 
+@pytest.mark.parametrize("dear", [0, 1])
+def test_a_price_never_spends_more_than_the_budget_where_cases_are_alike(dear: int) -> None:
+    costs, scores = np.where(np.arange(2) == dear, 1.0, 0.0), np.zeros((9, 2))
+    scores[:, dear] = np.repeat([5.0, 3.0, 2.0], 3) + np.linspace(0, 1e-12, 9)  # alike, but for rounding
+    for budget in range(10):
+        chosen = (scores - hull_walk(costs, scores).price(budget) * costs).argmax(axis=1)
+        assert (chosen == dear).sum() == budget // 3 * 3
+
+
+def test_lots_are_fair_between_cases_whose_increments_come_at_different_places() -> None:
+    costs, scores, given = np.arange(3.0), np.array([[0.0, 2.0, -9.0], [0.0, 5.0, 7.0]]), np.zeros((2, 3))
+    for seed in range(300):
+        found, _ = by_budget(costs, scores, np.ones((2, 3), bool), 2.0, np.random.default_rng(seed).random(2))
+        given[np.arange(2), found.chosen] += 1 / 300
+        np.testing.assert_allclose(found.probabilities, [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
+    assert np.abs(given - found.probabilities).max() < 4 * np.sqrt(0.25 / 300)
+
+
+def test_what_must_cost_goes_to_as_many_cases_as_it_can() -> None:
+    costs = np.array([[5.0], [1.0], [1.0]])
+    found, _ = by_budget(costs, np.zeros((3, 1)), np.ones((3, 1), bool), 3.0, np.array([0.1, 0.2, 0.3]))
+    assert found.unserved.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("limits", [{1: 1}, {1: 1, 2: 1}])
+@pytest.mark.parametrize("n", [0, 2])
+def test_where_nothing_is_allowed_nobody_gets_anything(n: int, limits: dict[int, int]) -> None:
+    found = by_counts(np.zeros((n, 3)), np.zeros((n, 3), bool), limits, np.zeros(n))
+    assert found.chosen.tolist() == [-1] * n
+    assert not found.unserved.any()
+
+
 def test_what_is_no_number_is_refused() -> None:
     with pytest.raises(InputError, match="finite"):
         hull_walk(np.zeros(2), np.array([[np.nan, 0.0]]))

@@ -12,7 +12,7 @@ from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
 from poela.studies.critical_values import critical_pair, critical_value
 from poela.studies.held_out import Episodes
-from poela.studies.judging import ahead_of
+from poela.studies.judging import ahead_of, first_judged
 from poela.studies.learning import learn
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
@@ -81,6 +81,9 @@ def test_the_first_candidate_that_was_learned_goes_ahead() -> None:
     assert ahead_of([], settings, single) == []
     assert ahead_of(points[2:], settings, single) == [0, 1]
     assert ahead_of(points, settings, longer) == []
+    sized = [replace(point, metrics={"ess": 4.0 + 2 * number}) for number, point in enumerate(points)]  # of 40
+    assert first_judged(sized, sized[::-1], settings, single) == 2
+    assert first_judged(sized, sized[2:], settings, single) is None  # as in the study, where the first shows nothing
 
 
 def test_the_first_learner_of_a_study_of_single_decisions_goes_ahead() -> None:

@@ -208,6 +208,38 @@ def test_a_batch_stays_within_its_capacity_and_says_what_was_shown(study: Study)
         study.decide(rows, capacity="large=3", spend=1.0)
 
 
+@pytest.mark.parametrize(
+    ("walk", "asked", "told"),
+    [
+        (WALK, {"cost": "large=3,small=1"}, "not asked what large=1 comes to"),
+        (Candidate("hullwalk", {"history": 0}), {"capacity": "large=30"}, "has no values to allot by"),
+    ],
+)
+def test_what_was_not_judged_in_its_units_says_nothing_of_a_batch(walk: Candidate, asked: Any, told: str) -> None:
+    study = poela.learn(logged(120), candidates=[walk], folds=2, backend="inline", no_audit=True, **asked)
+    with pytest.raises(InputError, match=told):
+        study.decide(logged(9, seed=5).to_table().select(["episode", "step", "x", "z"]), capacity="large=8")
+
+
+def test_a_study_is_not_resumed_with_other_costs(tmp_path: Path) -> None:
+    logs, walk = logged(80), Candidate("hullwalk", {"cost": "paid", "history": 0})
+    options: Any = {"candidates": [walk], "cost": "paid", "folds": 2, "backend": "inline", "no_audit": True}
+    first = poela.learn(logs, out=tmp_path / "study", **options)
+    assert [one.spend for one in spend_points(poela.learn(logs, out=tmp_path / "study", resume=True, **options))] == [
+        one.spend for one in spend_points(first)
+    ]
+    assert logs.outcomes is not None
+    dearer = dataclasses.replace(logs, outcomes=logs.outcomes * 2)
+    with pytest.raises(InputError, match="the cost logs are not those"):
+        poela.learn(dearer, out=tmp_path / "study", resume=True, **options)
+
+
+def test_a_walk_alone_is_refused_for_longer_episodes() -> None:
+    longer = dataclasses.replace(logged(60), offsets=np.arange(0, 61, 2), episode_ids=None)
+    with pytest.raises(InputError, match="'hullwalk' is for single decisions"):
+        poela.learn(longer, learners=["hullwalk"], capacity="large=9", backend="inline")
+
+
 def test_the_command_allots_and_says_whom_it_left_out(directory: Path, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 

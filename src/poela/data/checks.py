@@ -1,6 +1,6 @@
 """The invariants of `Trajectories`, as a list of problems in words."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -246,13 +246,24 @@ def learning_problems(logs: "Trajectories", merged: Sequence[str] = ()) -> list[
             f"{subject} numbers, such as whole numbers beyond 2^24, that single precision cannot tell apart: "
             "leave an id out of the context, subtract an offset, or scale them"
         )
-    equal = np.flatnonzero(logs.contexts.min(axis=0) == logs.contexts.max(axis=0))
-    limited = () if logs.schema is None or logs.schema.limits is None else logs.schema.limits.features
-    constant = [name for name in (logs.feature_names[column] for column in equal) if name not in {*merged, *limited}]
-    if constant:
+    if constant := _constant_features(logs, {*merged}):
         subject = f"column {quoted(constant)} is" if len(constant) == 1 else f"columns {quoted(constant)} are"
         problems.append(f"{subject} constant in every row ({logs.n_steps}): leave out what never changes")
     return problems
+
+
+def _constant_features(logs: "Trajectories", but: Set[str]) -> list[str]:
+    """Features that never change; not those of limits, nor a part of a column that does, such as a rare category.
+
+    Part of a log may have lost a category, or all gaps of a column.
+    """
+    equal = logs.contexts.min(axis=0) == logs.contexts.max(axis=0)
+    constant = {name for name, same in zip(logs.feature_names, equal.tolist(), strict=True) if same} - but
+    if logs.schema is not None:
+        constant -= set(() if logs.schema.limits is None else logs.schema.limits.features)
+        for variable in logs.schema.variables:
+            constant -= set() if constant.issuperset(variable.features) else {*variable.features}
+    return [name for name in logs.feature_names if name in constant]
 
 
 def _action_problems(logs: "Trajectories") -> list[str]:

@@ -48,6 +48,15 @@ class Costs:
         return self.text if self.by_action is None else None
 
     @property
+    def amounts(self) -> str | dict[str, float]:
+        """What is the same for equal costs, however they are spelled.
+
+        >>> Costs.of("large=3, small=1").amounts == Costs.of("small=1.0,large=3").amounts
+        True
+        """
+        return self.text if self.by_action is None else {name: cost for name, cost in self.by_action.items() if cost}
+
+    @property
     def only(self) -> str | None:
         """The action that is counted, where one action alone costs 1."""
         amounts = self.by_action or {}

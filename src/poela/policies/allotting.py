@@ -25,7 +25,8 @@ def by_budget(
 ) -> tuple[Allotted, HullWalk]:
     """The hull walk as far as a budget for all cases reaches; `draws` [n] decide between cases of equal worth.
 
-    Cases whose every allowed action costs something come first, and are left to people where nothing is left.
+    Cases whose every allowed action costs something come first, the cheapest of them before the others, and are left to
+    people where nothing is left.
 
     >>> scores, even = np.array([[0.0, 3.0], [0.0, 1.0], [0.0, 1.0]]), np.ones((3, 2), bool)
     >>> found, _ = by_budget(np.array([0.0, 1.0]), scores, even, 2.0, np.array([0.5, 0.9, 0.1]))
@@ -36,7 +37,9 @@ def by_budget(
     costs = np.broadcast_to(costs, scores.shape)[order]
     scores, allowed = scores[order], allowed[order]
     walk = hull_walk(costs, scores, allowed)
-    unserved = np.cumsum(walk.first_costs) > budget * (1 + SAME) + SAME
+    cheapest = np.argsort(walk.first_costs, kind="stable")
+    unserved = np.zeros(len(scores), np.bool_)
+    unserved[cheapest] = np.cumsum(walk.first_costs[cheapest]) > budget * (1 + SAME) + SAME
     unserved &= walk.first_costs > 0
     if unserved.any():
         walk = hull_walk(costs, scores, allowed & ~unserved[:, None])
@@ -57,7 +60,7 @@ def _draw_lots(walk: HullWalk, reached: int, probabilities: FloatArray) -> None:
     """Where cases of equal worth and cost are in part within the budget, each had the same chance."""
     if not 0 < reached < len(walk.slopes):
         return
-    alike = np.isclose(walk.slopes, walk.slopes[reached], rtol=SAME, atol=0)
+    alike = walk.ties == walk.ties[reached]
     alike &= np.isclose(walk.costs, walk.costs[reached], rtol=SAME, atol=0)
     places = np.flatnonzero(alike)
     served = int((places < reached).sum())
@@ -86,7 +89,8 @@ def by_counts(scores: FloatArray, allowed: BoolArray, limits: Mapping[int, int],
         raise InputError("a capacity names at least one action")
     able = allowed.any(axis=1)
     chosen = np.full(len(scores), -1)
-    chosen[able] = _transported(scores[able], allowed[able], limits)
+    if able.any():
+        chosen[able] = _transported(scores[able], allowed[able], limits)
     unserved = able & (chosen < 0)
     probabilities = np.zeros(scores.shape)
     rows = np.flatnonzero(chosen >= 0)

@@ -14,7 +14,8 @@ import numpy as np
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 
-SAME = 1e-12  # relative: slopes that differ by less are equal
+SAME = 1e-12  # relative: what differs by less is equal
+TIED = 1e-9  # relative: slopes that differ by less are those of cases alike, whose values were rounded differently
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,7 @@ class HullWalk:
     actions: IntArray  # [k] that it leads to
     costs: FloatArray  # [k] what it adds
     slopes: FloatArray  # [k] score per cost, falling
+    ties: IntArray  # [k] rising: those with the same number have equal slopes, and are in the order of the cases
 
     @cached_property
     def spends(self) -> FloatArray:
@@ -36,13 +38,15 @@ class HullWalk:
     def price(self, budget: float) -> float:
         """The price λ at which the walk costs at most so much; 0 where the budget pays for everything that pays.
 
-        It is between the slopes of the last increment within the budget and the first beyond.
+        It is between the slope of the first increment beyond the budget and the next higher one: a price cannot tell
+        increments of equal slope apart, so that none of these is taken where the budget does not pay for all.
         """
         reached = self.within(budget)
         if reached == len(self.slopes):
             return 0.0
         beyond = float(self.slopes[reached])
-        return (float(self.slopes[reached - 1]) if reached else 2 * beyond) / 2 + beyond / 2
+        higher = self.slopes[self.ties < self.ties[reached]]
+        return (float(higher.min()) if len(higher) else 2 * beyond) / 2 + beyond / 2
 
     def within(self, budget: float) -> int:
         """How many increments a budget pays for, one after the other."""
@@ -91,8 +95,17 @@ def hull_walk(costs: FloatArray, scores: FloatArray, allowed: BoolArray | None =
         found.append((left, to, more[np.arange(len(left)), to], steepest))
         at[left] = to
     cases, actions, added, slopes = (np.concatenate(part) for part in zip(*found, strict=True)) if found else _NOTHING
+    order, ties = _falling(slopes, cases)
+    return HullWalk(first, first_costs, cases[order], actions[order], added[order], slopes[order], ties)
+
+
+def _falling(slopes: FloatArray, cases: IntArray) -> tuple[IntArray, IntArray]:
+    """The order in which slopes fall, cases in their order where they are equal, and the number [k] of each tie."""
     order = np.argsort(-slopes, kind="stable")  # of a case, slopes fall: its increments stay in their order
-    return HullWalk(first, first_costs, cases[order], actions[order], added[order], slopes[order])
+    falling = slopes[order]
+    ties = np.cumsum(np.r_[False, falling[1:] < falling[:-1] * (1 - TIED)][: len(order)])
+    within = np.lexsort((cases[order], ties))
+    return order[within], ties
 
 
 _NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))

@@ -94,8 +94,9 @@ def _spend_point(study: "Study", point: Point, number: int, spend: float, chosen
 
 
 def is_walk(study: "Study", point: Point) -> bool:
-    """Whether a point is one of the walk by value for money."""
-    return study.origin(point)[0].candidate.learner == WALK
+    """Whether a point is one of the walk by value for money, and not of one without costs."""
+    candidate = study.origin(point)[0].candidate
+    return candidate.learner == WALK and bool(candidate.settings.get("cost"))
 
 
 def walk_end(study: "Study", points: Sequence[Point]) -> Point | None:
@@ -144,7 +145,7 @@ def allotment(
             "--cost large=3,small=1, or say --capacity"
         )
     found = allotted(policy, rows, how, limits, walked, layout)
-    return replace(how, allotted=found), _judged(study, policy, _per_case(limits, walked, len(found.chosen)), walked)
+    return replace(how, allotted=found), _judged(study, end, _per_case(limits, walked, len(found.chosen)), walked)
 
 
 def refuse_unshown_allotment(known: JudgedAllotment, anyway: str) -> None:
@@ -156,10 +157,14 @@ def refuse_unshown_allotment(known: JudgedAllotment, anyway: str) -> None:
         )
 
 
-def _judged(study: "Study", policy: Any, per_case: float | None, walked: Costs) -> JudgedAllotment:
+def _judged(study: "Study", end: Point, per_case: float | None, walked: Costs) -> JudgedAllotment:
+    policy = study.policy_of(end)
     if per_case is None:
         return JudgedAllotment(policy, None, f"not judged, since this study sorted cases by {walked.text}")
-    known = [one for one in spend_points(study) if one.walk and one.spend <= per_case * (1 + 1e-9)]
+    if not _in_units_of(study, walked):
+        return JudgedAllotment(policy, None, f"not judged, since this study was not asked what {walked.text} comes to")
+    own = {study.name_of(point) for point in study.points if point.path_id == end.path_id}
+    known = [one for one in spend_points(study) if one.name in own and one.spend <= per_case * (1 + 1e-9)]
     if not known:
         return JudgedAllotment(policy, None, "not judged at so small a spend")
     point, why = known[-1], ""
@@ -170,6 +175,13 @@ def _judged(study: "Study", policy: Any, per_case: float | None, walked: Costs) 
     elif not point.keeps:
         why = "it may break a guardrail"
     return JudgedAllotment(policy, point, why)
+
+
+def _in_units_of(study: "Study", walked: Costs) -> bool:
+    """Whether what policies are judged to spend is what the walk weighed."""
+    guards = () if study.result is None else study.result.guards
+    number = spend_number(guards)
+    return number is not None and Costs.of(guards[number - 1].guard.outcome).amounts == walked.amounts
 
 
 def _per_case(limits: BatchLimits, walked: Costs, cases: int) -> float | None:

@@ -284,7 +284,7 @@ def _judge(
         allowed_factor(episodes, settings),
         controlled=point.metrics.get("controlled") is not None and policy[0].controlled is not None,
         others=others,
-        first=first_judged(family, settings, episodes),
+        first=first_judged(points, family, settings, episodes),
         sizes=[logs.n_episodes for logs in held_out],
         number=point.number,
         pairs=stored_pairs(store, point.path_id, folds),

@@ -237,10 +237,16 @@ def ahead_of(points: Sequence[Point], settings: StudySettings, episodes: Episode
     return []
 
 
-def first_judged(points: Sequence[Point], settings: StudySettings, episodes: Episodes) -> int | None:
-    """The number of the point that was judged ahead of all others; None: none was."""
-    ess = [point.metrics.get("ess") or 0.0 for point in points]
-    return first_of(ahead_of(points, settings, episodes), ess, episodes)
+def first_judged(
+    points: Sequence[Point], able: Sequence[Point], settings: StudySettings, episodes: Episodes
+) -> int | None:
+    """The number, among those that are able to show a gain, of the point that was judged ahead of all; None: none was.
+
+    A candidate of which nothing is able gives way to none: as where all `points` were judged.
+    """
+    paths = {points[number].path_id for number in ahead_of(points, settings, episodes)}
+    ahead = [number for number, point in enumerate(able) if point.path_id in paths]
+    return first_of(ahead, [point.metrics.get("ess") or 0.0 for point in able], episodes)
 
 
 def allowed_factor(episodes: Episodes, settings: StudySettings) -> float:

@@ -72,9 +72,19 @@ def _shared_episodes(train: Trajectories, logs: Trajectories) -> int:
     return sum(pair in there for pair in zip(map(str, logs.episode_ids), episode_digests(logs).tolist(), strict=True))
 
 
-def hashes_of(parts: Sequence[Trajectories | None]) -> dict[str, str | None]:
-    """The hash of the training, validation and test logs, as they were given."""
-    return {role: None if logs is None else data_hash(logs) for role, logs in zip(PARTS, parts, strict=True)}
+def hashes_of(parts: Sequence[Trajectories | None], paid: Sequence[str] = ()) -> dict[str, str | None]:
+    """The hash of the training, validation and test logs, as they were given.
+
+    And of the outcomes that learners take for costs, where there are any: other outcomes are only judged by.
+    """
+    hashes = {role: None if logs is None else data_hash(logs) for role, logs in zip(PARTS, parts, strict=True)}
+    if not paid:
+        return hashes
+    digest = hashlib.sha256()
+    for logs in filter(None, parts):
+        for name in paid:
+            digest.update(np.ascontiguousarray(logs.outcome(name)).data)
+    return {**hashes, "cost": digest.hexdigest()}
 
 
 def write_episodes(store: Store, train: Trajectories, held_out: Trajectories) -> None:

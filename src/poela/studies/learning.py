@@ -38,6 +38,7 @@ from poela.studies.options import Execution, LearnOptions, RoundOptions, StudyOp
 from poela.studies.outcome_unit import Outcome
 from poela.studies.parents import refuse_changed_parents
 from poela.studies.place import study_place
+from poela.studies.priced_candidates import paid_columns
 from poela.studies.records import DataRecord, Session, StudyRecord, Task
 from poela.studies.requests import STUDY_SCORING, fit_to_logs, sorted_out
 from poela.studies.rounds import Round, RoundLogs
@@ -217,7 +218,7 @@ def _carry_out(
     execution: Execution,
     about: About,
 ) -> Study:
-    hashes = hashes_of(parts)
+    hashes = hashes_of(parts, paid_columns(settings))
     earlier = Study(store) if store.exists else None
     if earlier is not None:
         earlier.refuse_changed(missing_is_fine=True)

@@ -47,7 +47,18 @@ def with_spending(settings: StudySettings, options: LearnOptions, logs: Trajecto
         if any(one.learner in (WALK, "fittedq") for one in candidates):
             more.append(Candidate(WALK, {"cost": walked, **limit, **({"rule": rules[0]} if rules else {})}))
     kept = [one for one in candidates if one.learner != WALK or one.settings.get("cost")]
+    if not kept and not more:
+        raise InputError(
+            f"learner {WALK!r} is for single decisions, and these episodes are longer: name another learner"
+        )
     return replace(settings, candidates=checked_candidates([*kept, *more]))
+
+
+def paid_columns(settings: StudySettings) -> list[str]:
+    """The outcomes that are costs: what learners see of them teaches, beside the rewards."""
+    own = [one.settings.get("cost") for one in settings.candidates if one.learner in (WALK, "fittedq")]
+    known = [Costs.of(text).column for text in (settings.selection.cost, *own) if isinstance(text, str) and text]
+    return sorted({column for column in known if column is not None})
 
 
 def _prices(cost: str, logs: Trajectories) -> Sequence[float]:
