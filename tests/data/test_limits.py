@@ -172,6 +172,15 @@ def test_what_cannot_be_forbidden_is_said(forbid: str, problem: str) -> None:
         read_logs(table(), forbid=[forbid])
 
 
+def test_yes_and_no_are_compared_with_nothing_else() -> None:
+    """Anything else would be taken for a no, and forbid where nobody meant to."""
+    ill = [True, False, False, None, True, False]
+    assert forbidden(read_logs(table(ill=ill), forbid=["penicillin if ill == ' Yes'"])) == [1, 0, 0, 0.5, 1, 0]
+    for condition in ("ill == 'heavily'", "ill and ill != 'ja'"):
+        with pytest.raises(InputError, match=r"yes and no, and compared with other text .*: compare it with 'yes' or"):
+            read_logs(table(ill=ill), forbid=[f"penicillin if {condition}"])
+
+
 def test_a_text_that_never_occurs_is_noted() -> None:
     logs = read_logs(table(), forbid=["penicillin if allergy == 'Yes'"])
     assert any("no row of the log has 'Yes' in column 'allergy'" in note for note in logs.notes)

@@ -67,6 +67,19 @@ def test_side_outcomes_come_with_the_outcomes(tmp_path: Path) -> None:
         read_logs(folder, outcomes=came, side_outcomes=["pain"])
 
 
+def test_cases_that_are_deferred_on_the_way_are_told_of(tmp_path: Path) -> None:
+    """Being deferred later may come of what was done earlier, so that leaving these cases out selects."""
+    table = decided(6).drop_columns(["case"])
+    stays = {"stay": ["a", "a", "b", "b", "c", "c"], "day": [0, 1] * 3}
+    for name, values in stays.items():
+        table = table.append_column(name, pa.array(values))
+    table = table.set_column(table.column_names.index("defer"), "defer", pa.array([False, True, *[False] * 4]))
+    folder = written(tmp_path / "receipts", table, STAYS)
+    logs = read_logs(folder, outcomes=pa.table({"stay": ["a", "b", "c"], "reward": [1.0, 2.0, 3.0]}))
+    assert logs.n_episodes == 2
+    assert any("1 of them had several steps" in note for note in logs.notes)
+
+
 def test_unfinished_unknown_deferred_and_repeated_are_counted(tmp_path: Path) -> None:
     table = decided(20)
     left = np.arange(20) == 3
@@ -80,6 +93,7 @@ def test_unfinished_unknown_deferred_and_repeated_are_counted(tmp_path: Path) ->
     said = "\n".join(logs.notes)
     assert "2 of 20 cases have no outcome yet: unfinished" in said
     assert "1 cases were left to those who decide" in said
+    assert "several steps" not in said
     assert "2 receipts repeat an earlier one" in said
     assert "1 outcomes belong to no receipt" in said
 

@@ -29,6 +29,11 @@ class ByContext(Memoryless):
         return self.rows[np.asarray(contexts)[:, 0].astype(int)]
 
 
+class Coin(Memoryless):
+    def probabilities(self, contexts: Any) -> Any:
+        return np.full((len(contexts), 2), 0.5)
+
+
 def logs_by(policy: Any, contexts: Any, actions: Any, rewards: Any, offsets: Any) -> Any:
     plain = Trajectories(contexts, actions, rewards, offsets, n_actions=policy.rows.shape[1])
     return plain.with_propensities(policy.along(plain))
@@ -142,6 +147,33 @@ def test_practice_that_follows_a_schedule_is_known_in_other_logs() -> None:
     np.testing.assert_allclose(np.asarray(pool.logs.propensities), np.asarray(known.logs.propensities), atol=1e-9)
 
 
+@pytest.mark.parametrize("what", ["ward", "step", "single"])
+def test_practice_is_not_known_beyond_what_its_log_has(what: Any) -> None:
+    """A ward that it never had, a later step, or an episode that no other one can confirm."""
+    wards: Any = np.repeat([[1.0, 0.0], [0.0, 1.0]], 20, axis=0)
+    rows = np.where(wards[:, :1] > 0, [[0.8, 0.2]], [[0.3, 0.7]])
+
+    def logs(contexts: Any, probabilities: Any, offsets: Any) -> Trajectories:
+        n = len(contexts)
+        return Trajectories(contexts, np.arange(n) % 2, np.ones(n), offsets, probabilities)
+
+    first = logs(wards, rows, np.arange(41))
+    coin = np.full((4, 2), 0.5)
+    inside = logs(wards[[0, 0, 20, 20]], coin, np.arange(5))
+    loggers = [Logger("practice"), Logger("coin", Coin())]
+    assert not balanced([first, inside], loggers).logs.estimated
+    if what == "ward":
+        second = logs(np.repeat([[1.0, 0.0], [0.0, 0.0]], 2, axis=0), coin, np.arange(5))
+        first = logs(wards[:20], rows[:20], np.arange(21))
+    elif what == "step":
+        second = logs(inside.contexts, coin, np.array([0, 4]))
+    else:
+        first, second = first.take([0]), inside
+    pool = balanced([first, second], loggers)
+    assert pool.logs.estimated
+    assert "estimated" in pool.note
+
+
 def test_practice_that_a_model_stands_in_for_is_estimated() -> None:
     rng = np.random.default_rng(1)
     contexts: Any = rng.normal(size=(80, 1))
@@ -149,10 +181,6 @@ def test_practice_that_a_model_stands_in_for_is_estimated() -> None:
     rows = np.stack([1 - treat, treat], axis=1)
     first = Trajectories(contexts, (rng.random(80) < treat).astype(int), rng.normal(size=80), np.arange(81), rows)
     coin = replace(first, contexts=rng.normal(size=(80, 1)).astype(np.float32), propensities=np.full((80, 2), 0.5))
-
-    class Coin(Memoryless):
-        def probabilities(self, contexts: Any) -> Any:
-            return np.full((len(contexts), 2), 0.5)
 
     pool = balanced([first, coin], [Logger("practice"), Logger("coin", Coin())])
     assert pool.logs.estimated

@@ -14,11 +14,12 @@ import pytest
 import poela
 from poela import InputError, Study, Trajectories
 from poela.cli import main
+from poela.evaluation.bounds import Bounds
 from poela.rounds.compared import Units, against_practice
 from poela.rounds.drift import Drift
 from poela.rounds.looks import WatchPlan
 from poela.rounds.sequences import sequence_boundary
-from poela.rounds.watch import Watched
+from poela.rounds.watch import Watched, _refuse_inexact
 
 
 def logged(n: int, seed: int) -> pa.Table:
@@ -218,3 +219,12 @@ def test_exact_bounds_need_a_range(study: Path) -> None:
     receipts, known = deployed(study, 100)
     with pytest.raises(InputError, match="exact bounds need the range of returns"):
         poela.watch(study, receipts, outcomes=known, method="exact")
+
+
+def test_exact_bounds_hold_for_no_weights_and_no_returns_beyond_them() -> None:
+    units = Units(np.array([0.0, 1.0, 2.0]), np.arange(3))
+    _refuse_inexact(units, Bounds(0.0, 2.0), None)
+    with pytest.raises(InputError, match="1 of 3 episodes have returns outside of 0 to 1"):
+        _refuse_inexact(units, Bounds(0.0, 1.0), None)
+    with pytest.raises(InputError, match="leave practice= away, or the method"):
+        _refuse_inexact(units, Bounds(0.0, 2.0), Coin())

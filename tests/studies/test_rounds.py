@@ -14,6 +14,7 @@ from poela.core.policy import sample_actions
 from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
+from poela.studies.several_logs import _origins, gathered
 from poela.studies.study import Study
 
 N = 200
@@ -185,6 +186,28 @@ def test_two_loggers_that_no_log_taught_judge_together(tmp_path: Any) -> None:
     assert point.metrics["gain"] == pytest.approx(point.metrics["sntis"] - study.record.logging_policy.value, rel=1e-9)
 
 
+@pytest.mark.parametrize("how", ["object", "copy", "after"])
+def test_a_learned_policy_without_its_study_leaves_other_logs_to_teach(staircase: Any, tmp_path: Any, how: Any) -> None:
+    """The practice log may have taught it, and in fact has; after its study, what taught it is known."""
+    folder, one, _, logs = staircase
+    shutil.copytree(folder / "one" / "policy", tmp_path / "copy")
+    who = tmp_path / "copy" if how == "copy" else one.policy
+    near = [one] if how == "after" else []
+    found = gathered([*logs, case_logs(5)], ["practice", who, "practice"], near=near)
+    own = [record.judges for record in found.records]
+    assert own == ([False, True, True] if how == "after" else [False, False, True])
+    assert ("is not known (name the folder of its study)" in found.note) == (how != "after")
+
+
+def test_what_taught_a_policy_by_way_of_another_judges_nothing(staircase: Any, tmp_path: Any) -> None:
+    """The first log taught one, whose log taught three, which is not said to come after one."""
+    folder, one, _, (_, second) = staircase
+    three = learned([second], tmp_path / "three", logged_by=[folder / "one"])
+    origins, strange = _origins([], {"three": three}, [])
+    assert {study.directory for study in origins} == {three.directory, one.directory}
+    assert not strange
+
+
 def test_two_rounds_without_a_claim_leave_practice_in_place(tmp_path: Any) -> None:
     """Who made each log, where a round recommended nothing: whatever acted before it."""
     nothing = replace(case_logs(1), rewards=np.random.default_rng(0).normal(size=N))
@@ -201,7 +224,8 @@ def test_what_was_not_followed_is_not_what_was_shown(staircase: Any, tmp_path: A
     advised = case_logs(4, one.policy)
     strayed = np.random.default_rng(5).random(N) < 0.3
     done = np.where(strayed, (advised.actions + 1) % 3, advised.actions)
-    second = replace(advised, actions=done, recommended=advised.actions, estimated=True)
+    rows = 0.7 * advised.propensities + 0.3 * np.roll(advised.propensities, 1, axis=1)
+    second = replace(advised, actions=done, propensities=rows, recommended=advised.actions, estimated=True)
     two = learned([first, second], tmp_path / "two", after=folder / "one")
     assert two.record.rounds.followed == pytest.approx(1 - strayed.mean())
     assert f"{strayed.mean():.0%} of what {folder / 'one'} recommended was not done" in two.answer.since
@@ -261,7 +285,7 @@ def test_several_logs_evaluate_by_balanced_weights(staircase: Any, tmp_path: Any
     weights = np.exp(np.asarray(pool.reference))
     now = weights @ pool.logs.rewards / weights.sum()
     assert found.gain.value == pytest.approx(found.value - now, abs=1e-9)
-    over_itself: Any = evaluate_on_several(own, [fresh, second], logged_by=names).estimate
+    over_itself: Any = evaluate_on_several(own, [fresh, second], logged_by=names, smoothing=0.0).estimate
     assert over_itself.gain.value == pytest.approx(0.0, abs=1e-9)
     with pytest.warns(poela.PoelaWarning, match="200 episodes taught this policy"):
         again = evaluate_on_several(own, [first, fresh], logged_by=["practice"] * 2)

@@ -129,6 +129,9 @@ def _kind(source: TableSource, name: str, conditions: Sequence[Condition], probl
     what = f"column {quoted(name)} in forbid= is {kind_in_words(kind)}"
     every = np.ones(source.n_rows, np.bool_)
     if pa.types.is_boolean(kind) or alone:
+        if any(text.strip().lower() not in YES | NO for text in texts):
+            problems.note(every, f"{what} of yes and no, and compared with other text", "compare it with 'yes' or 'no'")
+            return None
         return "flag"
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         if numbers or not all(map(_is_date, texts)):

@@ -55,6 +55,12 @@ def joined_receipts(
         notes.append(f"{unfinished:,} of {len(set(cases)):,} cases have no outcome yet: unfinished, left out")
     if left := len(deferred & finished):
         notes.append(f"{left:,} cases were left to those who decide (deferred), at no known probability: left out")
+        rows_of = Counter(cases)
+        if later := sum(rows_of[case] > 1 for case in deferred & finished):
+            notes.append(
+                f"{later:,} of them had several steps, and what was done before may have led there: what is left may "
+                "look better or worse than all cases"
+            )
     taken = np.array([row for row, case in enumerate(cases) if case in finished - deferred], np.int64)
     if not len(taken):
         raise InputError("no case of the receipts has an outcome yet: wait, or check the column that names cases")

@@ -132,7 +132,8 @@ def practice_along(pool: Trajectories, own: Any, episodes: IntArray) -> tuple[Fl
     """What was done in some episodes, as logged there, at every step of a pool [N, A]; and whether that is exact.
 
     A tree of the context and the step number, cross-fitted: exact where it gives back what was logged in episodes that
-    it has not seen, as it does where propensities depend on a few ranges or categories.
+    it has not seen, as it does where propensities depend on a few ranges or categories, and where nothing in the pool
+    is beyond these episodes, such as a category that none of them has.
     """
     from sklearn.tree import DecisionTreeRegressor
 
@@ -141,7 +142,7 @@ def practice_along(pool: Trajectories, own: Any, episodes: IntArray) -> tuple[Fl
     fold_of = np.full(pool.n_episodes, -1)
     fold_of[episodes] = np.arange(len(episodes)) % FOLDS
     fold_of_step = fold_of[pool.episode_of_step]
-    worst = 0.0
+    worst = 0.0 if len(episodes) > 1 else np.inf  # a single episode checks nothing
     for fold in range(min(FOLDS, len(episodes))):
         fit, asked = own & (fold_of_step != fold), fold_of_step == fold
         if fit.any() and asked.any():
@@ -153,4 +154,16 @@ def practice_along(pool: Trajectories, own: Any, episodes: IntArray) -> tuple[Fl
         seen[own], logged[own]
     )
     found = np.maximum(np.asarray(rows.predict(seen)).reshape(logged.shape), 0.0)
-    return found / found.sum(axis=1, keepdims=True), worst <= EXACT
+    return found / found.sum(axis=1, keepdims=True), worst <= EXACT and not _beyond(seen, own)
+
+
+def _beyond(seen: FloatArray, own: Any) -> bool:
+    """Whether rows have what no own one has: another value where all own ones are alike, or a later step.
+
+    >>> wards = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> _beyond(wards, np.array([True, False, False])), _beyond(wards, np.array([True, True, True]))
+    (True, False)
+    """
+    low, high = seen[own].min(axis=0), seen[own].max(axis=0)
+    alike = low == high
+    return bool((seen[:, alike] != low[alike]).any() or (seen[:, -1] > high[-1]).any())

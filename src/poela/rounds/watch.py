@@ -168,8 +168,8 @@ def _watched(
     mean = study.record.logging_policy
     old = None if practice is not None else (mean.value, mean.standard_error)
     bounds = scoring.bounds or Bounds.of(units.returns)
-    if plan.method == EXACT and bounds is None:
-        raise InputError("exact bounds need the range of returns: learn with --returns, such as 0,1")
+    if plan.method == EXACT:
+        _refuse_inexact(units, bounds, practice)
     main = compared(units, old, plan, sizes, bounds)
     policy = study.acting_policy
     drift: tuple[Drift, ...] = ()
@@ -188,6 +188,15 @@ def _watched(
         notes=_notes(cases, main, model, drift),
         adherence=cases.adherence,
     )
+
+
+def _refuse_inexact(units: Units, bounds: Bounds | None, practice: Any) -> None:
+    """Exact bounds hold for means of returns within a known range, and for no weights of a practice."""
+    if practice is not None:
+        raise InputError("exact bounds compare with the study's own logs: leave practice= away, or the method")
+    if bounds is None:
+        raise InputError("exact bounds need the range of returns: learn with --returns, such as 0,1")
+    bounds.refuse_outside(units.returns)
 
 
 def _path(

@@ -39,6 +39,15 @@ def parents_of(after: str | PathLike[str] | None, out: Path | None) -> tuple[Par
     return (*earlier, _parent(study, path.normpath(after), own))
 
 
+def taught_by(study: Study) -> tuple[str, ...]:
+    """The hashes of the logs that a study, or a round before it, learned from."""
+    rounds, data = study.record.rounds, study.record.data.hashes
+    taught = tuple(one for role in ("train", "validation", "test") if (one := data.get(role)) is not None)
+    if rounds is not None:
+        taught += tuple(log.data for log in rounds.logs) + tuple(one for old in rounds.parents for one in old.taught_by)
+    return tuple(dict.fromkeys(taught))
+
+
 def refuse_changed_parents(before: tuple[ParentRecord, ...], now: tuple[ParentRecord, ...]) -> None:
     """Refuse to continue a study after other rounds than it came after."""
     then, since = ([one.fingerprint for one in rounds] for rounds in (before, now))
@@ -61,10 +70,6 @@ def _parent(study: Study, name: str, fingerprint: str) -> ParentRecord:
     assert result is not None
     gain: Any = result.gain if result.chosen is not None else None
     shown, value = (0.0, 0.0) if gain is None else (gain.low or 0.0, gain.value)
-    data = study.record.data.hashes
-    taught = tuple(one for role in ("train", "validation", "test") if (one := data.get(role)) is not None)
-    if rounds is not None:
-        taught += tuple(log.data for log in rounds.logs) + tuple(one for old in rounds.parents for one in old.taught_by)
     return ParentRecord(
         name,
         fingerprint,
@@ -73,6 +78,6 @@ def _parent(study: Study, name: str, fingerprint: str) -> ParentRecord:
         value if rounds is None else rounds.estimated_since(value),
         1 if rounds is None else rounds.declared,
         1 - study.settings.selection.confidence if rounds is None else rounds.error,
-        tuple(dict.fromkeys(taught)),
+        taught_by(study),
         known=rounds is None or rounds.since_first,
     )

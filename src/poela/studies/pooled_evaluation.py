@@ -16,6 +16,7 @@ from poela.studies.audit import audited
 from poela.studies.evaluation import layout_for
 from poela.studies.fold_data import data_hash
 from poela.studies.keeping_apart import recorded_evaluation, refuse_unlike, seen_before
+from poela.studies.parents import taught_by
 from poela.studies.records import EvaluationRecord
 from poela.studies.several_logs import gathered
 from poela.studies.study import Study
@@ -49,7 +50,7 @@ def evaluate_on_several(
         raise InputError("this study learned from each of these logs: evaluate it on others")
     left_out = sum(one.n_episodes for place, one in enumerate(read) if place not in fresh)
     names = None if logged_by is None else [logged_by[place] for place in fresh]
-    found = gathered([read[place] for place in fresh], names, (), current)
+    found = gathered([read[place] for place in fresh], names, (), current, [study])
     idle = sum(record.episodes for record in found.records if not record.judges)
     warn_of([found.note] if found.note else [])
     if left_out + idle:
@@ -77,8 +78,4 @@ def _read(source: Any, layout: LogLayout, beside: Beside) -> Trajectories:
 
 def _taught(study: Study, logs: Trajectories) -> bool:
     """Whether a study, or a round before it, learned from these logs."""
-    rounds, own = study.record.rounds, data_hash(logs)
-    known = {one for one in study.record.data.hashes.values() if one is not None}
-    if rounds is not None:
-        known |= {log.data for log in rounds.logs} | {one for old in rounds.parents for one in old.taught_by}
-    return own in known or seen_before(study.store, logs) > 0
+    return data_hash(logs) in taught_by(study) or seen_before(study.store, logs) > 0

@@ -21,10 +21,12 @@ from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted
 from poela.evaluation.balanced import Logger, balanced
+from poela.policies.gaussian import GaussianPolicy
+from poela.policies.ruled import RuledPolicy
 from poela.policies.storage import load_policy
 from poela.studies.fold_data import data_hash
 from poela.studies.keeping_apart import seen_before
-from poela.studies.parents import is_study
+from poela.studies.parents import is_study, taught_by
 from poela.studies.round_records import PRACTICE, LogRecord, ParentRecord
 from poela.studies.study import Study
 
@@ -47,20 +49,27 @@ def gathered(
     logged_by: Sequence[Any] | None,
     parents: Sequence[ParentRecord] = (),
     current: str | None = None,
+    near: Sequence[Study] = (),
 ) -> Gathered:
-    """Several logs as one, with propensities that let them judge."""
+    """Several logs as one, with propensities that let them judge; `near` are studies whose policies may be among them.
+
+    A policy whose study is not known may have been taught by any log of another logger.
+    """
     names = _names(logs, logged_by, parents)
     studies = {name: _study(name) for name in dict.fromkeys(map(_name, names)) if name != PRACTICE}
     loggers = [_logger(name, studies) for name in names]
     hashes = [data_hash(one) for one in logs]
     if len(set(hashes)) < len(hashes):
         raise InputError("two of these logs are the same: give each of them once")
-    taught = _taught(logs, hashes, [study for study in studies.values() if study is not None], parents, loggers)
+    origins, strange = _origins(loggers, studies, [*near, *filter(None, (_study(one.name) for one in parents))])
+    taught = _taught(logs, hashes, origins, parents, loggers)
+    taught |= {number for number, one in enumerate(loggers) if set(strange) - {one.name}}
     judges = [place for place in range(len(logs)) if place not in taught]
     if not judges:
         raise InputError(
             "each of these logs taught a policy that made one of them, or has the same episodes as one that did, so "
             "that none is left to judge by: add a log of what is done now"
+            + (f"; {_strange_in_words(strange)}" if strange else "")
         )
     pool = balanced(
         [logs[one] for one in judges], [loggers[one] for one in judges], None if current is None else _name(current)
@@ -68,6 +77,7 @@ def gathered(
     order = [*sorted(taught), *judges]
     records = tuple(LogRecord(loggers[one].name, logs[one].n_episodes, hashes[one], one in judges) for one in order)
     now = loggers[judges[-1]].name if current is None else _name(current)
+    note = "; ".join(filter(None, (pool.note, _strange_in_words(strange) if taught else "")))
     policy = next(one.policy for one in loggers if one.name == now)
     followed = all(logs[one].recommended is None for one in judges)
     # What cannot be stored, or is not what was done, is not built on.
@@ -76,7 +86,7 @@ def gathered(
     whole = joined(*teaching, pool.logs) if teaching else pool.logs
     share = [(logs[one].adherence or 0.0, logs[one].n_steps) for one in judges if logs[one].recommended is not None]
     adherence = sum(part * steps for part, steps in share) / sum(steps for _, steps in share) if share else 1.0
-    return Gathered(whole, records, now, policy, pool.reference, pool.note, adherence)
+    return Gathered(whole, records, now, policy, pool.reference, note, adherence)
 
 
 def _names(logs: Sequence[Trajectories], logged_by: Sequence[Any] | None, parents: Sequence[ParentRecord]) -> list[Any]:
@@ -143,6 +153,47 @@ def _logger(given: Any, studies: dict[str, Study | None]) -> Logger:
     return Logger(name, study.acting_policy)
 
 
+def _origins(
+    loggers: Sequence[Logger], studies: dict[str, Study | None], near: Sequence[Study]
+) -> tuple[list[Study], list[str]]:
+    """The studies that the loggers come from, with those before them; and learned policies whose study is not known."""
+    found, strange = [study for study in studies.values() if study is not None], []
+    for logger in loggers:
+        if studies.get(logger.name) is None and isinstance(logger.policy, RuledPolicy | GaussianPolicy):
+            own = [study for study in near if logger.policy.content_hash in _made_by(study)]
+            found += own
+            strange += [] if own else [logger.name]
+    known: dict[Path, Study] = {}
+    while found:
+        study = found.pop()
+        if study.directory.resolve() not in known:
+            known[study.directory.resolve()] = study
+            rounds = study.record.rounds
+            found += (
+                []
+                if rounds is None
+                else filter(None, (_study(log.logged_by) for log in rounds.logs if log.logged_by != PRACTICE))
+            )
+    return list(known.values()), list(dict.fromkeys(strange))
+
+
+def _made_by(study: Study) -> set[str]:
+    """The hashes of the policies that a study recommends or finds worth a trial."""
+    if study.result is None:
+        return set()
+    policies = [None if study.result.chosen is None else study.acting_policy, study.promising]
+    return {one.content_hash for one in policies if one is not None}
+
+
+def _strange_in_words(names: Sequence[str]) -> str:
+    which = " and ".join(names)
+    return (
+        f"what taught {which} is not known (name the folder of its study), so logs by others only teach"
+        if names
+        else ""
+    )
+
+
 def _taught(
     logs: Sequence[Trajectories],
     hashes: Sequence[str],
@@ -153,11 +204,7 @@ def _taught(
     """Which of the logs taught a policy that made another one, in its round or an earlier one."""
     acted = {logger.name for logger in loggers}
     known = {one for parent in parents if parent.name in acted for one in parent.taught_by}
-    for study in studies:
-        rounds = study.record.rounds
-        if rounds is not None:
-            known |= {log.data for log in rounds.logs} | {one for old in rounds.parents for one in old.taught_by}
-        known |= {one for one in study.record.data.hashes.values() if one is not None}
+    known |= {one for study in studies for one in taught_by(study)}
     return {
         number
         for number, (one, own) in enumerate(zip(logs, hashes, strict=True))
