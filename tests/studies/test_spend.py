@@ -189,6 +189,13 @@ def test_the_curve_has_what_no_cheaper_policy_shows(study: Study) -> None:
     assert len(blocks) == 2
 
 
+def test_what_may_break_another_guardrail_is_not_on_the_curve(study: Study) -> None:
+    one = spend_points(study)[0]
+    rows = [(0.1, -0.2, False), (0.2, 0.5, False), (0.3, 0.4, True), (0.4, 0.3, True)]
+    points = [dataclasses.replace(one, spend=spend, shown=shown, keeps=keeps) for spend, shown, keeps in rows]
+    assert [found.spend for found in curve(points)] == [0.1, 0.3]
+
+
 def test_a_batch_stays_within_its_capacity_and_says_what_was_shown(study: Study) -> None:
     rows = logged(80, seed=5).to_table().select(["episode", "step", "x", "z"])
     whole = study.decide(rows, spend=10.0, unproven=True).to_pylist()
@@ -255,6 +262,11 @@ def test_the_command_allots_and_says_whom_it_left_out(directory: Path, tmp_path:
     told = json.loads(CliRunner().invoke(app, [*command, "--json", "--overwrite"]).stdout)
     assert told["actions"]["large"] == 20
     assert told["allotment"]["point"]["shown"] > 0
+    nothing = ["--capacity", "large=0,small=0,none=0", "--unproven"]
+    words = " ".join(CliRunner().invoke(app, [*command[:5], str(tmp_path / "c.csv"), *nothing]).output.split())
+    assert "80 deferred, since they are unlike any logged case or no action is allowed or left" in words
+    assert "80 cases have only actions that are used up" in words
+    assert "Nobody" not in words
     refused = CliRunner().invoke(app, [*command[:5], str(tmp_path / "b.csv"), "--capacity", "large=3,small=3"])
     assert refused.exit_code == 2 or isinstance(refused.exception, InputError)
 

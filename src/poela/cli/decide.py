@@ -156,12 +156,13 @@ def _about_batch(decided: "Decided", batch: "Allotted", known: str) -> list[str]
         int(batch.left_out.sum()),
         int(((batch.probabilities > 0) & (batch.probabilities < 1)).any(axis=1).sum()),
     )
-    lines = [
-        f"Left out: {left:,} of {decided.rows:,} cases would have got an action that is used up; their note says so."
-        if left
-        else "Nobody was left out: there is enough for all cases in which it pays."
-    ]
-    if unserved := int(batch.unserved.sum()):
+    lines, unserved = [], int(batch.unserved.sum())
+    if left:
+        would = f"{left:,} of {decided.rows:,} cases would have got an action that is used up"
+        lines = [f"Left out: {would}; their note says so."]
+    elif not unserved:
+        lines = ["Nobody was left out: there is enough for all cases in which it pays."]
+    if unserved:
         lines.append(f"{unserved:,} cases have only actions that are used up: left to those who decide.")
     lines.append(
         f"This is another policy than the recommended one, which draws; allotting by value for money was {known}."

@@ -21,7 +21,7 @@ from poela.data.receipts import ReceiptForm, Receipts
 from poela.data.spreadsheets import harmless
 from poela.data.words import quoted
 from poela.policies.allotting import BatchLimits
-from poela.policies.deciding import Deciding, decided_parts
+from poela.policies.deciding import ALLOTTED, Deciding, decided_parts
 from poela.policies.gaussian import GaussianPolicy
 from poela.studies.allotment import JudgedAllotment, allotment, refuse_unshown_allotment
 
@@ -46,11 +46,8 @@ class Decided:
     def __str__(self) -> str:
         acts = ", ".join(f"{name} {count:,}" for name, count in self.actions.items())
         acts += ", ".join(f"{name} {readable(mean)} on average" for name, mean in self.means.items())
-        deferred = (
-            f"; {self.deferred:,} deferred, since they are unlike any logged case or no action is allowed"
-            if self.deferred
-            else ""
-        )
+        why = f"unlike any logged case or no action is allowed{' or left' * self.policy.endswith(ALLOTTED)}"
+        deferred = f"; {self.deferred:,} deferred, since they are {why}" if self.deferred else ""
         return f"{self.rows:,} rows: {acts or 'no action'}{deferred}"
 
     def to_json(self) -> dict[str, Any]:

@@ -68,10 +68,16 @@ def spend_points(study: "Study") -> list[SpendPoint]:
 
 
 def curve(points: Sequence[SpendPoint]) -> list[SpendPoint]:
-    """Of the points those that no cheaper one beats in what is shown: shown gain against spend."""
+    """Of the points those that no cheaper one beats in what is shown: shown gain against spend.
+
+    Those with a gain that may break another guardrail are not among them; of those without, guardrails are not looked
+    at.
+    """
     best: list[SpendPoint] = []
     for one in points:
-        if one.shown is not None and (not best or one.shown > (best[-1].shown or 0.0)):
+        if one.shown is None or (one.shown > 0 and not one.keeps):
+            continue
+        if not best or one.shown > (best[-1].shown or 0.0):
             best.append(one)
     return best
 

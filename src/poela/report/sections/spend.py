@@ -11,7 +11,8 @@ from poela.studies.study import Study
 
 CAPTION = (
     "Each dot is a policy: what it spends per case, as estimated, and by how much it is at least better than what is "
-    "done now. The line joins those that no cheaper policy beats. All bounds hold together."
+    "done now. The line joins those that no cheaper policy beats, but for those that may break another guardrail. All "
+    "bounds hold together."
 )
 
 
