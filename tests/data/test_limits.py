@@ -172,6 +172,20 @@ def test_what_cannot_be_forbidden_is_said(forbid: str, problem: str) -> None:
         read_logs(table(), forbid=[forbid])
 
 
+def test_a_text_that_differs_by_capitals_or_blanks_may_be_meant() -> None:
+    """Else a new case with 'Yes' would be handed what is forbidden where it says 'yes'."""
+    spelled = ["yes", "Yes", " yes", "no", None, "NO"]
+    for condition, levels in {
+        "allergy == 'yes'": [1, 0.5, 0.5, 0, 0.5, 0],
+        "allergy in ('yes', 'Yes')": [1, 1, 0.5, 0, 0.5, 0],
+        "allergy != 'no'": [1, 1, 1, 0, 0.5, 0.5],
+        "allergy == 'yes' and age > 35": [0, 0.5, 0.5, 0, 0.5, 0],
+    }.items():
+        acts = ["wait", *["other"] * 2, *["penicillin"] * 3]
+        logs = read_logs(table(allergy=spelled, action=acts), forbid=[f"penicillin if {condition}"])
+        assert forbidden(logs) == levels, condition
+
+
 def test_yes_and_no_are_compared_with_nothing_else() -> None:
     """Anything else would be taken for a no, and forbid where nobody meant to."""
     ill = [True, False, False, None, True, False]
