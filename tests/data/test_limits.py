@@ -165,6 +165,8 @@ def test_a_row_in_which_nothing_is_known_to_be_allowed_is_refused_in_a_log() -> 
         ("penicillin if allergy > 'no'", "compared by < or > in 6 rows"),
         ("penicillin if age == 'old'", "compared with text in 6 rows, first row 1: compare it with numbers"),
         ("penicillin if allergy + 1 > 2", "not a number"),
+        ("penicillin if reward > 5", "asks about column 'reward', not known before the decision"),
+        ("penicillin if action == 'other'", "asks about column 'action', not known before the decision"),
     ],
 )
 def test_what_cannot_be_forbidden_is_said(forbid: str, problem: str) -> None:
