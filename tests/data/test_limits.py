@@ -165,11 +165,27 @@ def test_a_row_in_which_nothing_is_known_to_be_allowed_is_refused_in_a_log() -> 
         ("penicillin if allergy > 'no'", "compared by < or > in 6 rows"),
         ("penicillin if age == 'old'", "compared with text in 6 rows, first row 1: compare it with numbers"),
         ("penicillin if allergy + 1 > 2", "not a number"),
+        ("penicillin if reward > 5", "asks about column 'reward', not known before the decision"),
+        ("penicillin if action == 'other'", "asks about column 'action', not known before the decision"),
     ],
 )
 def test_what_cannot_be_forbidden_is_said(forbid: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         read_logs(table(), forbid=[forbid])
+
+
+def test_a_text_that_differs_by_capitals_or_blanks_may_be_meant() -> None:
+    """Else a new case with 'Yes' would be handed what is forbidden where it says 'yes'."""
+    spelled = ["yes", "Yes", " yes", "no", None, "NO"]
+    for condition, levels in {
+        "allergy == 'yes'": [1, 0.5, 0.5, 0, 0.5, 0],
+        "allergy in ('yes', 'Yes')": [1, 1, 0.5, 0, 0.5, 0],
+        "allergy != 'no'": [1, 1, 1, 0, 0.5, 0.5],
+        "allergy == 'yes' and age > 35": [0, 0.5, 0.5, 0, 0.5, 0],
+    }.items():
+        acts = ["wait", *["other"] * 2, *["penicillin"] * 3]
+        logs = read_logs(table(allergy=spelled, action=acts), forbid=[f"penicillin if {condition}"])
+        assert forbidden(logs) == levels, condition
 
 
 def test_yes_and_no_are_compared_with_nothing_else() -> None:

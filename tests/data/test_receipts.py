@@ -67,6 +67,16 @@ def test_side_outcomes_come_with_the_outcomes(tmp_path: Path) -> None:
         read_logs(folder, outcomes=came, side_outcomes=["pain"])
 
 
+def test_what_cannot_say_when_a_case_ended_is_told_by_its_name(tmp_path: Path) -> None:
+    table = decided(4)
+    folder = written(tmp_path / "receipts", table)
+    known = outcomes(table, [1.0, 2.0, 3.0, 4.0]).append_column("left", pa.array(["May", "June", "July", "May"]))
+    with pytest.raises(InputError, match="column 'left' is text, not a number or time, in 4 rows"):
+        read_logs(folder, outcomes=known, ended="left")
+    with pytest.raises(InputError, match="column 'reward' is the reward: name another with ended="):
+        read_logs(folder, outcomes=known, ended="reward")
+
+
 def test_cases_that_are_deferred_on_the_way_are_told_of(tmp_path: Path) -> None:
     """Being deferred later may come of what was done earlier, so that leaving these cases out selects."""
     table = decided(6).drop_columns(["case"])

@@ -160,6 +160,12 @@ def test_logs_need_a_gain_and_no_share(tmp_path: Path, capsys: pytest.CaptureFix
         assert message in capsys.readouterr().err
 
 
+def test_what_as_before_is_after_logs_of_several_policies(plan: NextLog) -> None:
+    assert "all logging policies here together" in str(replace(plan, pooled=True))
+    assert not plan.pooled
+    assert "all logging policies here together" not in str(plan)
+
+
 def test_without_a_rung_to_act_by(plan: NextLog) -> None:
     alone = replace(plan, logging=(), chosen=None, target=None, by_share=None)
     assert str(alone).startswith("No rung is fit to act by yet")

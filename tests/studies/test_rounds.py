@@ -139,6 +139,16 @@ def test_logs_that_all_taught_leave_nothing_to_judge(staircase: Any, tmp_path: A
         learned([logs[0]], tmp_path / "next", logged_by=[str(folder / "one")])
 
 
+def test_a_log_that_holds_an_earlier_one_is_refused() -> None:
+    """Its episodes would count twice; where contexts are few, episodes look alike by chance, and pass."""
+    first, second = case_logs(1), case_logs(2)
+    for logs in ([first, joined(second, first)], [joined(first, second), first]):
+        with pytest.raises(InputError, match=r"200 of the .00 episodes of log 2 are also in log 1: give each episode"):
+            gathered(logs, ["practice"] * 2)
+    alike = [replace(one, contexts=np.zeros((N, 2)), rewards=np.round(one.rewards)) for one in (first, second)]
+    assert len(gathered(alike, ["practice"] * 2).records) == 2
+
+
 def test_names_must_fit_the_logs(staircase: Any, tmp_path: Any) -> None:
     *_, logs = staircase
     with pytest.raises(InputError, match="logged_by has 1 name for 2 logs"):

@@ -91,7 +91,7 @@ class Condition:
     """Comparisons of columns with numbers, quoted text and dates, joined by *and*, *or*, *not* and brackets.
 
     What is missing makes a comparison unknown, unless the rest decides: "unknown and false" is false. `missing(x)` asks
-    for it. A column alone stands for one of yes and no.
+    for it. So does a text that differs by capitals or blanks alone. A column alone stands for one of yes and no.
 
     >>> condition = Condition("allergy == 'yes' and not missing(age)")
     >>> condition.columns
@@ -280,13 +280,20 @@ def _beside_text(values: Values, compare: Callable[..., Any], text: str, flipped
     """A column compared with a text: a name, a date, or what spells yes or no."""
     if isinstance(values, Texts):
         same = values.codes == (values.names.index(text) if text in values.names else -2)
-        return Truth.where(same if compare is operator.eq else ~same, values.codes >= 0)
+        alike = [code for code, name in enumerate(values.names) if name != text and _plain(name) == _plain(text)]
+        known = (values.codes >= 0) & ~np.isin(values.codes, alike)
+        return Truth.where(same if compare is operator.eq else ~same, known)
     if isinstance(values, Flags):
         return Truth.where(compare(values.yes, text.strip().lower() in YES), values.known)
     number = day_of(text) if isinstance(values, Days) else float(text)
     own = values.days if isinstance(values, Days) else values
     sides = (number, own) if flipped else (own, number)
     return Truth.where(compare(*sides), np.isfinite(own))
+
+
+def _plain(text: str) -> str:
+    """A text without what a slip may change: what differs by that alone may be the same, or not."""
+    return text.strip().casefold()
 
 
 def _numbers(values: Values) -> FloatArray:

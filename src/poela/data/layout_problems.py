@@ -208,7 +208,12 @@ def clashes(layout: "LogLayout", columns: Sequence[str]) -> list[str]:
     for part, names in parts_of(layout, columns):
         for name in names if part not in ("category", "ordinal", "censored", "end", "forbid") else ():
             parts.setdefault(name, []).append(part)
-    return [
+    later = {*layout.action_columns, *layout.reward_columns(columns), *layout.outcome_columns(columns)}
+    unknown = [name for name in dict.fromkeys(layout.limiting_columns) if name in later and name != layout.allowed]
+    told = (
+        [f"forbid= asks about column {quoted(unknown)}, not known before the decision: leave it out"] if unknown else []
+    )
+    return told + [
         f"column {quoted(name)} is named as {' and as '.join(named[:3])}: name it once"
         for name, named in parts.items()
         if len(named) > 1 and named not in (["step", "context"], ["reward", "side_outcomes"])

@@ -11,8 +11,11 @@ from poela.core.draws import text_of
 from poela.core.errors import InputError
 from poela.data.decided import ACTION, DEFER, POLICY
 from poela.data.layout import EPISODE, PREFIX, STEP, LogLayout
+from poela.data.numbers import note_type
 from poela.data.opening import open_source
 from poela.data.receipts import TIME, ReceiptKeys, read_receipts
+from poela.data.rows import RowProblems
+from poela.data.sources import TableSource
 from poela.data.words import quoted
 
 if TYPE_CHECKING:
@@ -94,6 +97,8 @@ class _Outcomes:
             raise InputError(f"the outcomes have no column {quoted(missing)}: each row names its case and its outcome")
         if missing := [name for name in more if name in keys.context]:
             raise InputError(f"column {quoted(missing)} of the outcomes is called as one of the context: rename it")
+        if ended is not None:
+            _refuse_as_end(opened, ended, paid)
         by_step = keys.step is not None and keys.step in there
         names = (keys.case, keys.step) if by_step else (keys.case,)
         key_rows = list(zip(*(map(text_of, opened.read(str(name)).to_pylist()) for name in names), strict=True))
@@ -114,6 +119,21 @@ class _Outcomes:
     def notes(self, cases: set[str]) -> list[str]:
         unknown = len({key[0] for key in self.rows} - cases)
         return [f"{unknown:,} outcomes belong to no receipt: not used"] if unknown else []
+
+
+def _refuse_as_end(source: TableSource, ended: str, paid: Sequence[str]) -> None:
+    """Refuse a column of ends that is a reward, or has no order."""
+    if ended in paid:
+        raise InputError(
+            f"column {quoted(ended)} is the reward: name another with ended=, which says when a case ended"
+        )
+    import pyarrow as pa
+
+    column, problems = source.read(ended), RowProblems()
+    if pa.types.is_temporal(column.type):
+        return
+    if note_type(column, ended, "a number or time", "give times or dates", problems, source.decimal):
+        raise InputError(problems.sentences())
 
 
 def _keys_of(table: "pa.Table", keys: ReceiptKeys, by_step: bool) -> list[Key]:

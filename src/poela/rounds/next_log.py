@@ -86,6 +86,7 @@ class NextLog:
     target: Target | None
     by_share: Cases | None  # of the target, at the share that is proposed
     estimated: bool  # whether weights rest on estimates
+    pooled: bool = False  # whether several logging policies made the log at hand
 
     def __str__(self) -> str:
         if self.chosen is None:
@@ -126,9 +127,9 @@ class NextLog:
         return f"{readable(times * self.chosen.gain, signed=True)} {what}{least}"
 
     def _doubts(self) -> str:
-        if not self.estimated:
-            return ""
-        return " Weights rest on estimates here, so that what is shown has to survive Γ as well: log propensities."
+        mix = " Cases logged as before are taken to be like those of all logging policies here together."
+        doubt = " Weights rest on estimates here, so that what is shown has to survive Γ as well: log propensities."
+        return f"{mix if self.pooled else ''}{doubt if self.estimated else ''}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -165,7 +166,9 @@ def plan_next(
             raise InputError(f"{by} is no rung that may log: {pilot.choices()}")
     size = float(n) if wish.cases is None else float(wish.cases)
     chosen, target, found = _best(logging, size)
-    return NextLog(n, size, pilot.confidence, pilot.enough, logging, chosen, target, found, opened.record.data.doubted)
+    doubted, rounds = opened.record.data.doubted, opened.record.rounds
+    pooled = rounds is not None and len({log.logged_by for log in rounds.logs if log.judges}) > 1
+    return NextLog(n, size, pilot.confidence, pilot.enough, logging, chosen, target, found, doubted, pooled)
 
 
 def _best(logging: Sequence[Logging], cases: float) -> tuple[Logging | None, Target | None, Cases | None]:

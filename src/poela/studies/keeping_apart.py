@@ -72,6 +72,30 @@ def _shared_episodes(train: Trajectories, logs: Trajectories) -> int:
     return sum(pair in there for pair in zip(map(str, logs.episode_ids), episode_digests(logs).tolist(), strict=True))
 
 
+def refuse_repeated(logs: Sequence[Trajectories]) -> None:
+    """Refuse logs of which one has episodes of another, as an export of all cases so far has: they would count twice.
+
+    Where contexts are few, different episodes look alike, and nothing is refused.
+
+    >>> from poela.data.trajectories import Trajectories
+    >>> rows = np.arange(9.0)
+    >>> logs = Trajectories(rows[:, None], [0] * 9, rows, np.arange(10))
+    >>> refuse_repeated([logs, logs])
+    Traceback (most recent call last):
+    poela.core.errors.InputError: 9 of the 9 episodes of log 2 are also in log 1: give each episode once
+    """
+    digests = [episode_digests(one) for one in logs]
+    for (place, first), (number, second) in itertools.combinations(enumerate(digests, start=1), 2):
+        by_chance = max(1 - len(np.unique(one)) / len(one) for one in (first, second))
+        there, again = np.isin(first, second), np.isin(second, first)
+        by_luck = 2 / np.sqrt(min(len(first), len(second)))  # in small logs
+        if max(there.mean(), again.mean()) > 2 * by_chance + CHANCE + by_luck:
+            alike = int(again.sum())
+            raise InputError(
+                f"{alike} of the {len(second)} episodes of log {number} are also in log {place}: give each episode once"
+            )
+
+
 def hashes_of(parts: Sequence[Trajectories | None], paid: Sequence[str] = ()) -> dict[str, str | None]:
     """The hash of the training, validation and test logs, as they were given.
 

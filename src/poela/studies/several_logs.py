@@ -25,7 +25,7 @@ from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
 from poela.policies.storage import load_policy
 from poela.studies.fold_data import data_hash
-from poela.studies.keeping_apart import seen_before
+from poela.studies.keeping_apart import refuse_repeated, seen_before
 from poela.studies.parents import is_study, taught_by
 from poela.studies.round_records import PRACTICE, LogRecord, ParentRecord
 from poela.studies.study import Study
@@ -61,6 +61,7 @@ def gathered(
     hashes = [data_hash(one) for one in logs]
     if len(set(hashes)) < len(hashes):
         raise InputError("two of these logs are the same: give each of them once")
+    refuse_repeated(logs)
     origins, strange = _origins(loggers, studies, [*near, *filter(None, (_study(one.name) for one in parents))])
     taught = _taught(logs, hashes, origins, parents, loggers)
     taught |= {number for number, one in enumerate(loggers) if set(strange) - {one.name}}
