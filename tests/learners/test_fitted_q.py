@@ -223,9 +223,9 @@ def test_learners_on_one_log_share_their_decompositions(monkeypatch: pytest.Monk
     decomposed: list[int] = []
     prepare = StepRidge.of
 
-    def counted(*given: Any) -> StepRidge:
+    def counted(*given: Any, **named: Any) -> StepRidge:
         decomposed.append(1)
-        return prepare(*given)
+        return prepare(*given, **named)
 
     monkeypatch.setattr(StepRidge, "of", counted)
     logs = two_steps()

@@ -89,7 +89,7 @@ def test_a_step_is_a_number_and_not_copies_of_a_row(monkeypatch: pytest.MonkeyPa
     steps = [0, 1, 2, 5, 1000]
     request = {"cases": [case(step=step, id=step) for step in steps]}
     answers = asked(served(policy), "POST", "/v1/decide", json=request).json()["decisions"]
-    assert sizes == [5]
+    assert sizes == []  # JSON becomes arrays of five rows, without a table
     contexts = np.array([list(FINE.values())] * 5, np.float32)
     expected = policy.probabilities(contexts, steps=steps)
     for answer, chances in zip(answers, expected, strict=True):
@@ -98,7 +98,7 @@ def test_a_step_is_a_number_and_not_copies_of_a_row(monkeypatch: pytest.MonkeyPa
     explained = asked(served(policy), "POST", "/v1/explain", json={"cases": [case(step=2)]}).json()
     if not explained["defer"]:
         assert [one["probability"] for one in explained["actions"]] == pytest.approx(expected[2], abs=1e-9)
-    assert sizes == [5, 1]
+    assert sizes == [1]
 
 
 def test_clients_take_turns_and_large_requests_are_split() -> None:
