@@ -1,6 +1,8 @@
 """The site as readers see it: built without a warning, with links that lead somewhere, and opened offline."""
 
+import base64
 import dataclasses
+import hashlib
 import os
 import re
 import subprocess
@@ -123,6 +125,18 @@ def test_pictures_are_made_by_the_script() -> None:
     from scripts.pictures import PICTURES
 
     assert {path.stem for path in (ROOT / "docs" / "pictures").glob("*.svg")} == set(PICTURES)
+
+
+def test_sample_pages_carry_the_style_that_pages_have_today() -> None:
+    style = (ROOT / "src" / "poela" / "report" / "templates" / "page.css").read_text(encoding="utf-8")
+    pages = sorted((ROOT / "docs" / "gallery").glob("*.html"))
+    assert len(pages) >= 6
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        inside = text.partition("<style>")[2].partition("</style>")[0]
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"style-src 'sha256-{digest}'" in text, page.name
+        assert inside.strip() == style.strip(), page.name
 
 
 @pytest.fixture(scope="session")
