@@ -18,8 +18,8 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.rollouts import true_value
 from poela.evaluation.value_model import ValueModel
 from poela.evaluation.weights import effective_sample_size, probabilities_along, weights_of
-from poela.learners.backward_induction import BackwardInduction, best
-from poela.policies.step_values import StepQ
+from poela.regression.backward_induction import BackwardInduction, best
+from poela.regression.step_values import StepQ
 from poela.simulators.episodes import run
 from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
 

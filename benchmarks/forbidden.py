@@ -24,7 +24,6 @@ import pyarrow as pa
 
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
-from poela.learners.ambition import ambition_path
 from poela.learners.registry import LEARNERS
 from poela.policies.deciding import Deciding, decisions
 from poela.policies.ruled import RuledPolicy
@@ -32,6 +31,7 @@ from poela.serving.answering import Answering
 from poela.serving.export import onnx_model
 from poela.serving.pyfunc import PolicyModel
 from poela.serving.source import PolicySource
+from poela.studies.ambition import ambition_path
 from poela.studies.defaults import SUPPORTED
 from poela.studies.logging_policy import logging_policy
 

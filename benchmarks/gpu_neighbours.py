@@ -10,9 +10,9 @@ import time
 
 import numpy as np
 
-from poela.core import neighbours
-from poela.core.neighbours import Neighbours
-from poela.core.tensors import device_for_search
+from poela.neighbours import search as neighbours
+from poela.neighbours.search import Neighbours
+from poela.neighbours.tensors import device_for_search
 
 FEATURES, ACTIONS = 44, 25
 

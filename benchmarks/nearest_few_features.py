@@ -7,7 +7,7 @@ import numpy as np
 from measuring import Speed, Work
 
 from poela.core.arrays import FloatArray
-from poela.core.neighbours import Neighbours
+from poela.neighbours.search import Neighbours
 
 FEATURES = 4
 

@@ -24,8 +24,8 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.policy import Memoryless
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.value_model import ValueModel
-from poela.learners.ridge import PENALTIES
-from poela.policies.step_values import n_quadratic, quadratic_features
+from poela.regression.ridge import PENALTIES
+from poela.regression.step_values import n_quadratic, quadratic_features
 
 POLICIES, FOLDS = 16, 5
 SHAPES = {"8 features, 2 actions": (8, 2), "44 features, 25 actions": (44, 25)}

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from stored_rows import in_turn
 
+from poela.behavior.propensities import LoggedPropensities
 from poela.core.files import write_json
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.propensities import LoggedPropensities
 from poela.eligibility.rules import AnyAction
 from poela.evaluation.rollouts import true_value
 from poela.simulators.registry import simulate, source

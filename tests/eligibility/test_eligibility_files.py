@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from poela.behavior.propensities import NearestPropensities
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.propensities import NearestPropensities
 from poela.eligibility.rules import AnyAction, Eligibility, MinimumProbability, Radius
 from poela.policies.storage import live_objects
 

@@ -26,10 +26,10 @@ from poela.eligibility.support import (
 )
 from poela.eligibility.support_model import SupportModel
 from poela.eligibility.supported_behavior import SupportedBehavior
-from poela.learners.ambition import ambition_path
 from poela.learners.fitted_q import FittedQ
 from poela.learners.policy_gradient import POELA
 from poela.policies.storage import load_object, load_policy
+from poela.studies.ambition import ambition_path
 from poela.studies.defaults import DEFAULT_LEARNERS, default_candidates
 
 INSIDE, BESIDE = np.array([0.5, 0.5, 0.0]), np.array([0.4, 0.4, 0.2])

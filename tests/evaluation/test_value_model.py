@@ -15,10 +15,10 @@ from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.value_model import ValueModel
-from poela.learners import backward_induction, ridge, step_regression
-from poela.learners.backward_induction import BackwardInduction
-from poela.learners.ridge import PENALTIES
-from poela.policies.step_features import quadratic_features
+from poela.regression import backward_induction, ridge, step_regression
+from poela.regression.backward_induction import BackwardInduction
+from poela.regression.ridge import PENALTIES
+from poela.regression.step_features import quadratic_features
 from poela.simulators.episodes import run
 from poela.simulators.tabular import TablePolicy, TabularMDP
 

@@ -15,11 +15,11 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import MinimumProbability, Radius
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.rollouts import true_value
-from poela.learners import backward_induction
 from poela.learners.fitted_q import FittedQ
-from poela.learners.ridge import Features
-from poela.learners.step_regression import Chosen, RidgeColumns, StepRidge
 from poela.policies.tilted import TiltedPolicy
+from poela.regression import backward_induction
+from poela.regression.ridge import Features
+from poela.regression.step_regression import Chosen, RidgeColumns, StepRidge
 from poela.simulators.episodes import run
 from poela.simulators.tumor import TumorBehavior, TumorGrowth, normalised
 

@@ -12,7 +12,6 @@ from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
 from poela.eligibility.eligible import Eligible
 from poela.eligibility.rules import Eligibility
-from poela.learners.backward_induction import soft
 from poela.learners.consensus import Consensus
 from poela.learners.fitted_q import FittedQ
 from poela.learners.policy_gradient import POELA
@@ -22,6 +21,7 @@ from poela.networks.modules import NetworkShape
 from poela.networks.outputs import outputs_along, outputs_at
 from poela.networks.stack import RecurrentStack, Stack
 from poela.policies.valued import priced
+from poela.regression.backward_induction import soft
 
 PRICES = (0.0, 0.3, 1.0, 3.0, 100.0, 1e6)
 

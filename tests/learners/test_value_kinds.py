@@ -10,13 +10,13 @@ import pytest
 from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
 from poela.learners import value_kinds
-from poela.learners.backward_induction import BackwardInduction, Kind, best, expected
 from poela.learners.fitted_q import FittedQ
-from poela.learners.step_regression import StepRidge
 from poela.learners.value_kinds import FEWEST_UNITS, kinds_for
-from poela.policies.step_features import MOST_CODED_IN_PAIRS, Coding
-from poela.policies.step_values import CodedStep, RidgeStep
 from poela.policies.storage import load_policy
+from poela.regression.backward_induction import BackwardInduction, Kind, best, expected
+from poela.regression.step_features import MOST_CODED_IN_PAIRS, Coding
+from poela.regression.step_regression import StepRidge
+from poela.regression.step_values import CodedStep, RidgeStep
 from poela.simulators.episodes import run
 from poela.simulators.registry import simulate
 from poela.simulators.tabular import TablePolicy, TabularMDP

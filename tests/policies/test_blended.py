@@ -12,7 +12,6 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Radius
-from poela.learners.ambition import SHARES, ambition_path
 from poela.learners.consensus import Consensus
 from poela.learners.learner import Learner
 from poela.learners.logging_policy import logging_policy
@@ -20,6 +19,7 @@ from poela.learners.policy_gradient import POCRM, POELA
 from poela.learners.q_learning import BCQ
 from poela.policies.blended import BlendedPolicy
 from poela.policies.storage import load_policy
+from poela.studies.ambition import SHARES, ambition_path
 
 QUICK: dict[str, Any] = {"steps": 5, "hidden": (4,), "device": "cpu"}
 WARM: dict[str, Any] = {**QUICK, "warm_start_steps": 3}

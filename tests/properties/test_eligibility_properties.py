@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
-from poela.core.neighbours import TREE_FEATURES, Neighbours
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility, Radius
+from poela.neighbours.search import TREE_FEATURES, Neighbours
 
 patient = settings(deadline=None)  # the machine may be busy
 

@@ -36,13 +36,13 @@ from poela.learners.policy_gradient import POCRM, POELA, POMu
 from poela.learners.q_learning import BCQ
 from poela.learners.rules import Rules
 from poela.learners.safe_improvement import DPRL
-from poela.learners.step_boosted import fit_boosted
 from poela.policies.blended import BlendedPolicy
 from poela.policies.cases import Case, Condition
-from poela.policies.step_values import StepQ
 from poela.policies.storage import UNFORESEEN, load_policy
 from poela.policies.tilted import TiltedPolicy
 from poela.policies.value import GreedyQPolicy
+from poela.regression.step_boosted import fit_boosted
+from poela.regression.step_values import StepQ
 
 SLOWEST = 20.0  # seconds of processor time for one file
 STUCK = 600.0  # seconds after which even the busiest machine would be done

@@ -13,7 +13,6 @@ from poela.behavior.tempered import TemperedBehavior
 from poela.data.history import WithHistory
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.ambition import ambition_path
 from poela.learners.consensus import Consensus
 from poela.learners.fitted_q import FittedQ
 from poela.learners.policy_gradient import POCRM, POELA, POMu
@@ -21,6 +20,7 @@ from poela.learners.q_learning import BCQ, PQL
 from poela.learners.rules import Rules
 from poela.learners.safe_improvement import DPRL, SPIBB
 from poela.policies.cases import Case, Condition
+from poela.studies.ambition import ambition_path
 
 GRADIENT: dict[str, Any] = {"steps": 4, "warm_start_steps": 4, "hidden": (8, 8), "device": "cpu"}
 VALUES: dict[str, Any] = {"steps": 4, "hidden": (8, 8), "device": "cpu"}

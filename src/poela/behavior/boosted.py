@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from poela.behavior.forest import ARRAYS, MAX_LEAVES, Forest
 from poela.behavior.held_out import HeldOut, held_out_split, mean_log_likelihood
 from poela.behavior.model import Behavior, BehaviorModel, LoadPart
 from poela.behavior.schema import SETTINGS, Schema
@@ -16,6 +15,7 @@ from poela.core.storage import Stored
 from poela.core.typed import Count, Positive, Range, from_plain
 from poela.core.validation import expect_contents
 from poela.data.trajectories import Trajectories
+from poela.regression.forest import ARRAYS, MAX_LEAVES, Forest
 
 ROUNDS_AT_A_TIME = 10
 

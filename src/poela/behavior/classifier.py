@@ -11,7 +11,7 @@ from poela.behavior.schema import Schema
 from poela.behavior.tempered import TemperedBehavior
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import InputError
-from poela.core.live import stored_live
+from poela.core.live import stored_live, unfitted
 from poela.core.references import description, reference, referred
 from poela.core.storage import Stored
 from poela.core.typed import shown
@@ -80,17 +80,6 @@ class ClassifierModel(BehaviorModel):
 
     def __repr__(self) -> str:
         return description(self.classifier)
-
-
-def unfitted(estimator: Any, seed: int) -> Any:
-    """A copy of an estimator without what it has learned; a `random_state` of None becomes the seed."""
-    from sklearn.base import clone
-
-    copy = clone(estimator, safe=False)
-    parameters = copy.get_params(deep=False) if hasattr(copy, "get_params") else {}
-    if "random_state" in parameters and parameters["random_state"] is None:
-        copy.set_params(random_state=seed % 2**32)
-    return copy
 
 
 def behavior_reference(behavior: Any) -> Any:

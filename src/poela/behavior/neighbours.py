@@ -9,11 +9,11 @@ from poela.behavior.model import Behavior, BehaviorModel, LoadPart
 from poela.behavior.schema import SETTINGS, Schema
 from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
 from poela.core.errors import InputError
-from poela.core.neighbours import Neighbours
 from poela.core.storage import Stored
 from poela.core.typed import Count, from_plain
 from poela.core.validation import expect_array, expect_contents, refuse
 from poela.data.trajectories import Trajectories
+from poela.neighbours.search import Neighbours
 
 ROWS_AT_A_TIME = 16384  # bounds the memory for neighbours' rows and distances
 

@@ -96,3 +96,14 @@ def unpack(content: bytes) -> set[str]:
     contents = {text: pickle.loads(packed_one) for text, packed_one in pickle.loads(content).items()}
     remember(contents)
     return set(contents)
+
+
+def unfitted(estimator: Any, seed: int) -> Any:
+    """A copy of an estimator without what it has learned; a `random_state` of None becomes the seed."""
+    from sklearn.base import clone
+
+    copy = clone(estimator, safe=False)
+    parameters = copy.get_params(deep=False) if hasattr(copy, "get_params") else {}
+    if "random_state" in parameters and parameters["random_state"] is None:
+        copy.set_params(random_state=seed % 2**32)
+    return copy

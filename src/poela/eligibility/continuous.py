@@ -19,7 +19,6 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.density import gaussian_log_density
 from poela.core.errors import InputError
 from poela.core.log_cache import cached
-from poela.core.neighbours import Neighbours
 from poela.core.params import HasParams
 from poela.core.storage import Stored
 from poela.core.typed import Count, Positive, from_plain, refuse_problems, to_plain
@@ -30,6 +29,7 @@ from poela.eligibility.boxes import Boxes, most_boxes
 from poela.eligibility.pair_explanation import LoggedPair, PairExplanation
 from poela.eligibility.quantiles import distances_to_others
 from poela.eligibility.rules import RadiusSetting, quantile_of
+from poela.neighbours.search import Neighbours
 
 NEAREST = 32
 ROWS_AT_A_TIME = 4096

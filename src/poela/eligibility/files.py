@@ -24,8 +24,8 @@ from poela.data.schema import TableSchema
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.rules import Eligibility
-from poela.eligibility.scales import FeatureRange, FeatureScale, names_of_scale
 from poela.eligibility.support_model import SupportModel
+from poela.neighbours.scales import FeatureRange, FeatureScale, names_of_scale
 
 KIND = "eligibility"
 WHOLE_NUMBERS = ("actions", "steps", "rows", "episodes")

@@ -23,8 +23,8 @@ from poela.eligibility.fallback import nearness_where_stranded
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.metric import largest_squared, on_metric_scale, squared_from
 from poela.eligibility.rules import Eligibility
-from poela.eligibility.scales import FeatureRange
 from poela.eligibility.support_model import SupportModel
+from poela.neighbours.scales import FeatureRange
 
 
 @dataclass(frozen=True, eq=False)

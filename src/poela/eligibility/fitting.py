@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.history import HistoryModel
+from poela.behavior.propensities import nearest_propensities
 from poela.core.errors import InputError
 from poela.data.limits import LimitsInContexts
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
-from poela.eligibility.propensities import nearest_propensities
 from poela.eligibility.rules import Eligibility
-from poela.eligibility.scales import FeatureRange, FeatureScale
 from poela.eligibility.support import fit_support, has_holes
+from poela.neighbours.scales import FeatureRange, FeatureScale
 
 
 def _without_limits(settings: Eligibility, train: Trajectories) -> Eligibility:

@@ -6,14 +6,14 @@ from functools import cached_property
 
 import numpy as np
 
-from poela.core.approximate import ApproximateNeighbours
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, readonly
-from poela.core.grouped import FEW, NearestOfGroups
 from poela.core.log_cache import cached
-from poela.core.neighbours import TREE_FEATURES, Neighbours
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.eligibility.scales import FeatureScale
+from poela.neighbours.approximate import ApproximateNeighbours
+from poela.neighbours.grouped import FEW, NearestOfGroups
+from poela.neighbours.scales import FeatureScale
+from poela.neighbours.search import TREE_FEATURES, Neighbours
 
 COVER_BLOCK = 512
 MOST_SAMPLED = 20_000  # logged contexts that a sample has

@@ -15,7 +15,7 @@ from poela.core.log_cache import cached
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility, quantile_of
-from poela.eligibility.scales import FeatureScale
+from poela.neighbours.scales import FeatureScale
 
 FOLDS = 5
 ROOM = 1.5  # new cases may be so much farther from their nearest than logged ones are, as Euclidean distances

@@ -34,7 +34,7 @@ from poela.evaluation.value_model import ValueModel
 from poela.evaluation.values import QValues, given_values
 from poela.evaluation.verdict import NOT_SHOWN, TrustThresholds, verdict_on
 from poela.evaluation.weights import LogWeights, is_greedy, log_weights, probabilities_along, smoothed, weights_of
-from poela.learners.step_regression import Regressor
+from poela.regression.step_regression import Regressor
 
 MODEL = "an estimator that rests on a model of values"
 MOST_NUMBERS = 1e7  # probabilities that are looked at together: 80 MB

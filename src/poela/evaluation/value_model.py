@@ -14,9 +14,9 @@ from poela.data.history import with_history
 from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import ModelValues
-from poela.learners.backward_induction import MOST_PREPARED, BackwardInduction, expected
-from poela.learners.ridge import rows_at_once
-from poela.learners.step_regression import Regressor
+from poela.regression.backward_induction import MOST_PREPARED, BackwardInduction, expected
+from poela.regression.ridge import rows_at_once
+from poela.regression.step_regression import Regressor
 
 FOLDS = 5
 MOST_FEATURES_WITH_HISTORY = 8  # wider contexts are taken to tell the past themselves

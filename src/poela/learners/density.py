@@ -42,7 +42,7 @@ def _standardised(contexts: Float32Array) -> Float32Array:
 
 def _neighbour_scores(contexts: Float32Array) -> FloatArray:
     """Minus the distance to the k-th nearest other context."""
-    from poela.core.neighbours import k_nearest
+    from poela.neighbours.search import k_nearest
 
     k = min(NEIGHBOURS + 1, len(contexts))
     return -np.asarray(k_nearest(contexts, contexts, k)[1])[:, -1]

@@ -15,14 +15,14 @@ from poela.core.typed import NonNegative, one_of, shown
 from poela.data.costs import Costs
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.backward_induction import Kind, best, soft
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.logging_policy import logging_policy, logging_probabilities
-from poela.learners.step_foreign import AnyRegressor
 from poela.learners.value_learner import ValueLearner
 from poela.policies.tilted import TiltedPolicy
 from poela.policies.valued import priced, supported
+from poela.regression.backward_induction import Kind, best, soft
+from poela.regression.step_foreign import AnyRegressor
 
 # The default path in multiples of the mild temperature: from twice to a sixteenth of it, then greedy.
 PATH = tuple(2.0 ** (1 - k / 3) for k in range(16))

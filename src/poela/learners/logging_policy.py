@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from poela.behavior.propensities import nearest_propensities
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import Policy, as_policy
 from poela.data.trajectories import Trajectories
-from poela.eligibility.propensities import nearest_propensities
 
 
 def logging_policy(train: Trajectories, behavior: Policy | None) -> Any:

@@ -9,7 +9,7 @@ from poela.core.ragged import episode_sums
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.learners.advantages import generalised_advantages
-from poela.learners.backward_induction import BackwardInduction, expected
+from poela.regression.backward_induction import BackwardInduction, expected
 
 PARTS = 2  # of episodes: the values at each decision are learned from the others
 LEAST_CHANCE = 0.02  # residuals are weighted as if no taken action had been less probable

@@ -12,7 +12,6 @@ from poela.core.policy import Policy
 from poela.core.typed import Share
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.backward_induction import expected
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.logging_policy import logging_policy, logging_probabilities
@@ -24,6 +23,7 @@ from poela.policies.cases import Case
 from poela.policies.plain import PlainPolicy
 from poela.policies.rule_words import instruction_in_words
 from poela.policies.valued import priced
+from poela.regression.backward_induction import expected
 
 IN_A_WORD, ONE_CONDITION, TWO_CONDITIONS, BY_VALUES = range(4)  # how plain a policy is
 MOST_EACH = 4  # actions: with more, not each of them has its own *always* and *never*

@@ -14,15 +14,15 @@ from poela.core.typed import NonNegative
 from poela.data.costs import Costs
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.backward_induction import Following, best
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.logging_policy import logging_policy, logging_probabilities
 from poela.learners.value_learner import ValueLearner
 from poela.policies.hull_walk import HullWalk, hull_walk
-from poela.policies.step_values import CodedStep, RidgeStep, StepModel, StepQ
 from poela.policies.tilted import TiltedPolicy
 from poela.policies.valued import supported
+from poela.regression.backward_induction import Following, best
+from poela.regression.step_values import CodedStep, RidgeStep, StepModel, StepQ
 
 # What is spent per case: shares of what all that pays would cost; or of a limit, and two of the way beyond it.
 SHARES = tuple(k / 10 for k in range(1, 11))

@@ -8,8 +8,8 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.ragged import episode_sums, returns_to_go
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
-from poela.learners.backward_induction import BackwardInduction, Kind, expected
-from poela.policies.step_features import MOST_FEATURES_IN_PAIRS, Coding
+from poela.regression.backward_induction import BackwardInduction, Kind, expected
+from poela.regression.step_features import MOST_FEATURES_IN_PAIRS, Coding
 
 FOLDS = 2
 FEWEST_UNITS = 40  # that tell kinds apart

@@ -14,11 +14,11 @@ from poela.core.typed import Discount, Positive, Whole
 from poela.data.history import HistoryFeatures, with_history
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.backward_induction import BackwardInduction, Kind
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.learner import Learner
-from poela.learners.step_foreign import AnyRegressor, Predictor
 from poela.learners.value_kinds import chosen_kind, kinds_for
+from poela.regression.backward_induction import BackwardInduction, Kind
+from poela.regression.step_foreign import AnyRegressor, Predictor
 
 MOST_SHARED = 2e7  # numbers of decompositions kept for the next learner: 160 MB
 PENALTY_MULTIPLES: Sequence[float] = (1.0, 10.0, 100.0, 1e3, 1e4)

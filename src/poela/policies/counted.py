@@ -14,9 +14,9 @@ from poela.core.typed import from_plain
 from poela.core.validation import expect_contents, expect_part, expect_sizes
 from poela.data.limits import within
 from poela.eligibility.fitted import Eligible, FittedEligibility
-from poela.policies.departures import Departure
 from poela.policies.ruled import followed, greedy
 from poela.policies.valued import PARTS, SETTINGS, ValuedPolicy, valued_fields
+from poela.regression.departures import Departure
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

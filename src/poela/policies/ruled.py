@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from poela.behavior.propensities import LoggedPropensities
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.outputs import output_folder
@@ -19,7 +20,6 @@ from poela.data.decision_rows import has_columns, loose_contexts
 from poela.data.schema import TableSchema
 from poela.data.words import quoted
 from poela.eligibility.fitted import Eligible, FittedEligibility
-from poela.eligibility.propensities import LoggedPropensities
 from poela.policies.decides import Decides
 
 if TYPE_CHECKING:

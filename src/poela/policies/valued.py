@@ -19,7 +19,7 @@ from poela.data.limits import within
 from poela.eligibility.fitted import Eligible
 from poela.policies.network import common_fields
 from poela.policies.ruled import ActingRule, RuledPolicy, most_needed, needs_of, softmax
-from poela.policies.step_values import StepQ
+from poela.regression.step_values import StepQ
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

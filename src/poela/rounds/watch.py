@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from poela.behavior.propensities import LoggedPropensities
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.readable import readable
@@ -14,7 +15,6 @@ from poela.core.typed import to_plain
 from poela.data.beside import Beside
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
-from poela.eligibility.propensities import LoggedPropensities
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.weights import log_weights, probabilities_along
 from poela.rounds.compared import Comparison, Units, against_practice, compared

@@ -11,11 +11,11 @@ from poela.behavior.clone import CloneModel, RecurrentCloneModel
 from poela.behavior.history import HistoryModel
 from poela.behavior.multinomial import MultinomialModel
 from poela.behavior.neighbours import KNNModel
+from poela.behavior.propensities import NearestPropensities
 from poela.behavior.schema import Schema
 from poela.behavior.tempered import TemperedModel
 from poela.core.arrays import FloatArray
 from poela.data.limits import FORBIDDEN
-from poela.eligibility.propensities import NearestPropensities
 from poela.eligibility.support_model import LEAST_CHANCE, SupportModel
 from poela.eligibility.supported_behavior import SupportedBehavior
 from poela.serving.graph import Graph, positive, refuse_export, softmax

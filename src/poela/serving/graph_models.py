@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from poela.behavior.forest import ALL, Forest
 from poela.core.arrays import FloatArray, IntArray
 from poela.data.history import HistoryFeatures
 from poela.networks.modules import Network
-from poela.policies.step_features import FARTHEST, Coding, pairs_of
-from poela.policies.step_values import BoostedStep, CodedStep, RidgeStep, StepQ
+from poela.regression.forest import ALL, Forest
+from poela.regression.step_features import FARTHEST, Coding, pairs_of
+from poela.regression.step_values import BoostedStep, CodedStep, RidgeStep, StepQ
 from poela.serving.graph import TREES, Graph, refuse_export
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.core.neighbours import Neighbours
-from poela.eligibility.scales import FeatureScale
+from poela.neighbours.scales import FeatureScale
+from poela.neighbours.search import Neighbours
 from poela.serving.graph import Graph
 
 PROPOSED = 8  # beyond those wanted: so many may be so near each other that a product cannot tell them apart

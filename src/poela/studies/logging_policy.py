@@ -13,6 +13,7 @@ from poela.behavior.classifier import behavior_of
 from poela.behavior.gaussian import GaussianBehavior, GaussianModel
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.memory import memory_of
+from poela.behavior.propensities import LoggedPropensities
 from poela.behavior.registry import BEHAVIORS
 from poela.core.errors import InputError
 from poela.core.log_cache import cached
@@ -23,7 +24,6 @@ from poela.core.references import described, is_reference
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.data.action_space import real_actions
 from poela.data.trajectories import Trajectories
-from poela.eligibility.propensities import LoggedPropensities
 from poela.studies.defaults import LOGGED
 from poela.studies.fold_data import data_hash, read_behavior, write_behavior
 from poela.studies.runs import versions

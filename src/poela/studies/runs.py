@@ -12,9 +12,9 @@ import numpy as np
 
 from poela.core.errors import PoelaError, TrainingError
 from poela.core.live import references_in
-from poela.learners.ambition import ambition_path
 from poela.learners.learner import Checkpoint
 from poela.learners.stacked import Learned, Member, fit_stacked
+from poela.studies.ambition import ambition_path
 from poela.studies.fold_data import FoldData
 from poela.studies.held_out import HeldOut, measured
 from poela.studies.records import CheckpointRecord, Metrics, RunRecord, Task

@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.policies.departures import Departure
+from poela.regression.departures import Departure
 
 ERROR = 2.0
 

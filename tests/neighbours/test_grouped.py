@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from poela.core.arrays import FloatArray
-from poela.core.grouped import NearestOfGroups
-from poela.core.neighbours import Neighbours
 from poela.data.trajectories import Trajectories
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.rules import Eligibility
+from poela.neighbours.grouped import NearestOfGroups
+from poela.neighbours.search import Neighbours
 
 SHAPES = [(1, 1, 7), (16, 3, 8), (5, 25, 44)]
 

@@ -18,7 +18,7 @@ from poela.core.storage import Stored
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import Eligibility
-from poela.eligibility.scales import MOST_KNOTS, FeatureScale
+from poela.neighbours.scales import MOST_KNOTS, FeatureScale
 
 EUCLIDEAN = Eligibility(scale="robust", metric="euclidean")
 

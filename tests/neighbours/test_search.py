@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from poela.core import neighbours, tensors
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.core.neighbours import Neighbours, k_nearest
+from poela.neighbours import search as neighbours
+from poela.neighbours import tensors
+from poela.neighbours.search import Neighbours, k_nearest
 
 TREE, PRODUCTS = 2, 20  # features
 

@@ -9,13 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from poela.core.arrays import Float32Array, FloatArray, readonly
 from poela.core.errors import InputError
 from poela.core.log_cache import cached
-from poela.core.neighbours import Neighbours
 from poela.core.policy import LoggedSteps, Memoryless
 from poela.core.storage import Stored
 from poela.core.validation import expect_array, expect_contents, expect_setting
 from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.trajectories import Trajectories
-from poela.eligibility.scales import FeatureScale
+from poela.neighbours.scales import FeatureScale
+from poela.neighbours.search import Neighbours
 
 
 class NearestPropensities(Memoryless):

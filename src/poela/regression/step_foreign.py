@@ -6,14 +6,14 @@ from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from poela.behavior.classifier import unfitted
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
+from poela.core.live import unfitted
 from poela.core.typed import Check
-from poela.learners.ridge import Features
-from poela.learners.step_boosted import BoostedColumns
-from poela.learners.step_regression import Chosen
-from poela.policies.step_values import ForeignStep, with_actions
+from poela.regression.ridge import Features
+from poela.regression.step_boosted import BoostedColumns
+from poela.regression.step_regression import Chosen
+from poela.regression.step_values import ForeignStep, with_actions
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.core.products import FAR_OUTSIDE, factors_of, limit_of, rounding, underflow
+from poela.neighbours.products import FAR_OUTSIDE, factors_of, limit_of, rounding, underflow
 
 BLOCK = 4096  # points in one product, at most
 SLAB = {"cpu": 128, "cuda": 1024}  # of them share one minimum, which tells whether any of them need be looked at

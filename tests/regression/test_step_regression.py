@@ -7,11 +7,11 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
-from poela.learners import ridge, step_regression
-from poela.learners.ridge import PENALTIES, Features, Ridge
-from poela.learners.step_boosted import StepBoosted, fit_boosted
-from poela.learners.step_regression import ALL_ACTIONS, StepRidge
-from poela.policies.step_features import FARTHEST, MOST_FEATURES_IN_PAIRS, quadratic_features
+from poela.regression import ridge, step_regression
+from poela.regression.ridge import PENALTIES, Features, Ridge
+from poela.regression.step_boosted import StepBoosted, fit_boosted
+from poela.regression.step_features import FARTHEST, MOST_FEATURES_IN_PAIRS, quadratic_features
+from poela.regression.step_regression import ALL_ACTIONS, StepRidge
 
 SHAPES = [(40, 6), (6, 15), (12, 12)]
 

@@ -11,8 +11,8 @@ from typing import Literal, Protocol
 import numpy as np
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray, readonly
-from poela.learners.ridge import PENALTIES, Features, Inputs, Ridge
-from poela.policies.step_features import (
+from poela.regression.ridge import PENALTIES, Features, Inputs, Ridge
+from poela.regression.step_features import (
     FARTHEST,
     Coding,
     linear_features,
@@ -21,7 +21,7 @@ from poela.policies.step_features import (
     quadratic_features,
     with_fixed,
 )
-from poela.policies.step_values import CodedStep, RidgeStep, StepModel
+from poela.regression.step_values import CodedStep, RidgeStep, StepModel
 
 Regressor = Literal["ridge", "boosted"]
 ROWS_PER_FEATURE = 1.5

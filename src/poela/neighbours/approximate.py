@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from poela.core.distances import squared_distances
 from poela.core.threads import for_each
+from poela.neighbours.distances import squared_distances
 
 ASKED = 1024  # logged contexts of each group that a question is put to
 MOST_CELLS = 1024  # so that finding the own cell costs less than asking there

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.core.distances import nearest_first, squared_distances
+from poela.neighbours.distances import nearest_first, squared_distances
 
 ROUNDING = 1e-12  # far above the relative rounding error of distances within the tree
 

@@ -1,9 +1,9 @@
 """What distances see of features: each one multiplied, or first turned into robust scores."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,6 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, readonly
 from poela.core.errors import InputError
 from poela.core.storage import Stored
 from poela.core.validation import LARGEST, expect_array, refuse
-from poela.eligibility.rules import Eligibility
 
 MOST_KNOTS = 33
 MOST_FACTOR = 1e20  # of robust scores, in a file
@@ -20,6 +19,22 @@ MOST_SCORE = 100.0  # of a knot in a file; normal scores of a billion rows end a
 STEEPEST = 1e50  # of a line between knots: float32 values on it, squared, are finite in float64
 INDICATOR = float(np.sqrt(0.5))  # so that two indicators of a category that differ count 1 together
 NEW_VALUE = 1e-6  # how far from a constant, relative to it, a value counts as another one
+
+
+class Scaling(Protocol):
+    """What a rule says about how features are measured."""
+
+    @property
+    def scale(self) -> str | Sequence[float] | None:
+        """The name of a scale, or divisors, one for each feature."""
+
+    @property
+    def metric(self) -> str:
+        """The name of the distance."""
+
+    @property
+    def weights(self) -> Sequence[float] | None:
+        """How much each feature counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +55,7 @@ class FeatureScale:
     scores: FloatArray | None = None  # [d, K]
 
     @classmethod
-    def of(cls, rule: Eligibility, contexts: Float32Array) -> "FeatureScale":
+    def of(cls, rule: Scaling, contexts: Float32Array) -> "FeatureScale":
         """The scale that a rule asks for, fitted on training contexts."""
         n_features = contexts.shape[1]
         factors, curve = np.ones(n_features), None
@@ -126,9 +141,10 @@ class FeatureScale:
         return scale
 
 
-def names_of_scale(rule: Eligibility) -> tuple[str, ...]:
+def names_of_scale(rule: Scaling) -> tuple[str, ...]:
     """The arrays by which a file holds the scale of a rule.
 
+    >>> from poela.eligibility.rules import Eligibility
     >>> names_of_scale(Eligibility(scale="standard"))
     ('factors',)
     """

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poela import POELA, load_policy
-from poela.core import approximate
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.rules import Eligibility
 from poela.eligibility.words import rule_in_words
+from poela.neighbours import approximate
 from poela.serving.export import export_onnx
 
 

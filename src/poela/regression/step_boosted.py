@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from poela.behavior.forest import Forest
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import PoelaError
-from poela.learners.ridge import Features, Inputs
-from poela.learners.step_regression import Chosen
-from poela.policies.step_values import BoostedStep, StepModel, with_actions
+from poela.regression.forest import Forest
+from poela.regression.ridge import Features, Inputs
+from poela.regression.step_regression import Chosen
+from poela.regression.step_values import BoostedStep, StepModel, with_actions
 
 SHALLOW: Mapping[str, Any] = MappingProxyType({"max_depth": 3, "max_iter": 60})
 

@@ -7,11 +7,11 @@ from sklearn.linear_model import RidgeCV
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
-from poela.learners.backward_induction import BackwardInduction, Following, best, expected, soft
-from poela.learners.ridge import PENALTIES
-from poela.learners.step_regression import Regressor
-from poela.policies.step_features import quadratic_features
-from poela.policies.step_values import StepQ
+from poela.regression.backward_induction import BackwardInduction, Following, best, expected, soft
+from poela.regression.ridge import PENALTIES
+from poela.regression.step_features import quadratic_features
+from poela.regression.step_regression import Regressor
+from poela.regression.step_values import StepQ
 from poela.simulators.episodes import run
 from poela.simulators.tabular import TablePolicy, TabularMDP
 

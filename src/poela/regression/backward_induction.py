@@ -18,19 +18,19 @@ from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.ragged import returns_to_go, rows_of_episodes
 from poela.data.trajectories import Trajectories
-from poela.learners.ridge import PENALTIES, Features
-from poela.learners.step_boosted import StepBoosted
-from poela.learners.step_foreign import Predictor, StepForeign
-from poela.learners.step_regression import (
+from poela.regression.departures import Departure
+from poela.regression.ridge import PENALTIES, Features
+from poela.regression.step_boosted import StepBoosted
+from poela.regression.step_features import Coding
+from poela.regression.step_foreign import Predictor, StepForeign
+from poela.regression.step_regression import (
     Chosen,
     Columns,
     RidgeColumns,
     StepRegression,
     StepRidge,
 )
-from poela.policies.departures import Departure
-from poela.policies.step_features import Coding
-from poela.policies.step_values import StepQ, rows_by_step
+from poela.regression.step_values import StepQ, rows_by_step
 
 # A step that fewer episodes reach borrows the rows of the steps after it: two rows are no regression.
 FEWEST_ROWS = 50

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.core.distances import squared_distances
-from poela.core.products import FAR_OUTSIDE, Products, factors_of
+from poela.neighbours.distances import squared_distances
+from poela.neighbours.products import FAR_OUTSIDE, Products, factors_of
 
 FEW = 16  # contexts at once, for which one product is the quicker way
 MOST_CANDIDATES = 32  # per context and group: more says that float32 cannot tell these points apart

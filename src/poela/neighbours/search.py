@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.core.distances import nearest_first, squared_distances
 from poela.core.errors import InputError
-from poela.core.products import BLOCK, FAR_OUTSIDE, Products
-from poela.core.tensors import TensorSearch, device_for_search
 from poela.core.threads import for_each, for_each_by_torch
-from poela.core.trees import TreeSearch, spatial_order
+from poela.neighbours.distances import nearest_first, squared_distances
+from poela.neighbours.products import BLOCK, FAR_OUTSIDE, Products
+from poela.neighbours.tensors import TensorSearch, device_for_search
+from poela.neighbours.trees import TreeSearch, spatial_order
 
 TREE_FEATURES = 6  # above this, matrix products are faster than a tree (benchmarks/nearest_actions.py)
 LARGE_TREE = 1 << 15  # points that no longer fit a cache near the processor

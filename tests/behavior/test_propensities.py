@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from poela.behavior.propensities import NearestPropensities, nearest_propensities
 from poela.core.arrays import FloatArray
-from poela.core.neighbours import Neighbours
 from poela.core.policy import along_once
 from poela.data.trajectories import Trajectories
-from poela.eligibility.propensities import NearestPropensities, nearest_propensities
 from poela.eligibility.rules import Eligibility
-from poela.eligibility.scales import FeatureScale
 from poela.learners.logging_policy import logging_policy
+from poela.neighbours.scales import FeatureScale
+from poela.neighbours.search import Neighbours
 
 
 def logs_of(seed: int) -> Trajectories:

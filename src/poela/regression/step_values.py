@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from poela.behavior.forest import ARRAYS, Forest
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.live import stored_live
@@ -21,7 +20,8 @@ from poela.core.validation import (
 )
 from poela.data.action_space import ActionName
 from poela.data.trajectories import Trajectories
-from poela.policies.step_features import Coding, n_quadratic, quadratic_features
+from poela.regression.forest import ARRAYS, Forest
+from poela.regression.step_features import Coding, n_quadratic, quadratic_features
 
 # Of boosted steps in a file: they look at one column for each action, for each action.
 MOST_BOOSTED_ACTIONS = 2000

@@ -1,0 +1,1 @@
+"""Nearest logged contexts: scales, distances and the searches among them."""
