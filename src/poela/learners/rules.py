@@ -15,6 +15,7 @@ from poela.eligibility.rules import Eligibility
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.logging_policy import logging_policy, logging_probabilities
+from poela.learners.plainness import BY_LOT, BY_VALUES, IN_A_WORD, ONE_CONDITION, TWO_CONDITIONS
 from poela.learners.rule_scores import costs_of, held_out_values, scores_of, share_left
 from poela.learners.rule_trees import Grown, instructions
 from poela.learners.value_learner import ValueLearner
@@ -25,7 +26,6 @@ from poela.policies.rule_words import instruction_in_words
 from poela.policies.valued import priced
 from poela.regression.backward_induction import expected
 
-IN_A_WORD, ONE_CONDITION, TWO_CONDITIONS, BY_VALUES = range(4)  # how plain a policy is
 MOST_EACH = 4  # actions: with more, not each of them has its own *always* and *never*
 MILD_LEFT = (0.4, 0.1)  # shares of episodes that rules of *more often* leave effective
 TRIED = np.concatenate([np.geomspace(0.002, 0.5, 40), np.linspace(0.55, 1.0, 7)])  # shares of actions to be barred
@@ -59,7 +59,7 @@ class Rules(ValueLearner):
         for place, said in enumerate(self.policies(train, seed, behavior), start=1):
             yield Checkpoint(place, *said)
 
-    def policies(self, train: Trajectories, seed: int, behavior: Policy | None) -> Iterator[tuple[Any, str, int]]:
+    def policies(self, train: Trajectories, seed: int, behavior: Policy | None) -> Iterator[tuple[Any, str, float]]:
         """Each policy of the path, its name, and how plain it is."""
         logging = logging_policy(train, behavior)
         chances = logging_probabilities(train, behavior)
@@ -85,8 +85,8 @@ class Rules(ValueLearner):
         sure = grow(instructions(train.n_actions)).rules(self.left_by_rules)
         for number, cases in enumerate([*mild, *sure], start=1):
             one_condition = len(mild) < number <= len(mild) + len(self.left_by_rules)
-            plainness = ONE_CONDITION if one_condition else TWO_CONDITIONS
-            yield PlainPolicy(cases=cases, **common, **names), f"rule {number}", plainness
+            plain = BY_LOT if number <= len(mild) else ONE_CONDITION if one_condition else TWO_CONDITIONS
+            yield PlainPolicy(cases=cases, **common, **names), f"rule {number}", plain
 
 
 def _in_every_case(n_actions: int) -> list[Case]:

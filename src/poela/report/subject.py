@@ -52,12 +52,8 @@ class Numbers:
 
 
 def gain_unit(outcome: Outcome) -> str:
-    """The unit of gains: the difference of two percentages is in points.
-
-    >>> gain_unit(Outcome("survival", "%")), gain_unit(Outcome("cost", "EUR"))
-    ('points', 'EUR')
-    """
-    return "points" if outcome.unit == PERCENT else clean(outcome.unit)
+    """The unit of gains, for a page."""
+    return clean(outcome.gain_unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,10 +126,9 @@ class Subject:
         """A mean return with its unit."""
         return " ".join(filter(None, (self.number(value), clean(self.outcome.unit))))
 
-    def gained(self, value: float | None, *, signed: bool = True, whole: bool = False) -> str:
-        """A gain with its unit; `whole` says the unit in full."""
-        unit = "percentage points" if whole and self.outcome.unit == PERCENT else gain_unit(self.outcome)
-        return " ".join(filter(None, (self.number(value, signed=signed), unit)))
+    def gained(self, value: float | None, *, signed: bool = True) -> str:
+        """A gain with its unit."""
+        return " ".join(filter(None, (self.number(value, signed=signed), gain_unit(self.outcome))))
 
     @property
     def each(self) -> str:

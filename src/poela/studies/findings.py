@@ -1,7 +1,7 @@
 """What a study knows about its policies, in a few named sentences: for model cards and exported files."""
 
-from poela.core.readable import readable
 from poela.studies.answer import Answer
+from poela.studies.outcome_unit import Outcome
 from poela.studies.records import ChoiceRecord, StudyRecord
 
 
@@ -29,7 +29,8 @@ def findings(result: ChoiceRecord, record: StudyRecord, *, promising: bool = Fal
 
 def _trial(result: ChoiceRecord, record: StudyRecord, place: int) -> str:
     own, error = result.points[place].metrics.get("own"), record.logging_policy.standard_error
+    unit = record.outcome or Outcome()
     confidence = f"{100 * record.settings.selection.confidence:g}%"
-    least = "" if own is None else f" at least {readable(own, error, signed=True)} better if it had been the only one "
+    least = "" if own is None else f" at least {unit.amount(own, error)} if it had been the only one tried "
     known = least and f"({confidence}), but"
-    return f"Worth a trial:{least}{known} not shown among all policies tried. Try it only where that is safe."
+    return f"Worth a trial:{least}{known} not shown among all policies. Try it only where that is safe."

@@ -1,6 +1,6 @@
 """How a study ends: every policy judged, one chosen, fitted on all episodes, looked at once, and written down."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,7 @@ from poela.studies.names import names_of
 from poela.studies.outcomes import write_outcomes
 from poela.studies.own_bounds import Yardstick, promising, with_own_bounds
 from poela.studies.place import TABLE
-from poela.studies.plainness import best_in_words
+from poela.studies.plainness import best_of, is_sayable, needs_no_lots
 from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue, Unconfounded
 from poela.studies.runs import carry_out
 from poela.studies.selection import Choice, Point, choose
@@ -63,7 +63,10 @@ def finish(
         raise PoelaError(failure)
     if hopeful is not None and _unfitted(study, hopeful, folds):
         hopeful = None  # what cannot be fitted cannot be tried
-    plain, allots = _sayable(study, points, choice.chosen, folds), _allots(study, points, folds)
+    told = choice.chosen or hopeful
+    plain, lotless = (_plain(study, points, choice.chosen, told, folds, kind) for kind in (is_sayable, needs_no_lots))
+    lotless = None if lotless in (plain, told) else lotless  # what is told of already
+    allots = _allots(study, points, folds)
     study = Study(study.store)
     wanted = {"policy": choice.chosen, "promising": hopeful}
     _write_beside(study, splits, choice.chosen)
@@ -86,9 +89,12 @@ def finish(
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
-        runs=_rests_on(study, [*wanted.values(), plain, allots], pairs),
+        runs=_rests_on(study, [*wanted.values(), plain, lotless, allots], pairs),
         plain=None if plain is None else points.index(plain),
-        words="" if plain is None else _said(study.policy_of(plain).rule, splits),
+        words=_said(study, points, plain, splits),
+        trial="" if tried is None or choice.chosen is not None else _name(study, points, tried),
+        lotless=None if lotless is None else points.index(lotless),
+        lotless_words=_said(study, points, lotless, splits),
         closest=None if tried is None or hopeful is not None else points.index(tried),
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
         likeliest=judged_likeliest(study, choice.chosen, folds, episodes, guards),
@@ -159,10 +165,19 @@ def _name(study: Study, points: Sequence[Point], chosen: Point | None) -> str:
     return LOGGING_POLICY if chosen is None else names_of(study, points)[chosen.path_id, chosen.number]
 
 
-def _sayable(study: Study, points: list[Point], chosen: Point | None, folds: Mapping[str, FoldData]) -> Point | None:
-    """The best policy that can be said in words, fitted on all episodes."""
-    plain = best_in_words(points, chosen) if study.settings.selection.by == "gain" else None
-    return None if plain is None or _unfitted(study, plain, folds) else plain
+def _plain(
+    study: Study,
+    points: list[Point],
+    chosen: Point | None,
+    told: Point | None,
+    folds: Mapping[str, FoldData],
+    kind: Callable[[Point], bool],
+) -> Point | None:
+    """The best policy of a kind, fitted on all episodes; none where no policy is told of."""
+    if told is None or study.settings.selection.by != "gain":
+        return None
+    best = told if kind(told) else best_of(points, chosen, kind)
+    return None if best is None or _unfitted(study, best, folds) else best
 
 
 def _allots(study: Study, points: Sequence[Point], folds: Mapping[str, FoldData]) -> Point | None:
@@ -171,8 +186,13 @@ def _allots(study: Study, points: Sequence[Point], folds: Mapping[str, FoldData]
     return None if end is None or _unfitted(study, end, folds) else end
 
 
-def _said(rule: str, splits: Splits) -> str:
-    """The rule, and where something was never done in some cases that it does not change that."""
+def _said(study: Study, points: Sequence[Point], point: Point | None, splits: Splits) -> str:
+    """What a policy says, and where something was never done in some cases that it does not change that."""
+    if point is None:
+        return ""
+    rule = getattr(study.policy_of(point), "rule", "")
+    if not rule:
+        return f"{_name(study, points, point)}: `decide` lists what is barred"
     return rule if splits.support.along is None else f"{rule.rstrip('.')}, where similar past cases received it"
 
 
