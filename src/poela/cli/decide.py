@@ -118,7 +118,7 @@ def decide(
     say(str(decided), bold=True)
     written = [f"The decisions are in {out}."]
     written += [] if receipts is None else [f"Receipts are in {place(receipts)}: poela watch joins them with outcomes."]
-    about = _about(decided, acting.known if likeliest else None)
+    about = _about(decided, acting.known if likeliest else None, leave=leave)
     if acting.how.allotted is not None:
         about = _about_batch(decided, acting.how.allotted, acting.known)
     if acting.told:
@@ -187,7 +187,7 @@ def _about_batch(decided: "Decided", batch: "Allotted", known: str) -> list[str]
     return lines
 
 
-def _about(decided: "Decided", likeliest: str | None) -> list[str]:
+def _about(decided: "Decided", likeliest: str | None, *, leave: bool) -> list[str]:
     """What is to be known of the decisions; `likeliest`: what likeliest actions are worth, where these are given."""
     lines = [f"{count:,} rows: {_barred(barred)}." for barred, count in decided.left.items()]
     if decided.noted:
@@ -195,6 +195,8 @@ def _about(decided: "Decided", likeliest: str | None) -> list[str]:
         lines.append(f"{decided.noted:,} {have} a note: missing values, new categories, or unlike any logged case.")
     if likeliest is not None:
         lines.append(f"These are the likeliest actions, which is a different policy: {likeliest}.")
+    elif leave:
+        lines.append("An action is given where it alone is left, or where the policy says more than never.")
     elif decided.actions or decided.means:
         lines.append(
             "Actions are drawn at random by their probabilities, as the policy was judged; the same file gives the "
@@ -207,4 +209,6 @@ def _about(decided: "Decided", likeliest: str | None) -> list[str]:
 
 def _barred(names: str) -> str:
     """What is left to people, where these actions are barred."""
-    return f"{names.replace(';', ',')} barred; choose among the rest" if names else "nothing is barred; decide as before"
+    return (
+        f"{names.replace(';', ',')} barred; choose among the rest" if names else "nothing is barred; decide as before"
+    )

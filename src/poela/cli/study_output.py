@@ -22,6 +22,7 @@ from poela.studies.guard_words import (
 from poela.studies.names import FAMILIES
 from poela.studies.outcome_unit import Outcome
 from poela.studies.so_far import left_out_in_words, so_far_in_words
+from poela.studies.store import LOTLESS
 from poela.studies.unseen_holes import unseen_holes
 from poela.studies.words import (
     LEAST_OUTSIDE,
@@ -148,7 +149,9 @@ def _print_spend(study: "Study") -> None:
         for one in rows
     ]
     print_table(
-        f"Gain against spend{in_unit(unit, gains=True)}", ("policy", spend_name(study), "at most", "gain, at\nleast"), cells
+        f"Gain against spend{in_unit(unit, gains=True)}",
+        ("policy", spend_name(study), "at most", "gain, at\nleast"),
+        cells,
     )
 
 
@@ -247,6 +250,11 @@ def _print_places(study: "Study") -> None:
         say(
             "\nNo new policy is recommended. "
             f"A model of what is done now, for comparison, is in {study.directory / 'behavior'}."
+        )
+    if result.lotless is not None:
+        name = study.name_of(result.points[result.lotless])
+        say(
+            f"Without lots, beside it: {study.directory / LOTLESS} ({name}); poela decide --leave lists what is barred."
         )
     if result.promising is not None and result.promising != result.chosen:
         beside = "" if result.chosen is None else ", beside it"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NEAREST_CASES = 10  # whose outcomes are averaged
 FEWEST_CASES = 5  # an average of fewer would tell of single persons
 DEFERRED = "unlike any logged case: decide as before"
-LEFT = "left to those who decide: not what is barred"
+LEFT = "choose among what is not barred"
 CLOSED = "no action is allowed: decide as before"
 INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at them"
 

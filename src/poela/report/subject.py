@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from poela.core.errors import InputError
+from poela.data.groups import GroupBy
 from poela.data.trajectories import Trajectories
 from poela.report.blocks import Words, named
 from poela.report.dose_logs import DoseLogs
@@ -89,7 +90,7 @@ class Subject:
     @cached_property
     def groups(self) -> Groups | None:
         """Who gets what, and who gains: by the columns that were asked for, else as the study has stored it."""
-        columns = tuple(column for column in self.by if column != STEP)
+        columns = tuple(column for column in self.by if GroupBy.of(column).column != STEP)
         if self.shown is None:
             return None
         if columns and self.train is not None:

@@ -21,8 +21,8 @@ from poela.data.receipts import ReceiptForm, Receipts
 from poela.data.spreadsheets import harmless
 from poela.data.words import quoted
 from poela.policies.allotting import BatchLimits
-from poela.policies.decision_cells import LEFT
 from poela.policies.deciding import ALLOTTED, Deciding, decided_parts
+from poela.policies.decision_cells import LEFT
 from poela.policies.gaussian import GaussianPolicy
 from poela.studies.allotment import JudgedAllotment, allotment, refuse_unshown_allotment
 

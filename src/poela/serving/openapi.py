@@ -56,7 +56,8 @@ def _decision(form: Form) -> dict[str, Any]:
     chance = _nullable({"type": "number", "minimum": 0, "maximum": 1})
     return _object(
         {
-            "action": _nullable(_action(form)) | {"description": "drawn by its propensity; null where it defers or leaves a choice"},
+            "action": _nullable(_action(form))
+            | {"description": "drawn by its propensity; null where it defers or leaves a choice"},
             "propensities": _object({str(name): chance for name in form.action_names})
             | {"description": "of every action, by which it was drawn: log them; null without an action"},
             "defer": {"type": "boolean", "description": "no action is handed out; the note says why"},

@@ -196,7 +196,10 @@ def _in_words(result: ChoiceRecord, record: StudyRecord, confidence: str) -> str
         return f"{first}: {said} (alone at least {least}, {confidence})."
 
     other = "" if result.plain == told else ", the best simple rule"
-    lines = line(f"In words{other}", result.plain, result.words), line("Without lots", result.lotless, result.lotless_words)
+    lines = (
+        line(f"In words{other}", result.plain, result.words),
+        line("Without lots", result.lotless, result.lotless_words),
+    )
     return " ".join(filter(None, lines))
 
 
@@ -264,13 +267,15 @@ def _hope(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
     alone = f"at least {unit.amount(gain.low, error)} if it had been the only one tried, {confidence}"
     none = best == unit.amount(0.0, error)
     cases = f"{effective(result.points[place].metrics.get('ess'))} effective cases of {result.units} speak for it"
+    named = f" ({result.trial})" if result.trial else ""
     if worth_a_trial(result):
-        hope = f"One policy is worth a trial{result.trial and f' ({result.trial})'}: it looks better by {best} ({alone}); {cases}"
+        hope = f"One policy is worth a trial{named}: it looks better by {best} ({alone}); {cases}"
     elif none or gain.value < 0:
         looks = f"looks {'no better' if none else 'worse'}: {best} ({alone})"
         return f"No policy is worth a trial: even the one that comes closest {looks}"
     else:
-        hope = f"No policy is worth a trial: the one that comes closest{result.trial and f' ({result.trial})'} looks better by {best} ({alone}); {cases}"
+        closest = f"the one that comes closest{named} looks better by {best} ({alone}); {cases}"
+        hope = f"No policy is worth a trial: {closest}"
     if result.needed is None or result.needed <= record.data.validation_episodes:
         return hope + _not_for_want_of_episodes(result.points[place].verdict, record, allowed)
     if result.needed > MOST_EPISODES * record.data.validation_episodes:

@@ -39,6 +39,7 @@ from poela.studies.runs import carry_out
 from poela.studies.selection import Choice, Point, choose
 from poela.studies.settings import StudySettings
 from poela.studies.splits import Splits
+from poela.studies.store import LOTLESS
 from poela.studies.study import LOGGING_POLICY, Study
 
 
@@ -68,7 +69,7 @@ def finish(
     lotless = None if lotless in (plain, told) else lotless  # what is told of already
     allots = _allots(study, points, folds)
     study = Study(study.store)
-    wanted = {"policy": choice.chosen, "promising": hopeful}
+    wanted = {"policy": choice.chosen, "promising": hopeful, LOTLESS: lotless}
     _write_beside(study, splits, choice.chosen)
     tried = hopeful or closest
     policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
@@ -89,7 +90,7 @@ def finish(
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
-        runs=_rests_on(study, [*wanted.values(), plain, lotless, allots], pairs),
+        runs=_rests_on(study, [*wanted.values(), plain, allots], pairs),
         plain=None if plain is None else points.index(plain),
         words=_said(study, points, plain, splits),
         trial="" if tried is None or choice.chosen is not None else _name(study, points, tried),
@@ -192,7 +193,7 @@ def _said(study: Study, points: Sequence[Point], point: Point | None, splits: Sp
         return ""
     rule = getattr(study.policy_of(point), "rule", "")
     if not rule:
-        return f"{_name(study, points, point)}: `decide` lists what is barred"
+        return f"{_name(study, points, point)}, which lists what is barred in each case"
     return rule if splits.support.along is None else f"{rule.rstrip('.')}, where similar past cases received it"
 
 
@@ -205,7 +206,7 @@ def _write_policies(study: Study, policies: Mapping[str, Any], result: ChoiceRec
             if live_objects(policy.stored()):  # it decides in this process alone
                 remove_stored(study.directory / folder, POLICY_FORMAT)
                 continue
-            known = findings(result, study.record, promising=folder == "promising")
+            known = findings(result, study.record, promising=folder == "promising", lotless=folder == LOTLESS)
             save_policy(policy, study.directory / folder, overwrite=True, findings=known)
 
 

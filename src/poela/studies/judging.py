@@ -72,11 +72,17 @@ def judged_points(
 
 
 def told_apart(members: Sequence[RunRecord], held_out: Sequence[HeldOut], length: int) -> list[int]:
-    """The numbers of a path's policies without those that change nothing, and of equal ones the plainest alone."""
+    """The numbers of a path's policies; of plain ones neither those that change nothing nor those that equal another.
+
+    Rules and bans of several strengths often come to the same where episodes are single decisions: the plainest stays.
+    """
     kept: list[int] = []
     for number in range(length):
         own = [run.checkpoints[number].metrics for run in members]
-        if all(one.get("departure") == 0 and one.get("plainness") is not None for one in own):
+        if any(one.get("plainness") is None for one in own):
+            kept.append(number)
+            continue
+        if all(one.get("departure") == 0 for one in own):
             continue
         before = next((other for other in kept if _alike(members, held_out, other, number)), None)
         if before is None:

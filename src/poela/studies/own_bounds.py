@@ -98,8 +98,8 @@ def with_own_bounds(
     """Points with their own bounds, as far as the highest of them has to be known, and the one closest to a trial.
 
     An interval takes time, so that `own` is asked in the order of what it cannot be above, until no other can be
-    higher: among all, among those that can be said, and among those that people can carry out. The closest is the one whose gain is most standard errors above zero, worth a trial or not; its bound is
-    always known.
+    higher: among all, among those that can be said, and among those that people can carry out. The closest is the one
+    whose gain is most standard errors above zero, worth a trial or not; its bound is always known.
 
     >>> metrics = [{"sntis": gain, "own_error": 1.0} for gain in (2.0, 4.0)]
     >>> points = [Point(str(place), 0, True, known, "caution") for place, known in enumerate(metrics)]

@@ -39,9 +39,7 @@ def needs_no_lots(point: "Point") -> bool:
     return plainness_of(point) not in (BY_LOT, HARDLY_SAID)
 
 
-def best_of(
-    points: "Sequence[Point]", chosen: "Point | None", wanted: "Callable[[Point], bool]"
-) -> "Point | None":
+def best_of(points: "Sequence[Point]", chosen: "Point | None", wanted: "Callable[[Point], bool]") -> "Point | None":
     """The chosen policy if it is as wanted, else the one of those with the highest bound above zero.
 
     That is the bound for all policies together or, where none is chosen, the one of its own.
