@@ -19,7 +19,7 @@ DEFAULT_CONTINUOUS = ("continuouspoela", "iql")  # where actions are real number
 SUPPORTED = {"support": USUAL_SUPPORT, "scale": "robust", "reach": "auto"}
 # Where each case brings its propensities, they say themselves what is done in like cases.
 LIKELY = {"relative_probability": 0.01}
-MANY_STEPS = 100_000  # from here on, cases like this are looked for in a sample of the log
+MANY_STEPS = 25_000  # from here on, cases like this are looked for in a sample of the log
 LOGGED = "logged"  # the behavior that stands for these propensities
 
 
