@@ -162,13 +162,18 @@ class Search:
     charge: float = 0.0
     least: int = 1
 
-    def stump(self, terms: Terms) -> tuple[Tree, FloatArray]:
-        """The best tree of depth 1, and what each column's best split is worth [p]."""
+    def stumps(self, every: Sequence[Terms]) -> list[tuple[Tree, FloatArray]]:
+        """The best tree of depth 1, and what each column's best split is worth [p], by each terms."""
+        tables = [self._table(column) for column in range(self.bins.codes.shape[1])]
+        return [self._stump(tables, terms) for terms in every]
+
+    def _stump(
+        self, tables: Sequence[tuple[FloatArray, FloatArray, IntArray]], terms: Terms
+    ) -> tuple[Tree, FloatArray]:
         whole = self._whole(terms)
-        worth = np.full(self.bins.codes.shape[1], whole)
+        worth = np.full(len(tables), whole)
         tree, top = Tree(), whole + self.charge
-        for column in range(len(worth)):
-            gains, costs, counts = self._table(column)
+        for column, (gains, costs, counts) in enumerate(tables):
             split = terms.best(gains[:, :-1], costs[:, :-1])
             split += terms.best(gains[:, -1:] - gains[:, :-1], costs[:, -1:] - costs[:, :-1])
             split[(counts[:-1] < self.least) | (counts[:-1] > counts[-1] - self.least)] = -np.inf
