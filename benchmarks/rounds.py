@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from claims import KINDS as NULL_KINDS
+from claims import commit
 from shown_gain import tumor_points
 
 import poela
@@ -97,7 +98,12 @@ def carried_out(name: str, seed: int) -> dict[str, Any]:
                 break
         seconds = time.process_time() - started
         points = kind.points()
-        row = {"seed": seed, "rounds": [points * (one or 0.0) for one in rounds], "shown": points * sum(rounds)}
+        row = {
+            "seed": seed,
+            "commit": commit(),
+            "rounds": [points * (one or 0.0) for one in rounds],
+            "shown": points * sum(rounds),
+        }
         row |= {"claims": sum(one > 0 for one in rounds), "cpu": round(seconds, 1), "true": 0.0}
         if kind.simulator is not None and acting is not None:
             origin = source(kind.simulator)
