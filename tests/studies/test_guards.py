@@ -157,8 +157,23 @@ def test_a_guardrail_that_holds_goes_with_the_claim(tmp_path: Any) -> None:
     table: Any = guard_blocks(again, Numbers.of(again))[0]
     assert [column.name for column in table.columns] == ["policy", "at least", *guards]
     assert all(entry.words.endswith("holds") for row in map(table.rows.__getitem__, table.marked) for entry in row[2:])
-    tight = learned(logs, guards="harm <= +0.0001", out=tmp_path / "study", resume=True)
+    tight = learned(logs, guards=["harm <= +0.0001", guards[1]], out=tmp_path / "study", resume=True)
     assert tight.keeps_logging_policy  # too few cases to tell so little
+
+
+def test_resuming_keeps_limits_that_are_not_said_again(tmp_path: Any) -> None:
+    logs, out = logged(), tmp_path / "study"
+    first = learned(logs, guards=["harm <= +0.01"], capacity="treat=800", out=out)
+    assert first.keeps_logging_policy
+    with pytest.warns(poela.PoelaWarning, match="began with harm <= \\+0.01; capacity treat=800/900: kept"):
+        again = learned(logs, out=out, resume=True)
+    assert again.settings.selection.guards == ("harm <= +0.01",)
+    assert again.settings.selection.capacity == "treat=800/900"
+    assert again.keeps_logging_policy
+    assert again.answer.headline == first.answer.headline
+    with pytest.warns(poela.PoelaWarning, match="began with harm <= \\+0.01: kept"):
+        wider = learned(logs, capacity="treat=850/900", out=out, resume=True)
+    assert wider.settings.selection.capacity == "treat=850/900"
 
 
 def test_logs_without_the_outcome_are_told() -> None:

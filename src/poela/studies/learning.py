@@ -33,6 +33,7 @@ from poela.studies.findings_of_audit import Audit
 from poela.studies.finishing import finish, guarded_of
 from poela.studies.fold_data import FoldData, remove_folds
 from poela.studies.guards import Guard, outcomes_of
+from poela.studies.guards_kept import with_limits_of
 from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.options import Execution, LearnOptions, RoundOptions, StudyOptions
 from poela.studies.outcome_unit import Outcome
@@ -92,6 +93,7 @@ def learn(
     learn_options, execution, study_settings = sorted_out(settings, selection, scoring)
     deadlines = Deadlines.of(execution.time)
     place = None if out is None else study_place(out, resume)
+    study_settings = _as_recorded(study_settings, place)
     begun = Round.of(round_options, place, study_settings)
     guards = study_settings.selection.rails
     study_settings, layout = begun.settings(study_settings), with_outcomes(begun.layout(layout), guards)
@@ -116,6 +118,16 @@ def learn(
         if place is not None:
             _tell_of_live_objects(study)
         return study
+
+
+def _as_recorded(settings: StudySettings, place: Path | None) -> StudySettings:
+    """With the limits of the study that is resumed, where nothing is said of them: none is dropped without a word."""
+    if place is None or not Store(place).exists:
+        return settings
+    selection, kept = with_limits_of(Study(Store(place)).settings.selection, settings.selection)
+    if kept:
+        warn_of([f"this study began with {'; '.join(kept)}: kept (to be without, choose another folder)"])
+    return replace(settings, selection=selection)
 
 
 def _observed(
