@@ -125,3 +125,8 @@ def test_dependence_on_the_action_is_pearsons_test() -> None:
     gone, cases = np.array([12, 30, 7]), np.array([80, 90, 60])
     expected = chi2_contingency([gone, cases - gone], correction=False).pvalue
     assert dependence(gone, cases) == pytest.approx(expected, rel=1e-9)
+
+
+def test_one_column_cannot_say_that_a_record_ended_and_broke_off() -> None:
+    with pytest.raises(InputError, match="end= and censored= name the same column"):
+        poela.read_logs(table(reward=[0.0] * 5, died=[0, 1, 0, 0, 1]), end="died", censored="died")

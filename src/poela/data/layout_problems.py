@@ -43,6 +43,8 @@ def type_problems(layout: "LogLayout") -> list[str]:
         value = getattr(layout, name)
         if isinstance(value, tuple) and not all(isinstance(item, str) for item in value):
             problems.append(f"{name}= must {'hold texts' if name == 'forbid' else 'name columns'}")
+    if layout.end is not None and layout.end == layout.censored:
+        problems.append("end= and censored= name the same column: a record ended, or broke off before it was seen")
     actions = layout.actions or ()
     if not all(isinstance(item, str | int) for item in actions):
         problems.append("actions= must hold text, whole numbers or booleans")
