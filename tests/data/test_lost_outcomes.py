@@ -130,3 +130,33 @@ def test_dependence_on_the_action_is_pearsons_test() -> None:
 def test_one_column_cannot_say_that_a_record_ended_and_broke_off() -> None:
     with pytest.raises(InputError, match="end= and censored= name the same column"):
         poela.read_logs(table(reward=[0.0] * 5, died=[0, 1, 0, 0, 1]), end="died", censored="died")
+
+
+def test_a_guarded_outcome_does_not_matter_where_the_case_was_lost() -> None:
+    kidney = [None, 0.0, None, None, 1.0]
+    logs = poela.read_logs(table(kidney=kidney), missing="censored", side_outcomes=["kidney"])
+    assert logs.lost is not None
+    assert logs.lost.tolist() == [False, True, False]
+    assert logs.outcome("kidney").tolist() == [0, 0, 0, 0, 1]
+    flagged = table(reward=[0.0, 1.0, 0.5, None, 3.0], gone=[0, 0, 0, 1, 0], kidney=kidney)
+    again = poela.read_logs(flagged, censored="gone", side_outcomes=["kidney"])
+    assert again.outcome("kidney").tolist() == [0, 0, 0, 0, 1]
+
+
+def test_a_case_without_its_guarded_outcome_alone_is_lost_and_named() -> None:
+    kidney = [None, 0.0, None, None, None]
+    logs = poela.read_logs(table(kidney=kidney), missing="censored", side_outcomes=["kidney"])
+    assert logs.lost is not None
+    assert logs.lost.tolist() == [False, True, True]
+    assert any("1 more episode has no 'kidney' in the last row: counted as lost" in note for note in logs.notes)
+
+
+def test_a_blank_guarded_outcome_is_described_and_not_to_be_dropped() -> None:
+    changed = table(reward=[0.0, 1.0, 0.5, 0.0, 3.0], kidney=[0.0, 0.0, 0.0, None, 1.0])
+    with pytest.raises(InputError) as caught:
+        poela.read_logs(changed, side_outcomes=["kidney"])
+    (problem,) = caught.value.problems
+    assert "column 'kidney' is null" in problem
+    assert "1 of 3 episodes (33%) have no outcome" in problem
+    assert "missing='censored'" in problem
+    assert "drop" not in problem

@@ -54,3 +54,36 @@ def test_effective_cases_of_clusters_are_clusters() -> None:
     study: Any = poela.learn(clustered, candidates=[Candidate("fittedq")], folds=2, backend="inline")
     assert study.record.logging_policy.ess == pytest.approx(study.result.estimate.ess)
     assert study.record.logging_policy.ess < 200
+
+
+def guarded_and_lossy(n: int, seed: int) -> Trajectories:
+    """Treating raises harm by 0.2; of the treated, those who will be harmed go more often, as x tells."""
+    rng = np.random.default_rng(seed)
+    x, actions = rng.normal(size=n), rng.integers(0, 2, n)
+    harmed = rng.random(n) < np.where(actions == 1, np.where(x > 0, 0.4, 0.2), 0.1)
+    rewards = actions + 0.3 * rng.normal(size=n)
+    lost = rng.random(n) < np.where((actions == 1) & (x > 0), 0.7, 0.1)
+    names: Any = {"outcomes": np.where(lost, 0.0, harmed)[:, None], "outcome_names": ["harm"]}
+    rewards = np.where(lost, 0.0, rewards)
+    return Trajectories(x[:, None], actions, rewards, np.arange(n + 1), np.full((n, 2), 0.5), lost=lost, **names)
+
+
+def test_guardrails_make_up_for_loss() -> None:
+    """What treating everybody does to harm, by weights of having been seen; among those seen it looks smaller."""
+    logs = guarded_and_lossy(6000, seed=1)
+    study: Any = poela.learn(
+        logs, candidates=[Candidate("fittedq")], guards="harm <= +0.05", folds=2, backend="inline"
+    )
+    bold = max(study.points, key=lambda point: point.metrics["departure"])
+    known = with_staying(logs, study.settings.seed)
+    assert known.staying is not None
+    assert known.lost is not None
+    weights, harm, treated = np.exp(known.staying), logs.outcome("harm"), logs.actions == 1
+    change = np.average(harm[treated], weights=weights[treated]) - np.average(harm, weights=weights)
+    assert bold.metrics["guard_1"] == pytest.approx(change, abs=0.01)
+    assert bold.metrics["guard_1"] == pytest.approx(0.1, abs=0.02)
+    seen = ~known.lost
+    among_seen = harm[seen & treated].mean() - harm[seen].mean()
+    assert among_seen < 0.09
+    assert study.keeps_logging_policy
+    assert "guardrail" in study.answer.headline

@@ -98,7 +98,7 @@ def learn(
     guards = study_settings.selection.rails
     study_settings, layout = begun.settings(study_settings), with_outcomes(begun.layout(layout), guards)
     every: list[Any] = list(logs) if isinstance(logs, list | tuple) else [logs]
-    read, of_round = _observed(every, learn_options, layout, begun, study_settings.seed, bool(guards))
+    read, of_round = _observed(every, learn_options, layout, begun, study_settings.seed)
     _refuse_parts(every, learn_options, study_settings, of_round.reference is not None)
     _refuse_returns_outside(study_settings.scoring, read)
     study_settings = _capped(study_settings, read[0])
@@ -131,15 +131,13 @@ def _as_recorded(settings: StudySettings, place: Path | None) -> StudySettings:
 
 
 def _observed(
-    every: list[Any], options: LearnOptions, layout: LogLayout | None, begun: Round, seed: int, guarded: bool
+    every: list[Any], options: LearnOptions, layout: LogLayout | None, begun: Round, seed: int
 ) -> tuple[Parts, RoundLogs]:
     """The logs with chances of being seen, where outcomes were lost; refused where nothing makes up for the loss."""
     validation, test, of_round = _read(every, options, layout, begun)
     parts = (of_round.logs, validation, test)
-    several = of_round.reference is not None
-    if (guarded or several) and any(part is not None and part.lost is not None for part in parts):
-        what = "guardrails" if guarded else "several logs"
-        raise InputError(f"{what} need outcomes that were all observed, and some were lost here: leave one out")
+    if of_round.reference is not None and any(part is not None and part.lost is not None for part in parts):
+        raise InputError("several logs need outcomes that were all observed, and some were lost here: leave one out")
     first, second, third = (None if part is None else with_staying(part, seed) for part in parts)
     assert first is not None
     return (first, second, third), replace(of_round, logs=first)
