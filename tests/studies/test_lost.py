@@ -71,9 +71,7 @@ def guarded_and_lossy(n: int, seed: int) -> Trajectories:
 def test_guardrails_make_up_for_loss() -> None:
     """What treating everybody does to harm, by weights of having been seen; among those seen it looks smaller."""
     logs = guarded_and_lossy(6000, seed=1)
-    study: Any = poela.learn(
-        logs, candidates=[Candidate("fittedq")], guards="harm <= +0.05", folds=2, backend="inline"
-    )
+    study: Any = poela.learn(logs, candidates=[Candidate("fittedq")], guards="harm <= +0.05", folds=2, backend="inline")
     bold = max(study.points, key=lambda point: point.metrics["departure"])
     known = with_staying(logs, study.settings.seed)
     assert known.staying is not None

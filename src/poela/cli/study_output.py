@@ -12,7 +12,7 @@ from poela.studies.allotment import curve, spend_name, spend_points
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.groups import Groups, moves_in_words
 from poela.studies.guard_words import (
-    ABOUT,
+    ABOUT_CELLS,
     amount_number,
     guard_cell,
     guard_columns,
@@ -110,7 +110,7 @@ def _print_policies(study: "Study", every_point: bool) -> None:
         [(name, *own[:2], *more, *own[2:]) for name, own, more in zip(names, cells, told, strict=True)],
         f"Effective cases: effective sample size, in {'cases' if units.n_clusters is None else 'clusters'}."
         + by_gain * "\nAt least: lower confidence bound, for all policies together; -: too few effective cases to tell."
-        + bool(guards) * f"\n{ABOUT}"
+        + bool(guards) * f"\n{ABOUT_CELLS}"
         + amounts * "\nDecisions changed: by how much on average (SD: in standard deviations of the logged actions).",
     )
 

@@ -1,4 +1,4 @@
-"""What rows paid: rewards and other outcomes from their columns, with what is blank before the end and what was lost."""
+"""What rows paid: rewards and other outcomes from their columns, blank before the end, or lost."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING

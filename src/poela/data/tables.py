@@ -29,7 +29,7 @@ from poela.data.outcomes import joined_receipts
 from poela.data.propensity_columns import paired
 from poela.data.real_actions import doses_in, read_actions, with_doses, with_noted_actions
 from poela.data.receipts import is_receipts
-from poela.data.reshaping import put_right
+from poela.data.reshaping import put_right, untold_end
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.trajectories import Trajectories
@@ -309,6 +309,7 @@ def ordered(
     if numbered:
         order = replace(order, steps=order.place(steps))
     notes = [] if layout.keeps_row_order else irregular(order.place(steps), order.offsets, str(layout.step))
+    notes += [] if (note := untold_end(source, layout, order)) == "" else [note]
     return episodes, order, tuple(notes)
 
 

@@ -8,7 +8,7 @@ from poela.studies.guards import FEW, HARM, HOLDS, Guard, GuardRecord
 from poela.studies.records import ChoiceRecord
 
 STATES = {HOLDS: "holds", FEW: "too few cases", HARM: "harm"}
-ABOUT = "Guardrails: confidence bound of the change; ≈: the estimate, without a bound or itself beyond the limit."
+ABOUT_CELLS = "Guardrails: confidence bound of the change; ≈: the estimate, without a bound or itself beyond the limit."
 TOO_MUCH = "too much"  # of spend, in place of harm
 
 
@@ -117,7 +117,7 @@ def _number(change: float | None, guard: Guard) -> str:
     for digits in range(MOST_DIGITS):
         number = readable(change, abs(change) / 10**digits, signed=not guard.level)
         apart = float(number.replace(",", "")) - limit
-        if change == limit or (apart > 0) == (change > limit) and apart:
+        if change == limit or ((apart > 0) == (change > limit) and apart):
             break
     return number
 
