@@ -105,19 +105,23 @@ def learn(
     problem = _look_at_densities(read)
     study_settings = _smoothed_where_possible(fit_to_logs(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
-    looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
     given = (every[0] if len(every) == 1 else read[0]) if learn_options.validation is None else learn_options.validation
     request = _group_request(learn_options, given, read[0] if read[1] is None else read[1], layout, guards)
     returns = study_settings.scoring.capped(read[0]).returns(study_settings.scoring.discount)
     outcome = Outcome.of(learn_options.outcome, returns) if learn_options.outcome else None
-    source = " and ".join(Path(one).name for one in every if isinstance(one, str | PathLike)) or None
-    about = About(looked_at, problem, request, outcome, source, of_round, deadlines)
+    looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
+    about = About(looked_at, problem, request, outcome, _names(every), of_round, deadlines)
     with deferred_signals(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
         study = _carry_out(store, study_settings, parts, layout or LogLayout(), execution, about)
         if place is not None:
             _tell_of_live_objects(study)
         return study
+
+
+def _names(logs: Sequence[Any]) -> str | None:
+    """The names of the files that logs come from; None where they come from none."""
+    return " and ".join(Path(one).name for one in logs if isinstance(one, str | PathLike)) or None
 
 
 def _as_recorded(settings: StudySettings, place: Path | None) -> StudySettings:
