@@ -1,9 +1,9 @@
 """The modules that a measurement runs through, and a fingerprint of what they do: comments and docstrings do not count.
 
 Imports are followed through `src/poela`, `src/poela_experiments` and `benchmarks`, those inside of functions too, names
-of `import poela`, and registries that name modules as "poela.room.file:Name": all that they name, so that a change of any
-learner counts for every measurement that learns. Pages, servers and the command line (`LEFT_OUT`) make no numbers and
-are not followed. Settings of experiments (TOML) count as they are.
+of `import poela`, and registries that name modules as "poela.room.file:Name": all that they name, so that a change of
+any learner counts for every measurement that learns. Pages, servers and the command line (`LEFT_OUT`) make no numbers
+and are not followed. Settings of experiments (TOML) count as they are.
 """
 
 import ast

@@ -120,8 +120,8 @@ def evidence_page() -> str:
     return (
         "# What the measured pages rest on\n\n"
         "*Current*: the modules that the command runs through do what they did when the rows were made (comments and "
-        "docstrings aside). *Earlier code*: some of them have changed since, so a rerun may give other numbers. Costs are "
-        f"of one processor. The commit is the oldest of the rows that the page rests on.\n\n{head}{''.join(rows)}\n"
+        "docstrings aside). *Earlier code*: some of them have changed since, so a rerun may give other numbers. Costs "
+        f"are of one processor. The commit is the oldest of the rows that the page rests on.\n\n{head}{''.join(rows)}\n"
         "`make evidence` prints this, and checks that the tables of pages follow from their stored rows.\n"
     )
 
@@ -150,7 +150,9 @@ def record(page: str) -> Noted:
     one = told()[page]
     rows = list(rows_of(one.current))
     named = sorted({str(row["commit"]) for row in rows if row.get("commit")} | ({one.commit} - {""}))
-    commit = min(named, key=lambda name: int(_git("log", "-1", "--format=%ct", name))) if named else _touched(one.current)
+    commit = (
+        min(named, key=lambda name: int(_git("log", "-1", "--format=%ct", name))) if named else _touched(one.current)
+    )
     return Noted(
         commit=commit,
         date=_git("log", "-1", "--format=%cs", commit),
@@ -163,6 +165,10 @@ def record(page: str) -> Noted:
 @cache
 def _at(commit: str) -> Mapping[str, str]:
     return sources_at(ROOT, commit)
+
+
+def _time_of(commit: str) -> int:
+    return int(_git("log", "-1", "--format=%ct", commit))
 
 
 def _touched(places: Iterable[str]) -> str:
