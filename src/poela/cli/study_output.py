@@ -8,6 +8,7 @@ from poela.cli.output import print_json, print_table, say
 from poela.core.readable import effective, factor_in_words
 from poela.core.typed import to_plain
 from poela.eligibility.words import rule_in_words, strictness_in_words
+from poela.evaluation.outside import LEAST_OUTSIDE
 from poela.studies.allotment import curve, spend_name, spend_points
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.groups import Groups, moves_in_words
@@ -25,7 +26,6 @@ from poela.studies.outcome_unit import Outcome
 from poela.studies.so_far import left_out_in_words, so_far_in_words
 from poela.studies.unseen_holes import unseen_holes
 from poela.studies.words import (
-    LEAST_OUTSIDE,
     changed_in_words,
     kept_by_support,
     outside_in_words,
