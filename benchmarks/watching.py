@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from claims import commit
+from stored_rows import made_by
 
 from poela.core.files import write_json
 from poela.data.trajectories import Trajectories
@@ -101,7 +101,7 @@ def summary(logs: list[dict[str, Any]]) -> dict[str, Any]:
                 row = {"kind": kind, "effect": effect, "plan": plan, "better": float(better), "worse": float(worse)}
                 rows.append({**row, "logs": len(logs)})
     alarms = {name: float(np.mean([bool(log["alarms"][name]) for log in logs])) for name in CLUSTERS}
-    return {"rows": rows, "false_alarms": alarms, "looks": LOOKS, "logs": len(logs), "commit": commit()}
+    return {"rows": rows, "false_alarms": alarms, "looks": LOOKS, "logs": len(logs), **made_by()}
 
 
 def main() -> None:
