@@ -1,5 +1,6 @@
 """A provisional answer while a study runs: what it says, when it goes, and that the result does not depend on it."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +113,8 @@ def test_no_look_is_taken_that_would_cost_more_than_its_share(monkeypatch: pytes
 
     looks: list[int] = []
     shares: list[float] = []
-    monkeypatch.setattr(so_far.time, "perf_counter", lambda: Clock.clock)
-    monkeypatch.setattr(so_far.time, "process_time", lambda: Clock.processor)
+    monkeypatch.setattr(time, "perf_counter", lambda: Clock.clock)
+    monkeypatch.setattr(time, "process_time", lambda: Clock.processor)
     monkeypatch.setattr(so_far.SoFar, "_answer", answer)
     finished = so_far.SoFar.finished
 

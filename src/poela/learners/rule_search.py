@@ -195,10 +195,10 @@ class Search:
         for place, first in enumerate(columns):
             for second in columns[place:]:
                 gains, costs, counts = self._tables(first, second)
-                ways = [(first, second, gains, costs, counts)]
+                ways = [(first, second, (gains, costs, counts))]
                 if first != second:
-                    ways.append((second, first, gains.swapaxes(1, 2), costs.swapaxes(1, 2), counts.T))
-                for root, below, *tables in ways:
+                    ways.append((second, first, (gains.swapaxes(1, 2), costs.swapaxes(1, 2), counts.T)))
+                for root, below, tables in ways:
                     halves = [self._half(side, *tables) for side in (0, 1)]
                     for terms, roots in zip(every, found, strict=True):
                         both = [half.best(terms, self.charge) for half in halves]
@@ -228,23 +228,16 @@ class Search:
     def _half(self, side: int, gains: FloatArray, costs: FloatArray, counts: IntArray) -> "_Half":
         """What lies on one side of each root split of the first column."""
         n_roots = gains.shape[1] - 1
-        own, price, seen = (
-            table[..., :n_roots, :] if side == 0 else table[..., -1:, :] - table[..., :n_roots, :]
-            for table in (gains, costs, counts)
+        own, price = (
+            table[:, :n_roots] if side == 0 else table[:, -1:] - table[:, :n_roots] for table in (gains, costs)
         )
+        seen = counts[:n_roots] if side == 0 else counts[-1:] - counts[:n_roots]
         number = seen[:, -1]
         few = (seen[:, :-1] < self.least) | (seen[:, :-1] > number[:, None] - self.least)
         sums = (own[:, :, -1], price[:, :, -1])
-        low, high = ((part(own), part(price)) for part in (_below, _above))
+        low = own[:, :, :-1], price[:, :, :-1]
+        high = own[:, :, -1:] - low[0], price[:, :, -1:] - low[1]
         return _Half(sums, low, high, number < self.least, few)
-
-
-def _below(sums: FloatArray) -> FloatArray:
-    return sums[:, :, :-1]
-
-
-def _above(sums: FloatArray) -> FloatArray:
-    return sums[:, :, -1:] - sums[:, :, :-1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,7 +121,8 @@ class Forest:
             block = contexts[start : start + BYTES_AT_A_TIME]
             codes = {one: np.searchsorted(own, block[:, one]).astype(np.uint8) for one, own in cuts.items()}
             sums = np.repeat(self.baseline[:, None], len(block), axis=1)
-            leaves, left, values = (np.empty(len(block), dtype) for dtype in (np.uint8, np.uint8, np.float64))
+            leaves, left = np.empty((2, len(block)), np.uint8)
+            values = np.empty(len(block))
             for tree, table in enumerate(tables):
                 leaves.fill(255)
                 for node in range(self.node_offsets[tree], self.node_offsets[tree + 1]):

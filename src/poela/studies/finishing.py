@@ -41,18 +41,15 @@ from poela.studies.settings import StudySettings
 from poela.studies.splits import Splits
 from poela.studies.study import LOGGING_POLICY, Study
 
+Judging = tuple[Episodes, str]  # and why no weight can be right, if that is so
+
 
 def finish(
-    study: Study,
-    splits: Splits,
-    folds: Mapping[str, FoldData],
-    judging: tuple[Episodes, str],
-    fit: Fit,
-    request: GroupRequest,
+    study: Study, splits: Splits, folds: Mapping[str, FoldData], judging: Judging, fit: Fit, request: GroupRequest
 ) -> None:
     """Judge every policy, choose, fit what is chosen on all episodes, look at the test logs, and write it all down.
 
-    `judging`: the episodes that judge, and why no weight can be right, if that is so; `fit` carries out runs; `request` names groups to be reported.
+    `fit` carries out runs; `request` names groups to be reported.
     """
     settings, record = study.settings, study.record
     episodes, problem = judging

@@ -27,11 +27,11 @@ def estimate_of(
     settings = scoring, least_ess, evidence.outside, evidence.stranded_steps, evidence.smoothing
     seen = blake2b(repr(settings).encode())
     for numbers in (evidence.weights.log_ratios, recombined):
-        seen.update(np.ascontiguousarray(numbers))
+        seen.update(np.ascontiguousarray(numbers).tobytes())
     known, key = _known.setdefault(episodes, {}), seen.digest()
     if key not in known:
         pool = episodes.pool(evidence, recombined, scoring.seed)
-        estimate = episodes.evaluator(replace(scoring, interval=None)).estimate(evidence, pool)
+        estimate = episodes.evaluator(replace(scoring, interval=None)).estimate(evidence, pool, by_chance=True)
         able = estimate.verdict == "trust" and estimate.ess >= least_ess
-        known[key] = episodes.evaluator(scoring).estimate(evidence, pool) if able else estimate
+        known[key] = episodes.evaluator(scoring).estimate(evidence, pool, by_chance=True) if able else estimate
     return known[key]

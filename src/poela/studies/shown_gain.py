@@ -288,7 +288,7 @@ class Watched:
         gain, evidence = self.gains[number], self.evidence[number]
         evaluator = self.episodes.evaluator(self.scoring)
         pool = self.episodes.pool(evidence, self.guarded.recombined(recombined), self.scoring.seed)
-        estimate = evaluator.estimate(evidence, pool)
+        estimate = evaluator.estimate(evidence, pool, by_chance=True)
         if estimate.verdict != "trust":
             return Guarding(self.guarded, gain.value)
         lowest = lowest_return(self.episodes.logs.rewards, evaluator.bounds)
