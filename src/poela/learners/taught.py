@@ -10,7 +10,7 @@ from poela.core.policy import Policy
 from poela.core.references import description
 from poela.core.typed import shown
 from poela.data.trajectories import Trajectories
-from poela.eligibility.rules import Eligibility
+from poela.eligibility.rules import AnyRule
 from poela.learners.learner import Checkpoint, Learner, learned_by
 from poela.policies.foreign import as_ruled
 
@@ -20,7 +20,7 @@ class TaughtLearner(Learner):
     """Somebody's learner in a study: its policies are held to a rule of eligible actions, as those of ours are."""
 
     object: Any  # with `fit` or `fit_path`, a function from logs to a policy, or a policy
-    rule: Eligibility | None = None
+    rule: AnyRule | None = None
 
     @property
     def walks(self) -> bool:  # type: ignore[override]

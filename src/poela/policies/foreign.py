@@ -17,7 +17,8 @@ from poela.core.storage import Stored
 from poela.core.validation import expect_contents, refuse
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import Eligible
-from poela.eligibility.rules import Eligibility
+from poela.eligibility.foreign import as_rule
+from poela.eligibility.rules import AnyRule
 from poela.policies.network import NAMES, common_fields
 from poela.policies.practice import PracticePolicy, stored_behavior
 from poela.policies.ruled import RuledPolicy
@@ -85,13 +86,13 @@ class ForeignPolicy(PracticePolicy):
     greedy: bool = False  # whether it gave all probability to one action in every training context
 
     @classmethod
-    def of(cls, policy: Any, train: Trajectories, rule: Eligibility | None, behavior: Any) -> "ForeignPolicy":
+    def of(cls, policy: Any, train: Trajectories, rule: AnyRule | None, behavior: Any) -> "ForeignPolicy":
         """On these logs, under this rule; without one nothing is barred."""
         model = ForeignModel.of(policy, train)
         return cls(
             behavior=model,
             greedy=bool((model.along(train).max(axis=1) >= 1 - 1e-9).all()),
-            eligibility=(rule or Eligibility()).fit(train, behavior),
+            eligibility=as_rule(rule).fit(train, behavior),
             feature_names=train.feature_names,
             action_names=train.action_names,
         )
@@ -121,7 +122,7 @@ class ForeignPolicy(PracticePolicy):
         return cls(behavior=stored_behavior(stored, load_part, fields), greedy=greedy, **fields)
 
 
-def as_ruled(policy: Any, train: Trajectories, rule: Eligibility | None = None, behavior: Any = None) -> Any:
+def as_ruled(policy: Any, train: Trajectories, rule: AnyRule | None = None, behavior: Any = None) -> Any:
     """Any policy as one that studies can blend, judge and decide by: our own as they are, others wrapped.
 
     >>> class Coin:

@@ -15,7 +15,7 @@ from poela.core.outputs import output_file
 from poela.core.storage import fingerprint_of_stored
 from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
-from poela.policies.storage import as_filed, holds_logged_contexts
+from poela.policies.storage import as_filed, holds_logged_contexts, refuse_live
 
 FORMAT = "poela-onnx"
 FORMAT_VERSION = "1"
@@ -75,6 +75,7 @@ def onnx_model(policy: Any, include_contexts: str, findings: Mapping[str, str]) 
 
     filed = as_filed(policy, include_contexts) if isinstance(policy, RuledPolicy) else policy
     features, actions = _names(filed)
+    refuse_live(filed.stored())
     graph = Graph(len(features))
     contexts = graph.must_be_finite(graph.input("contexts"))
     probabilities = graph.cast(policy_in(graph, filed, contexts), np.float32)
