@@ -167,7 +167,7 @@ def test_what_the_allowed_factor_takes_is_not_made_up_for_by_episodes(study: Stu
 
     def needed(gain: Gain, *, estimated: bool) -> float | None:
         gains = FinalEstimates(study, replace(logs, estimated=estimated), study.settings)
-        gains.estimate = lambda point: SimpleNamespace(gain=gain)  # type: ignore[assignment, method-assign, return-value]
+        gains.estimate = lambda point, *, by_chance=False: SimpleNamespace(gain=gain)  # type: ignore[assignment, method-assign, return-value]
         return gains.needed(study.points[0], study.points)
 
     unsure = Gain(1.0, -1.0, 3.0)

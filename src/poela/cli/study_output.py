@@ -8,10 +8,12 @@ from poela.cli.output import print_json, print_table, say
 from poela.core.readable import effective, factor_in_words
 from poela.core.typed import to_plain
 from poela.eligibility.words import rule_in_words, strictness_in_words
+from poela.evaluation.outside import LEAST_OUTSIDE
 from poela.studies.allotment import curve, spend_name, spend_points
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.groups import Groups, moves_in_words
 from poela.studies.guard_words import (
+    ABOUT_CELLS,
     amount_number,
     guard_cell,
     guard_columns,
@@ -24,7 +26,6 @@ from poela.studies.outcome_unit import Outcome
 from poela.studies.so_far import left_out_in_words, so_far_in_words
 from poela.studies.unseen_holes import unseen_holes
 from poela.studies.words import (
-    LEAST_OUTSIDE,
     changed_in_words,
     kept_by_support,
     outside_in_words,
@@ -94,7 +95,7 @@ def _print_policies(study: "Study", every_point: bool) -> None:
     assert result is not None
     error, mark = logging.standard_error, "* " if study.choice.chosen is None else ""
     units = result.estimate.diagnostics
-    of = {"ess": units.n_units, "sntis": logging.value}
+    of = {"ess": logging.ess or units.n_units, "sntis": logging.value}
     amounts = any(row["change_sd"] is not None for row in rows)
     unit = study.record.outcome or Outcome()
     current = {"gain": None, "shown": None, "score": None, "verdict": "", **of}
@@ -109,7 +110,7 @@ def _print_policies(study: "Study", every_point: bool) -> None:
         [(name, *own[:2], *more, *own[2:]) for name, own, more in zip(names, cells, told, strict=True)],
         f"Effective cases: effective sample size, in {'cases' if units.n_clusters is None else 'clusters'}."
         + by_gain * "\nAt least: lower confidence bound, for all policies together; -: too few effective cases to tell."
-        + bool(guards) * "\nGuardrails: confidence bound of the change; without one, or failed by harm: the estimate."
+        + bool(guards) * f"\n{ABOUT_CELLS}"
         + amounts * "\nDecisions changed: by how much on average (SD: in standard deviations of the logged actions).",
     )
 

@@ -187,9 +187,9 @@ def judged(
     with progress(f"{len(points)} policies judged", len(points)) as advance:
         for evidence, recombined in points:
             pool = episodes.pool(evidence, recombined, scoring.seed)
-            estimate = quick.estimate(evidence, pool)
+            estimate = quick.estimate(evidence, pool, by_chance=True)
             able = estimate.verdict == "trust" and estimate.ess >= least_ess
-            estimates.append(whole.estimate(evidence, pool) if able else estimate)
+            estimates.append(whole.estimate(evidence, pool, by_chance=True) if able else estimate)
             advance()
     gains = {
         number: gains_of(points[number][0])
@@ -291,7 +291,7 @@ class Watched:
         gain, evidence = self.gains[number], self.evidence[number]
         evaluator = self.episodes.evaluator(self.scoring)
         pool = self.episodes.pool(evidence, self.guarded.recombined(recombined), self.scoring.seed)
-        estimate = evaluator.estimate(evidence, pool)
+        estimate = evaluator.estimate(evidence, pool, by_chance=True)
         if estimate.verdict != "trust":
             return Guarding(self.guarded, gain.value)
         lowest = lowest_return(self.episodes.logs.rewards, evaluator.bounds)

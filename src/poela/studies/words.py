@@ -7,11 +7,11 @@ from typing import Any
 from poela.core.readable import plain, readable, share_in_words
 from poela.data.schema import TableSchema
 from poela.data.words import counted
+from poela.evaluation.outside import LEAST_OUTSIDE
 from poela.evaluation.verdict import TrustThresholds
 from poela.studies.selection import Point
 
 MOST_RUNGS, MOST_BEYOND = 8, 3
-LEAST_OUTSIDE = 0.0005  # of decisions: less is not worth a word
 NO_CHANGE = 1e-6  # in deviations of what was logged
 Row = dict[str, Any]  # of a study's table
 
