@@ -91,6 +91,25 @@ def with_telling_gaps(rng: Rng) -> Columns:
     return table
 
 
+def with_dates(rng: Rng) -> Columns:
+    """People with their dates of birth, who were admitted some days before they were seen, and seen before that."""
+    table = one_step(rng, smooth=float(rng.choice([0.0, 1.0])), prognosis=float(rng.choice([0.5, 2.0])))
+    n = len(table["reward"])
+    visit = np.datetime64("2024-01-01") + rng.integers(0, 500, n)
+    birth = np.datetime64("1950-01-01") + rng.integers(0, 15_000, n)
+    table |= {"birth_date": birth, "admitted": visit - rng.integers(0, 9, n), "visit_date": visit}
+    return table | {"last_seen": pa.array(visit - rng.integers(1, 400, n), mask=rng.random(n) < 0.4)}
+
+
+def with_gaps_of_the_severe(rng: Rng) -> Columns:
+    """The same test, of which outcomes tell who had it, as severe cases do badly whatever is done."""
+    table = one_step(rng, smooth=0.5, prognosis=float(rng.uniform(1, 1.8)))
+    severe = table["x0"] / table["x0"].std() + rng.uniform(0.2, 0.6) * rng.normal(size=len(table["x0"]))
+    limit = np.quantile(severe, rng.uniform(0.3, 0.7))
+    table["test"] = pa.array(rng.normal(size=len(severe)), mask=severe < limit)
+    return table
+
+
 def at_sites(rng: Rng, *, hidden: bool) -> Columns:
     """Sites that differ in what they do and in whom they see, by a name or by a number."""
     n, sites = int(rng.integers(300, 4000)), int(rng.integers(4, 40))
@@ -164,6 +183,8 @@ KINDS: dict[str, Callable[[Rng], Columns]] = {
     "few rows": lambda rng: one_step(rng, rows=150),
     "text and gaps": with_text,
     "gaps that go with severity": with_telling_gaps,
+    "gaps of the severe": with_gaps_of_the_severe,
+    "dates": with_dates,
     "whole numbers, hidden": with_whole_numbers,
     "sites": lambda rng: at_sites(rng, hidden=False),
     "sites, hidden": lambda rng: at_sites(rng, hidden=True),
@@ -179,6 +200,8 @@ KINDS: dict[str, Callable[[Rng], Columns]] = {
     "doses": lambda rng: doses(rng, hidden=False),
     "doses, hidden": lambda rng: doses(rng, hidden=True),
 }
+ORIGIN = "2000-01-01"  # from which days of dates count; else those of one decision are all 0
+NAMED: dict[str, Any] = {"clusters": {"cluster": "patient"}, "dates": {"origin": ORIGIN}}
 SIMULATED = ("tumor", "clinic", "sepsis", "dosing")
 
 
@@ -187,7 +210,7 @@ def clean_logs(kind: str, seed: int) -> Trajectories:
     if kind in SIMULATED:
         return simulate(kind, episodes=300, seed=seed)
     columns = KINDS[kind](np.random.default_rng(seed))
-    return read(columns, cluster="patient" if kind == "clusters" else None)
+    return read(columns, **NAMED.get(kind, {}))
 
 
 def read(columns: Columns, **names: Any) -> Trajectories:
@@ -253,6 +276,31 @@ def date_after_decision(rng: Rng) -> Trajectories:
     return read(table, episode="person", step="day")
 
 
+def filled_above_a_value(rng: Rng) -> Trajectories:
+    """A cell that is filled in for half of those who did well, of whom everything is measured."""
+    table = one_step(rng, 1500, smooth=0.5, logged=str(rng.choice(["all", "none"])))
+    well = table["reward"] > np.quantile(table["reward"], rng.uniform(0.3, 0.6))
+    return read(table | {"note": pa.array(rng.normal(size=1500), mask=~(well & (rng.random(1500) < 0.5)))})
+
+
+def _visits(rng: Rng) -> tuple[Columns, NDArray[Any]]:
+    table = one_step(rng, 1200)
+    visit = np.datetime64("2024-01-01") + rng.integers(0, 500, 1200)
+    return table | {"visit_date": visit}, visit + rng.integers(20, 60, 1200)
+
+
+def date_of_outcome(rng: Rng) -> Trajectories:
+    """Single decisions, with the day on which the outcome came."""
+    table, later = _visits(rng)
+    return read(table | {"outcome_date": later}, context=["x0", "x1", "visit_date", "outcome_date"], origin=ORIGIN)
+
+
+def later_date(rng: Rng) -> Trajectories:
+    """The same under a name that says nothing."""
+    table, later = _visits(rng)
+    return read(table | {"entered": later}, context=["x0", "x1", "visit_date", "entered"], origin=ORIGIN)
+
+
 # How each is made, what it may be called, and which columns are to blame.
 TRAPS: dict[str, tuple[Callable[[Rng], Trajectories], tuple[str, ...], tuple[str, ...]]] = {
     "amount behind the arm": (amount_of_arm, ("filled", "action"), ("amount",)),
@@ -263,8 +311,12 @@ TRAPS: dict[str, tuple[Callable[[Rng], Trajectories], tuple[str, ...], tuple[str
     "filled in after the decision": (filled_after_decision, ("filled",), ("site",)),
     "nine tenths of the outcome": (late_column, ("prognosis", "propensities"), ("score",)),
     "a date after the decision": (date_after_decision, ("date",), ("came",)),
+    "filled in above a value": (filled_above_a_value, ("filled",), ("note",)),
+    "the date of the outcome": (date_of_outcome, ("date",), ("outcome_date",)),
+    "a date after that of the visit": (later_date, ("date",), ("entered",)),
 }
-HARMLESS = ("an id", "nine tenths of the outcome", "a date after the decision")  # which may not void weights
+DATES = ("a date after the decision", "the date of the outcome", "a date after that of the visit")
+HARMLESS = ("an id", "nine tenths of the outcome", *DATES)  # which may not void weights
 
 
 def is_found(result: Audit, kinds: tuple[str, ...], columns: tuple[str, ...]) -> bool:
