@@ -13,6 +13,7 @@ from poela.studies.allotment import curve, spend_name, spend_points
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.groups import Groups, moves_in_words
 from poela.studies.guard_words import (
+    ABOUT_CELLS,
     amount_number,
     guard_cell,
     guard_columns,
@@ -94,7 +95,7 @@ def _print_policies(study: "Study", every_point: bool) -> None:
     assert result is not None
     error, mark = logging.standard_error, "* " if study.choice.chosen is None else ""
     units = result.estimate.diagnostics
-    of = {"ess": units.n_units, "sntis": logging.value}
+    of = {"ess": logging.ess or units.n_units, "sntis": logging.value}
     amounts = any(row["change_sd"] is not None for row in rows)
     unit = study.record.outcome or Outcome()
     current = {"gain": None, "shown": None, "score": None, "verdict": "", **of}
@@ -113,7 +114,7 @@ def _print_policies(study: "Study", every_point: bool) -> None:
         ],
         f"Effective cases: effective sample size, in {'cases' if units.n_clusters is None else 'clusters'}."
         + by_gain * "\nAt least: lower confidence bound, for all policies together; -: too few effective cases to tell."
-        + bool(guards) * "\nGuardrails: confidence bound of the change; without one, or failed by harm: the estimate."
+        + bool(guards) * f"\n{ABOUT_CELLS}"
         + never * "\nNever done: share of decisions that were never made in similar cases."
         + amounts * "\nDecisions changed: by how much on average (SD: in standard deviations of the logged actions).",
     )
