@@ -1,15 +1,15 @@
 """How often the audit finds something in clean random tables of many kinds, and whether it finds each of the traps.
 
-    python benchmarks/audit.py --tables 100 --first-seed 1000
+    python benchmarks/audit.py --tables 100 --first 1000 --out audit
+    python benchmarks/audit.py --table docs/results/audit
 
 Tables are clean by construction: actions are drawn with the probabilities that are logged (or hidden), from what was
 known before, and outcomes come after. Each kind has random sizes, columns and effects. A trap is a clean table with one
-slip. Findings, and the seconds that audits took, are printed by kind.
+slip. Rows are stored as they are made, and tables by kind printed from them.
 """
 
 import argparse
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from poela.simulators.registry import simulate
 from poela.studies.audit import audit
 from poela.studies.findings_of_audit import Audit
 
-Columns = dict[str, Any]
+Columns, Row = dict[str, Any], dict[str, Any]
 Rng = np.random.Generator
 FIRST_SEED = 1000  # limits were chosen with seeds below
 
@@ -324,41 +324,47 @@ def is_found(result: Audit, kinds: tuple[str, ...], columns: tuple[str, ...]) ->
     return any(finding.kind in kinds and finding.columns == columns for finding in result.findings)
 
 
-def audited(logs: Trajectories) -> tuple[Audit, float]:
-    """What an audit finds, and the seconds that it takes."""
-    start = time.perf_counter()
-    return audit(logs), time.perf_counter() - start
+def row_of(kind: str, seed: int) -> Row:
+    """What an audit of a clean table, or of a trap, finds there."""
+    if kind in TRAPS:
+        make, known_as, columns = TRAPS[kind]
+        result = audit(make(np.random.default_rng(seed)))
+        return {"found": is_found(result, known_as, columns)}
+    result = audit(clean_logs(kind, seed))
+    return {"findings": [str(finding) for finding in result.findings], "void": bool(result.problem)}
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Markdown: a line for each kind of clean table and each trap."""
+    lines = ["| clean tables of | tables | with findings | that void weights |", "|---|---|---|---|"]
+    of = {kind: [row for row in rows if row["task"][0] == kind] for kind in (*KINDS, *SIMULATED, *TRAPS)}
+    clean = [row for kind in (*KINDS, *SIMULATED) for row in of[kind]]
+    for name, some in [*((kind, of[kind]) for kind in (*KINDS, *SIMULATED)), ("all of them", clean)]:
+        void, found = sum(row["void"] for row in some), sum(bool(row["findings"]) for row in some)
+        lines += [f"| {name} | {len(some)} | {found} | {void} |"] * bool(some)
+    lines += ["", "| trap | tables | found |", "|---|---|---|"]
+    return "\n".join(
+        [*lines, *(f"| {name} | {len(of[name])} | {sum(row['found'] for row in of[name])} |" for name in TRAPS)]
+    )
 
 
 def main() -> None:
-    """Print a row for each kind."""
+    """Audit what has no row yet, and print the tables of all rows."""
+    from stored_rows import add_flags, carry_out, rows_in, seeds  # tests import this file from elsewhere
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, default=100, help="clean tables in all, the kinds in turn")
     parser.add_argument("--traps", type=int, default=10, help="tables of each trap")
-    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
+    add_flags(parser, "audit")
     options = parser.parse_args()
-    kinds = [*KINDS, *SIMULATED]
-    rows: dict[str, list[tuple[Audit, float]]] = {kind: [] for kind in kinds}
-    for place in range(options.tables):
-        kind = kinds[place % len(kinds)]
-        rows[kind].append(audited(clean_logs(kind, options.first_seed + place)))
-    found, void = 0, 0
-    for kind, audits in rows.items():
-        odd = [finding for result, _ in audits for finding in result.findings]
-        with_findings = sum(bool(result.findings) for result, _ in audits)
-        found += with_findings
-        void += sum(bool(result.problem) for result, _ in audits)
-        longest = max((seconds for _, seconds in audits), default=0.0)
-        print(f"{kind:32} {len(audits):3} tables, {with_findings} with findings, {longest:.1f} s")
-        for finding in odd:
-            print(f"    {finding}")
-    print(f"{options.tables} clean tables: {found} with findings ({found / max(options.tables, 1):.1%}), {void} void")
-    for name, (make, known_as, columns) in TRAPS.items():
-        hits = 0
-        for place in range(options.traps):
-            result, _ = audited(make(np.random.default_rng(options.first_seed + place)))
-            hits += is_found(result, known_as, columns)
-        print(f"{name:32} found in {hits} of {options.traps}")
+    if options.table is None:
+        first, kinds = FIRST_SEED if options.first is None else options.first, (*KINDS, *SIMULATED)
+        tasks = [(kinds[seed % len(kinds)], seed) for seed in seeds(first, options.tables, options.shard)]
+        tasks += [(trap, seed) for seed in seeds(first, options.traps, options.shard) for trap in TRAPS]
+        for row in carry_out(tasks, row_of, options.out, options.shard, options.jobs, options.minutes):
+            if odd := row.get("findings"):
+                print(f"{row['task']}: {'; '.join(odd)}", flush=True)
+    print(table(rows_in(options.out if options.table is None else options.table)))
 
 
 if __name__ == "__main__":
