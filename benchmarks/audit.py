@@ -23,7 +23,8 @@ from poela.simulators.registry import simulate
 from poela.studies.audit import audit
 from poela.studies.findings_of_audit import Audit
 
-Columns, Row = dict[str, Any], dict[str, Any]
+Columns = dict[str, Any]
+Row = dict[str, Any]
 Rng = np.random.Generator
 FIRST_SEED = 1000  # limits were chosen with seeds below
 
@@ -350,7 +351,7 @@ def table(rows: Sequence[Row]) -> str:
 
 def main() -> None:
     """Audit what has no row yet, and print the tables of all rows."""
-    from stored_rows import add_flags, carry_out, rows_in, seeds  # tests import this file from elsewhere
+    from stored_rows import add_flags, carry_out, rows_in, seeds  # type: ignore[import-not-found]  # beside this file
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, default=100, help="clean tables in all, the kinds in turn")
