@@ -17,8 +17,6 @@ cpu is the processor time of learning, in seconds.
 
 import argparse
 import json
-import os
-import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import beta
-from stored_rows import in_turn
+from stored_rows import in_turn, made_by
 
 import poela
 from poela.data.trajectories import Trajectories
@@ -236,7 +234,7 @@ def carried_out(name: str, learners: str, episodes: int | None, seed: int) -> di
     study = poela.learn(logs, learners=chosen, backend="inline", seed=seed)
     row: dict[str, Any] = {"kind": name, "learners": learners, "seed": seed, "episodes": logs.n_episodes}
     row["cpu"] = round(time.process_time() - started, 3)
-    row["commit"] = commit()
+    row |= made_by()
     if study.promising is not None:  # worth a trial: its true gain
         row["trial"] = 0.0 if kind.gain is None else kind.gain(study.promising)
     if study.keeps_logging_policy or study.gain is None or study.gain.low is None:
@@ -249,15 +247,6 @@ def carried_out(name: str, learners: str, episodes: int | None, seed: int) -> di
         "verdict": study.estimate.verdict,
         "ess": study.estimate.ess,
     }
-
-
-def commit() -> str:
-    """That of the sources that are measured, as POELA_COMMIT or git tells; empty where nobody knows."""
-    if told := os.environ.get("POELA_COMMIT"):
-        return told
-    home = Path(poela.__file__).parent
-    found = subprocess.run(["git", "-C", str(home), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    return found.stdout.strip()
 
 
 def rows_in(folder: Path) -> list[dict[str, Any]]:

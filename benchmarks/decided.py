@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from claims import commit, interval
+from claims import interval
 from handed_out import Decide, HandedOut
-from stored_rows import add_flags, carry_out, rows_in, seeds
+from stored_rows import add_flags, carry_out, commit, rows_in, seeds
 
 import poela
 from poela.cli import main as command_line

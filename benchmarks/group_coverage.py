@@ -16,8 +16,8 @@ import warnings
 from typing import Any
 
 import numpy as np
-from claims import commit, interval
-from stored_rows import add_flags, carry_out, rows_in, seeds
+from claims import interval
+from stored_rows import add_flags, carry_out, commit, rows_in, seeds
 
 import poela
 from poela import Trajectories

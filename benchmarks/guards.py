@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import beta
+from stored_rows import made_by
 
 import poela
 from poela.data.trajectories import Trajectories
@@ -69,7 +70,7 @@ def row_of(kind: str, seed: int, way: str) -> dict[str, Any]:
     if row["recommended"]:
         row["change"] = harm * (treated(study.policy, steps) - steps / 2)
         row["false"] = row["change"] > limit
-    return row | {"cpu": time.process_time() - began}
+    return row | {"cpu": time.process_time() - began, **made_by()}
 
 
 def done_in(out: Path) -> list[dict[str, Any]]:

@@ -17,9 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from claims import commit
 from plain_processes import EFFECTS, trial, true_value, zhou_athey_wager
-from stored_rows import add_flags, carry_out, rows_in, seeds
+from stored_rows import add_flags, carry_out, commit, rows_in, seeds
 
 import poela
 from poela import Rules
@@ -103,17 +102,18 @@ def tables(rows: list[dict[str, Any]]) -> list[str]:
             for kind, words in named.items()
         ]
         lines += ["", *(f"- seed {row['seed']}: {row.get('line_says')}" for row in some)]
-    if some := own["zhou"]:
-        lines += ["", f"Zhou, Athey & Wager, {len(some)} logs: one condition {_mean(some, 'one')} of 1.756, two"]
-        lines[-1] += f" {_mean(some, 'two')} of 2.216"
+    if own["zhou"] or own["trial"]:
+        lines += ["| process | logs | result |", "|---|---|---|"]
+    for name, best in (("one", 1.756), ("two", 2.216)):
+        if some := own["zhou"]:
+            words = f"Zhou, Athey & Wager, 2,000 rows: the boldest tree of {name} condition{'s' * (name != 'one')}"
+            lines.append(f"| {words}, true value | {len(some)} | {_mean(some, name)}; the best there is: {best} |")
     if some := own["trial"]:
         claims = [row for row in some if "shown" in row]
         above, plain = sum(row["shown"] > row["true"] for row in claims), sum(row["rule"] is not None for row in claims)
-        lines += [
-            "",
-            f"trial, {len(some)} logs: {len(claims)} claims, {plain} of them in words, {above} above the truth;",
-        ]
-        lines[-1] += f" shown {_mean(claims, 'shown')}, true {_mean(claims, 'true')}"
+        words = f"{len(claims)} claims, {plain} in words, {above} above the truth; shown {_mean(claims, 'shown')}"
+        process = "trial of three incentives, 2,830 people, effects 0, 0.05, 0.08"
+        lines.append(f"| {process} | {len(some)} | {words}, true {_mean(claims, 'true')} |")
         lines += ["", *(f"- seed {row['seed']}: {row.get('words') or 'as before'}" for row in some)]
     return lines
 

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from claims import KINDS as NULL_KINDS
 from shown_gain import tumor_points
+from stored_rows import made_by
 
 import poela
 from poela.data.trajectories import Trajectories
@@ -98,7 +99,7 @@ def carried_out(name: str, seed: int) -> dict[str, Any]:
         seconds = time.process_time() - started
         points = kind.points()
         row = {"seed": seed, "rounds": [points * (one or 0.0) for one in rounds], "shown": points * sum(rounds)}
-        row |= {"claims": sum(one > 0 for one in rounds), "cpu": round(seconds, 1), "true": 0.0}
+        row |= {"claims": sum(one > 0 for one in rounds), "cpu": round(seconds, 1), "true": 0.0, **made_by()}
         if kind.simulator is not None and acting is not None:
             origin = source(kind.simulator)
             values = [true_value(one, origin.simulator, ROLL_OUTS, seed=1).value for one in (acting, origin.behavior)]

@@ -2,6 +2,7 @@
 
     python benchmarks/shown_gain.py tumor tumor:poela tumor:pocrm --logs 20 --jobs 2 --out results/
     python benchmarks/shown_gain.py --list
+    python benchmarks/shown_gain.py --table docs/results/shown-gain
 
 For each scenario: how often a gain is claimed and how often that is above the truth (of the policy as it was judged,
 and as it is handed back), what is shown and what is true, and what the policy worth a trial beside it truly gains.
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from stored_rows import in_turn
+from stored_rows import in_turn, made_by
 
 from poela.behavior.propensities import LoggedPropensities
 from poela.core.files import write_json
@@ -280,7 +281,7 @@ def carried_out(asked: Asked, episodes: int | None, backend: str, seed: int) -> 
     def gain(policy: Any) -> float:
         return points * (scenario.truth(policy) - now)
 
-    found: dict[str, Any] = {"seed": seed, "seconds": learned, "answer": study.answer.headline}
+    found: dict[str, Any] = {"seed": seed, "seconds": learned, "answer": study.answer.headline, **made_by()}
     if study.promising is not None:
         found["promising"] = gain(study.promising)
     if study.keeps_logging_policy or study.gain is None or study.gain.low is None:
@@ -335,9 +336,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--minutes", type=float, help="begin no further log after so long")
     parser.add_argument("--out", type=Path, default=Path("shown-gain"))
+    parser.add_argument("--table", type=Path, metavar="FOLDER", help="only print what the rows there come to")
     asked = parser.parse_args()
     if asked.list:
         print("\n".join(SCENARIOS))
+        return
+    if asked.table:
+        print("\n".join([HEAD, *(table(file.stem, _rows(file)) for file in sorted(asked.table.glob("*.json")))]))
         return
     studies = [Asked.of(text) for text in asked.scenarios]
     rows = {one: _rows(asked.out / f"{one}.json") for one in studies}

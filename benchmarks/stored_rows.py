@@ -3,12 +3,17 @@
 import argparse
 import json
 import os
+import platform
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import poela
 
 Row = dict[str, Any]
 Task = tuple[Any, ...]
@@ -39,6 +44,37 @@ def seeds(first: int, logs: int, shard: str) -> range:
     """
     place, shards = map(int, shard.split("/"))
     return range(first + place, first + logs, shards)
+
+
+@cache
+def commit() -> str:
+    """That of the sources that are measured, as POELA_COMMIT or git tells; empty where nobody knows."""
+    if told := os.environ.get("POELA_COMMIT"):
+        return told
+    home = Path(poela.__file__).parent
+    found = subprocess.run(["git", "-C", str(home), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return found.stdout.strip()
+
+
+def machine() -> str:
+    """What rows were made on, in words.
+
+    >>> machine().partition(" cores, ")[0].isdigit()
+    True
+    """
+    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+
+
+def made_by() -> Row:
+    """What every row tells beside its numbers."""
+    return {"commit": commit(), "machine": machine()}
+
+
+def made(work: Callable[..., Row], task: Task) -> Row:
+    """The row of a task, with what evidence needs: processor seconds (if it tells none itself), commit and machine."""
+    began = time.process_time()
+    row = work(*task)
+    return {"task": list(task), "cpu": time.process_time() - began, **made_by(), **row}
 
 
 def in_turn(
@@ -74,8 +110,7 @@ def carry_out(
     out.mkdir(parents=True, exist_ok=True)
     there = {json.dumps(row["task"]) for row in rows_in(out)}
     left = [task for task in tasks if json.dumps(task) not in there]
-    for task, found in in_turn(left, work, jobs, minutes):
-        row = {"task": list(task), **found}
+    for (_, task), row in in_turn([(work, task) for task in left], made, jobs, minutes):
         file = f"{str(task[0]).replace('/', '-').replace(' ', '-')}.{shard.replace('/', '-of-')}.jsonl"
         with (out / file).open("a") as lines:
             lines.write(json.dumps(row) + "\n")

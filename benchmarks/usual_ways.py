@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 from aipw_rules import FOLDS, Rule, bound, gains, linear, scores_of, tree
-from claims import FIRST_SEED, KINDS, carried_out, commit, interval
-from stored_rows import Row, add_flags, carry_out, rows_in, seeds
+from claims import FIRST_SEED, KINDS, carried_out, interval
+from stored_rows import Row, add_flags, carry_out, commit, rows_in, seeds
 
 PROCESSES = ("arms-2", "prognosis", "effect-weak", "effect-prognosis", "effect-strong")
 

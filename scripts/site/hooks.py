@@ -12,6 +12,7 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # MkDocs runs this file by itself, without its neighbours
 
+from scripts.evidence import evidence_page, noted, state_line  # noqa: E402
 from scripts.site.commands import commands_page  # noqa: E402
 from scripts.site.notebooks import page_of  # noqa: E402
 
@@ -28,6 +29,11 @@ TUTORIALS = (
     "cluster",
     "rounds",
 )  # in this order, then all others
+PAPER = ("counterexamples", "tumor", "tumor-order", "sepsis", "cartpole", "mujoco", "values", "behavior")
+MEASURED = (
+    *("claims", "shown-gain", "headline", "usual-ways", "real-trials", "holes", "rounds", "plain", "limits"),
+    *("coverage", "d3rlpy", "speed", "mutants", "hostile"),
+)  # in this order, then all others
 PRINTED = re.compile(r'<div class="highlight">(.*?)</div>', re.DOTALL)
 FORMULA = re.compile(r'<math display="block".*?</math>', re.DOTALL)
 COLUMNS = re.compile(r"\S {2,}\S|\n +\S")  # which sentences do not have
@@ -40,10 +46,19 @@ def on_config(config: Any) -> Any:
         if "Tutorials" in entry:
             entry["Tutorials"] = _tutorials()
         if "The paper" in entry:
-            entry["The paper"] += [f"results/{page.name}" for page in sorted((DOCS / "results").glob("*.md"))]
+            entry["The paper"] += _results(PAPER)
+        if "Measured" in entry:
+            entry["Measured"] += _results(MEASURED)
         if "Guides" in entry and (DOCS / "continuous.md").exists():
             entry["Guides"].insert(4, "continuous.md")
     return config
+
+
+def _results(first: tuple[str, ...]) -> list[str]:
+    """Pages under results in reading order; those that no list names stand at the end of what is measured."""
+    names = {page.stem for page in (DOCS / "results").glob("*.md")}
+    others = sorted(names - {*PAPER, *MEASURED}) if first == MEASURED else []
+    return [f"results/{name}.md" for name in (*first, *others) if name in names]
 
 
 def _tutorials() -> list[str]:
@@ -55,6 +70,7 @@ def _tutorials() -> list[str]:
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are made."""
     made = {"reference/commands.md": commands_page(), "benchmarks.md": _benchmarks()}
+    made["results/evidence.md"] = evidence_page()
     for notebook in sorted((DOCS / "tutorials").glob("*.ipynb")):
         made[f"tutorials/{notebook.stem}.md"] = page_of(nbformat.read(notebook, as_version=4), notebook.stem)
     for page, source in COPIES.items():
@@ -76,6 +92,10 @@ def _benchmarks() -> str:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links to folders and to what lies outside of the site are names there."""
+    name = str(page.file.src_uri).removesuffix(".md")
+    key = name.removeprefix("results/") if name.startswith("results/") else f"../{name}"
+    if key in noted():
+        markdown = re.sub(r"(?m)^(# .+)$", lambda title: f"{title[1]}\n\n{state_line(key)}", markdown, count=1)
     folder = (DOCS / page.file.src_uri).parent
 
     def link(found: re.Match[str]) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.stored_rows import carry_out, rows_in, seeds
-from scripts.evidence import FOLLOW, RESULTS, evidence, unfounded
 
 from benchmarks import stored_rows
 
@@ -24,6 +23,8 @@ def squared(kind: str, number: int) -> dict[str, Any]:
 def test_rows_are_made_once_and_shards_join(tmp_path: Path) -> None:
     first = list(carry_out([("a", 1), ("a", 2)], squared, tmp_path, "0/2", jobs=1))
     assert sorted(row["square"] for row in first) == [1, 4]
+    assert all(row["cpu"] >= 0 and row["machine"] == stored_rows.machine() for row in first)
+    assert {row["commit"] for row in first} == {stored_rows.commit()}
     second = list(carry_out([("a", 2), ("a", 3), ("b/c", 4)], squared, tmp_path, "1/2", jobs=1))
     assert sorted(row["square"] for row in second) == [9, 16]
     assert sorted(row["square"] for row in rows_in(tmp_path)) == [1, 4, 9, 16]
@@ -44,26 +45,6 @@ def test_what_decide_hands_out_is_acted_step_by_step(tmp_path: Path) -> None:
     again = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert json.dumps(rows_in(out)) == json.dumps([row])
-
-
-@pytest.mark.parametrize("page", FOLLOW)
-def test_tables_of_pages_follow_from_their_rows(page: str) -> None:
-    """If this fails: the page's command with `--table` prints what it should say."""
-    assert unfounded(page) == []
-
-
-def test_a_page_that_says_something_else_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = tmp_path / "usual-ways.md"
-    page.write_text((RESULTS / "usual-ways.md").read_text().replace("| 0.0036 |", "| 0.0037 |"))
-    (tmp_path / "usual-ways").symlink_to(RESULTS / "usual-ways")
-    monkeypatch.setattr("scripts.evidence.RESULTS", tmp_path)
-    assert [line.split("|")[1:3] for line in unfounded("usual-ways")] == [[" arms-2 ", " study "]]
-
-
-def test_evidence_names_a_command_for_every_page() -> None:
-    for page in RESULTS.glob("*.md"):
-        if page.stem != "speed":  # whose command is in its rows
-            assert evidence(page).command.startswith(("python benchmarks/", "poela reproduce ")), page
 
 
 def test_the_plain_gain_of_a_trial_is_the_difference_of_means(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,5 +127,5 @@ def test_columns_and_bins_are_told_apart() -> None:
 
 def test_groups_by_step_are_no_groups_of_cases() -> None:
     layout = LogLayout(episode="stay", step="hour")
-    with pytest.raises(InputError, match="'hour' changes within 3 episodes.*poela report --by step shows changes by"):
+    with pytest.raises(InputError, match=r"'hour' changes within 3 episodes.*poela report --by step shows changes by"):
         episode_columns(stays(), layout, ["hour"])

@@ -10,7 +10,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from poela import FittedQ, InputError, PoelaWarning, Rules, read_logs
+from poela import FittedQ, InputError, Rules, read_logs
 from poela.cli import main
 from poela.data.receipts import read_receipts
 from poela.policies.barring import BarringPolicy

@@ -67,7 +67,7 @@ def test_plans_and_answers_widen_bounds_as_studies_do(monkeypatch: pytest.Monkey
     assert found[2.0] / found[1.0] == pytest.approx(more, rel=1e-5)
     study = learn(logs, candidates=[Candidate("consensus")], folds=2, backend="inline")
     gains = FinalEstimates(study, Episodes.of([logs], 1.0), study.settings)
-    gains.estimate = lambda point: SimpleNamespace(gain=Gain(0.1, -0.2, 0.4))  # type: ignore[assignment, method-assign, return-value]
+    gains.estimate = lambda point, *, by_chance=False: SimpleNamespace(gain=Gain(0.1, -0.2, 0.4))  # type: ignore[assignment, method-assign, return-value]
     needed = []
     for wider in (1.0, 2.0):
         monkeypatch.setattr(final_gain, "widening", lambda points, estimated, wider=wider: wider)

@@ -18,6 +18,7 @@ from poela.evaluation.weights import LogWeights
 # A judge's model and a rule's draw the edge of a hole a little differently: beyond half of the limit is surely outside.
 SURELY = 0.5
 BEYOND_WORST = 1.5  # times as far below the mean as the worst return seen: what was never done may be worse than that
+LEAST_OUTSIDE = 0.0005  # of decisions: less is not worth a word
 LACKING = 0.8  # of what propensities say: an action that is rarer than that may be missing for some
 MOST_STEPS, ROUNDS = 20_000, 60  # of the regression of logged propensities
 
@@ -172,6 +173,16 @@ def lowest_return(returns: FloatArray, bounds: Bounds | None) -> float:
         return float(bounds.lowest_return)
     mean = float(returns.mean())
     return mean - BEYOND_WORST * (mean - float(returns.min()))
+
+
+def highest_return(returns: FloatArray, bounds: Bounds | None) -> float:
+    """The mirror image of `lowest_return`.
+
+    >>> highest_return(np.array([0.0, 1.0, 5.0]), None), highest_return(np.array([0.5]), Bounds(0.0, 1.0))
+    (6.5, 1.0)
+    """
+    turned = None if bounds is None else Bounds(-bounds.highest_return, -bounds.lowest_return)
+    return -lowest_return(-returns, turned)
 
 
 def lost_outside(outside: OutsideSupport | None, value: float, lowest: float, known: bool) -> tuple[float, float]:

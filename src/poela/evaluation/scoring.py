@@ -1,7 +1,7 @@
 """`Scoring`: how policies are evaluated, in `evaluate` and in studies alike, and `Evaluator`, which does it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ from poela.evaluation.diagnostics import diagnosed
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS, Estimator
 from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
-from poela.evaluation.gain import gain_over_logging
+from poela.evaluation.gain import Gain, gain_over_logging, vanishing_sensitivity
 from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS, intervals_of
 from poela.evaluation.notes import cap_notes, computing_notes, smoothing_notes
 from poela.evaluation.options import CAP, RETURNS
@@ -34,6 +34,7 @@ from poela.evaluation.value_model import ValueModel
 from poela.evaluation.values import QValues, given_values
 from poela.evaluation.verdict import NOT_SHOWN, TrustThresholds, verdict_on
 from poela.evaluation.weights import LogWeights, is_greedy, log_weights, probabilities_along, smoothed, weights_of
+from poela.evaluation.worst_case import WorstCase
 from poela.regression.step_regression import Regressor
 
 MODEL = "an estimator that rests on a model of values"
@@ -214,8 +215,12 @@ class Evaluator:
         contributions = ESTIMATORS[estimator].function(evidence)
         return contributions.value, standard_error(in_clusters(contributions, self.logs.clusters, self.logs.loggers))
 
-    def estimate(self, evidence: Evidence, pool: Pool | None = None) -> Estimate:
-        """The estimate with everything that belongs to it; `pool` are recombined episodes, where they are at hand."""
+    def estimate(self, evidence: Evidence, pool: Pool | None = None, *, by_chance: bool = False) -> Estimate:
+        """The estimate with everything that belongs to it; `pool` are recombined episodes, where they are at hand.
+
+        Its intervals allow for the worst, and the best, of what lies outside support; `by_chance` leaves that to
+        whoever asks.
+        """
         scoring, logs = self.scoring, self.logs
         chosen = ESTIMATORS[scoring.estimator]
         contributions = chosen.function(evidence)
@@ -231,6 +236,10 @@ class Evaluator:
         level = None if interval is None else scoring.level
         beyond = None if scoring.cap is None else beyond_cap(scoring.cap, self._uncapped, evidence, scoring.bounds)
         gain = self._gain(contributions, evidence, chosen, interval, verdict.word)
+        worst = WorstCase()
+        if not by_chance:
+            worst = WorstCase.of(evidence, chosen, contributions.value, self.returns, self.bounds)
+            interval, gain = self._allowing(worst, contributions.value, interval, gain, evidence)
         without = verdict.word == "trust" and gain is not None and gain.low is not None and gain.low <= 0
         return Estimate(
             value=contributions.value,
@@ -245,7 +254,7 @@ class Evaluator:
             diagnostics=diagnostics,
             gain=gain,
             verdict=verdict.word,
-            reasons=verdict.reasons,
+            reasons=verdict.reasons + worst.in_words * (interval is not None),
             advice=NOT_SHOWN if without else verdict.advice,
             beyond=beyond,
             warnings=computing_notes(contributions, diagnostics, interval, scoring.resamples)
@@ -254,6 +263,26 @@ class Evaluator:
             + interval_notes
             + verdict.reasons * (verdict.word != "trust"),
         )
+
+    def _allowing(
+        self, worst: WorstCase, value: float, interval: Interval | None, gain: Gain | None, evidence: Evidence
+    ) -> tuple[Interval | None, Gain | None]:
+        """The intervals of the value and of the gain, with what lies outside support."""
+        if interval is None or worst.too_high[0] + worst.too_low[0] <= 0:
+            return interval, gain
+        low, high = worst.ends(value, interval.low, interval.high, self.scoring.level)
+        if self.bounds is not None:
+            low, high = max(low, self.bounds.lowest_return), min(high, self.bounds.highest_return)
+        interval = replace(interval, low=low, high=high)
+        if gain is None or gain.low is None or gain.high is None:
+            return interval, gain
+        low, high = worst.ends(gain.value, gain.low, gain.high, self.scoring.level)
+        factor = gain.sensitivity
+        if factor is not None:
+            margin = evidence.done_now.value - float(self.returns.mean()) + worst.too_high[0]
+            used = ESTIMATORS[self.scoring.estimator].used(evidence)
+            factor = vanishing_sensitivity(used, self.returns, margin) if low > 0 else None
+        return interval, Gain(gain.value, low, high, factor)
 
     def pool(self, evidence: Evidence, chosen: Estimator) -> Pool | None:
         """Recombined episodes; spliced ones say nothing about how clusters vary."""

@@ -30,15 +30,18 @@ class FinalEstimates:
 
     def __init__(self, study: "Study", episodes: Episodes, settings: StudySettings) -> None:
         self._study, self._episodes, self._settings = study, episodes, settings
-        self._estimates: dict[str, Estimate] = {}
+        self._estimates: dict[tuple[str, bool], Estimate] = {}
         self._evidence: dict[str, Shown] = {}
 
-    def estimate(self, point: Point | None) -> Estimate:
-        """The estimate on the episodes that judged the point; None: what the logging policy achieved."""
+    def estimate(self, point: Point | None, *, by_chance: bool = False) -> Estimate:
+        """The estimate on the episodes that judged the point; None: what the logging policy achieved.
+
+        With intervals for chance alone, or also for what lies outside support.
+        """
         key = "" if point is None else f"{point.path_id} {point.number}"
-        if key not in self._estimates:
-            self._estimates[key] = self._estimated(point)
-        return self._estimates[key]
+        if (key, by_chance) not in self._estimates:
+            self._estimates[key, by_chance] = self._estimated(point, by_chance)
+        return self._estimates[key, by_chance]
 
     def _evidence_of(self, point: Point) -> Shown:
         """The pooled evidence on a point; its weights are read once."""
@@ -49,19 +52,19 @@ class FinalEstimates:
             )
         return self._evidence[key]
 
-    def _estimated(self, point: Point | None) -> Estimate:
+    def _estimated(self, point: Point | None, by_chance: bool) -> Estimate:
         episodes, scoring = self._episodes, replace(self._settings.scoring, estimator="sntis", discount=1.0)
         if point is None:
             if episodes.reference is not None:
                 return episodes.evaluator(scoring).estimate(episodes.evidence(episodes.reference, scoring, None))
-            evaluator = episodes.evaluator(replace(scoring, estimator="behavior"))
+            evaluator = episodes.evaluator(replace(scoring, estimator="behavior"), survives=False)
             return evaluator.estimate(next(evaluator.evidence([None])))
         evidence, recombined = self._evidence_of(point)
         if episodes.estimated:
             episodes = replace(episodes, logs=replace(episodes.logs, estimated=True))
             evidence = replace(evidence, logs=episodes.logs)
         evaluator = episodes.evaluator(scoring, survives=False)
-        return evaluator.estimate(evidence, episodes.pool(evidence, recombined, scoring.seed))
+        return evaluator.estimate(evidence, episodes.pool(evidence, recombined, scoring.seed), by_chance=by_chance)
 
     def own_bound(self, point: Point) -> float | None:
         """What a point shows on its own by weights, one-sided; None where that cannot be told.
@@ -72,7 +75,8 @@ class FinalEstimates:
         evidence, recombined = self._evidence_of(point)
         scoring = replace(self._settings.scoring, estimator="sntis", discount=1.0, level=2 * confidence - 1)
         evaluator = episodes.evaluator(scoring)
-        estimate = evaluator.estimate(evidence, episodes.pool(evidence, recombined, scoring.seed))
+        pool = episodes.pool(evidence, recombined, scoring.seed)
+        estimate = evaluator.estimate(evidence, pool, by_chance=True)
         gain = estimate.gain
         if gain is None or gain.low is None:
             return None
@@ -126,7 +130,7 @@ class FinalEstimates:
 
         None where that cannot be told, or where their number is not what keeps it from being shown.
         """
-        gain = self.estimate(point).gain
+        gain = self.estimate(point, by_chance=True).gain
         ess = point.metrics.get("ess")
         if gain is None or gain.low is None or not gain.value > 0 or not ess:
             return None

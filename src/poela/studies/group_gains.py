@@ -16,7 +16,7 @@ from poela.evaluation.controlled import weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.gain import least_value, student_quantile
-from poela.evaluation.outside import lowest_return
+from poela.evaluation.outside import highest_return, lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
 from poela.evaluation.verdict import WORDS
 from poela.studies.by_episode import part_of, units_of
@@ -95,7 +95,7 @@ class GroupJudge:
         pool = episodes.pool(evidence, self.policy[1][:, members], self.scoring.seed)
         scoring = self._scoring()
         one, two = (
-            episodes.evaluator(replace(scoring, level=level)).estimate(evidence, pool)
+            episodes.evaluator(replace(scoring, level=level)).estimate(evidence, pool, by_chance=True)
             for level in (2 * self.confidence - 1, self.scoring.level)
         )
         word = "caution" if episodes.estimated and one.verdict == "trust" else one.verdict
@@ -124,7 +124,7 @@ class GroupJudge:
     ) -> tuple[float | None, float | None]:
         """The two-sided interval: as many errors of the gain as that of the estimate has, on either side.
 
-        Its ends allow for Γ and the lower one for what lies outside support, as the bound does.
+        Its ends allow for Γ and for what lies outside support, as the bound does.
         """
         gain, level, gains = estimate.gain, self.scoring.level, gains_of(evidence)
         if gain is None or gain.low is None or gain.high is None:
@@ -136,7 +136,14 @@ class GroupJudge:
         )
         down, up = reaches
         lost = proof.value - proof.shown - (proof.factor or 1.0) * proof.reach
-        return proof.value - lost - down, proof.value + self._gained(evidence) + up
+        gained = self._gained(evidence) + self._missed(evidence, estimate.value)
+        return proof.value - lost - down, proof.value + gained + up
+
+    def _missed(self, evidence: Evidence, value: float) -> float:
+        """By how much what was never done may be better than it counts."""
+        bounds = self.episodes.evaluator(self._scoring()).bounds
+        highest = highest_return(self.episodes.logs.rewards, bounds)
+        return lost_outside(evidence.outside, -value, -highest, known=not self.episodes.estimated)[0]
 
     def _gained(self, evidence: Evidence) -> float:
         """By how much weights that are wrong by a factor of up to Γ may hide a larger gain."""

@@ -127,7 +127,7 @@ def rungs_of(study: Study, logs: Trajectories) -> list[PathPoint]:
     shown = FinalEstimates(study, episodes, study.settings)
     rungs = []
     for point in study.points:
-        gain: Gain | None = shown.estimate(point).gain
+        gain: Gain | None = shown.estimate(point, by_chance=True).gain
         ess = point.metrics.get("ess")
         if gain is not None and gain.low is not None and ess:
             error = error_of(gain, scoring.level)

@@ -7,11 +7,11 @@ from typing import Any
 from poela.core.readable import plain, readable, share_in_words
 from poela.data.schema import TableSchema
 from poela.data.words import counted
+from poela.evaluation.outside import LEAST_OUTSIDE
 from poela.evaluation.verdict import TrustThresholds
 from poela.studies.selection import Point
 
 MOST_RUNGS, MOST_BEYOND = 8, 3
-LEAST_OUTSIDE = 0.0005  # of decisions: less is not worth a word
 NO_CHANGE = 1e-6  # in deviations of what was logged
 Row = dict[str, Any]  # of a study's table
 
@@ -78,6 +78,16 @@ def kept_by_support(points: Iterable[Point]) -> str:
     policies, whose = ("policy is", "its") if kept == 1 else ("policies are", "their")
     never = f"more than {share_in_words(limit)} of {whose} decisions were never made in similar cases"
     return f"{kept:,} bolder {policies} not judged: {never}."
+
+
+def lacks_support(points: Iterable[Point]) -> bool:
+    """Whether every policy does too much that was never done in like cases for anything to be claimed of it.
+
+    >>> lacks_support([Point("a", 0, True, {"outside": 0.2})]), lacks_support([Point("a", 1, True, {"outside": 0.0})])
+    (True, False)
+    """
+    limit, shares = TrustThresholds().outside_share[0], [point.metrics.get("outside") or 0.0 for point in points]
+    return bool(shares) and min(shares) > limit
 
 
 def without_rule(candidate: str) -> str:

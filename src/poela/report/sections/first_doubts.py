@@ -3,6 +3,7 @@
 from markupsafe import Markup
 
 from poela.core.readable import factor_in_words, share_in_words
+from poela.evaluation.outside import LEAST_OUTSIDE
 from poela.evaluation.verdict import chances
 from poela.report.blocks import Panel, Points, Words, named
 from poela.report.numbers.eligible import missing_actions
@@ -11,7 +12,6 @@ from poela.report.sections.groups import losing
 from poela.report.subject import Subject
 from poela.report.wording import capital
 from poela.studies.unseen_holes import unseen_holes
-from poela.studies.words import LEAST_OUTSIDE
 
 MOST_POINTS = 4
 FEW_CASES = 100  # effective ones: below, each of them matters
