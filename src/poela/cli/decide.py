@@ -94,8 +94,6 @@ def decide(
 
     Example: poela decide study/ --rows new.csv --out decisions.csv
 
-    What must not be done, the rest for people: poela decide study/ --rows new.csv --out decisions.csv --leave
-
     A hundred large ones: poela decide study/ --rows new.csv --out decisions.csv --capacity large=100
     """
     from poela.cli.columns import layout_of
@@ -121,9 +119,7 @@ def decide(
     about = _about(decided, acting.known if likeliest else None, leave=leave)
     if acting.how.allotted is not None:
         about = _about_batch(decided, acting.how.allotted, acting.known)
-    if acting.told:
-        about = [acting.told, *about]
-    for line in (*about, *written):
+    for line in filter(None, (acting.told, *about, *written)):
         say(line)
 
 

@@ -1,6 +1,6 @@
 """How a study ends: every policy judged, one chosen, fitted on all episodes, looked at once, and written down."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,14 +66,12 @@ def finish(
         raise PoelaError(failure)
     if hopeful is not None and _unfitted(study, hopeful, folds):
         hopeful = None  # what cannot be fitted cannot be tried
-    told = choice.chosen or hopeful
-    plain, lotless = (_plain(study, points, choice.chosen, told, folds, kind) for kind in (is_sayable, needs_no_lots))
-    lotless = None if lotless in (plain, told) else lotless  # what is told of already
-    allots = _allots(study, points, folds)
+    (plain, lotless), allots = _in_words(study, points, choice.chosen, hopeful, folds), _allots(study, points, folds)
     study = Study(study.store)
     wanted = {"policy": choice.chosen, "promising": hopeful, LOTLESS: lotless}
     _write_beside(study, splits, choice.chosen)
     tried = hopeful or closest
+    open_to = tried if choice.chosen is None else None  # whose gain more episodes might show
     policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
     evaluation = _test_evaluation(study, policies["policy"], study.details_of(choice.chosen), splits, problem)
     result = ChoiceRecord(
@@ -86,16 +84,14 @@ def finish(
         points=tuple(points),
         estimate=gains.estimate(choice.chosen),
         gain=gains.gain(choice.chosen, tried),
-        needed=gains.needed(tried, points)
-        if tried is not None and choice.chosen is None and not none_trusted(points)
-        else None,
+        needed=None if open_to is None or none_trusted(points) else gains.needed(open_to, points),
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
         runs=_rests_on(study, [*wanted.values(), plain, allots], pairs),
         plain=None if plain is None else points.index(plain),
         words=_said(study, points, plain, splits),
-        trial="" if tried is None or choice.chosen is not None else _name(study, points, tried),
+        trial="" if open_to is None else _name(study, points, open_to),
         lotless=None if lotless is None else points.index(lotless),
         lotless_words=_said(study, points, lotless, splits),
         closest=None if tried is None or hopeful is not None else points.index(tried),
@@ -168,19 +164,16 @@ def _name(study: Study, points: Sequence[Point], chosen: Point | None) -> str:
     return LOGGING_POLICY if chosen is None else names_of(study, points)[chosen.path_id, chosen.number]
 
 
-def _plain(
-    study: Study,
-    points: list[Point],
-    chosen: Point | None,
-    told: Point | None,
-    folds: Mapping[str, FoldData],
-    kind: Callable[[Point], bool],
-) -> Point | None:
-    """The best policy of a kind, fitted on all episodes; none where no policy is told of."""
+def _in_words(
+    study: Study, points: list[Point], chosen: Point | None, hopeful: Point | None, folds: Mapping[str, FoldData]
+) -> tuple[Point | None, Point | None]:
+    """The best policy that can be said and the best without lots, if that is another, fitted on all episodes."""
+    told = chosen or hopeful
     if told is None or study.settings.selection.by != "gain":
-        return None
-    best = told if kind(told) else best_of(points, chosen, kind)
-    return None if best is None or _unfitted(study, best, folds) else best
+        return None, None
+    best = [told if kind(told) else best_of(points, chosen, kind) for kind in (is_sayable, needs_no_lots)]
+    plain, lotless = (None if one is None or _unfitted(study, one, folds) else one for one in best)
+    return plain, None if lotless in (plain, told) else lotless
 
 
 def _allots(study: Study, points: Sequence[Point], folds: Mapping[str, FoldData]) -> Point | None:
