@@ -229,3 +229,27 @@ def test_exact_bounds_hold_for_no_weights_and_no_returns_beyond_them() -> None:
         _refuse_inexact(units, Bounds(0.0, 1.0), None)
     with pytest.raises(InputError, match="leave practice= away, or the method"):
         _refuse_inexact(units, Bounds(0.0, 2.0), Coin())
+
+
+def test_each_look_has_the_cases_of_those_before(study: Path) -> None:
+    """Other cases each time would be other logs, each with a chance of its own to claim something."""
+    receipts, known = deployed(study, 300)
+    assert not any("came late" in note for note in poela.watch(study, receipts, outcomes=known.slice(0, 100)).notes)
+    with pytest.raises(InputError, match="100 of the 100 cases of earlier looks are not in these logs"):
+        poela.watch(study, receipts, outcomes=known.slice(100, 100))
+    assert len(json.loads((study / "watch.json").read_text())["looks"]) == 1  # what is refused is no look
+    most = known.filter(pa.array(np.arange(300) != 7)).slice(0, 199)
+    said = " ".join(poela.watch(study, receipts, outcomes=most).notes)
+    assert "1 cases of earlier looks are gone" in said
+    assert "came late" not in said
+    said = " ".join(poela.watch(study, receipts, outcomes=known).notes)
+    assert "the outcomes of 1 cases came late" in said
+    assert "gone" not in said
+
+
+def test_rows_without_names_are_told_by_what_they_hold(study: Path) -> None:
+    cases = poela.read_logs(logged(300, 5))
+    poela.watch(study, cases.take(np.arange(100)))
+    with pytest.raises(InputError, match="give the whole log since the policy began"):
+        poela.watch(study, poela.read_logs(logged(300, 6)))
+    assert poela.watch(study, cases).look == 2

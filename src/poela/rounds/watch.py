@@ -21,6 +21,7 @@ from poela.rounds.compared import Comparison, Units, against_practice, compared
 from poela.rounds.drift import Drift, drifts
 from poela.rounds.ending import by_last
 from poela.rounds.looks import EXACT, Look, LookBook, Looks, WatchPlan
+from poela.rounds.nested import Grown, case_hashes, grown
 from poela.rounds.sequences import DESIGNS
 from poela.studies.evaluation import layout_for
 from poela.studies.fold_data import data_hash, read_behavior
@@ -114,9 +115,13 @@ def watch(
     with book.locked():
         known = book.opened(policy.short_hash, {name: value for name, value in plan.items() if value is not None})
         number = next((place for place, look in enumerate(known.looks) if look.data == key), len(known.looks))
+        hashes = case_hashes(cases)
+        new = number == len(known.looks)
+        since = grown(known.cases, hashes) if new else Grown(0, 0)
         watched = _watched(opened, cases, units, before, practice, known, number)
-        if number == len(known.looks):
-            book.write(replace(known, looks=(*known.looks, _look(watched, key))))
+        watched = replace(watched, notes=(*watched.notes, *since.notes))
+        if new:
+            book.write(replace(known, looks=(*known.looks, _look(watched, key)), cases=hashes))
     return watched
 
 
