@@ -50,9 +50,9 @@ class Grown:
             notes.append(f"{self.gone:,} cases of earlier looks are gone from these logs, or were changed")
         if self.late:
             notes.append(
-                f"the outcomes of {self.late:,} cases came late: these cases ended before others of an earlier look, and "
-                "count from now on; where bad outcomes come later than good ones, looks are too favourable until all "
-                "are in"
+                f"the outcomes of {self.late:,} cases came late: these cases ended before others of an earlier look, "
+                "and count from now on; where bad outcomes come later than good ones, looks are too favourable until "
+                "all are in"
             )
         return notes
 
@@ -73,7 +73,7 @@ def grown(earlier: Sequence[str], now: Sequence[str]) -> Grown:
     gone = sum(left.values())
     if gone > MOST_GONE * len(earlier):
         raise InputError(
-            f"{gone:,} of the {len(earlier):,} cases of earlier looks are not in these logs: bounds hold over all looks "
-            "only if each has all cases so far, so give the whole log since the policy began"
+            f"{gone:,} of the {len(earlier):,} cases of earlier looks are not in these logs: bounds hold over all "
+            "looks only if each has all cases so far, so give the whole log since the policy began"
         )
     return Grown(gone, late)

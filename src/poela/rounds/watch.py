@@ -13,6 +13,7 @@ from poela.core.errors import InputError
 from poela.core.readable import readable
 from poela.core.typed import to_plain
 from poela.data.beside import Beside
+from poela.data.receipts import ReceiptsOf, is_receipts
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
@@ -126,13 +127,19 @@ def watch(
 
 
 def _cases(study: Study, logs: Trajectories | str | PathLike[str], beside: Beside) -> Trajectories:
-    cases = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=layout_for(study, None), **vars(beside))
     policy = study.acting_policy
+    source = ReceiptsOf(logs, policy.short_hash) if is_receipts(logs) else logs
+    cases = source if isinstance(source, Trajectories) else _read(study, source, beside)
     if (cases.feature_names, cases.action_names) != (policy.feature_names, policy.action_names):
         raise InputError(
             "these cases have other features or actions than the policy: read them with the study's layout"
         )
     return cases
+
+
+def _read(study: Study, source: Any, beside: Beside) -> Trajectories:
+    """Cases with the outcomes that guardrails need, where the study has some."""
+    return read_logs(source, layout=layout_for(study, None), **vars(beside))
 
 
 def _units(study: Study, cases: Trajectories, practice: Any) -> Units:
