@@ -255,8 +255,8 @@ def _carry_out(
     scratch = store.directory / SCRATCH
     folds = splits.fold_data(settings)
     problem = about.problem or about.audit.problem
+    episodes = splits.episodes(settings.scoring, problem)
     if study.left_out:
-        episodes = splits.episodes(settings.scoring, problem)
         so_far = SoFar(study, episodes, guarded_of(settings, splits, episodes, about.groups))
         run(study, study.left_out, folds, execution, about.deadlines.learning, so_far.finished)
         study = Study(store)
@@ -264,7 +264,7 @@ def _carry_out(
     def fit(tasks: Sequence[Task], data: Mapping[str, FoldData]) -> None:
         run(study, tasks, data, execution, about.deadlines.everything)
 
-    finish(study, splits, folds, problem, fit, about.groups)
+    finish(study, splits, folds, (episodes, problem), fit, about.groups)
     remove_folds(scratch)
     return Study(store, parts)
 
