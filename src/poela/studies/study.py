@@ -361,6 +361,7 @@ class Study:
         refresh: int | None = None,
         brief: bool = False,
         per_year: int | None = None,
+        smallest_group: int | None = None,
     ) -> Path:
         """Write one self-contained page about the study; the rest is explained by `poela.PageOptions`.
 
@@ -368,7 +369,7 @@ class Study:
         """
         from poela.report.page import PageOptions, study_page, write_page
 
-        options = PageOptions(by, show_values, trajectory, title, refresh, brief, per_year)
+        options = PageOptions(by, show_values, trajectory, title, refresh, brief, per_year, smallest_group)
         return write_page(study_page(self, logs, options), out)
 
     @property
