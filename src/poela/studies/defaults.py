@@ -44,7 +44,7 @@ def _candidates(learner: str | Candidate | AnyLearner, rule: dict[str, Any]) -> 
     if isinstance(learner, str):
         return _grid(learner, rule)
     own = Candidate.of(learner)
-    if isinstance(learner, Candidate) or not own.is_foreign or own.kind.real_valued:
+    if isinstance(learner, Candidate) or not own.is_foreign or own.build().real_valued:
         return [own]
     return grid(own.learner, **{name: [value] for name, value in own.settings.items()}, **rule)
 

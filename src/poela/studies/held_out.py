@@ -19,7 +19,6 @@ from poela.evaluation.recombination import Pool, Recombined, effective_share, po
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.value_model import state_values
 from poela.evaluation.weights import LogWeights
-from poela.policies.gaussian import GaussianPolicy
 from poela.studies.acted import departures
 
 ENOUGH = 20_000  # recombined episodes
@@ -101,11 +100,11 @@ def amounts_changed(policy: Any, logs: Trajectories) -> dict[str, float | None]:
     """By how much a policy changes real-valued actions on average: in their unit, where they have one, and in
     deviations of the logged ones; nothing where actions are a finite set.
     """
-    change = policy.change(logs.contexts) if isinstance(policy, GaussianPolicy) else None
+    change = policy.change(logs.contexts) if getattr(policy, "real_valued", False) else None
     if change is None:
         return {}
     own = change.mean(axis=0)
-    return {"change": float(own[0]) if len(own) == 1 else None, "change_sd": float((own / policy.model.spread).mean())}
+    return {"change": float(own[0]) if len(own) == 1 else None, "change_sd": float((own / policy.spread).mean())}
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,7 +97,7 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Traject
         settings = replace(settings, candidates=checked_candidates(of_one_step(settings.candidates)))
     if options.candidates is None and not real and logs.n_steps >= MANY_STEPS:
         settings = replace(settings, candidates=checked_candidates(of_many_steps(settings.candidates)))
-    unfit = [one.learner for one in settings.candidates if one.build().real_valued != real]
+    unfit = [one.learner for one in settings.candidates if one.build().real_valued not in (real, None)]
     if unfit:
         fitting = ", ".join(name for name, kind in LEARNERS.loadable() if kind.real_valued == real)
         kinds = ("a finite set of actions", "real-valued actions")

@@ -21,8 +21,7 @@ from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted
 from poela.evaluation.balanced import Logger, balanced
-from poela.policies.gaussian import GaussianPolicy
-from poela.policies.ruled import RuledPolicy
+from poela.policies.decides import Decides
 from poela.policies.storage import load_policy
 from poela.studies.fold_data import data_hash
 from poela.studies.keeping_apart import refuse_repeated, seen_before
@@ -160,7 +159,7 @@ def _origins(
     """The studies that the loggers come from, with those before them; and learned policies whose study is not known."""
     found, strange = [study for study in studies.values() if study is not None], []
     for logger in loggers:
-        if studies.get(logger.name) is None and isinstance(logger.policy, RuledPolicy | GaussianPolicy):
+        if studies.get(logger.name) is None and isinstance(logger.policy, Decides):
             own = [study for study in near if logger.policy.content_hash in _made_by(study)]
             found += own
             strange += [] if own else [logger.name]
