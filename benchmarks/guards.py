@@ -7,8 +7,8 @@ Treating helps those with x > 0 more, and harms: each treatment raises the rate 
 by 0.05 in `moderate` (to treat everybody is just beyond the limit of +0.02 per step), not at all in `safe`, and in
 `ward` by 0.15 in one of two wards, each of which is guarded. A false clearance is a recommended policy that truly
 raises harm by more than the limit (of one ward); power is how often a policy is recommended. Each log is learned
-from by five folds, and by one split in halves. One-step logs have 800 cases, sequential ones (a fifth as many) 400 episodes of 3
-steps. A run goes on where there are rows.
+from by five folds, and by one split in halves. One-step logs have 800 cases, sequential ones (a fifth as
+many) 400 episodes of 3 steps. A run goes on where there are rows.
 """
 
 import argparse
