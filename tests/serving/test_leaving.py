@@ -104,9 +104,9 @@ def test_the_command_sums_up_what_is_left(
     assert "1 rows: wait barred; choose among the rest." in said
     assert "have a note" not in said
     assert pa_csv.read_csv(out)["barred"].to_pylist() == ["wait", "", ""]
-    table, keys = read_receipts(receipts)
-    assert table["defer"].to_pylist() == [True, False, True]
-    assert keys.case == "case"
+    read = read_receipts(receipts)
+    assert read.table["defer"].to_pylist() == [True, False, True]
+    assert read.keys.case == "case"
     outcomes = pa.table({"case": ["a", "b", "c"], "reward": [1.0, 0.0, 1.0]})
     logs = read_logs(receipts, outcomes=outcomes)
     assert logs.n_steps == 1  # nobody knows the chances of the others
