@@ -97,7 +97,7 @@ def learn(
     begun = Round.of(round_options, place, study_settings)
     guards = study_settings.selection.rails
     study_settings, layout = begun.settings(study_settings), with_outcomes(begun.layout(layout), guards)
-    every: list[Any] = list(logs) if isinstance(logs, list | tuple) else [logs]
+    every, begun = begun.split(list(logs) if isinstance(logs, list | tuple) else [logs])
     read, of_round = _observed(every, learn_options, layout, begun, study_settings.seed)
     _refuse_parts(every, learn_options, study_settings, of_round.reference is not None)
     _refuse_returns_outside(study_settings.scoring, read)
