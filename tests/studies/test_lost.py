@@ -106,9 +106,7 @@ def test_the_plan_of_a_study_says_what_holds_if_unconfounded(tmp_path: Any, caps
     rng = np.random.default_rng(0)
     x, actions = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
     logs = Trajectories(x, actions, actions + rng.normal(size=300), np.arange(301))
-    study: Any = poela.learn(
-        logs, candidates=[Candidate("fittedq")], folds=2, backend="inline", out=tmp_path / "study"
-    )
+    study: Any = poela.learn(logs, candidates=[Candidate("fittedq")], folds=2, backend="inline", out=tmp_path / "study")
     assert study.result.unconfounded is not None
     assert main(["plan", str(tmp_path / "study"), "--cases", "300"]) == 0
     told = " ".join(capsys.readouterr().out.split())

@@ -66,7 +66,9 @@ class GroupRequest:
         """Refuses columns that do not tell groups; else which shares of each group were lost, where some were."""
         found = self.groupings([logs], Episodes.of([logs], 1.0)) if self.by else []
         known = [one for one in found if len(one.names) > 1]
-        return [] if logs.lost is None else [loss_by_group(logs.lost, one.column, one.names, one.place) for one in known]
+        return (
+            [] if logs.lost is None else [loss_by_group(logs.lost, one.column, one.names, one.place) for one in known]
+        )
 
     def grouping(self, column: str, held_out: Sequence[Trajectories], episodes: Episodes) -> Grouping:
         """The groups by one column, asked for or not."""
