@@ -1,7 +1,7 @@
 """`poela watch`: a study's policy while it runs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -70,7 +70,7 @@ def watch(
     opened = Study.open(study)
     method = DESIGNS[0] if looks is not None and method is None else method
     taught = None if before is None else checked_parts(opened, before)[0]
-    plan = {"method": method, "level": level, "looks": looks, "horizon": horizon}
+    plan: Any = {"method": method, "level": level, "looks": looks, "horizon": horizon}
     watched = look(opened, cases, outcomes=outcomes, done=done, ended=ended, before=taught, **plan)
     if page is not None:
         watch_page(opened, watched, page)
