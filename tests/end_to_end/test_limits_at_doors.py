@@ -1,4 +1,4 @@
-"""The table of docs/guides/limits.md: rows of guardrails, spend, capacity, loss and ends, made by going through doors."""
+"""The table of docs/guides/limits.md: rows of guardrails, spend, capacity, loss and ends, made by every door."""
 
 import json
 from collections.abc import Callable
@@ -62,7 +62,7 @@ ROWS = {
     ),
     "`--capacity`": Row(("--capacity", "drug=400/400"), ("--capacity", "drug=1/400"), keeps="drug per case"),
     "`--missing censored`, `--censored`": Row(
-        ("--missing", "censored"), log=lambda *size, **seed: table(*size, **seed, lost=0.2), keeps="not seen"
+        ("--missing", "censored"), log=lambda seed=0: table(seed=seed, lost=0.2), keeps="not seen"
     ),
     "`--end`, `--horizon`": Row(("--end", "died", "--horizon", "2"), log=ending),
 }
