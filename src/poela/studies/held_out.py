@@ -21,7 +21,7 @@ from poela.evaluation.value_model import state_values
 from poela.evaluation.weights import LogWeights
 from poela.studies.acted import departures
 
-ENOUGH = 20_000  # recombined episodes
+ENOUGH, MANY = 20_000, 80_000  # recombined episodes: at least, and where logs are large no more than it takes
 OUTSIDE = ("outside", "leaving", "missing", "missing_error")  # of support: metrics of a point
 HELD_OUT = LOG_WEIGHTS, RECOMBINED, CONTROLS = "held_out_log_weights", "held_out_recombined", "held_out_controls"
 
@@ -66,7 +66,7 @@ def measured(
 
     `n_episodes` is the number of episodes in all folds together, which recombined ones are enough for.
     """
-    copies = int(np.clip(ENOUGH // n_episodes, 4, 40))
+    copies = copies_of(n_episodes)
     logs = evaluator.logs
     recombine = Recombined(logs, evaluator.scoring.seed, copies)
     scoring = evaluator.scoring
@@ -94,6 +94,15 @@ def measured(
             evidence = replace(evidence, values=of_contexts)
         controlled = None if evidence.values is None else controls(evidence, to_come)
         yield metrics, evidence.weights.episodes, recombine.log_weights(evidence), controlled
+
+
+def copies_of(n_episodes: int) -> int:
+    """How many times so many episodes are recombined.
+
+    >>> [copies_of(n) for n in (100, 2000, 10_000, 40_000, 1_000_000)]
+    [40, 10, 4, 2, 1]
+    """
+    return max(1, min(40, max(ENOUGH // n_episodes, min(4, MANY // n_episodes))))
 
 
 def amounts_changed(policy: Any, logs: Trajectories) -> dict[str, float | None]:

@@ -153,6 +153,11 @@ def _logger(given: Any, studies: dict[str, Study | None]) -> Logger:
     return Logger(name, study.acting_policy)
 
 
+def policy_of(given: Any) -> Any:
+    """The policy of a study's folder, a policy's folder, or an object; None for practice."""
+    return _logger(given, {_name(given): _study(_name(given))}).policy
+
+
 def _origins(
     loggers: Sequence[Logger], studies: dict[str, Study | None], near: Sequence[Study]
 ) -> tuple[list[Study], list[str]]:
