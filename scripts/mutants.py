@@ -70,7 +70,7 @@ def mutants_of(module: Path, source: str) -> Iterator[Mutant]:
 
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
     for node in (inner for function in functions for statement in function.body for inner in ast.walk(statement)):
-        if isinstance(node, ast.Constant) and type(node.value) in (int, bool):
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
             other = str(not node.value) if isinstance(node.value, bool) else str(node.value + 1)
             yield Mutant(
                 module,
@@ -98,9 +98,23 @@ def _operators(node: ast.AST) -> Iterator[tuple[ast.expr, ast.AST, ast.expr]]:
 
 
 def _text_of(operator: ast.AST) -> str:
-    opposite = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.And: "and", ast.Or: "or"}
-    compared = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
-    words = {ast.In: "in", ast.NotIn: "not in", ast.Is: "is", ast.IsNot: "is not"}
+    opposite: dict[type[ast.AST], str] = {
+        ast.Add: "+",
+        ast.Sub: "-",
+        ast.Mult: "*",
+        ast.Div: "/",
+        ast.And: "and",
+        ast.Or: "or",
+    }
+    compared: dict[type[ast.AST], str] = {
+        ast.Lt: "<",
+        ast.LtE: "<=",
+        ast.Gt: ">",
+        ast.GtE: ">=",
+        ast.Eq: "==",
+        ast.NotEq: "!=",
+    }
+    words: dict[type[ast.AST], str] = {ast.In: "in", ast.NotIn: "not in", ast.Is: "is", ast.IsNot: "is not"}
     return re.escape({**opposite, **compared, **words}.get(type(operator), "\0"))
 
 
