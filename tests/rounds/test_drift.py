@@ -136,7 +136,7 @@ def test_real_actions_are_checked_for_who_comes_and_what_comes_of_it() -> None:
 
 @pytest.mark.parametrize(("shift", "drifted"), [(0.0, False), (-1.0, True)])
 def test_a_policy_that_helps_is_no_drift_from_the_log_before(shift: float, drifted: bool) -> None:
-    """Treating helps where x > 0 alone, where the policy treats; a coin decided before. Only outcomes that fall drift."""
+    """Treating helps where x > 0, and the policy treats there; a coin decided before. Outcomes that fall are drift."""
     rng = np.random.default_rng(13)
 
     def logs(chance: Any, shift: float) -> Trajectories:

@@ -81,12 +81,8 @@ def watch(
     opened = Study.open(study)
     method = DESIGNS[0] if looks is not None and method is None else method
     taught = None if before is None else checked_parts(opened, before)[0]
-    old: dict[str, Any] = {
-        "beside": beside,
-        "practice": None if practice is None else load_policy(practice),
-        "before": taught,
-    }
-    plan: dict[str, Any] = {"method": method, "level": level, "looks": looks, "horizon": horizon}
+    old: Any = {"beside": beside, "practice": None if practice is None else load_policy(practice), "before": taught}
+    plan: Any = {"method": method, "level": level, "looks": looks, "horizon": horizon}
     watched = look(opened, cases, outcomes=outcomes, done=done, ended=ended, **old, **plan)
     if page is not None:
         watch_page(opened, watched, page)

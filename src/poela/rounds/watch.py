@@ -11,9 +11,12 @@ import numpy as np
 from poela.behavior.propensities import LoggedPropensities
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
+from poela.core.options import with_fields
+from poela.core.policy import AnyPolicy
 from poela.core.readable import readable
 from poela.core.typed import to_plain
 from poela.data.beside import Beside
+from poela.data.opening import AnyTable
 from poela.data.receipts import ReceiptsOf, is_receipts
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
@@ -100,15 +103,16 @@ class Watched:
         return {**to_plain(self), "stop": self.stop, "answer": self.answer}
 
 
+@with_fields(WatchPlan)
 def watch(
     study: Study | str | PathLike[str],
     logs: Trajectories | str | PathLike[str],
     *,
-    outcomes: Any = None,
+    outcomes: AnyTable | None = None,
     done: str | None = None,
     ended: str | None = None,
     before: Trajectories | None = None,
-    practice: Any = None,
+    practice: AnyPolicy | None = None,
     beside: Trajectories | str | PathLike[str] | None = None,
     **plan: Any,
 ) -> Watched:
