@@ -11,6 +11,7 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import LoggedSteps, log_prob_of
 from poela.core.storage import Stored, fingerprint_of_stored
+from poela.data.opening import AnyTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +53,7 @@ class Decides:
 
     def decide(
         self,
-        rows: Any,
+        rows: AnyTable,
         *,
         case: str | None = None,
         seed: int | None = None,
