@@ -181,7 +181,9 @@ def costs_in(source: Any, column: str, names: Sequence[object], layout: LogLayou
         )
     found = read_doubles(opened, there, None, problems)
     if found is not None:
-        problems.note((found < 0).any(axis=1), f"columns {quoted(there)} are below 0", "give costs from 0 on")
+        problems.note(
+            np.asarray((found < 0).any(axis=1)), f"columns {quoted(there)} are below 0", "give costs from 0 on"
+        )
     if problems or found is None:
         raise InputError(problems.sentences())
     costs = np.zeros((opened.n_rows, len(names)))
