@@ -84,7 +84,10 @@ class Answering:
         uniform = np.repeat(np.array(drawn), lengths)  # earlier steps are not looked at
         steps = None if self.form.wants_history else np.array([case.step for case in cases])
         noted = self.receipts is not None
-        how = Deciding(outcomes=self.source.outcomes, lists=True, contexts=noted, uniform=uniform, steps=steps)
+        source = self.source
+        how = Deciding(
+            outcomes=source.outcomes, lists=True, contexts=noted, uniform=uniform, steps=steps, leave=source.leave
+        )
         if not noted and is_direct(self.form):
             answers = iter(answered_directly(self.policy, self.form, cases, how))
         else:
