@@ -16,7 +16,6 @@ from poela.data.layout import PREFIX, LogLayout
 from poela.data.receipts import ReceiptKeys, Receipts, keys_for, receipts_of
 from poela.eligibility.words import rule_in_words
 from poela.policies.deciding import Deciding, decisions
-from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
 from poela.serving.asking import Case, DecisionRequest, Form
 from poela.serving.direct import PROPENSITIES, answered_directly, is_direct
@@ -45,7 +44,7 @@ class Answering:
     def __post_init__(self) -> None:
         if not isinstance(self.policy, RuledPolicy):
             kind = type(self.policy).__name__
-            if isinstance(self.policy, GaussianPolicy):
+            if getattr(self.policy, "real_valued", False):
                 raise InputError(
                     f"{self.source.name} decides about real-valued actions, which is not served: use poela decide"
                 )
