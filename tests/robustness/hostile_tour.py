@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for a script, the root of 
 from tests.robustness import tour_of_files
 from tests.robustness.fuzz_logs import fuzz
 from tests.robustness.seeds import seed
-from tests.serving.episodes import graph_inputs, logs, random_episodes
+from tests.serving.episodes import graph_inputs, inputs_of, logs, random_episodes
 from tests.serving.policies import POLICIES
 
 from poela.core.errors import InputError
@@ -190,11 +190,17 @@ def _odd_steps(rng: np.random.Generator, train: Trajectories, count: int) -> Non
             bits = rng.integers(0, 2**32, every["contexts"].shape, np.uint32).view(np.float32)
             every["contexts"] = np.where(rng.random(bits.shape) < 0.1, bits, every["contexts"])
             every["steps"] = np.array(ODD_STEPS)[rng.integers(len(ODD_STEPS), size=64)]
-            wanted = {one.name: every[one.name] for one in graph.get_inputs()}
+            wanted = inputs_of(graph, every)
             told = dict(zip((one.name for one in graph.get_outputs()), graph.run(None, wanted), strict=True))
             finite = np.isfinite(every["contexts"]).all(axis=1)
             assert told["defer"][~finite].all(), name
             assert not told["in_range"][~finite].any(), name
+            if "steps" in wanted:
+                assert told["defer"][every["steps"] < 0].all(), name
+                huge = (every["steps"] > 1000) & ("previous_contexts" not in wanted)
+                again = {**wanted, "steps": np.where(huge, 1001, wanted["steps"])}
+                for output, found in zip(graph.get_outputs(), graph.run(None, again), strict=True):
+                    np.testing.assert_array_equal(told[output.name][huge], found[huge], err_msg=name)
             acts = told["probabilities"][~told["defer"]]
             assert np.isfinite(acts).all(), name
             assert ((acts >= 0) & (acts <= 1 + 1e-5)).all(), name
