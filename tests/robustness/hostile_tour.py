@@ -174,7 +174,7 @@ def graphs(rng: np.random.Generator, count: int) -> None:
 
 
 ODD_STEPS = (0, 1, 5, -1, -(2**63), 2**31, 2**62, 2**63 - 1)
-POLICIES_EACH = 400  # cases for each further policy
+POLICIES_EACH = 100  # cases for each further policy
 
 
 def _odd_steps(rng: np.random.Generator, train: Trajectories, count: int) -> None:

@@ -15,7 +15,7 @@ Output = tuple[str, int | None, str]  # type, width, tensor
 
 
 def nearness_in(graph: Graph, policy: Any, contexts: str) -> dict[str, Output]:
-    """The outputs beside probabilities, by name; what is no number is deferred and near nothing, as is a step below 0."""
+    """The outputs beside probabilities, by name; what is no number is deferred and near nothing, like steps below 0."""
     is_finite = reduce(lambda one, other: graph.op("And", one, other), (_finite(graph, one) for one in graph.numbers))
     if isinstance(policy, WithHistory):
         policy, contexts = policy.policy, history_in(graph, policy.features, contexts)
