@@ -149,7 +149,7 @@ def real_valued() -> GaussianPolicy:
         rng.normal(size=(40, 2)), rng.normal(size=(40, 1)), np.zeros(40), np.arange(41), log_densities=np.zeros(40)
     )
     model = GaussianBehavior(hidden=(), max_steps=5).fit(logs)
-    return GaussianPolicy(model)
+    return GaussianPolicy(model=model)
 
 
 def writers() -> dict[str, tuple[Callable[[str], object], str]]:
@@ -168,10 +168,10 @@ def writers() -> dict[str, tuple[Callable[[str], object], str]]:
     }
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["save", "save, real-valued", "save_mlflow", "export_onnx", "page_place", "write_page", "to_append", "learn"],
-)
+NAMES = ("save", "save, real-valued", "save_mlflow", "export_onnx", "page_place", "write_page", "to_append", "learn")
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_no_function_writes_where_it_must_not(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     write, ending = writers()[name]

@@ -108,7 +108,9 @@ def arrays(rng: np.random.Generator, count: int) -> None:
         }
         for _ in range(rng.integers(0, 3)):
             name = str(rng.choice(list(given)))
-            value = np.array(given[name], dtype=object if rng.random() < 0.3 else np.float64)
+            value = np.array(given[name], dtype=object)
+            if rng.random() < 0.7 and not isinstance(value.ravel()[0], str):
+                value = value.astype(np.float64)
             kind = rng.integers(4)
             if kind == 0:
                 value = value[: rng.integers(n)]
@@ -118,7 +120,7 @@ def arrays(rng: np.random.Generator, count: int) -> None:
                 value = value[None]
             else:
                 value = value.astype(str)
-            given[name] = value
+            given[name] = value if value.size else given[name]
         with suppress(PoelaError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert isinstance(Trajectories.from_mdp_arrays(**given), Trajectories)
