@@ -328,8 +328,12 @@ def main() -> None:
     parser.add_argument("--times", type=float, default=10)
     parser.add_argument("--seed", type=int, default=seed())
     parser.add_argument("--only", nargs="*", choices=CLASSES, default=[], metavar="CLASS")
+    parser.add_argument("--out", type=Path, default=None, help="file for the counts, as JSON")
     asked = parser.parse_args()
     counts = tour(asked.times, asked.seed, asked.only)
+    if asked.out is not None:
+        found = {"command": f"hostile_tour.py --times {asked.times:g} --seed {asked.seed}", "counts": dict(counts)}
+        asked.out.write_text(json.dumps(found, indent=2) + "\n")
     for name, count in counts.items():
         print(f"{count:8,}  {name}")
     print(f"{sum(counts.values()):8,}  in all, seed {asked.seed}: nothing lost, leaked or traced back")
