@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from poela.core.policy import Policy
 from poela.core.typed import Range
 from poela.data.trajectories import Trajectories
-from poela.eligibility.rules import Eligibility
+from poela.eligibility.rules import AnyRule
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.logging_policy import logging_policy
@@ -29,11 +29,11 @@ class Consensus(Learner):
 
     walks: ClassVar[bool] = True
     sharpness: tuple[Annotated[float, Range(above=0)], ...] = (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
-    rule: Eligibility | None = None
+    rule: AnyRule | None = None
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the policy at each sharpness."""
-        eligibility, _ = eligible_in_training(self.rule or Eligibility(), train, behavior)
+        eligibility, _ = eligible_in_training(self.rule, train, behavior)
         logging = logging_policy(train, behavior)
         for place, sharpness in enumerate(self.sharpness, start=1):
             policy = SharpenedPolicy(

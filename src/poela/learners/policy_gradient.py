@@ -21,8 +21,10 @@ from poela.eligibility.rules import (
     USUAL_SUPPORT,
     Eligibility,
     Fallback,
+    FeatureMap,
     Metric,
     Neighbourhood,
+    OwnMask,
     RadiusSetting,
     ReachSetting,
     Search,
@@ -221,13 +223,14 @@ class POELA(PolicyGradient):
     support: Annotated[str, one_of("auto")] | Share | None = "auto"  # 0.02, unless there is a radius
     price: NonNegative | None = None  # κ, of a nat of missing support; None: it is barred
     metric: Metric = "mean_squared"
-    scale: Annotated[str, one_of("auto", "standard", "robust")] | tuple[Positive, ...] | None = "auto"
+    scale: Annotated[str, one_of("auto", "standard", "robust")] | tuple[Positive, ...] | FeatureMap | None = "auto"
     feature_weights: tuple[NonNegative, ...] | None = None
     neighbours: Neighbourhood = "pooled"
     minimum_probability: Share | None = None
     fallback: Fallback = "nearest"
     search: Search = "exact"  # or "approximate", for logs of millions of steps
     reach: ReachSetting | None = None
+    allows: OwnMask | None = None  # somebody's rule, beside
 
     @property
     def rule(self) -> Eligibility:
@@ -246,6 +249,7 @@ class POELA(PolicyGradient):
             fallback=self.fallback,
             search=self.search,
             reach=self.reach,
+            allows=self.allows,
         )
 
 

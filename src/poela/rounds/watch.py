@@ -13,6 +13,7 @@ from poela.core.errors import InputError
 from poela.core.readable import readable
 from poela.core.typed import to_plain
 from poela.data.beside import Beside
+from poela.data.receipts import ReceiptsOf, is_receipts
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
@@ -21,6 +22,7 @@ from poela.rounds.compared import Comparison, Units, against_practice, compared
 from poela.rounds.drift import Drift, drifts
 from poela.rounds.ending import by_last
 from poela.rounds.looks import EXACT, Look, LookBook, Looks, WatchPlan
+from poela.rounds.nested import Grown, case_hashes, grown
 from poela.rounds.sequences import DESIGNS
 from poela.studies.evaluation import layout_for
 from poela.studies.fold_data import data_hash, read_behavior
@@ -114,20 +116,30 @@ def watch(
     with book.locked():
         known = book.opened(policy.short_hash, {name: value for name, value in plan.items() if value is not None})
         number = next((place for place, look in enumerate(known.looks) if look.data == key), len(known.looks))
+        hashes = case_hashes(cases)
+        new = number == len(known.looks)
+        since = grown(known.cases, hashes) if new else Grown(0, 0)
         watched = _watched(opened, cases, units, before, practice, known, number)
-        if number == len(known.looks):
-            book.write(replace(known, looks=(*known.looks, _look(watched, key))))
+        watched = replace(watched, notes=(*watched.notes, *since.notes))
+        if new:
+            book.write(replace(known, looks=(*known.looks, _look(watched, key)), cases=hashes))
     return watched
 
 
 def _cases(study: Study, logs: Trajectories | str | PathLike[str], beside: Beside) -> Trajectories:
-    cases = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=layout_for(study, None), **vars(beside))
     policy = study.acting_policy
+    source = ReceiptsOf(logs, policy.short_hash) if is_receipts(logs) else logs
+    cases = source if isinstance(source, Trajectories) else _read(study, source, beside)
     if (cases.feature_names, cases.action_names) != (policy.feature_names, policy.action_names):
         raise InputError(
             "these cases have other features or actions than the policy: read them with the study's layout"
         )
     return cases
+
+
+def _read(study: Study, source: Any, beside: Beside) -> Trajectories:
+    """Cases with the outcomes that guardrails need, where the study has some."""
+    return read_logs(source, layout=layout_for(study, None), **vars(beside))
 
 
 def _units(study: Study, cases: Trajectories, practice: Any) -> Units:

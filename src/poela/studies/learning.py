@@ -97,7 +97,7 @@ def learn(
     begun = Round.of(round_options, place, study_settings)
     guards = study_settings.selection.rails
     study_settings, layout = begun.settings(study_settings), with_outcomes(begun.layout(layout), guards)
-    every: list[Any] = list(logs) if isinstance(logs, list | tuple) else [logs]
+    every, begun = begun.split(list(logs) if isinstance(logs, list | tuple) else [logs])
     read, of_round = _observed(every, learn_options, layout, begun, study_settings.seed)
     _refuse_parts(every, learn_options, study_settings, of_round.reference is not None)
     _refuse_returns_outside(study_settings.scoring, read)
@@ -255,8 +255,8 @@ def _carry_out(
     scratch = store.directory / SCRATCH
     folds = splits.fold_data(settings)
     problem = about.problem or about.audit.problem
+    episodes = splits.episodes(settings.scoring, problem)
     if study.left_out:
-        episodes = splits.episodes(settings.scoring, problem)
         so_far = SoFar(study, episodes, guarded_of(settings, splits, episodes, about.groups))
         run(study, study.left_out, folds, execution, about.deadlines.learning, so_far.finished)
         study = Study(store)
@@ -264,7 +264,7 @@ def _carry_out(
     def fit(tasks: Sequence[Task], data: Mapping[str, FoldData]) -> None:
         run(study, tasks, data, execution, about.deadlines.everything)
 
-    finish(study, splits, folds, problem, fit, about.groups)
+    finish(study, splits, folds, (episodes, problem), fit, about.groups)
     remove_folds(scratch)
     return Study(store, parts)
 
