@@ -181,7 +181,7 @@ def writers(rng: np.random.Generator, count: int) -> None:
         (root / "folder" / "mine").write_text("mine")
         before = sorted(map(str, root.rglob("*")))
         targets = [*(root / name for name in ("link", "dangling", "pipe", "folder")), "/dev/null", "/proc/self/x", ""]
-        writes = [
+        writes: list[Callable[[str], object]] = [
             lambda place: export_onnx(policy, place, overwrite=True),
             lambda place: write_page(page, place, overwrite=True),
             lambda place: page_place(place, overwrite=True),
