@@ -120,6 +120,39 @@ def with_options(
     return decorated
 
 
+def with_fields(*kinds: type, **takes: str) -> Callable[[F], F]:
+    """A function that takes `**settings`, with the fields of these dataclasses in their place.
+
+    `takes` are the types of those of which more is taken than the field holds.
+
+    >>> @dataclass(frozen=True)
+    ... class Settings:
+    ...     steps: int = 5
+    >>> @with_fields(Settings)
+    ... def made(name: str, **settings: Any) -> str: ...
+    >>> inspect.signature(made)
+    <Signature (name: str, *, steps: int = 5) -> str>
+    """
+
+    def decorated(function: F) -> F:
+        named = inspect.signature(function).parameters
+        every = [(field, get_type_hints(kind)[field.name]) for kind in kinds for field in fields(kind) if field.init]
+        known = {field.name: (_taken(hint), _default(field)) for field, hint in every if field.name not in named}
+        return with_keywords(function, known | {name: (kind, known[name][1]) for name, kind in takes.items()})
+
+    return decorated
+
+
+def _taken(hint: Any) -> Any:
+    """What the library takes for a field of this type."""
+    options = [item for item in _metadata(hint) if isinstance(item, Option)]
+    return options[0].takes if options and options[0].takes else hint
+
+
+def _default(field: Any) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
 def with_keywords(function: F, keywords: Mapping[str, tuple[Any, Any]]) -> F:
     """A function that takes `**settings`, with these keywords (annotation, default) in its signature instead."""
     signature = inspect.signature(function)
