@@ -45,8 +45,8 @@ class Bounds:
     100.0
     """
 
-    lowest_return: float
-    highest_return: float
+    lowest_return: float  # no episode can have less
+    highest_return: float  # no episode can have more
     largest_weight: float | None = None  # None: not known
 
     def __post_init__(self) -> None:

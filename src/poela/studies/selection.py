@@ -85,6 +85,7 @@ class Selection:
             CHOOSING,
         ),
     ] = 0.0
+    # confidence that a policy must be better with; 0: none asked
     proof: Annotated[float, Range(least=0, below=1)] = 0.0
     sensitivity: Annotated[
         float,
