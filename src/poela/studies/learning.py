@@ -69,10 +69,8 @@ def learn(
     """Learn a policy from logs, and recommend it if the logs show that it is better than what is done now.
 
     The episodes are split into `folds`: what four of five teach is judged by the fifth, and the weights of all folds
-    together show what a policy is worth. With `shares` (or `validation`) there is one split instead, to learn from, to
-    choose by and to test with. Several logs, each `logged_by` practice or by the policy of an earlier study, teach
-    together; a log that taught a policy which made another one judges nothing. A study `after` another one adds to what
-    that has shown. What the command line takes as names separated by commas may be a list.
+    together show what a policy is worth. Several logs teach together; one that taught a policy which made another log
+    judges nothing. What the command line takes as names separated by commas may be a list.
 
     Args:
         logs: The logged decisions: `Trajectories`, a table's file, or a list of them.
