@@ -147,7 +147,10 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
             told = [row for row in own if row["true"] is not None]
             bounds = [row for row in told if row["bound"] is not None]
             means = [_mean(told, "estimate"), _mean(bounds, "bound"), _mean(told, "true")]
-            above = sum(row["estimate"] > row["true"] for row in told), sum(row["bound"] > row["true"] for row in bounds)
+            above = (
+                sum(row["estimate"] > row["true"] for row in told),
+                sum(row["bound"] > row["true"] for row in bounds),
+            )
             worse = sum(row["true"] < 0 for row in told)
             cells = [kind, label, len(own), len(told), *means, *above, worse]
             yield "| " + " | ".join(map(str, cells)) + f" | {_mean(own, 'cpu')} |"

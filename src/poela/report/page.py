@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 import poela
 from poela.core.errors import InputError
+from poela.core.extras import how_to_install
 from poela.core.files import atomic_file
 from poela.core.outputs import output_file
 from poela.core.progress import progress
@@ -188,7 +189,7 @@ def _environment() -> Any:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError:
-        raise InputError("a page needs Jinja2: pip install 'poela[report]'") from None
+        raise InputError(f"a page needs Jinja2: {how_to_install('report')}") from None
     made = Environment(
         loader=PackageLoader("poela.report"),
         autoescape=True,
