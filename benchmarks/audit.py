@@ -1,15 +1,15 @@
 """How often the audit finds something in clean random tables of many kinds, and whether it finds each of the traps.
 
-    python benchmarks/audit.py --tables 100 --first-seed 1000
+    python benchmarks/audit.py --tables 100 --first 1000 --out audit
+    python benchmarks/audit.py --table docs/results/audit
 
 Tables are clean by construction: actions are drawn with the probabilities that are logged (or hidden), from what was
 known before, and outcomes come after. Each kind has random sizes, columns and effects. A trap is a clean table with one
-slip. Findings, and the seconds that audits took, are printed by kind.
+slip. Rows are stored as they are made, and tables by kind printed from them.
 """
 
 import argparse
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from poela.studies.audit import audit
 from poela.studies.findings_of_audit import Audit
 
 Columns = dict[str, Any]
+Row = dict[str, Any]
 Rng = np.random.Generator
 FIRST_SEED = 1000  # limits were chosen with seeds below
 
@@ -88,6 +89,25 @@ def with_telling_gaps(rng: Rng) -> Columns:
     table = one_step(rng, smooth=1.5, logged=str(rng.choice(["all", "taken", "none"])), prognosis=1.0)
     severe = table["x0"] + 0.3 * rng.normal(size=len(table["x0"]))
     table["test"] = pa.array(rng.normal(size=len(severe)), mask=severe < 0.3)
+    return table
+
+
+def with_dates(rng: Rng) -> Columns:
+    """People with their dates of birth, who were admitted some days before they were seen, and seen before that."""
+    table = one_step(rng, smooth=float(rng.choice([0.0, 1.0])), prognosis=float(rng.choice([0.5, 2.0])))
+    n = len(table["reward"])
+    visit = np.datetime64("2024-01-01") + rng.integers(0, 500, n)
+    birth = np.datetime64("1950-01-01") + rng.integers(0, 15_000, n)
+    table |= {"birth_date": birth, "admitted": visit - rng.integers(0, 9, n), "visit_date": visit}
+    return table | {"last_seen": pa.array(visit - rng.integers(1, 400, n), mask=rng.random(n) < 0.4)}
+
+
+def with_gaps_of_the_severe(rng: Rng) -> Columns:
+    """The same test, of which outcomes tell who had it, as severe cases do badly whatever is done."""
+    table = one_step(rng, smooth=0.5, prognosis=float(rng.uniform(1, 1.8)))
+    severe = table["x0"] / table["x0"].std() + rng.uniform(0.2, 0.6) * rng.normal(size=len(table["x0"]))
+    limit = np.quantile(severe, rng.uniform(0.3, 0.7))
+    table["test"] = pa.array(rng.normal(size=len(severe)), mask=severe < limit)
     return table
 
 
@@ -164,6 +184,8 @@ KINDS: dict[str, Callable[[Rng], Columns]] = {
     "few rows": lambda rng: one_step(rng, rows=150),
     "text and gaps": with_text,
     "gaps that go with severity": with_telling_gaps,
+    "gaps of the severe": with_gaps_of_the_severe,
+    "dates": with_dates,
     "whole numbers, hidden": with_whole_numbers,
     "sites": lambda rng: at_sites(rng, hidden=False),
     "sites, hidden": lambda rng: at_sites(rng, hidden=True),
@@ -179,6 +201,8 @@ KINDS: dict[str, Callable[[Rng], Columns]] = {
     "doses": lambda rng: doses(rng, hidden=False),
     "doses, hidden": lambda rng: doses(rng, hidden=True),
 }
+ORIGIN = "2000-01-01"  # from which days of dates count; else those of one decision are all 0
+NAMED: dict[str, Any] = {"clusters": {"cluster": "patient"}, "dates": {"origin": ORIGIN}}
 SIMULATED = ("tumor", "clinic", "sepsis", "dosing")
 
 
@@ -187,7 +211,7 @@ def clean_logs(kind: str, seed: int) -> Trajectories:
     if kind in SIMULATED:
         return simulate(kind, episodes=300, seed=seed)
     columns = KINDS[kind](np.random.default_rng(seed))
-    return read(columns, cluster="patient" if kind == "clusters" else None)
+    return read(columns, **NAMED.get(kind, {}))
 
 
 def read(columns: Columns, **names: Any) -> Trajectories:
@@ -253,6 +277,31 @@ def date_after_decision(rng: Rng) -> Trajectories:
     return read(table, episode="person", step="day")
 
 
+def filled_above_a_value(rng: Rng) -> Trajectories:
+    """A cell that is filled in for half of those who did well, of whom everything is measured."""
+    table = one_step(rng, 1500, smooth=0.5, logged=str(rng.choice(["all", "none"])))
+    well = table["reward"] > np.quantile(table["reward"], rng.uniform(0.3, 0.6))
+    return read(table | {"note": pa.array(rng.normal(size=1500), mask=~(well & (rng.random(1500) < 0.5)))})
+
+
+def _visits(rng: Rng) -> tuple[Columns, NDArray[Any]]:
+    table = one_step(rng, 1200)
+    visit = np.datetime64("2024-01-01") + rng.integers(0, 500, 1200)
+    return table | {"visit_date": visit}, visit + rng.integers(20, 60, 1200)
+
+
+def date_of_outcome(rng: Rng) -> Trajectories:
+    """Single decisions, with the day on which the outcome came."""
+    table, later = _visits(rng)
+    return read(table | {"outcome_date": later}, context=["x0", "x1", "visit_date", "outcome_date"], origin=ORIGIN)
+
+
+def later_date(rng: Rng) -> Trajectories:
+    """The same under a name that says nothing."""
+    table, later = _visits(rng)
+    return read(table | {"entered": later}, context=["x0", "x1", "visit_date", "entered"], origin=ORIGIN)
+
+
 # How each is made, what it may be called, and which columns are to blame.
 TRAPS: dict[str, tuple[Callable[[Rng], Trajectories], tuple[str, ...], tuple[str, ...]]] = {
     "amount behind the arm": (amount_of_arm, ("filled", "action"), ("amount",)),
@@ -263,8 +312,12 @@ TRAPS: dict[str, tuple[Callable[[Rng], Trajectories], tuple[str, ...], tuple[str
     "filled in after the decision": (filled_after_decision, ("filled",), ("site",)),
     "nine tenths of the outcome": (late_column, ("prognosis", "propensities"), ("score",)),
     "a date after the decision": (date_after_decision, ("date",), ("came",)),
+    "filled in above a value": (filled_above_a_value, ("filled",), ("note",)),
+    "the date of the outcome": (date_of_outcome, ("date",), ("outcome_date",)),
+    "a date after that of the visit": (later_date, ("date",), ("entered",)),
 }
-HARMLESS = ("an id", "nine tenths of the outcome", "a date after the decision")  # which may not void weights
+DATES = ("a date after the decision", "the date of the outcome", "a date after that of the visit")
+HARMLESS = ("an id", "nine tenths of the outcome", *DATES)  # which may not void weights
 
 
 def is_found(result: Audit, kinds: tuple[str, ...], columns: tuple[str, ...]) -> bool:
@@ -272,41 +325,47 @@ def is_found(result: Audit, kinds: tuple[str, ...], columns: tuple[str, ...]) ->
     return any(finding.kind in kinds and finding.columns == columns for finding in result.findings)
 
 
-def audited(logs: Trajectories) -> tuple[Audit, float]:
-    """What an audit finds, and the seconds that it takes."""
-    start = time.perf_counter()
-    return audit(logs), time.perf_counter() - start
+def row_of(kind: str, seed: int) -> Row:
+    """What an audit of a clean table, or of a trap, finds there."""
+    if kind in TRAPS:
+        make, known_as, columns = TRAPS[kind]
+        result = audit(make(np.random.default_rng(seed)))
+        return {"found": is_found(result, known_as, columns)}
+    result = audit(clean_logs(kind, seed))
+    return {"findings": [str(finding) for finding in result.findings], "void": bool(result.problem)}
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Markdown: a line for each kind of clean table and each trap."""
+    lines = ["| clean tables of | tables | with findings | that void weights |", "|---|---|---|---|"]
+    of = {kind: [row for row in rows if row["task"][0] == kind] for kind in (*KINDS, *SIMULATED, *TRAPS)}
+    clean = [row for kind in (*KINDS, *SIMULATED) for row in of[kind]]
+    for name, some in [*((kind, of[kind]) for kind in (*KINDS, *SIMULATED)), ("all of them", clean)]:
+        void, found = sum(row["void"] for row in some), sum(bool(row["findings"]) for row in some)
+        lines += [f"| {name} | {len(some)} | {found} | {void} |"] * bool(some)
+    lines += ["", "| trap | tables | found |", "|---|---|---|"]
+    return "\n".join(
+        [*lines, *(f"| {name} | {len(of[name])} | {sum(row['found'] for row in of[name])} |" for name in TRAPS)]
+    )
 
 
 def main() -> None:
-    """Print a row for each kind."""
+    """Audit what has no row yet, and print the tables of all rows."""
+    from stored_rows import add_flags, carry_out, rows_in, seeds  # type: ignore[import-not-found]  # beside this file
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, default=100, help="clean tables in all, the kinds in turn")
     parser.add_argument("--traps", type=int, default=10, help="tables of each trap")
-    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
+    add_flags(parser, "audit")
     options = parser.parse_args()
-    kinds = [*KINDS, *SIMULATED]
-    rows: dict[str, list[tuple[Audit, float]]] = {kind: [] for kind in kinds}
-    for place in range(options.tables):
-        kind = kinds[place % len(kinds)]
-        rows[kind].append(audited(clean_logs(kind, options.first_seed + place)))
-    found, void = 0, 0
-    for kind, audits in rows.items():
-        odd = [finding for result, _ in audits for finding in result.findings]
-        with_findings = sum(bool(result.findings) for result, _ in audits)
-        found += with_findings
-        void += sum(bool(result.problem) for result, _ in audits)
-        longest = max((seconds for _, seconds in audits), default=0.0)
-        print(f"{kind:32} {len(audits):3} tables, {with_findings} with findings, {longest:.1f} s")
-        for finding in odd:
-            print(f"    {finding}")
-    print(f"{options.tables} clean tables: {found} with findings ({found / max(options.tables, 1):.1%}), {void} void")
-    for name, (make, known_as, columns) in TRAPS.items():
-        hits = 0
-        for place in range(options.traps):
-            result, _ = audited(make(np.random.default_rng(options.first_seed + place)))
-            hits += is_found(result, known_as, columns)
-        print(f"{name:32} found in {hits} of {options.traps}")
+    if options.table is None:
+        first, kinds = FIRST_SEED if options.first is None else options.first, (*KINDS, *SIMULATED)
+        tasks = [(kinds[seed % len(kinds)], seed) for seed in seeds(first, options.tables, options.shard)]
+        tasks += [(trap, seed) for seed in seeds(first, options.traps, options.shard) for trap in TRAPS]
+        for row in carry_out(tasks, row_of, options.out, options.shard, options.jobs, options.minutes):
+            if odd := row.get("findings"):
+                print(f"{row['task']}: {'; '.join(odd)}", flush=True)
+    print(table(rows_in(options.out if options.table is None else options.table)))
 
 
 if __name__ == "__main__":

@@ -38,8 +38,14 @@ if TYPE_CHECKING:
     from poela.eligibility.rules import MinimumProbability as MinimumProbability
     from poela.eligibility.rules import Radius as Radius
     from poela.evaluation.bounds import Bounds as Bounds
+    from poela.evaluation.bounds import Interval as Interval
+    from poela.evaluation.bounds import Sample as Sample
+    from poela.evaluation.contributions import Contributions as Contributions
+    from poela.evaluation.contributions import standard_error as standard_error
     from poela.evaluation.estimate import Estimate as Estimate
     from poela.evaluation.evaluate import evaluate as evaluate
+    from poela.evaluation.evidence import Evidence as Evidence
+    from poela.evaluation.gain import Gain as Gain
     from poela.evaluation.rollouts import true_value as true_value
     from poela.evaluation.scoring import Scoring as Scoring
     from poela.evaluation.verdict import TrustThresholds as TrustThresholds
@@ -47,10 +53,12 @@ if TYPE_CHECKING:
     from poela.learners.consensus import Consensus as Consensus
     from poela.learners.continuous import ContinuousClone as ContinuousClone
     from poela.learners.continuous import ContinuousPOELA as ContinuousPOELA
+    from poela.learners.eligible_training import eligible_in_training as eligible_in_training
     from poela.learners.fitted_q import FittedQ as FittedQ
     from poela.learners.implicit_q import IQL as IQL
     from poela.learners.learner import Checkpoint as Checkpoint
     from poela.learners.learner import Learner as Learner
+    from poela.learners.logging_policy import logging_policy as logging_policy
     from poela.learners.policy_gradient import POCRM as POCRM
     from poela.learners.policy_gradient import POELA as POELA
     from poela.learners.policy_gradient import POMu as POMu
@@ -61,13 +69,27 @@ if TYPE_CHECKING:
     from poela.learners.safe_improvement import DPRL as DPRL
     from poela.learners.safe_improvement import SPIBB as SPIBB
     from poela.learners.safe_improvement import SoftSPIBB as SoftSPIBB
+    from poela.policies.blended import SharpenedPolicy as SharpenedPolicy
+    from poela.policies.gaussian import GaussianPolicy as GaussianPolicy
     from poela.policies.storage import load_policy as load_policy
+    from poela.report.page import PageOptions as PageOptions
+    from poela.rounds.looks import WatchPlan as WatchPlan
     from poela.rounds.next_log import plan_next as plan_next
     from poela.rounds.watch import watch as watch
+    from poela.serving.pyfunc import save_mlflow as save_mlflow
+    from poela.simulators.doses import Dosing as Dosing
+    from poela.simulators.doses import Titration as Titration
+    from poela.simulators.episodes import run as run
     from poela.simulators.registry import simulate as simulate
+    from poela.simulators.tumor import Schedule as Schedule
+    from poela.simulators.tumor import TumorBehavior as TumorBehavior
+    from poela.simulators.tumor import TumorGrowth as TumorGrowth
     from poela.studies.audit import audit as audit
     from poela.studies.candidates import Candidate as Candidate
+    from poela.studies.groups import Groups as Groups
     from poela.studies.learning import learn as learn
+    from poela.studies.planning import plan as plan
+    from poela.studies.selection import Point as Point
     from poela.studies.selection import Selection as Selection
     from poela.studies.study import Study as Study
 
@@ -75,69 +97,91 @@ __version__ = "0.3.0"
 
 # Where each public name lives; a test holds this table and the imports above (for type checkers) together.
 _HOME = {
-    "AnyAction": "poela.eligibility.rules",
     "BoostedBehavior": "poela.behavior.boosted",
-    "Bounds": "poela.evaluation.bounds",
+    "ClassifierBehavior": "poela.behavior.classifier",
     "CloneBehavior": "poela.behavior.clone",
-    "ContinuousEligibility": "poela.eligibility.continuous",
-    "DensityPolicy": "poela.core.density",
-    "Eligibility": "poela.eligibility.rules",
-    "Estimate": "poela.evaluation.estimate",
+    "RecurrentCloneBehavior": "poela.behavior.clone",
     "GaussianBehavior": "poela.behavior.gaussian",
     "HistoryBehavior": "poela.behavior.history",
-    "InputError": "poela.core.errors",
-    "KNNBehavior": "poela.behavior.neighbours",
-    "LogLayout": "poela.data.layout",
-    "MinimumProbability": "poela.eligibility.rules",
+    "memory_of": "poela.behavior.memory",
+    "Behavior": "poela.behavior.model",
     "MultinomialBehavior": "poela.behavior.multinomial",
+    "KNNBehavior": "poela.behavior.neighbours",
+    "TemperedBehavior": "poela.behavior.tempered",
+    "DensityPolicy": "poela.core.density",
+    "InputError": "poela.core.errors",
     "PoelaError": "poela.core.errors",
     "PoelaWarning": "poela.core.errors",
-    "Policy": "poela.core.policy",
-    "Radius": "poela.eligibility.rules",
-    "RecurrentCloneBehavior": "poela.behavior.clone",
     "TrainingError": "poela.core.errors",
-    "Trajectories": "poela.data.trajectories",
+    "Policy": "poela.core.policy",
     "from_bandit": "poela.data.bandits",
-    "from_minari": "poela.data.minari",
     "to_bandit": "poela.data.bandits",
-    "to_minari": "poela.data.minari",
-    "evaluate": "poela.evaluation.evaluate",
-    "memory_of": "poela.behavior.memory",
-    "read_logs": "poela.data.tables",
     "read_mimic_sepsis": "poela.data.cohorts",
-    "Scoring": "poela.evaluation.scoring",
+    "LogLayout": "poela.data.layout",
+    "from_minari": "poela.data.minari",
+    "to_minari": "poela.data.minari",
+    "read_logs": "poela.data.tables",
+    "Trajectories": "poela.data.trajectories",
+    "ContinuousEligibility": "poela.eligibility.continuous",
+    "AnyAction": "poela.eligibility.rules",
+    "Eligibility": "poela.eligibility.rules",
+    "MinimumProbability": "poela.eligibility.rules",
+    "Radius": "poela.eligibility.rules",
+    "Bounds": "poela.evaluation.bounds",
+    "Interval": "poela.evaluation.bounds",
+    "Sample": "poela.evaluation.bounds",
+    "Contributions": "poela.evaluation.contributions",
+    "standard_error": "poela.evaluation.contributions",
+    "Estimate": "poela.evaluation.estimate",
+    "evaluate": "poela.evaluation.evaluate",
+    "Evidence": "poela.evaluation.evidence",
+    "Gain": "poela.evaluation.gain",
     "true_value": "poela.evaluation.rollouts",
+    "Scoring": "poela.evaluation.scoring",
     "TrustThresholds": "poela.evaluation.verdict",
-    "BCQ": "poela.learners.q_learning",
-    "CQL": "poela.learners.q_learning",
-    "PQL": "poela.learners.q_learning",
     "Clone": "poela.learners.clone",
     "Consensus": "poela.learners.consensus",
     "ContinuousClone": "poela.learners.continuous",
     "ContinuousPOELA": "poela.learners.continuous",
-    "IQL": "poela.learners.implicit_q",
+    "eligible_in_training": "poela.learners.eligible_training",
     "FittedQ": "poela.learners.fitted_q",
+    "IQL": "poela.learners.implicit_q",
+    "Checkpoint": "poela.learners.learner",
+    "Learner": "poela.learners.learner",
+    "logging_policy": "poela.learners.logging_policy",
+    "POCRM": "poela.learners.policy_gradient",
     "POELA": "poela.learners.policy_gradient",
     "POMu": "poela.learners.policy_gradient",
-    "POCRM": "poela.learners.policy_gradient",
+    "BCQ": "poela.learners.q_learning",
+    "CQL": "poela.learners.q_learning",
+    "PQL": "poela.learners.q_learning",
     "Rules": "poela.learners.rules",
+    "DPRL": "poela.learners.safe_improvement",
     "SPIBB": "poela.learners.safe_improvement",
     "SoftSPIBB": "poela.learners.safe_improvement",
-    "DPRL": "poela.learners.safe_improvement",
+    "SharpenedPolicy": "poela.policies.blended",
+    "GaussianPolicy": "poela.policies.gaussian",
     "load_policy": "poela.policies.storage",
+    "PageOptions": "poela.report.page",
+    "WatchPlan": "poela.rounds.looks",
     "plan_next": "poela.rounds.next_log",
     "watch": "poela.rounds.watch",
+    "save_mlflow": "poela.serving.pyfunc",
+    "Dosing": "poela.simulators.doses",
+    "Titration": "poela.simulators.doses",
+    "run": "poela.simulators.episodes",
+    "simulate": "poela.simulators.registry",
+    "Schedule": "poela.simulators.tumor",
+    "TumorBehavior": "poela.simulators.tumor",
+    "TumorGrowth": "poela.simulators.tumor",
     "audit": "poela.studies.audit",
     "Candidate": "poela.studies.candidates",
+    "Groups": "poela.studies.groups",
     "learn": "poela.studies.learning",
+    "plan": "poela.studies.planning",
+    "Point": "poela.studies.selection",
     "Selection": "poela.studies.selection",
     "Study": "poela.studies.study",
-    "simulate": "poela.simulators.registry",
-    "Learner": "poela.learners.learner",
-    "Checkpoint": "poela.learners.learner",
-    "Behavior": "poela.behavior.model",
-    "ClassifierBehavior": "poela.behavior.classifier",
-    "TemperedBehavior": "poela.behavior.tempered",
 }
 
 

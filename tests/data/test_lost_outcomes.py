@@ -125,3 +125,92 @@ def test_dependence_on_the_action_is_pearsons_test() -> None:
     gone, cases = np.array([12, 30, 7]), np.array([80, 90, 60])
     expected = chi2_contingency([gone, cases - gone], correction=False).pvalue
     assert dependence(gone, cases) == pytest.approx(expected, rel=1e-9)
+
+
+def test_one_column_cannot_say_that_a_record_ended_and_broke_off() -> None:
+    with pytest.raises(InputError, match="end= and censored= name the same column"):
+        poela.read_logs(table(reward=[0.0] * 5, died=[0, 1, 0, 0, 1]), end="died", censored="died")
+
+
+def test_a_guarded_outcome_does_not_matter_where_the_case_was_lost() -> None:
+    kidney = [None, 0.0, None, None, 1.0]
+    logs = poela.read_logs(table(kidney=kidney), missing="censored", side_outcomes=["kidney"])
+    assert logs.lost is not None
+    assert logs.lost.tolist() == [False, True, False]
+    assert logs.outcome("kidney").tolist() == [0, 0, 0, 0, 1]
+    flagged = table(reward=[0.0, 1.0, 0.5, None, 3.0], gone=[0, 0, 0, 1, 0], kidney=kidney)
+    again = poela.read_logs(flagged, censored="gone", side_outcomes=["kidney"])
+    assert again.outcome("kidney").tolist() == [0, 0, 0, 0, 1]
+
+
+def test_a_case_without_its_guarded_outcome_alone_is_lost_and_named() -> None:
+    kidney = [None, 0.0, None, None, None]
+    logs = poela.read_logs(table(kidney=kidney), missing="censored", side_outcomes=["kidney"])
+    assert logs.lost is not None
+    assert logs.lost.tolist() == [False, True, True]
+    assert any("1 more episode has no 'kidney' in the last row: counted as lost" in note for note in logs.notes)
+
+
+def test_a_blank_guarded_outcome_is_described_and_not_to_be_dropped() -> None:
+    changed = table(reward=[0.0, 1.0, 0.5, 0.0, 3.0], kidney=[0.0, 0.0, 0.0, None, 1.0])
+    with pytest.raises(InputError) as caught:
+        poela.read_logs(changed, side_outcomes=["kidney"])
+    (problem,) = caught.value.problems
+    assert "column 'kidney' is null" in problem
+    assert "1 of 3 episodes (33%) have no outcome" in problem
+    assert "missing='censored'" in problem
+    assert "drop" not in problem
+
+
+def visits(**changes: Any) -> pa.Table:
+    """a dies at step 1, b reaches step 2, c stops at step 1 and d at 0: both are cut off."""
+    columns: dict[str, Any] = {
+        "episode": ["a", "a", "b", "b", "b", "c", "c", "d"],
+        "step": [0, 1, 0, 1, 2, 0, 1, 0],
+        "age": [50, 50, 60, 60, 60, 70, 70, 80],
+        "action": ["wait", "treat", "treat", "wait", "wait", "wait", "treat", "treat"],
+        "reward": [0.0, 1.0, 0.5, 0.0, 2.0, 3.0, 4.0, 5.0],
+        "died": [0, 1, 0, 0, 0, 0, 0, 0],
+    }
+    return pa.table({**columns, **changes})
+
+
+def test_a_record_that_stops_before_its_end_and_the_horizon_is_lost() -> None:
+    logs = poela.read_logs(visits(), end="died", horizon=2, missing="censored")
+    assert logs.lost is not None
+    assert logs.lost.tolist() == [False, False, True, True]
+    assert logs.feature_names == ("age",)
+    told = "2 of 4 episodes (50%) stop before the horizon of 2 without 'died': 67% after treat, 0% after wait"
+    assert any(note.startswith(told) and note.endswith("they count as lost") for note in logs.notes)
+
+
+def test_such_a_record_is_noted_where_nothing_is_said_of_loss() -> None:
+    logs = poela.read_logs(visits(), end="died", horizon=2)
+    assert logs.lost is None
+    assert any("stop before the horizon of 2" in note and "--missing censored" in note for note in logs.notes)
+    without = poela.read_logs(visits(), end="died", missing="censored")
+    assert without.lost is None
+    assert any("3 of 4 episodes (75%) stop without 'died'" in note and "horizon=" in note for note in without.notes)
+
+
+def test_a_column_of_loss_is_joined_with_records_that_stop() -> None:
+    gone = [0, 0, 1, 1, 1, 0, 0, 0]  # b was lost after the horizon of 1, in all its rows
+    logs = poela.read_logs(visits(gone=gone), end="died", horizon=1, missing="censored", censored="gone")
+    assert logs.lost is not None
+    assert logs.lost.tolist() == [False, False, False, True]
+
+
+def test_rows_after_an_end_that_was_not_named_are_noted() -> None:
+    died = [1, 0, 0, 1, 0, 0, 0, 0]
+    logs = poela.read_logs(visits(died=died))
+    assert any("2 rows come after the first 1 of column 'died'" in note and "--end died" in note for note in logs.notes)
+    at_the_end = poela.read_logs(visits())
+    throughout = poela.read_logs(visits(died=[1, 1, 0, 0, 0, 1, 1, 0]))
+    assert not any("'died'" in note for note in (*at_the_end.notes, *throughout.notes))
+
+
+def test_a_wide_table_without_any_part_named_is_recognised() -> None:
+    with pytest.raises(InputError, match=r"one row for each case, with columns by visit, say --wide 'NAME_\{visit\}"):
+        poela.read_logs(pa.table(WIDE))
+    with pytest.raises(InputError, match=r"say --wide 'dose_\{visit\}, bp_\{visit\}'"):
+        poela.read_logs(pa.table(WIDE), episode="id", reward="alive")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from poela import InputError, read_logs
-from poela.data.receipts import ReceiptKeys, Receipts, receipts_of
+from poela.data.receipts import ReceiptKeys, Receipts, ReceiptsOf, receipts_of
 
 KEYS = ReceiptKeys("case", None, ("age",))
 STAYS = ReceiptKeys("stay", "day", ("age",))
@@ -203,12 +203,53 @@ def test_a_kill_loses_at_most_what_nobody_was_told(tmp_path: Path) -> None:
     assert read_logs(folder, outcomes=outcomes(table, np.arange(2000.0))).n_episodes == logs.n_episodes + 1
 
 
-def test_a_damaged_part_is_named(tmp_path: Path) -> None:
+def test_a_damaged_part_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     folder = written(tmp_path / "receipts", decided(5))
     [part] = folder.glob("part-*.parquet")
     part.write_bytes(part.read_bytes()[:-20])
-    with pytest.raises(InputError, match=f"{part.name} cannot be read: it is damaged"):
+    with pytest.raises(InputError, match=f"1 part of the receipts is damaged.*{part.name}"):
         read_logs(folder, outcomes=outcomes(decided(5), np.zeros(5)))
+    written(folder, decided(30).slice(5))
+    logs = read_logs(folder, outcomes=outcomes(decided(30), np.zeros(30)))
+    assert logs.n_episodes == 25
+    said = "\n".join(logs.notes)
+    assert f"1 part of the receipts is damaged, and its decisions are left out ({part.name})" in said
+    assert "5 outcomes belong to no receipt" in said
+    assert part.exists()
+
+
+def test_a_part_that_may_not_be_read_is_no_damaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaving it out would lose decisions that are there."""
+    folder = written(tmp_path / "receipts", decided(5))
+
+    def refused(*given: Any, **more: Any) -> None:
+        raise PermissionError(13, "no")
+
+    monkeypatch.setattr("pyarrow.parquet.read_table", refused)
+    with pytest.raises(InputError, match="may not be read"):
+        read_logs(folder, outcomes=outcomes(decided(5), np.zeros(5)))
+
+
+def test_receipts_of_one_policy_of_two(tmp_path: Path) -> None:
+    folder = written(tmp_path / "receipts", decided(30))
+    other = decided(50).slice(30).append_column("lactate", pa.array(np.zeros(20)))
+    other = other.set_column(other.column_names.index("policy"), "policy", pa.array(["fedcba9876543210"] * 20))
+    written(folder, other, ReceiptKeys("case", None, ("age", "lactate")))
+    known = outcomes(decided(50), np.zeros(50))
+    logs = read_logs(ReceiptsOf(folder, "0123456789abcdef"), outcomes=known)
+    assert logs.n_episodes == 30
+    assert "20 of 50 receipts are of policy fedcba9876543210: left out" in logs.notes
+    logs = read_logs(ReceiptsOf(folder, "fedcba9876543210", frozenset({"0123456789abcdef"})), outcomes=known)
+    assert (logs.n_episodes, logs.feature_names) == (20, ("age", "lactate"))
+    assert not any("left out" in note for note in logs.notes)
+    with pytest.raises(InputError, match=r"no receipts of this policy \(ffff\), but 30 of 0123456789abcdef, 20 of"):
+        read_logs(ReceiptsOf(folder, "ffff"), outcomes=known)
+    with pytest.raises(InputError, match="policies with other columns"):
+        read_logs(folder, outcomes=known)
+    alike = other.drop_columns(["lactate"])
+    both = written(written(tmp_path / "both", decided(30)), alike)
+    notes = read_logs(both, outcomes=known).notes
+    assert any("receipts of 2 policies are taken together: 30 of" in note for note in notes)
 
 
 def test_csv_outcomes(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import csv
 import gzip
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +107,73 @@ def bomb(folder: Path, kind: str) -> Path:
     ):
         writer.write_table(same)
     return path
+
+
+TEXTS = ("text.parquet", "plain.parquet", "text.arrow", "stream.arrow", "dictionary.arrow", "rows.arrow")
+
+
+def text_bomb(folder: Path, kind: str, letters: int = 50_000, rows: int = 20_000) -> Path:
+    """One long text in every row, which a file holds once: some kilobytes that unpack to a gigabyte."""
+    column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["x" * letters]))
+    numbers = {name: np.arange(rows) for name in ("episode", "step", "x", "reward")}
+    path = folder / f"logs.{kind.rpartition('.')[2]}"
+    if path.suffix == ".parquet":
+        table = pa.table({**numbers, "action": column})
+        dictionary = kind == "text.parquet"
+        if not dictionary:  # every row has the text, and compression finds that out
+            table = pa.table({**numbers, "action": column.cast(pa.string())})
+        how = {"store_schema": False, "compression": "zstd", "use_dictionary": dictionary}
+        with pq.ParquetWriter(path, table.schema, **how) as writer:
+            writer.write_table(table)
+        return path
+    if kind == "rows.arrow":  # a column without anything in it
+        table = pa.table({"x": pa.nulls((1 << 31) - 1)})
+    else:
+        table = pa.table({**numbers, "action": column if kind == "dictionary.arrow" else column.cast(pa.string())})
+    begin = pa.ipc.new_stream if kind == "stream.arrow" else pa.ipc.new_file
+    with (
+        pa.OSFile(str(path), "wb") as file,
+        begin(file, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer,
+    ):
+        writer.write_table(table)
+    return path
+
+
+READ = """
+import resource, sys
+import poela
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    poela.read_logs(sys.argv[1])
+except poela.InputError as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_long_texts_are_refused_before_each_row_has_its_own(kind: str, tmp_path: Path) -> None:
+    """By the memory of a process that reads such a file: far less than the gigabyte that it unpacks to."""
+    path = text_bomb(tmp_path, kind)
+    assert path.stat().st_size < 1_000_000
+    done = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True)
+    said, _, kilobytes = done.stdout.strip().rpartition("\n")
+    assert "times its size" in said, done
+    assert int(kilobytes) < 300_000
+
+
+@pytest.mark.parametrize("kind", TEXTS[:5])
+def test_texts_that_many_rows_have_are_read_as_they_are(kind: str, tmp_path: Path) -> None:
+    from poela.data.layout import LogLayout
+    from poela.data.opening import open_source
+
+    source = open_source(text_bomb(tmp_path, kind, letters=5, rows=20_000), LogLayout(), ())
+    assert set(source.read("action").to_pylist()) == {"xxxxx"}
+    batches = list(source.batches(["action", "x"]))
+    assert sum(map(len, batches)) == 20_000
+    assert {kind for batch in batches for kind in batch.schema.types} == {
+        source.schema.field(name).type for name in ("action", "x")
+    }
 
 
 @pytest.mark.parametrize("kind", ["csv.gz", "many.csv.gz", "parquet", "arrow"])

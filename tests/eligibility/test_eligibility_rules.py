@@ -18,6 +18,7 @@ def logs() -> Trajectories:
 
 
 RADIUS = "it must be a number, at least 0, or a quantile from 'q0' to 'q100'"
+MAP = ", or give a function from contexts to features"
 SHARE = "it must be a number, at least 0 and at most 1"
 
 
@@ -31,14 +32,14 @@ SHARE = "it must be a number, at least 0 and at most 1"
         ({"metric": "cosine"}, "metric is 'cosine': choose 'mean_squared' or 'euclidean'"),
         ({"neighbours": "some"}, "neighbours is 'some': choose 'pooled' or 'same_step'"),
         ({"fallback": "none"}, "fallback is 'none': choose 'nearest', 'behavior' or 'all'"),
-        ({"scale": "ranks"}, "scale is 'ranks': choose 'standard' or 'robust', or it must be a list"),
+        ({"scale": "ranks"}, f"scale is 'ranks': choose 'standard' or 'robust', or it must be a list{MAP}"),
         ({"reach": -1.0}, "reach is -1.0: it must be a number, at least 0, or 'auto'"),
         ({"reach": "q50"}, "reach is 'q50': it must be a number, at least 0, or 'auto'"),
         ({"reach": np.inf}, "reach is inf: it must be a number, at least 0, or 'auto'"),
         ({"scale": (1.0,)}, "scale has 1 numbers for 2 features: give one for each"),
         (
             {"scale": (1.0, 0.0)},
-            "scale is (1.0, 0.0): choose 'standard' or 'robust', or each must be a number, above 0",
+            f"scale is (1.0, 0.0): choose 'standard' or 'robust', or each must be a number, above 0{MAP}",
         ),
         ({"weights": (1.0, -1.0)}, "weights is (1.0, -1.0): each must be a number, at least 0"),
         ({"weights": (np.inf, np.nan)}, "weights is (inf, nan): each must be a number, at least 0"),

@@ -93,6 +93,26 @@ def test_episodes_in_a_row_may_be_drawn_together() -> None:
     assert set(np.round(3 * odd.values, 9)) == {pair + one for pair in (3.0, 12.0, 48.0) for one in (1.0, 4.0, 16.0)}
 
 
+def test_sums_of_groups_are_those_of_their_episodes() -> None:
+    contributions = weighted(n=31, ratios=1)
+    drawn = resample(contributions, 40, seed=5, size=11, together=3, standard_errors=True)
+    for index, groups in enumerate(drawn_episodes(10, (40, 4), np.random.default_rng(5))):
+        episodes = (3 * groups[:, None] + np.arange(3)).ravel()[:11]
+        numerators, denominators = contributions.numerators[episodes, 0], contributions.denominators[episodes, 0]
+        value = numerators.sum() / denominators.sum()
+        residuals = (numerators - value * denominators) / denominators.sum()
+        assert drawn.values[index] == pytest.approx(value, rel=1e-12)
+        assert drawn.standard_errors[index] == pytest.approx(np.sqrt((residuals**2).sum()), rel=1e-9)
+
+
+def test_groups_without_spread_have_no_error() -> None:
+    weights = np.repeat([0.0, 0.3, 0.0], 100)  # a resample has episodes of one weight alone, whatever that brings
+    drawn = resample(
+        Contributions.ratio(0.7 * weights + 1e-9 * (weights > 0), weights), 50, 0, together=3, standard_errors=True
+    )
+    assert np.nanmax(drawn.standard_errors) == 0.0
+
+
 def test_drawn_together_or_apart_the_errors_are_distributed_alike() -> None:
     returns = np.random.default_rng(3).exponential(size=60_000)
     apart, together = (

@@ -46,7 +46,7 @@ def test_the_search_finds_the_best_of_all_trees(seed: int, terms: Terms) -> None
     (found,) = search.trees(range(3), [terms])
     assert worth_by_hand(search, found, terms) == pytest.approx(best, abs=1e-9)
     single = max(worth_by_hand(search, tree, terms) for tree in trees if tree.low is None and tree.high is None)
-    assert worth_by_hand(search, search.stump(terms)[0], terms) == pytest.approx(single, abs=1e-9)
+    assert worth_by_hand(search, search.stumps([terms])[0][0], terms) == pytest.approx(single, abs=1e-9)
 
 
 @pytest.mark.parametrize(

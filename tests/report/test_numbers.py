@@ -13,12 +13,12 @@ from poela.report.numbers.changes import (
     action_shares,
     by_step,
     departures,
-    enough_cases,
     flows_of,
     largest_changes,
     strata_of_column,
 )
 from poela.report.numbers.eligible import eligible_along, eligible_sets
+from poela.report.numbers.enough import enough_cases
 from poela.report.numbers.judged import frontier_of, ladder_of
 from poela.report.numbers.weights import avoided, gamma_curve, training_gap, weights_by_return
 from poela.report.numbers.whom import touched
@@ -80,7 +80,7 @@ def test_flows_are_what_the_policy_does_where_the_log_did_something(
     flows = flows_of(beside)
     np.testing.assert_allclose(flows.shares.sum(axis=1), 1.0)
     np.testing.assert_allclose(flows.shares[1], study.policy.along(logs)[logs.actions == 1].mean(axis=0))
-    assert flows.decisions.tolist() == np.bincount(logs.actions).tolist()
+    assert [one.number for one in flows.decisions] == np.bincount(logs.actions).tolist()
 
 
 def test_the_largest_changes_come_first_and_from_different_episodes(

@@ -88,6 +88,11 @@ def test_without_a_rule_the_share_outside_is_printed(
     assert share is not None
     assert share > 0.002
     assert f"{share_in_words(share)} of its decisions were never made in similar cases." in told
+    assert "Never done: share of decisions" in told
+    ward = (logs_in(folder).contexts[:, 1] == 1).mean()
+    boldest = max(free.points, key=lambda point: point.metrics["departure"] or 0)  # surgery for nearly all
+    assert boldest.metrics["outside"] == pytest.approx(ward, abs=0.02)
+    assert f"{share_in_words(boldest.metrics['outside'] or 0.0)} do not trust" in told
 
 
 def test_the_page_says_which_action_is_missing_for_whom(free: Study, folder: Path) -> None:

@@ -133,7 +133,7 @@ def test_receipts_keep_their_order_when_the_clock_is_put_back(tmp_path: Path, mo
         folder = Receipts.to_append(tmp_path / "receipts")  # as a new process does
         folder.append(part)
         folder.append(receipts_of(_decided([f"c{number} again"]), KEYS, ("wait",), {}))
-    found = read_receipts(tmp_path / "receipts")[0]["case"].to_pylist()
+    found = read_receipts(tmp_path / "receipts").table["case"].to_pylist()
     assert found == [f"c{number}{again}" for number in range(len(hours)) for again in ("", " again")]
 
 

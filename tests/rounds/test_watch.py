@@ -84,7 +84,7 @@ def test_from_receipts_to_words_and_a_page(study: Path, capsys: pytest.CaptureFi
     assert "50 of 400 cases have no outcome yet: unfinished" in printed
     assert "Look 1: 350 cases" in printed
     assert "Watching" in page.read_text()
-    assert "<svg" in page.read_text()
+    assert page.read_text().count("<svg") == 1 + 3  # over time, and one for each check that has a boundary
     assert main([*flags, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["look"] == 1  # the same cases again are no new look
@@ -172,7 +172,8 @@ def test_thirty_in_a_hundred_do_not_follow(study: Path) -> None:
     watched = poela.watch(study, receipts, outcomes=known, done="done")
     check = named(watched, "adherence")
     assert check.drifted
-    assert "100% at first" in check.words
+    assert "100% before, " in check.words
+    assert "since about case 201" in check.words
     assert watched.stop
     assert watched.adherence == pytest.approx(0.7, abs=0.05)
     assert not named(watched, "drawn").drifted  # what was recommended was drawn as it should be
@@ -228,3 +229,70 @@ def test_exact_bounds_hold_for_no_weights_and_no_returns_beyond_them() -> None:
         _refuse_inexact(units, Bounds(0.0, 1.0), None)
     with pytest.raises(InputError, match="leave practice= away, or the method"):
         _refuse_inexact(units, Bounds(0.0, 2.0), Coin())
+
+
+def test_each_look_has_the_cases_of_those_before(study: Path) -> None:
+    """Other cases each time would be other logs, each with a chance of its own to claim something."""
+    receipts, known = deployed(study, 300)
+    assert not any("came late" in note for note in poela.watch(study, receipts, outcomes=known.slice(0, 100)).notes)
+    with pytest.raises(InputError, match="100 of the 100 cases of earlier looks are not in these logs"):
+        poela.watch(study, receipts, outcomes=known.slice(100, 100))
+    assert len(json.loads((study / "watch.json").read_text())["looks"]) == 1  # what is refused is no look
+    most = known.filter(pa.array(np.arange(300) != 7)).slice(0, 199)
+    said = " ".join(poela.watch(study, receipts, outcomes=most).notes)
+    assert "1 cases of earlier looks are gone" in said
+    assert "came late" not in said
+    said = " ".join(poela.watch(study, receipts, outcomes=known).notes)
+    assert "the outcomes of 1 cases came late" in said
+    assert "gone" not in said
+
+
+def test_rows_without_names_are_told_by_what_they_hold(study: Path) -> None:
+    cases = poela.read_logs(logged(300, 5))
+    poela.watch(study, cases.take(np.arange(100)))
+    with pytest.raises(InputError, match="give the whole log since the policy began"):
+        poela.watch(study, poela.read_logs(logged(300, 6)))
+    assert poela.watch(study, cases).look == 2
+
+
+def test_receipts_of_two_policies_in_one_folder(made: Path, study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each study watches its own, and the next round learns from both apart."""
+    second = study.parent / "second"
+    if not (made / "second").exists():
+        pq.write_table(logged(500, 7), made / "logs2.parquet")
+        flags = ["--learners", "fittedq", "--folds", "2", "--backend", "inline", "--rounds", "2"]
+        assert main(["learn", str(made / "logs2.parquet"), "--out", str(made / "second"), *flags]) == 0
+    shutil.copytree(made / "second", second)
+    receipts, known = deployed(study, 120)
+    pq.write_table(rows(200, 2).slice(120), study.parent / "rows2.parquet")
+    flags = ["--rows", str(study.parent / "rows2.parquet"), "--receipts", str(receipts), "--no-similar"]
+    assert main(["decide", str(second), *flags, "--out", str(study.parent / "decided2.parquet")]) == 0
+    decided = pq.read_table(study.parent / "decided2.parquet")
+    treated = np.array(decided["action"].to_pylist()) == "treat"
+    reward = outcome(decided["x"].to_numpy(), treated, np.random.default_rng(3))
+    all_known = pa.concat_tables(
+        [known.select(["case", "reward"]), pa.table({"case": decided["case"], "reward": reward})]
+    )
+    watched = poela.watch(study, receipts, outcomes=all_known)
+    assert watched.main.units == 120
+    assert not named(watched, "policy").drifted
+    other = Study.open(second).acting_policy.short_hash
+    assert f"80 of 200 receipts are of policy {other}: left out" in watched.notes
+    pq.write_table(all_known, study.parent / "known.parquet")
+    capsys.readouterr()
+    logs = [str(made / "logs2.parquet"), str(receipts), "--outcomes", str(study.parent / "known.parquet")]
+    flags = ["--logged-by", f"practice,{second},{study}", "--after", str(second), "--current", str(second)]
+    flags += ["--learners", "fittedq", "--folds", "2", "--backend", "inline", "--json"]
+    assert main(["learn", *logs, "--out", str(study.parent / "third"), *flags]) == 0
+    rounds = Study.open(study.parent / "third").record.rounds
+    assert rounds is not None
+    assert sorted(log.episodes for log in rounds.logs) == [80, 120, 500]
+    assert "left out" not in capsys.readouterr().err
+    assert main(["learn", *logs, "--out", str(study.parent / "fourth"), "--after", str(second)]) == 2
+    assert "has receipts of several policies: say whose they are" in " ".join(capsys.readouterr().err.split())
+    strange = ["--logged-by", f"practice,{made / 'study' / 'policy'}", "--after", str(second)]
+    (receipts / "kept").mkdir()
+    for part in sorted(receipts.glob("part-*"))[:1]:
+        part.rename(receipts / "kept" / part.name)
+    assert main(["learn", *logs, "--out", str(study.parent / "fourth"), *strange]) == 2
+    assert "has no receipts of" in " ".join(capsys.readouterr().err.split())

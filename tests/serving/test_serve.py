@@ -475,7 +475,8 @@ def test_what_is_answered_was_written_down(name: str, tmp_path: Path) -> None:
                 case["step"] = int(row - first)
             answers = asked(app, "POST", "/v1/decide", json={"cases": [case]}).json()
             told[f"c{number}", row - first] = answers["decisions"][0]
-    table, keys = read_receipts(tmp_path / "receipts")
+    read = read_receipts(tmp_path / "receipts")
+    table, keys = read.table, read.keys
     assert table.num_rows == len(told) == 12
     for row in table.to_pylist():
         answer = told[row[keys.case], int(row[keys.step])]

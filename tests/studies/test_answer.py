@@ -162,6 +162,20 @@ def test_where_no_policy_can_be_trusted_more_episodes_are_no_advice(study: Study
     assert answer.next.startswith("carry on as before; fix what makes these estimates unreliable")
 
 
+def test_where_every_policy_does_what_was_never_done_the_advice_is_the_rule(study: Study) -> None:
+    """Not to collect more episodes, which would be of the same kind."""
+    assert study.result is not None
+    shares = [0.02 + 0.01 * place for place in range(len(study.points))]
+    points = tuple(
+        replace(point, metrics={**point.metrics, "shown": None, "outside": share}, verdict="caution")
+        for point, share in zip(study.points, shares, strict=True)
+    )
+    answer = told(study, chosen=None, promising=None, points=points)
+    assert answer.next.startswith("learn with the rule that only allows what similar cases received")
+    inside = (replace(points[0], metrics={**points[0].metrics, "outside": 0.0}), *points[1:])
+    assert "carry on as before" in told(study, chosen=None, promising=None, points=inside).next
+
+
 def test_what_the_allowed_factor_takes_is_not_made_up_for_by_episodes(study: Study) -> None:
     logs = Episodes.of([Trajectories(np.zeros((80, 1)), np.zeros(80, int), np.arange(80.0), np.arange(81))], 1.0)
 

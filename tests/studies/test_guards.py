@@ -14,8 +14,9 @@ from poela.report.sections.ladder import guard_blocks
 from poela.report.subject import Numbers
 from poela.studies.candidates import Candidate
 from poela.studies.critical_values import critical_values
+from poela.studies.guard_words import guard_cell, guard_sentences
 from poela.studies.guarded import guarded_in
-from poela.studies.guards import FEW, HARM, HOLDS, Guard, guards_in
+from poela.studies.guards import FEW, HARM, HOLDS, Guard, GuardRecord, guards_in
 from poela.studies.held_out import Episodes
 from poela.studies.selection import Point, Selection, by_gain, choose
 from poela.studies.shown_gain import gains_of, judged
@@ -157,8 +158,39 @@ def test_a_guardrail_that_holds_goes_with_the_claim(tmp_path: Any) -> None:
     table: Any = guard_blocks(again, Numbers.of(again))[0]
     assert [column.name for column in table.columns] == ["policy", "at least", *guards]
     assert all(entry.words.endswith("holds") for row in map(table.rows.__getitem__, table.marked) for entry in row[2:])
-    tight = learned(logs, guards="harm <= +0.0001", out=tmp_path / "study", resume=True)
+    tight = learned(logs, guards=["harm <= +0.0001", guards[1]], out=tmp_path / "study", resume=True)
     assert tight.keeps_logging_policy  # too few cases to tell so little
+
+
+def test_resuming_keeps_limits_that_are_not_said_again(tmp_path: Any) -> None:
+    logs, out = logged(), tmp_path / "study"
+    first = learned(logs, guards=["harm <= +0.01"], capacity="treat=800", out=out)
+    assert first.keeps_logging_policy
+    with pytest.warns(poela.PoelaWarning, match="began with harm <= \\+0.01; capacity treat=800/900: kept"):
+        again = learned(logs, out=out, resume=True)
+    assert again.settings.selection.guards == ("harm <= +0.01",)
+    assert again.settings.selection.capacity == "treat=800/900"
+    assert again.keeps_logging_policy
+    assert again.answer.headline == first.answer.headline
+    with pytest.warns(poela.PoelaWarning, match="began with harm <= \\+0.01: kept"):
+        wider = learned(logs, capacity="treat=850/900", out=out, resume=True)
+    assert wider.settings.selection.capacity == "treat=850/900"
+
+
+def test_numbers_near_a_limit_are_on_their_side_of_it() -> None:
+    spend = GuardRecord(Guard("price", at_most=True, limit=1.2, level=True))
+    metrics = {"guard_1": 1.2034, "guard_1_bound": 1.61, "guard_1_state": HARM}
+    (told,) = guard_sentences([spend], metrics)
+    assert told == "spend per case: 1.203, at most 1.6; allowed at most 1.2: too much"
+    near = {"guard_1": -0.019, "guard_1_bound": -0.02004, "guard_1_state": FEW}
+    (told,) = guard_sentences([GuardRecord(Guard.of("return by ward >= -0.02"), "ward: b")], near)
+    assert told == "return (ward: b): -0.019, at least -0.02004; allowed at least -0.02: too few cases"
+
+
+def test_cells_tell_estimates_from_bounds() -> None:
+    guard = Guard.of("pain <= +0.1")
+    assert guard_cell(guard, [1], {"guard_1": 0.25, "guard_1_state": FEW}) == "≈ +0.25 too few cases"
+    assert guard_cell(guard, [1], {"guard_1": 0.05, "guard_1_bound": 0.25, "guard_1_state": FEW})[0] == "+"
 
 
 def test_logs_without_the_outcome_are_told() -> None:

@@ -18,6 +18,7 @@ from poela.core.errors import InputError, PoelaWarning
 from poela.core.references import reference
 from poela.data.trajectories import Trajectories
 from poela.studies.candidates import Candidate
+from poela.studies.defaults import SUPPORTED, default_candidates
 from poela.studies.study import Study
 
 QUICK: dict[str, Any] = {"folds": 2, "no_audit": True}
@@ -241,3 +242,11 @@ def test_the_smallest_learner_of_the_guide_runs(logs: Trajectories) -> None:
     np.testing.assert_allclose(rates, np.bincount(logs.actions) / len(logs.actions))
     study = poela.learn(logs, learners=[names["Rates"]()], backend="inline", **QUICK)
     assert {run.status for run in study.runs.values()} == {"done"}
+
+
+def test_learners_from_elsewhere_are_held_to_the_usual_rule(logs: Trajectories) -> None:
+    for thing in (Threshold(), Always(), lambda logs: Threshold().fit(logs)):
+        (candidate,) = default_candidates([thing])
+        assert dict(candidate.settings["rule"]) == SUPPORTED
+        (free,) = default_candidates([thing], ruled=False)
+        assert "rule" not in free.settings

@@ -13,6 +13,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.gain import least_value
 from poela.evaluation.recombination import Recombined
 from poela.evaluation.scoring import Evaluator, Scoring
+from poela.studies import critical_values
 from poela.studies.critical_values import critical_value
 from poela.studies.fold_errors import shared_variance
 from poela.studies.held_out import Episodes
@@ -74,6 +75,20 @@ def test_identical_points_need_no_more_than_one() -> None:
         assert critical_value(scale * np.tile(one, (50, 1)), 0.95, seed=0) == pytest.approx(norm.ppf(0.95), abs=0.1)
     assert critical_value(np.tile(one, (50, 1)), 0.95, seed=0) >= norm.ppf(0.95)
     assert critical_value(np.zeros((2, 10)), 0.95, seed=0) == pytest.approx(norm.ppf(0.95))
+
+
+def test_of_many_units_groups_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(critical_values, "MOST_GROUPS", 2000)
+    rng = np.random.default_rng(0)
+    apart = rng.normal(size=(20, 9000))
+    expected = norm.ppf(0.95 ** (1 / 20))
+    assert critical_value(apart, 0.95, seed=0) == pytest.approx(expected, abs=0.12)
+    # Of some units, and of all: the same units are in the same groups.
+    own = np.flatnonzero(rng.random(9000) < 0.5)
+    same = np.zeros(9000)
+    same[own] = apart[0, own]
+    twice = critical_values.critical_values([(slice(None), same[None]), (own, same[None, own])], 9000, 0.95, 0)[0]
+    assert twice == pytest.approx(norm.ppf(0.95), abs=0.1)
 
 
 def test_one_point_is_shown_as_its_own_interval_says_and_more_points_cost() -> None:

@@ -1,5 +1,6 @@
 """A provisional answer while a study runs: what it says, when it goes, and that the result does not depend on it."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import poela
 from poela.cli.study_output import study_document
 from poela.core import progress
+from poela.core.errors import PoelaError
 from poela.data.trajectories import Trajectories
 from poela.report.unfinished import unfinished_sections
 from poela.studies import runs, so_far
@@ -95,6 +97,37 @@ def test_each_learner_has_one_line_in_the_order_of_what_they_cost(
     assert first.startswith("So far, after")
     assert [line.partition(" has finished")[0] for line in lines] == ["fittedq", "consensus", "pocrm"]
     assert all("So far, after" in line for line in lines[:2])
+
+
+def test_no_look_is_taken_that_would_cost_more_than_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock:
+        """A second of the processor for each path that is judged, and ten of the clock for each run."""
+
+        processor, clock = 0.0, 0.0
+
+    def answer(early: so_far.SoFar) -> Any:
+        looks.append(early._judged)
+        Clock.processor += early._judged
+        shares.append(Clock.processor / Clock.clock)
+        raise PoelaError("nothing to write")
+
+    looks: list[int] = []
+    shares: list[float] = []
+    monkeypatch.setattr(time, "perf_counter", lambda: Clock.clock)
+    monkeypatch.setattr(time, "process_time", lambda: Clock.processor)
+    monkeypatch.setattr(so_far.SoFar, "_answer", answer)
+    finished = so_far.SoFar.finished
+
+    def later(*arguments: Any) -> None:
+        Clock.clock += 10
+        finished(*arguments)
+
+    monkeypatch.setattr(so_far.SoFar, "finished", later)
+    many = [Candidate("fittedq", {"history": 0, "penalty": float(one)}) for one in range(1, 9)]
+    learn(coins(100, effect=1.0), many)
+    assert looks[0] == 1
+    assert len(looks) > 2
+    assert max(shares) <= so_far.MOST_SHARE
 
 
 def test_a_page_or_a_terminal_says_which_learners_were_left_out(interrupted: Study) -> None:

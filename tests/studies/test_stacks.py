@@ -35,6 +35,7 @@ def test_what_goes_together() -> None:
 
 def test_runs_are_those_of_one_after_the_other(material: Path) -> None:
     found = {task.run_id: result for task, result in run_stacked(TASKS, material, jobs=2)}
+    assert [name.partition("-")[0] for name in found][:2] == ["fittedq"] * 2  # the quick ones come first
     assert len(found) == len(TASKS)
     for task, expected in run_inline(TASKS, material):
         result = found[task.run_id]

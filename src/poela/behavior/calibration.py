@@ -76,16 +76,24 @@ def reliability(predicted: FloatArray, happened: BoolArray, bins: int = BINS) ->
     >>> curve.observed.round(3).tolist(), curve.counts.tolist()
     ([0.333], [3])
     """
-    # A prediction on the edge of two bins belongs to the lower one, as in scikit-learn's calibration_curve.
-    bin_of = np.searchsorted(np.linspace(0, 1, bins + 1)[1:-1], predicted)
-    counts = np.bincount(bin_of, minlength=bins)
+    place = bin_of(predicted, bins)
+    counts = np.bincount(place, minlength=bins)
     filled = counts > 0
     totals = counts[filled]
     return Reliability(
-        predicted=readonly(np.bincount(bin_of, predicted, bins)[filled] / totals, np.float64),
-        observed=readonly(np.bincount(bin_of, happened, bins)[filled] / totals, np.float64),
+        predicted=readonly(np.bincount(place, predicted, bins)[filled] / totals, np.float64),
+        observed=readonly(np.bincount(place, happened, bins)[filled] / totals, np.float64),
         counts=readonly(totals, np.int64),
     )
+
+
+def bin_of(predicted: FloatArray, bins: int = BINS) -> IntArray:
+    """The bin of each prediction; one on the edge of two belongs to the lower, as in scikit-learn's calibration_curve.
+
+    >>> bin_of(np.array([0.05, 0.1, 0.11])).tolist()
+    [0, 0, 1]
+    """
+    return np.asarray(np.searchsorted(np.linspace(0, 1, bins + 1)[1:-1], predicted), np.int64)
 
 
 def tempered(probabilities: FloatArray, temperature: float) -> FloatArray:

@@ -7,15 +7,17 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from poela.behavior.model import Behavior, BehaviorModel
+from poela.behavior.normal import NormalBehavior, RegressorBehavior
 from poela.behavior.schema import Schema
 from poela.behavior.tempered import TemperedBehavior
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import InputError
 from poela.core.live import stored_live, unfitted
-from poela.core.references import description, reference, referred
+from poela.core.references import described, description, is_reference, reference, referred
 from poela.core.storage import Stored
 from poela.core.typed import shown
 from poela.data.trajectories import Trajectories
+from poela.regression.step_foreign import Predictor
 
 
 @runtime_checkable
@@ -91,10 +93,10 @@ def behavior_reference(behavior: Any) -> Any:
         return behavior
     if isinstance(behavior, type):
         raise InputError(f"behavior is the class {behavior.__name__}: give an object, {behavior.__name__}()")
-    if not isinstance(behavior, Behavior | Classifier):
+    if not isinstance(behavior, Behavior | NormalBehavior | Classifier | Predictor):
         raise InputError(
-            f"behavior is {shown(behavior)}: give a name, a behavior model such as poela.KNNBehavior(), or a "
-            "classifier with fit and predict_proba"
+            f"behavior is {shown(behavior)}: give a name, a behavior model such as poela.KNNBehavior(), a classifier "
+            "with fit and predict_proba or, for real-valued actions, a regressor with fit and predict"
         )
     return reference(behavior)
 
@@ -102,4 +104,19 @@ def behavior_reference(behavior: Any) -> Any:
 def behavior_of(text: str) -> Behavior:
     """The behavior that a reference stands for."""
     thing = referred(text)
-    return thing if isinstance(thing, Behavior) else TemperedBehavior(ClassifierBehavior(thing))
+    if isinstance(thing, Behavior | Classifier):
+        return thing if isinstance(thing, Behavior) else TemperedBehavior(ClassifierBehavior(thing))
+    raise InputError(f"behavior {description(thing)} is a model of real-valued actions, and these are a finite set")
+
+
+def behavior_of_amounts(text: str) -> NormalBehavior:
+    """The same where actions are real numbers: a Gaussian model, or a regressor."""
+    thing = referred(text) if is_reference(text) else None
+    if isinstance(thing, NormalBehavior):
+        return thing
+    if isinstance(thing, Predictor) and not isinstance(thing, Classifier):
+        return RegressorBehavior(thing)
+    raise InputError(
+        f"behavior {described(text)!r} is a model of a finite set of actions, and these logs have real-valued ones: "
+        "leave it at auto, which fits a Gaussian, or give poela.GaussianBehavior(...) or a regressor"
+    )

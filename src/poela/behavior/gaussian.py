@@ -11,15 +11,14 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from poela.behavior.held_out import HeldOut, held_out_split
-from poela.core.arrays import Float32Array, FloatArray
-from poela.core.density import gaussian_log_density, standard_normal
+from poela.behavior.normal import NormalBehavior, NormalModel, spread_of
+from poela.core.arrays import FloatArray
 from poela.core.errors import InputError, TrainingError
 from poela.core.progress import progress
 from poela.core.storage import Stored
 from poela.core.typed import Count, NonNegative, Positive, from_plain, refuse_problems
 from poela.core.validation import expect_array, expect_contents, expect_names, finite_scores, refuse
 from poela.data.action_space import real_actions
-from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.networks.gaussian import LOG_STD, gaussian_of, gaussian_outputs, log_density_of
 from poela.networks.modules import Device, Hidden, Network, NetworkShape, device_of
@@ -31,8 +30,8 @@ NO_JUDGE_STEPS = 1000
 LEAST_RATIO = 0.5  # below it, or above its inverse, a mean ratio is not about 1
 
 
-@dataclass(frozen=True)
-class GaussianBehavior:
+@dataclass(frozen=True, repr=False)
+class GaussianBehavior(NormalBehavior):
     """Independent normal columns whose mean and spread a network reads off the context; fitted by likelihood.
 
     Training stops when episodes that are held out grow no likelier. Unless these are likelier than under a linear form,
@@ -112,17 +111,9 @@ class GaussianBehavior:
             raise
         return best if judge is not None else model.with_network(network)
 
-    def annotate(self, logs: Trajectories, folds: int = 5, seed: int = 0) -> Trajectories:
-        """Cross-fitted log densities: each episode's come from a model that saw neither it nor its cluster."""
-        found, fold_of = np.empty(logs.n_steps), fold_numbers(logs.units, folds, seed)
-        for fold in range(folds):
-            model, asked = self.fit_quietly(logs.take(fold_of != fold), seed), logs.take(fold_of == fold)
-            found[(fold_of == fold)[logs.episode_of_step]] = model.log_density(asked.contexts, asked.actions)
-        return logs.with_log_densities(found, estimated=True)
-
 
 @dataclass(frozen=True, eq=False)
-class GaussianModel:
+class GaussianModel(NormalModel):
     """A Gaussian network in the units of the logged actions: a policy of real-valued actions like any other."""
 
     network: Network
@@ -131,42 +122,10 @@ class GaussianModel:
     feature_names: tuple[str, ...]
     action_names: tuple[str | int, ...]
 
-    @property
-    def holds_logged_contexts(self) -> bool:
-        """Whether a file of the model holds contexts of the training logs."""
-        return False
-
-    def checked(self, contexts: ArrayLike) -> Float32Array:
-        """The contexts as a float32 matrix of the right width, or one clear sentence."""
-        rows = np.asarray(contexts, np.float32)
-        if rows.ndim != 2 or rows.shape[1] != len(self.feature_names):
-            raise InputError(
-                f"contexts have shape {rows.shape}; this policy takes [rows, {len(self.feature_names)}] "
-                f"with the features {', '.join(self.feature_names)}"
-            )
-        return rows
-
     def moments(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation [N, m]."""
         mean, log_std = gaussian_outputs(torch.tensor(finite_scores(outputs_at(self.network, self.checked(contexts)))))
         return self.centre + self.spread * mean.numpy(), self.spread * np.exp(log_std.numpy())
-
-    def log_density(self, contexts: ArrayLike, actions: ArrayLike) -> FloatArray:
-        """[N], of actions [N, m]."""
-        return gaussian_log_density(self.checked_actions(actions), *self.moments(contexts))
-
-    def sample(self, contexts: ArrayLike, rng: np.random.Generator) -> FloatArray:
-        """An action [N, m] for each context."""
-        mean, std = self.moments(contexts)
-        return mean + std * standard_normal(mean.shape, rng)
-
-    def checked_actions(self, actions: ArrayLike) -> FloatArray:
-        """The actions as a matrix of the right width, or one clear sentence."""
-        rows = np.asarray(actions, np.float64)
-        if rows.ndim != 2 or rows.shape[1] != len(self.action_names):
-            columns = ", ".join(map(str, self.action_names))
-            raise InputError(f"actions have shape {rows.shape}; this policy takes [rows, columns] with {columns}")
-        return rows
 
     def standardised(self, actions: FloatArray) -> FloatArray:
         """Actions on the network's own scale."""
@@ -175,10 +134,6 @@ class GaussianModel:
     def with_network(self, network: Network) -> "GaussianModel":
         """The same around a copy of another network."""
         return GaussianModel(network.on_cpu(), self.centre, self.spread, self.feature_names, self.action_names)
-
-    def annotate(self, logs: Trajectories) -> Trajectories:
-        """The logs with this model's log densities."""
-        return logs.with_log_densities(self.log_density(logs.contexts, logs.actions), estimated=True)
 
     def stored(self) -> Stored:
         """As plain settings and arrays, for files."""
@@ -208,8 +163,7 @@ def untrained(logs: Trajectories, hidden: Hidden, seed: int) -> GaussianModel:
     """A fresh network on the scale of these logs."""
     network = NetworkShape("mlp", logs.n_features, 2 * logs.n_components, hidden).build(seed)
     network.standardise_by(logs.contexts)
-    spread = logs.actions.std(axis=0)
-    spread[spread <= 1e-12] = 1.0
+    spread = spread_of(logs.actions)
     return GaussianModel(network, logs.actions.mean(axis=0), spread, logs.feature_names, logs.action_names)
 
 

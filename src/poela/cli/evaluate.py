@@ -172,14 +172,13 @@ def _of_policy(
     from poela.data.tables import read_and_warn
     from poela.evaluation.evaluate import evaluate as estimate
     from poela.evaluation.scoring import Scoring
-    from poela.policies.gaussian import GaussianPolicy
     from poela.policies.storage import load_policy
     from poela.studies.audit import audited
     from poela.studies.by_group import GroupRequest, evaluated_groups
     from poela.studies.selection import DEFAULT_SELECTION
 
     policy = load_policy(directory)
-    if isinstance(policy, GaussianPolicy):
+    if policy.real_valued:
         own = LogLayout(action=tuple(map(str, policy.action_names))).fixed_by(policy.table_schema, None)
     else:
         own = LogLayout().fixed_by(policy.table_schema, policy.action_names)

@@ -25,11 +25,15 @@ By = Annotated[
 ]
 Trajectory = Annotated[
     int | None,
-    typer.Option(help="Number of the case to follow step by step, from 0. Default: one with varied decisions."),
+    typer.Option(help="Show one case step by step: its number, from 0 (may be personal data). Default: none."),
 ]
 ShowValues = Annotated[
     bool,
     typer.Option("--show-values", help="Show feature values of the cases that change most (may be personal data)."),
+]
+SmallestGroup = Annotated[
+    int | None,
+    typer.Option(min=1, help="Hide or merge what fewer cases share, for privacy. Default: as in the study, or 10."),
 ]
 Title = Annotated[str | None, typer.Option(help="Title of the page. Default: the name of the log file.")]
 Brief = Annotated[bool, typer.Option("--brief", help="Only the first screen, as one A4 page for printing.")]
@@ -45,6 +49,7 @@ def report(
     by: By = None,
     trajectory: Trajectory = None,
     show_values: ShowValues = False,
+    smallest_group: SmallestGroup = None,
     title: Title = None,
     brief: Brief = False,
     per_year: PerYear = None,
@@ -68,7 +73,7 @@ def report(
     """
     from poela.report.page import PageOptions, page_place
 
-    options = PageOptions(columns_in(by), show_values, trajectory, title, watch, brief, per_year)
+    options = PageOptions(columns_in(by), show_values, trajectory, title, watch, brief, per_year, smallest_group)
     _refuse(studies, logs, options, compare=compare)
     page_place(out, overwrite=overwrite)  # refused before any work
     if compare:
@@ -93,6 +98,7 @@ def _refuse(studies: list[Path], logs: Path | None, options: "PageOptions", *, c
         "--show-values": options.show_values,
         "--brief": options.brief,
         "--per-year": options.per_year is not None,
+        "--smallest-group": options.smallest_group is not None,
     }
     unused = [flag for flag, said in of_one.items() if said]
     if compare and unused:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from poela.cli.output import print_json, print_table, say
-from poela.core.readable import effective, factor_in_words
+from poela.core.readable import effective, factor_in_words, share_in_words
 from poela.core.typed import to_plain
 from poela.eligibility.words import rule_in_words, strictness_in_words
 from poela.evaluation.outside import LEAST_OUTSIDE
@@ -13,6 +13,7 @@ from poela.studies.allotment import curve, spend_name, spend_points
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.groups import Groups, moves_in_words
 from poela.studies.guard_words import (
+    ABOUT_CELLS,
     amount_number,
     guard_cell,
     guard_columns,
@@ -94,22 +95,27 @@ def _print_policies(study: "Study", every_point: bool) -> None:
     assert result is not None
     error, mark = logging.standard_error, "* " if study.choice.chosen is None else ""
     units = result.estimate.diagnostics
-    of = {"ess": units.n_units, "sntis": logging.value}
+    of = {"ess": logging.ess or units.n_units, "sntis": logging.value}
     amounts = any(row["change_sd"] is not None for row in rows)
     unit = study.record.outcome or Outcome()
     current = {"gain": None, "shown": None, "score": None, "verdict": "", **of}
     guards = guard_columns(result.guards)
+    never = any((row["outside"] or 0.0) >= LEAST_OUTSIDE for row in rows)  # if any policy has such decisions
     told = [[guard_cell(guard, numbers, row) for guard, numbers in guards.items()] for row in (current, *rows)]
     cells = [_cells(row, error, by_gain, unit) for row in (current, *rows)]
     names = [f"{mark}what is done now", *(f"{'* ' * row['chosen']}{row['name']}" for row in rows)]
     judged = (*(BY_GAIN if by_gain else BY_ESTIMATE), *map(guard_header, guards))
     print_table(
         f"{'From cautious to bold' if by_gain else 'Policies'} ({_tried(study)}){in_unit(unit)}",
-        ("policy", *judged, "effective\ncases", "decisions\nchanged", "verdict"),
-        [(name, *own[:2], *more, *own[2:]) for name, own, more in zip(names, cells, told, strict=True)],
+        ("policy", *judged, "effective\ncases", "decisions\nchanged", *never * ("never\ndone",), "verdict"),
+        [
+            (name, *own[:2], *more, *own[2:-1], *never * (_never_done(row),), own[-1])
+            for name, own, more, row in zip(names, cells, told, (current, *rows), strict=True)
+        ],
         f"Effective cases: effective sample size, in {'cases' if units.n_clusters is None else 'clusters'}."
         + by_gain * "\nAt least: lower confidence bound, for all policies together; -: too few effective cases to tell."
-        + bool(guards) * "\nGuardrails: confidence bound of the change; without one, or failed by harm: the estimate."
+        + bool(guards) * f"\n{ABOUT_CELLS}"
+        + never * "\nNever done: share of decisions that were never made in similar cases."
         + amounts * "\nDecisions changed: by how much on average (SD: in standard deviations of the logged actions).",
     )
 
@@ -194,6 +200,10 @@ def _cells(row: dict[str, Any], error: float, by_gain: bool, unit: Outcome) -> t
     else:
         judged = (unit.number(row["sntis"], error), unit.number(row["score"], error))
     return (*judged, effective(row["ess"]), changed_in_words(row) or "-", row["verdict"] or "-")
+
+
+def _never_done(row: dict[str, Any]) -> str:
+    return "-" if row.get("outside") is None else share_in_words(row["outside"])
 
 
 def _print_worth(study: "Study") -> None:

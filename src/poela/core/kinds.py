@@ -6,7 +6,7 @@
 import math
 import types
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -123,6 +123,8 @@ def problem_of(kind: Any, value: Any) -> str | None:
     test = _TESTS.get(kind)
     if test is not None:
         return None if test[0](value) else f"it must be {test[1]}"
+    if is_dataclass(kind) and isinstance(kind, type):
+        return None if isinstance(value, kind) else f"it must be made by {kind.__name__}(...)"
     return None  # other classes check themselves
 
 

@@ -96,6 +96,10 @@ class Memoryless:
         """[N, A] along logged episodes."""
         return self.probabilities(trajectories.contexts)
 
+    def log_prob(self, logs: LoggedSteps) -> FloatArray:
+        """The log of the probability with which each logged action is taken [N]."""
+        return log_prob_of(self, logs)
+
     def actor(self, n: int) -> Actor:
         """Acts in n episodes at once."""
         return MemorylessActor(self)
@@ -120,6 +124,24 @@ def as_policy(candidate: Any) -> Policy:
     if callable(getattr(candidate, "probabilities", None)):
         return _OnlyProbabilities(candidate)
     raise TypeError(f"{type(candidate).__name__} is no policy: it has no method probabilities(contexts)")
+
+
+def log_prob_of(policy: Any, logs: LoggedSteps) -> FloatArray:
+    """The log of the probability, or of the density where actions are real numbers, of each logged action [N].
+
+    >>> from poela.data.history import StepsToFollow
+    >>> class Coin:
+    ...     def probabilities(self, contexts):
+    ...         return np.full((len(contexts), 2), 0.5)
+    >>> steps = StepsToFollow(np.zeros((2, 1), np.float32), np.array([0, 1]), np.array([0, 2]), ("size",))
+    >>> log_prob_of(Coin(), steps).round(2)
+    array([-0.69, -0.69])
+    """
+    if callable(getattr(policy, "log_density", None)):
+        return np.asarray(policy.log_density(logs.contexts, logs.actions), np.float64)
+    rows = as_policy(policy).along(logs)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(rows[np.arange(len(rows)), logs.actions]))
 
 
 def sample_actions(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -16,7 +16,7 @@ from poela.data.words import counted, quoted
 
 MOST_VALUES, BINS = 6, 4  # a number of more values than that is cut into so many quantiles
 MOST_GROUPS = 20  # of one column
-MOST_NAMED = 3  # groups that are named where they are merged
+MOST_NAMED = 3  # groups that are named where they are merged with small ones
 SMALLEST_GROUP = 10  # cases: fewer might tell of single persons
 MISSING, UNKNOWN = "missing", "not in the log learned from"
 
@@ -155,7 +155,7 @@ def grouped(column: EpisodeColumn, bins: int | None, units: IntArray, smallest: 
     >>> ward = EpisodeColumn("ward", ["ICU"] * 12 + ["surgery"] * 11 + ["maternity"] * 2)
     >>> found = grouped(ward, None, np.arange(25))
     >>> found.names, np.bincount(found.place).tolist(), found.note
-    (('ICU', 'maternity or surgery'), [12, 13], 'ward: 2 groups are merged, since one has fewer than 10 cases')
+    (('ICU', 'surgery or other'), [12, 13], 'ward: 2 groups are merged, since one has fewer than 10 cases')
     """
     if column.is_number:
         names, place = binned(np.asarray(column.values), bins)
@@ -184,8 +184,11 @@ def _without_small(column: str, names: tuple[str, ...], place: IntArray, units: 
     found = tuple(names[number] for number in kept)
     if not merged.any():
         return Grouping(column, found, new[place])
-    together = [names[number] for number in np.flatnonzero(merged)]
-    other = " or ".join(together) if len(together) <= MOST_NAMED else f"{len(together)} others"
+    together = np.flatnonzero(merged)
+    large = [names[number] for number in together if cases[number] >= smallest]
+    # Not by their names: that somebody has a rare value is told by the name alone.
+    parts = [*large, *(["other"] if len(large) < len(together) else [])]
+    other = " or ".join(parts) if len(together) <= MOST_NAMED else f"{len(together)} others"
     whose = f"one has fewer than {smallest} cases" if small == 1 else f"{small} have fewer than {smallest} cases"
     if not small:
         whose = f"there are more than {MOST_GROUPS}"

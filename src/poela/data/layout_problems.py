@@ -3,7 +3,7 @@
 import codecs
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError
@@ -43,6 +43,8 @@ def type_problems(layout: "LogLayout") -> list[str]:
         value = getattr(layout, name)
         if isinstance(value, tuple) and not all(isinstance(item, str) for item in value):
             problems.append(f"{name}= must {'hold texts' if name == 'forbid' else 'name columns'}")
+    if layout.end is not None and layout.end == layout.censored:
+        problems.append("end= and censored= name the same column: a record ended, or broke off before it was seen")
     actions = layout.actions or ()
     if not all(isinstance(item, str | int) for item in actions):
         problems.append("actions= must hold text, whole numbers or booleans")
@@ -138,9 +140,11 @@ def unrecognised(layout: "LogLayout", columns: Sequence[str]) -> list[str]:
     """What is missing where the columns may be data, so that none of them is quoted."""
     parts = (*layout.key_columns, *layout.action_columns, *layout.reward_columns(columns))
     if set(columns).isdisjoint(parts):
+        wide = looks_wide(columns, (), unnamed=True)  # whose names may be cells of a table without a header
+        rows = "; if there is one row for each case, with columns by visit, say --wide 'NAME_{visit}, …' too"
         return [
             f"none of the columns {quoted(parts)} is there: name the columns that play these parts with episode=, "
-            "step=, action= and reward=, or add a header row if there is none"
+            f"step=, action= and reward=, or add a header row if there is none{rows * bool(wide)}"
         ]
     return missing_columns(layout, columns, similar=False)
 
@@ -168,26 +172,33 @@ def missing_columns(
                 if part == "step"
                 else ""
             )
-            rows += looks_wide(columns, missing) if part in ("action", "reward") else ""
+            rows += looks_wide(columns, missing, unnamed=part == "action") if part in ("action", "reward") else ""
             problems.append(f"{absent(missing, candidates)}: add it, or name another with {part}={rows}")
     return problems
 
 
-def looks_wide(columns: Sequence[str], wanted: Sequence[str]) -> str:
+def looks_wide(columns: Sequence[str], wanted: Sequence[str], unnamed: bool = False) -> str:
     """The columns by visit that a part which is missing may be, as a word of advice; empty where nothing looks so.
 
     >>> looks_wide(["id", "dose_1", "dose_2", "bp_1", "bp_2"], ["dose"])
     "; the table seems to have one row for each case, with columns by visit: say --wide 'dose_{visit}, bp_{visit}'"
+
+    Where it is `unnamed`, columns that share their visits are enough.
     """
     stems: dict[str, set[str]] = {}
     for name in columns:
         if match := BY_NUMBER.fullmatch(name):
             stems.setdefault(name[: len(name) - len(match[1])], set()).add(match[1])
     often = [stem for stem, visits in stems.items() if len(visits) > 1]
-    if not any(stem.rstrip(" _.-") in wanted for stem in often):
+    if not any(stem.rstrip(" _.-") in wanted for stem in often) and not (unnamed and _share_visits(stems, often)):
         return ""
     patterns = ", ".join(f"{stem}{{visit}}" for stem in often[:4])
     return f"; the table seems to have one row for each case, with columns by visit: say --wide '{patterns}'"
+
+
+def _share_visits(stems: Mapping[str, set[str]], often: Sequence[str]) -> bool:
+    """Whether several columns are there for the same visits."""
+    return len(often) > 1 and len(often) > len({frozenset(stems[stem]) for stem in often})
 
 
 def absent(missing: Sequence[str], columns: Sequence[str]) -> str:

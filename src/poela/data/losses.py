@@ -64,6 +64,7 @@ def loss_in_words(
     contexts: Float32Array,
     features: Sequence[str],
     names: Sequence[ActionName] = (),
+    what: str = "{} have no outcome",
 ) -> str:
     """How many episodes [n] were lost, of which actions (of their last step), and of whom; `names` names actions.
 
@@ -72,7 +73,7 @@ def loss_in_words(
     >>> print(loss_in_words(lost, actions, np.zeros((200, 1), np.float32), ["age"], ["large", "small"]))
     50 of 200 episodes (25%) have no outcome: 40% after large, 10% after small; this depends on the action (p < 0.001)
     """
-    text = f"{int(lost.sum())} of {counted(len(lost), 'episode')} ({lost.mean():.0%}) have no outcome"
+    text = what.format(f"{int(lost.sum())} of {counted(len(lost), 'episode')} ({lost.mean():.0%})")
     if actions is not None and len(np.unique(actions)) > 1:
         text += _by_action(lost, actions, names)
     telling = _telling(lost, contexts, features)

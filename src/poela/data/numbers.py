@@ -1,7 +1,7 @@
 """Columns of numbers, read batch by batch into flat arrays that are checked on the way."""
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.interruption import safe_point
-from poela.core.validation import LARGEST
 from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.layout import LogLayout
 from poela.data.losses import flags_in, loss_in_words, missing_at_the_end
-from poela.data.rewards import columns_paid_in, only_at_the_end, reward_formula
+from poela.data.paid import Described, paid_rewards
+from poela.data.rewards import columns_paid_in
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.words import counted, kind_in_words, quoted
@@ -39,6 +39,7 @@ class Numbers:
     propensities: FloatArray | None
     notes: tuple[str, ...] = ()
     lost: BoolArray | None = None  # episodes whose outcome was not seen
+    described: Described | None = None  # says who is without an outcome
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what is not finite, or not in single precision, is noted
@@ -72,26 +73,31 @@ def read_numbers(
             rounded += _check_propensities(probabilities, own, layout, start, problems)
         propensities[target] = probabilities
     rewards, notes, lost = paid.ravel(), list[str](), _flagged(source, layout, order, problems)
+    described = None if order is None else _described(codes, order, contexts, context)
     if len(reward) == len(paid_in):
-
-        def described(gone: BoolArray) -> str:
-            last = None if order is None else order.offsets[1:] - 1
-            if last is None:
-                return ""
-            taken = None if codes is None or order is None else order.place(codes)[last]
-            return loss_in_words(gone, taken, contexts[last], context)
-
         if order is not None and layout.loses_missing:
-            missing = [missing_at_the_end(values, order.offsets) for values in paid.T]
-            lost = np.any([*missing, *([] if lost is None else [lost])], axis=0)
-        rewards, notes = _rewards(paid, paid_in, layout.reward, order, problems, lost, described)
+            lost = _or_missing(paid, order, lost)
+        rewards, notes = paid_rewards(paid, paid_in, layout.reward, order, problems, lost, described)
     if not complete:
-        return Numbers(contexts, rewards, None, tuple(notes), lost)
+        return Numbers(contexts, rewards, None, tuple(notes), lost, described)
     known = propensities.ravel() if isinstance(layout.propensity, str) else propensities
     if rounded:
         what = f"columns {quoted(propensity)} are rounded and miss a sum of 1 in {counted(rounded, 'row')}"
         notes.append(f"{what}: each was divided by its sum")
-    return Numbers(contexts, rewards, known, tuple(notes), lost)
+    return Numbers(contexts, rewards, known, tuple(notes), lost, described)
+
+
+def _described(codes: IntArray | None, order: "Order", contexts: Float32Array, context: Sequence[str]) -> Described:
+    """What says of whom the outcome is missing: after which action, and how they differ."""
+    last = order.offsets[1:] - 1
+    taken = None if codes is None else order.place(codes)[last]
+    return lambda gone: loss_in_words(gone, taken, contexts[last], context)
+
+
+def _or_missing(paid: FloatArray, order: "Order", lost: BoolArray | None) -> BoolArray:
+    """Which episodes [n] were lost already, or have no value in their last row of one of these columns [N, k]."""
+    missing = [missing_at_the_end(values, order.offsets) for values in paid.T]
+    return np.asarray(np.any([*missing, *([] if lost is None else [lost])], axis=0))
 
 
 def _flagged(source: TableSource, layout: LogLayout, order: "Order | None", problems: RowProblems) -> BoolArray | None:
@@ -162,14 +168,28 @@ def _placed(
         start += len(batch)
 
 
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """The outcomes [N, J] beside the reward (None: there are none), which episodes were lost then, and notes."""
+
+    values: FloatArray | None
+    lost: BoolArray | None
+    notes: tuple[str, ...] = ()
+
+
 @np.errstate(over="ignore", invalid="ignore")
 def read_outcomes(
-    source: TableSource, layout: LogLayout, order: "Order | None", problems: RowProblems
-) -> tuple[FloatArray | None, list[str]]:
-    """The outcomes [N, J] beside the reward, read as rewards are, and notes; None where there are none."""
+    source: TableSource, layout: LogLayout, order: "Order | None", problems: RowProblems, numbers: Numbers
+) -> Outcomes:
+    """The outcomes beside the reward, read as rewards are.
+
+    Of episodes that were lost they do not matter. Where missing outcomes are losses, an episode that has a reward
+    without one of them is lost too: the chance of being seen is then that of having all outcomes.
+    """
+    lost = numbers.lost
     if not layout.side_outcomes:
-        return None, []
-    outcomes, notes = np.zeros((source.n_rows, len(layout.side_outcomes))), []
+        return Outcomes(None, lost)
+    outcomes, notes = np.zeros((source.n_rows, len(layout.side_outcomes))), list[str]()
     for place, text in enumerate(layout.side_outcomes):
         names = columns_paid_in(text, source.names)
         if len(_usable(source, names, "give the outcome as a number", problems)) < len(names):
@@ -177,58 +197,16 @@ def read_outcomes(
         paid = np.zeros((source.n_rows, len(names)))
         for batch, start, target in _placed(source, list(dict.fromkeys(names)), order):
             _read_block(batch, names, paid, target, start, problems, ())
-        outcomes[:, place], noted = _rewards(paid, names, text, order, problems)
+        if order is not None and layout.loses_missing:
+            now = _or_missing(paid, order, lost)
+            more = int((now if lost is None else now & ~lost).sum())
+            lost = now
+            if more:
+                missing = f"{counted(more, 'more episode')} {'has' if more == 1 else 'have'} no {quoted(names)}"
+                notes.append(f"{missing} in the last row: counted as lost, since all outcomes are judged together")
+        outcomes[:, place], noted = paid_rewards(paid, names, text, order, problems, lost, numbers.described)
         notes += noted
-    return outcomes, notes
-
-
-def _rewards(
-    paid: FloatArray,
-    names: Sequence[str],
-    reward: str,
-    order: "Order | None",
-    problems: RowProblems,
-    lost: BoolArray | None = None,
-    described: Callable[[BoolArray], str] | None = None,
-) -> tuple[FloatArray, list[str]]:
-    """Rewards, or another outcome, from columns [N, k]; blanks before the only value of an episode, at its end, are 0.
-
-    So are those of episodes that were `lost`. `reward` is the column, or the formula of these columns; `described` says
-    who is without an outcome.
-    """
-    notes = list[str]()
-    gone = None if lost is None or order is None else np.repeat(lost, np.diff(order.offsets))
-
-    def note(bad: BoolArray, what: str, remedy: str) -> None:
-        problems.note(bad if order is None else order.in_file(bad), what, remedy)
-
-    for column, name in enumerate(names):
-        values = paid[:, column]
-        late = only_at_the_end(values, order.offsets) if order is not None and np.isnan(values).any() else None
-        if late is not None and late.any():
-            values[late] = 0.0
-            blank = counted(int(late.sum()), "row")
-            notes.append(f"column {quoted(name)} is blank in {blank} before the end of their episodes: counted as 0")
-        if gone is not None:
-            values[gone & np.isnan(values)] = 0.0
-        what, remedy = f"column {quoted(name)} is null, NaN or infinite", "fill it in, or drop those rows"
-        if described is not None and order is not None and (unseen := missing_at_the_end(values, order.offsets)).any():
-            remedy = (
-                f"{described(unseen)}. Without them the others stand for cases unlike them: say --missing censored "
-                "(missing='censored') to make up for it by the chance of being seen, or fill them in"
-            )
-        note(~np.isfinite(values), what, remedy)
-    formula = None if tuple(names) == (reward,) else reward_formula(reward)
-    subject = f"column {quoted(names)}" if formula is None else "the formula of the reward"
-    rewards = paid[:, 0] if formula is None else formula.value(dict(zip(names, paid.T, strict=True)))
-    note(
-        np.isfinite(paid).all(axis=1) & ~np.isfinite(rewards),
-        f"{subject} is no number",
-        "it must not divide by 0, nor grow beyond all bounds",
-    )
-    large = (np.abs(rewards) > LARGEST) & np.isfinite(rewards)
-    note(large, f"{subject} is beyond {LARGEST:g}", "scale it down, since squares of rewards are summed")
-    return np.ascontiguousarray(rewards), notes
+    return Outcomes(outcomes, lost, tuple(notes))
 
 
 def _read_block(

@@ -13,7 +13,7 @@ from poela.data.frames import with_notes
 from poela.data.layout import LogLayout
 from poela.data.rows import RowProblems
 from poela.data.sources import BATCH_ROWS, TableSource, expected, from_table
-from poela.data.unpacking import refuse_swollen
+from poela.data.unpacking import refuse_swollen, refuse_swollen_messages, text_bytes
 from poela.data.words import bad_log, quoted
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ FILE_KINDS = {
     ".ipc": "Arrow",
     ".feather": "Arrow",
 }
+FRAME = b"ARROW1"  # begins and ends a file in Arrow's file format
 
 
 def open_source(
@@ -89,21 +90,34 @@ def _parquet(path: Path) -> TableSource:
     import pyarrow.parquet as pq
 
     # A small read buffer keeps the memory flat, however large the file's row groups are.
-    file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
-    rows = file.metadata.num_rows
-    refuse_swollen(path, 8 * rows * file.metadata.num_columns)
+    how: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False}
+    plain = pq.ParquetFile(path, **how)
+    schema, rows = plain.schema_arrow, plain.metadata.num_rows
+    groups = [plain.metadata.row_group(number) for number in range(plain.metadata.num_row_groups)]
+    told = sum(group.column(place).total_uncompressed_size for group in groups for place in range(group.num_columns))
+    refuse_swollen(path, max(8 * rows * plain.metadata.num_columns, told))
+    # A text that many rows have stands in the file once. It is read once too, and given to each row if that is not too
+    # much: one text of 50,000 letters in 20,000 rows is a gigabyte, and a file of some kilobytes.
+    texts = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
+    file = pq.ParquetFile(path, read_dictionary=texts, **how)
 
     def read(name: str) -> "pa.ChunkedArray":
         # Parquet picks 'a.b' along with 'a', so the column is looked up by its name.
         column = file.read([name])[name]
         if len(column) != rows:
             raise pa.ArrowInvalid("more or fewer rows than the file says")
-        return column
+        refuse_swollen(path, text_bytes(column))
+        return column.cast(schema.field(name).type) if name in texts else column
 
     def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
-        return expected(rows, file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)))
+        size = 0
+        for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)):
+            size += sum(map(text_bytes, batch.columns))
+            refuse_swollen(path, size)
+            kinds = pa.schema([schema.field(name) for name in batch.schema.names])
+            yield batch.cast(kinds)
 
-    return TableSource(with_notes(file.schema_arrow), rows, read, batches)
+    return TableSource(with_notes(schema), rows, read, lambda columns: expected(rows, batches(columns)))
 
 
 def _arrow_file(path: Path) -> "pa.Table":
@@ -111,21 +125,25 @@ def _arrow_file(path: Path) -> "pa.Table":
     import pyarrow as pa
 
     with pa.OSFile(str(path)) as file:
-        try:
-            table = _batch_by_batch(path, pa.ipc.open_file(file))
-        except pa.ArrowInvalid:  # not the file format: perhaps the stream format
-            file.seek(0)
-            table = _batch_by_batch(path, pa.ipc.open_stream(file))
+        # Both formats are read as a stream, whose messages tell what they unpack to; that of files has a frame.
+        framed = file.read(len(FRAME)) == FRAME
+        if framed:
+            pa.ipc.open_file(file)  # refuses one that is cut off
+        start = len(FRAME) + 2 if framed else 0  # the frame is padded to eight bytes
+        file.seek(start)
+        refuse_swollen_messages(path, file)
+        file.seek(start)
+        table = _batch_by_batch(path, pa.ipc.open_stream(file))
     table.validate(full=True)  # broken offsets of text would be followed blindly
+    refuse_swollen(path, sum(map(text_bytes, table.columns)))
     return table
 
 
 def _batch_by_batch(path: Path, reader: Any) -> "pa.Table":
     import pyarrow as pa
 
-    count = getattr(reader, "num_record_batches", None)
     batches, size = [], 0
-    for batch in reader if count is None else map(reader.get_batch, range(count)):
+    for batch in reader:
         batches.append(batch)
         size += batch.nbytes
         refuse_swollen(path, size)

@@ -44,15 +44,16 @@ def joined_receipts(
     """
     import pyarrow as pa
 
-    table, keys = read_receipts(receipts)
-    table, repeated = _without_repeats(table, keys)
+    read = read_receipts(receipts)
+    keys = read.keys
+    table, repeated = _without_repeats(read.table, keys)
     found = _Outcomes.read(outcomes, keys, layout, done, ended)
     cases = list(map(text_of, table[keys.case].to_pylist()))
     rows = [found.row_of(key) for key in _keys_of(table, keys, found.by_step)]
     last = _last_rows(table, keys, cases)
     finished = _finished(cases, rows, last, found)
     deferred = {case for case, left in zip(cases, table[DEFER].to_pylist(), strict=True) if left}
-    notes = [*repeated, *found.notes(set(cases))]
+    notes = [*read.notes, *repeated, *found.notes(set(cases))]
     unfinished = len(set(cases) - finished)
     if unfinished:
         notes.append(f"{unfinished:,} of {len(set(cases)):,} cases have no outcome yet: unfinished, left out")

@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from poela.core.draws import text_of
 from poela.core.errors import InputError
 from poela.core.files import atomic_file, make_private, refuse_foreign, write_json
@@ -161,22 +163,42 @@ def receipts_of(
     return pa.table(columns, metadata={**metadata, **keys.metadata()})
 
 
-def read_receipts(path: Any) -> tuple["pa.Table", ReceiptKeys]:
-    """All receipts in a folder, in the order in which they were written."""
+@dataclass(frozen=True)
+class ReceiptsOf(os.PathLike[str]):
+    """The receipts of one policy in a folder in which others wrote, too."""
+
+    folder: Any
+    policy: str  # its hash, as the receipts have it
+    told: frozenset[str] = frozenset()  # other policies whose receipts are no surprise
+
+    def __fspath__(self) -> str:
+        return str(os.fspath(self.folder))
+
+
+@dataclass(frozen=True, eq=False)
+class ReadReceipts:
+    """Receipts in the order in which they were written, and what was not taken."""
+
+    table: "pa.Table"
+    keys: ReceiptKeys
+    notes: tuple[str, ...]
+
+
+def read_receipts(path: Any) -> ReadReceipts:
+    """All receipts in a folder, or those of one policy (`ReceiptsOf`); damaged parts are left out and named."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from poela.data.opening import readable
 
     folder = Path(path)
-    _refuse_other_version(folder)
-    parts = sorted(filter(_is_part, os.listdir(folder)))
-    if not parts:
-        raise InputError(f"{place(folder)} holds no receipts yet: decide with --receipts first")
-    tables = []
-    for name in parts:
-        with readable(folder / name):
-            tables.append(pq.read_table(folder / name))
+    tables, damaged = _parts(folder)
+    counts = _by_policy(tables)
+    notes = [_damaged_in_words(damaged)] if damaged else []
+    if isinstance(path, ReceiptsOf):
+        tables, said = _of_policy(path, tables, counts)
+        notes += said
+    elif len(counts) > 1:
+        notes.append(f"receipts of {len(counts)} policies are taken together: {_counts_in_words(counts)}")
     keys = {ReceiptKeys.noted(table.schema.metadata) for table in tables}
     if len(keys) != 1 or (own := keys.pop()) is None:
         raise InputError(
@@ -185,7 +207,80 @@ def read_receipts(path: Any) -> tuple["pa.Table", ReceiptKeys]:
         )
     with readable(folder):
         whole = pa.concat_tables(tables, promote_options="permissive")
-    return whole, own
+    return ReadReceipts(whole, own, tuple(notes))
+
+
+def policies_in(path: Any) -> Counter[str]:
+    """How many receipts of each policy a folder has, by the hashes of these."""
+    return _by_policy(_parts(Path(path))[0])
+
+
+def _parts(folder: Path) -> tuple[list["pa.Table"], list[str]]:
+    """The tables of all parts that can be read, and the names of those that cannot."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from poela.data.opening import readable
+
+    _refuse_other_version(folder)
+    names = sorted(filter(_is_part, os.listdir(folder)))
+    if not names:
+        raise InputError(f"{place(folder)} holds no receipts yet: decide with --receipts first")
+    tables, damaged = [], []
+    for name in names:
+        with readable(folder / name):  # which tells of files that are there, and that one may not read
+            try:
+                tables.append(pq.read_table(folder / name))
+            except (pa.ArrowInvalid, pa.ArrowSerializationError, EOFError):
+                damaged.append(name)
+            except OSError as error:
+                if error.errno is not None:
+                    raise
+                damaged.append(name)  # Arrow's word for bytes that are no Parquet
+    if not tables:
+        raise InputError(f"nothing in {place(folder)} can be read: {_damaged_in_words(damaged)}")
+    return tables, damaged
+
+
+def _damaged_in_words(names: Sequence[str]) -> str:
+    some = f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
+    if len(names) == 1:
+        return f"1 part of the receipts is damaged, and its decisions are left out ({some}): restore it from a backup"
+    parts = f"{len(names)} parts of the receipts are damaged"
+    return f"{parts}, and their decisions are left out ({some}): restore them from a backup"
+
+
+def _by_policy(tables: "Sequence[pa.Table]") -> Counter[str]:
+    return Counter(name for table in tables for name in _policies(table))
+
+
+def _policies(table: "pa.Table") -> list[str]:
+    return [str(name) for name in table[POLICY].to_pylist()] if POLICY in table.column_names else []
+
+
+def _of_policy(
+    path: ReceiptsOf, tables: "Sequence[pa.Table]", counts: Mapping[str, int]
+) -> tuple[list["pa.Table"], list[str]]:
+    """The receipts of the policy, and what is said of others'."""
+    import pyarrow as pa
+
+    taken = []
+    for table in tables:
+        own = np.array([name == path.policy for name in _policies(table)], bool)
+        if own.any():
+            taken.append(table if own.all() else table.filter(pa.array(own)))
+    if not taken:
+        raise InputError(
+            f"{place(Path(path))} has no receipts of this policy ({path.policy}), but {_counts_in_words(counts)}: name "
+            "the study that made them"
+        )
+    total = sum(counts.values())
+    others = {name: n for name, n in counts.items() if name != path.policy and name not in path.told}
+    return taken, [f"{n:,} of {total:,} receipts are of policy {name}: left out" for name, n in others.items()]
+
+
+def _counts_in_words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n:,} of {name}" for name, n in counts.items())
 
 
 def _is_part(name: str) -> bool:

@@ -1,8 +1,8 @@
 """Tables in other shapes: one row for each case with columns by visit, and rows after the end of an episode."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,17 +10,21 @@ import numpy as np
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.encoding import days_of
+from poela.data.header import spelling
 from poela.data.labels import encode
 from poela.data.layout import EPISODE, STEP, LogLayout
-from poela.data.losses import flags_in
+from poela.data.losses import flags_in, loss_in_words
 from poela.data.opening import open_source
-from poela.data.order import sortable_steps
+from poela.data.order import Order, sortable_steps
 from poela.data.rows import RowProblems
+from poela.data.sources import TableSource
 from poela.data.words import counted, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+CUT_OFF = "cut off before the horizon"  # the column that says so
+ENDS = ("died", "death", "dead", "ended", "discharged", "done", "terminal", "terminated")
 PLACE = re.compile(r"\{(\w+)\}")
 
 
@@ -35,7 +39,7 @@ def put_right(source: Any, layout: LogLayout) -> tuple[Any, LogLayout, tuple[str
     if layout.wide:
         table, layout, note = _long(table, layout)
         notes = (*notes, note)
-    table, cut = _until_the_end(table, layout, opened.decimal)
+    table, layout, cut = _until_the_end(table, layout, opened.decimal)
     return table, layout, (*notes, *cut)
 
 
@@ -96,45 +100,134 @@ def _stem(pattern: str) -> str:
     return PLACE.sub("", pattern).strip(" _.-") or "value"
 
 
-def _until_the_end(table: "pa.Table", layout: LogLayout, decimal: str) -> tuple["pa.Table", list[str]]:
-    """Without the rows after the end of each episode, and after the horizon."""
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a table as an episode has them: whose they are, in which order, and at what time."""
+
+    codes: IntArray
+    steps: Any
+    times: Any  # the step or, of dates, the days since the first row of the episode
+
+    @classmethod
+    def of(cls, table: "pa.Table", layout: LogLayout, decimal: str) -> "Rows | None":
+        """None where whoever reads the log has to say what is wrong with it."""
+        import pyarrow as pa
+
+        steps: Any = np.arange(table.num_rows)
+        codes = steps if layout.episode is None else encode(table[layout.episode]).codes
+        days = None
+        if not layout.keeps_row_order and layout.step in table.column_names:
+            column = table[str(layout.step)]
+            days = days_of(column) if pa.types.is_temporal(column.type) else None
+            steps = sortable_steps(column, str(layout.step), RowProblems(), decimal)
+        if steps is None or not len(codes) or codes.min() < 0:
+            return None
+        return cls(codes, steps, _time_of(codes, steps, days))
+
+    def last(self, rows: BoolArray) -> IntArray:
+        """The last of these rows in each episode."""
+        order = np.lexsort((self.steps, self.codes))
+        order = order[rows[order]]
+        return np.asarray(order[np.append(np.diff(self.codes[order]) != 0, True)])
+
+
+def _until_the_end(table: "pa.Table", layout: LogLayout, decimal: str) -> tuple["pa.Table", LogLayout, list[str]]:
+    """Without the rows after the end of each episode, and after the horizon; who was cut off before is lost."""
     import pyarrow as pa
 
     if layout.end is None and layout.horizon is None:
-        return table, []
+        return table, layout, []
     needed = [name for name in (layout.episode, layout.end) if name is not None]
     if missing := [name for name in needed if name not in table.column_names]:
         raise InputError(f"column {quoted(missing)} is missing: rows after the end cannot be told")
-    codes = encode(table[str(layout.episode)]).codes if layout.episode is not None else np.arange(table.num_rows)
-    steps: Any = np.arange(table.num_rows)
-    days = None
-    if not layout.keeps_row_order and layout.step in table.column_names:
-        column, problems = table[str(layout.step)], RowProblems()
-        days = days_of(column) if pa.types.is_temporal(column.type) else None
-        steps = sortable_steps(column, str(layout.step), problems, decimal)
-        if steps is None:
-            return table, []  # whoever reads the log says what is wrong with it
-    keep, notes = np.ones(table.num_rows, bool), []
+    rows = Rows.of(table, layout, decimal)
+    if rows is None:
+        return table, layout, []
+    keep, notes, ended = np.ones(table.num_rows, bool), list[str](), None
     if layout.end is not None:
         ended = flags_in(table[layout.end])
         if ended is None:
             raise InputError(f"column {quoted(layout.end)} of end= must say yes or no (1 or 0) in each row")
-        after = _after_the_first(codes, steps, ended)
+        after = after_the_first(rows.codes, rows.steps, ended)
         keep &= ~after
         if after.any():
             notes.append(f"{counted(int(after.sum()), 'row')} after the end of their episodes were left out")
+    late = np.zeros(table.num_rows, bool) if layout.horizon is None else rows.times > layout.horizon
+    keep &= ~late
+    if late.any():
+        notes.append(f"{counted(int(late.sum()), 'row')} after the horizon of {layout.horizon:g} were left out")
+    if late.any() and layout.censored is not None and layout.censored in table.column_names:
+        table = _flagged_anew(table, layout.censored, lambda flags: flags & ~np.isin(rows.codes, rows.codes[late]))
+    if ended is not None and keep.any():
+        table, layout, cut = _cut_off(table, layout, rows, keep, ended)
+        notes += cut
+    return table.filter(pa.array(keep)), layout, notes
+
+
+def _cut_off(
+    table: "pa.Table", layout: LogLayout, rows: Rows, keep: BoolArray, ended: BoolArray
+) -> tuple["pa.Table", LogLayout, list[str]]:
+    """Episodes that neither ended nor reached the horizon: lost, where missing outcomes are losses, else noted."""
+    last = rows.last(keep)
+    whole = np.isin(rows.codes, rows.codes[keep & ended])
     if layout.horizon is not None:
-        late = _time_of(codes, steps, days) > layout.horizon
-        keep &= ~late
-        if late.any():
-            notes.append(f"{counted(int(late.sum()), 'row')} after the horizon of {layout.horizon:g} were left out")
-    return table.filter(pa.array(keep)), notes
+        whole |= np.isin(rows.codes, rows.codes[rows.times >= layout.horizon])
+    short = ~whole[last]
+    if not short.any():
+        return table, layout, []
+    taken, names = None, ()
+    if not layout.is_real and layout.action_columns[0] in table.column_names:
+        labels = encode(table[layout.action_columns[0]])
+        taken, names = labels.codes[last], tuple(labels.values.to_pylist())
+    before = "" if layout.horizon is None else f" before the horizon of {layout.horizon:g}"
+    what = f"{{}} stop{before} without {quoted(str(layout.end))}"
+    told = loss_in_words(short, taken, np.empty((len(last), 0), np.float32), (), names, what)
+    if layout.horizon is None:
+        known = "their last row counts as their end: say horizon= (--horizon) too, to tell who was cut off"
+        return table, layout, [f"{told}; {known}"]
+    if not layout.loses_missing:
+        return table, layout, [f"{told}; they count as ended: say --missing censored if they were cut off"]
+    name = layout.censored or CUT_OFF
+    cut = np.zeros(table.num_rows, bool)
+    cut[last[short]] = True
+    table = _flagged_anew(table, name, lambda flags: flags | cut)
+    return table, replace(layout, censored=name), [f"{told}; they count as lost"]
 
 
-def _after_the_first(codes: IntArray, steps: Any, ended: BoolArray) -> BoolArray:
+def _flagged_anew(table: "pa.Table", name: str, change: Callable[[BoolArray], BoolArray]) -> "pa.Table":
+    """The table with another column of yes and no, or a new one; as it is where the column says something else."""
+    import pyarrow as pa
+
+    there = name in table.column_names
+    flags = flags_in(table[name]) if there else np.zeros(table.num_rows, bool)
+    if flags is None:
+        return table
+    if not there:
+        return table.append_column(name, pa.array(change(flags)))
+    return table.set_column(table.column_names.index(name), name, pa.array(change(flags)))
+
+
+def untold_end(source: TableSource, layout: LogLayout, order: Order) -> str:
+    """A note on a column that seems to say where episodes end, though rows go on after that; empty where none does."""
+    for name in source.names if layout.end is None and order.offsets[-1] > len(order.offsets) - 1 else ():
+        if spelling(name) not in ENDS or name == layout.censored:
+            continue
+        flags = flags_in(source.read(name))
+        if flags is None:
+            continue
+        placed, episode = order.place(flags), np.repeat(np.arange(len(order.offsets) - 1), np.diff(order.offsets))
+        after = after_the_first(episode, np.arange(len(placed)), placed)
+        some = np.bincount(episode, placed) > 0
+        if after.any() and not placed[some[episode]].all():  # else it says what became of the case, in all its rows
+            rows = counted(int(after.sum()), "row")
+            return f"{rows} come after the first 1 of column {quoted(name)}: if it is the end, say end= (--end {name})"
+    return ""
+
+
+def after_the_first(codes: IntArray, steps: Any, ended: BoolArray) -> BoolArray:
     """Which rows come after the first row of their episode at which it ended.
 
-    >>> _after_the_first(np.array([0, 0, 0]), np.array([2, 0, 1]), np.array([False, False, True])).tolist()
+    >>> after_the_first(np.array([0, 0, 0]), np.array([2, 0, 1]), np.array([False, False, True])).tolist()
     [True, False, False]
     """
     order = np.lexsort((steps, codes))

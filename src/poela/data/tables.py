@@ -22,14 +22,14 @@ from poela.data.layout import CENSORED, DENSITY, EPISODE, STEP, LogLayout
 from poela.data.layout_problems import NO_LIMITS
 from poela.data.limited_rows import lacks_limits, limited_rows
 from poela.data.losses import loss_in_words
-from poela.data.numbers import NOT_TOLD_APART, Numbers, merges_in_single, numbers_of, read_numbers, read_outcomes
+from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers, read_outcomes
 from poela.data.opening import readable
 from poela.data.order import Order, in_table, order_of, sortable_steps
 from poela.data.outcomes import joined_receipts
 from poela.data.propensity_columns import paired
 from poela.data.real_actions import doses_in, read_actions, with_doses, with_noted_actions
 from poela.data.receipts import is_receipts
-from poela.data.reshaping import put_right
+from poela.data.reshaping import put_right, untold_end
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.trajectories import Trajectories
@@ -215,7 +215,7 @@ def _read(source: TableSource, layout: LogLayout) -> Trajectories:
     variables = variables_of(source, layout, row_problems)
     plain = [variable.name for variable in variables if variable.kind == "number"]
     numbers = read_numbers(source, layout, plain, strict_columns(layout), codes, order, row_problems)
-    outcomes, paid = read_outcomes(source, layout, order, row_problems)
+    beside = read_outcomes(source, layout, order, row_problems, numbers)
     around: Any = (source, layout, variables, numbers.contexts, order, row_problems, limited)
     contexts = None if order is None or lacks_limits(layout, limited) else contexts_of(*around)
     clusters, changing = _clusters(source, layout, episodes, row_problems)
@@ -227,7 +227,7 @@ def _read(source: TableSource, layout: LogLayout) -> Trajectories:
         contexts=freeze(contexts.rows.contexts),
         actions=freeze(order.place(codes)),
         rewards=freeze(numbers.rewards),
-        lost=_lost(numbers),
+        lost=_lost(beside.lost),
         offsets=order.offsets,
         propensities=None if numbers.propensities is None else freeze(numbers.propensities),
         feature_names=features,
@@ -236,8 +236,8 @@ def _read(source: TableSource, layout: LogLayout) -> Trajectories:
         clusters=clusters,
         estimated=_noted(source, ESTIMATED) and all(map(is_usual_name, layout.propensity_columns())),
         schema=noted_schema(source.schema.metadata, features) or contexts.schema,
-        notes=tuple(dict.fromkeys((*source.notes, *notes, *contexts.notes, *numbers.notes, *paid))),
-        outcomes=None if outcomes is None else freeze(outcomes),
+        notes=tuple(dict.fromkeys((*source.notes, *notes, *contexts.notes, *numbers.notes, *beside.notes))),
+        outcomes=None if beside.values is None else freeze(beside.values),
         outcome_names=layout.side_outcomes,
     )
 
@@ -259,7 +259,7 @@ def _read_real(
     variables = variables_of(source, layout, found)
     plain = [variable.name for variable in variables if variable.kind == "number"]
     numbers = read_numbers(source, layout, plain, strict_columns(layout), None, order, found)
-    outcomes, paid = read_outcomes(source, layout, order, found)
+    beside = read_outcomes(source, layout, order, found, numbers)
     contexts = None if order is None else contexts_of(source, layout, variables, numbers.contexts, order, found)
     clusters, changing = _clusters(source, layout, episodes, found)
     problems += found.sentences() + changing
@@ -270,7 +270,7 @@ def _read_real(
         contexts=freeze(contexts.rows.contexts),
         actions=done.actions,
         rewards=freeze(numbers.rewards),
-        lost=_lost(numbers),
+        lost=_lost(beside.lost),
         offsets=order.offsets,
         log_densities=done.log_densities,
         feature_names=features,
@@ -279,8 +279,8 @@ def _read_real(
         clusters=clusters,
         estimated=_noted(source, ESTIMATED) and layout.log_density == DENSITY,
         schema=noted_schema(source.schema.metadata, features) or contexts.schema,
-        notes=tuple(dict.fromkeys((*source.notes, *notes, *contexts.notes, *numbers.notes, *paid))),
-        outcomes=None if outcomes is None else freeze(outcomes),
+        notes=tuple(dict.fromkeys((*source.notes, *notes, *contexts.notes, *numbers.notes, *beside.notes))),
+        outcomes=None if beside.values is None else freeze(beside.values),
         outcome_names=layout.side_outcomes,
     )
 
@@ -309,6 +309,7 @@ def ordered(
     if numbered:
         order = replace(order, steps=order.place(steps))
     notes = [] if layout.keeps_row_order else irregular(order.place(steps), order.offsets, str(layout.step))
+    notes += [] if (note := untold_end(source, layout, order)) == "" else [note]
     return episodes, order, tuple(notes)
 
 
@@ -323,8 +324,8 @@ def _with_noted_columns(layout: LogLayout, source: TableSource) -> LogLayout:
     return replace(layout, side_outcomes=beside) if beside and not layout.side_outcomes else layout
 
 
-def _lost(numbers: Numbers) -> BoolArray | None:
-    return numbers.lost if numbers.lost is not None and numbers.lost.any() else None
+def _lost(lost: BoolArray | None) -> BoolArray | None:
+    return lost if lost is not None and lost.any() else None
 
 
 def _with_loss(logs: Trajectories, said: tuple[str, ...]) -> Trajectories:

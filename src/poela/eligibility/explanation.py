@@ -10,6 +10,7 @@ from poela.core.errors import InputError
 from poela.core.readable import plain, readable, share_in_words
 from poela.data.action_space import ActionName
 from poela.data.limits import FORBIDDEN
+from poela.eligibility.foreign import OwnRule
 from poela.eligibility.leaves import MOST_CANDIDATES, most_alike
 from poela.eligibility.likeness import Likeness, likenesses
 from poela.eligibility.rules import Eligibility
@@ -105,6 +106,8 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
     stranded = bool(eligible.stranded[0])
     reached = distances is None or fitted.reach is None or float(distances.min()) <= fitted.reach
     actions, forbidden = [], _forbidden(fitted, row)
+    rule = fitted.settings.allows
+    own = rule.mask(row[None])[0] if isinstance(rule, OwnRule) else None
     for action in range(fitted.n_actions):
         distance = None if distances is None else float(distances[action])
         probability = None if probabilities is None else float(probabilities[action])
@@ -115,6 +118,8 @@ def explain(fitted: "FittedEligibility", context: ArrayLike, k: int, step: int |
         barred = [] if received is None or received.supported or not reached else [str(received)]
         barred += forbidden.get(action, [])
         barred += _why_barred(fitted.settings, distance, probability, highest)
+        if own is not None and not own[action]:
+            barred.append(f"not allowed by {fitted.settings.allows!r}")
         if not reached and fitted.reach is not None:
             barred.append(f"no case was logged within the reach {plain(fitted.reach)}")
         actions.append(
@@ -197,6 +202,8 @@ def _why_allowed(rule: Eligibility, stranded: bool, received: _Received | None) 
         passed.append("probable enough")
     if rule.support is not None and not passed:
         passed.append("every action was taken in all kinds of cases")
+    if rule.allows is not None:
+        passed.append(f"allowed by {rule.allows!r}")
     if rule.reach is not None and not passed:
         passed.append(f"a case was logged within the reach {plain(float(rule.reach))}")
     return " and ".join(passed) or "no rule"

@@ -1,7 +1,7 @@
 """Eligibility rules as stored objects."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from poela.core.validation import (
 )
 from poela.data.schema import TableSchema
 from poela.eligibility.fitted import FittedEligibility
+from poela.eligibility.foreign import OwnRule, OwnScale
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.rules import Eligibility
 from poela.eligibility.support_model import SupportModel
@@ -30,15 +31,17 @@ from poela.neighbours.scales import FeatureRange, FeatureScale, names_of_scale
 KIND = "eligibility"
 WHOLE_NUMBERS = ("actions", "steps", "rows", "episodes")
 RULE = tuple(field.name for field in fields(Eligibility))
-NEWER = ("schema", "search", "reach", "support", "price")  # which older files do not have
-SAID_IF_SET = ("reach", "support", "price")  # so that older policies stay the same, and their fingerprints
+LIVE = ("allows", "scale")  # which may be objects of this session, and then are parts
+NEWER = ("schema", "search", "reach", "support", "price", "allows")  # which older files do not have
+SAID_IF_SET = ("reach", "support", "price", "allows")  # so that older policies stay the same, and their fingerprints
 ABOUT_THE_LOG = ("action_names", "feature_names", "holds_logged_contexts", "episode_ids")
 MOST_ROWS = 2**40
 
 
 def stored_eligibility(fitted: FittedEligibility) -> Stored:
     """The settings, the logged contexts where the rule measures distances to them, and the behavior model."""
-    rule = fitted.settings
+    own = _own_parts(fitted)
+    rule = replace(fitted.settings, **dict.fromkeys(own))  # type: ignore[arg-type]
     settings: dict[str, Any] = {
         **{name: value for name, value in asdict(rule).items() if name not in SAID_IF_SET or value is not None},
         "radius": None if rule.radius is None else repr(float(rule.radius)),  # JSON has no infinity
@@ -52,8 +55,8 @@ def stored_eligibility(fitted: FittedEligibility) -> Stored:
     if rule.measures and fitted.logged is not None:
         arrays |= {} if fitted.ranges is None else fitted.ranges.arrays
         arrays |= {name: getattr(fitted.logged, name) for name in ("contexts", *WHOLE_NUMBERS)}
-        arrays |= fitted.logged.scale.arrays
-    parts = {}
+        arrays |= fitted.logged.scale.arrays if isinstance(fitted.logged.scale, FeatureScale) else {}
+    parts = {name: part.stored() for name, part in own.items()}
     if fitted.behavior is not None:
         parts["behavior"] = stored_or_live(fitted.behavior)
     if fitted.support is not None:
@@ -61,12 +64,20 @@ def stored_eligibility(fitted: FittedEligibility) -> Stored:
     return Stored(KIND, settings, arrays, parts)
 
 
+def _own_parts(fitted: FittedEligibility) -> dict[str, OwnRule | OwnScale]:
+    """What a rule is made of that lives in this process alone."""
+    scale = fitted.logged.scale if fitted.settings.measures and fitted.logged is not None else None
+    parts = {"allows": fitted.settings.allows, "scale": scale}
+    return {name: part for name, part in parts.items() if isinstance(part, OwnRule | OwnScale)}
+
+
 def eligibility_from_stored(stored: Stored, load_part: Callable[[Stored], Any]) -> FittedEligibility:
     """The rule that `stored_eligibility` stored."""
-    rule = _rule(stored)
+    live: dict[str, Any] = {name: load_part(stored.parts[name]) for name in LIVE if name in stored.parts}
+    rule = replace(_rule(stored), **live)
     supported = ("support",) if rule.support is not None and "support" in stored.parts else ()
-    parts = (*(("behavior",) if rule.asks_behavior else ()), *supported)
-    own = ("contexts", *names_of_scale(rule), *WHOLE_NUMBERS) if rule.measures else ()
+    parts = (*(("behavior",) if rule.asks_behavior else ()), *supported, *live)
+    own = ("contexts", *(() if "scale" in live else names_of_scale(rule)), *WHOLE_NUMBERS) if rule.measures else ()
     ranges = ("low", "high") if own and "low" in stored.arrays else ()  # which older files do not have
     known = (*(name for name in RULE if name not in NEWER), *ABOUT_THE_LOG)
     newer = tuple(name for name in NEWER if name in stored.settings)
@@ -127,7 +138,7 @@ def _logged(
     }
     return LoggedContexts(
         contexts=contexts,
-        scale=FeatureScale.from_stored(stored, n_features),
+        scale=rule.scale if isinstance(rule.scale, OwnScale) else FeatureScale.from_stored(stored, n_features),
         **whole,
         n_actions=n_actions,
         same_step=rule.neighbours == "same_step",

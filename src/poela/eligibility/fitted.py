@@ -20,6 +20,7 @@ from poela.eligibility.checking import checked_contexts, refuse_closed
 from poela.eligibility.eligible import Eligible as Eligible
 from poela.eligibility.explanation import Explanation, explain
 from poela.eligibility.fallback import nearness_where_stranded
+from poela.eligibility.foreign import OwnRule
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.metric import largest_squared, on_metric_scale, squared_from
 from poela.eligibility.rules import Eligibility
@@ -186,6 +187,8 @@ class FittedEligibility:
         probable = np.ones((len(checked), self.n_actions), bool)
         if probabilities is not None:
             probable = rule.probable(probabilities)
+        if isinstance(rule.allows, OwnRule):
+            probable = probable & rule.allows.mask(checked)
         if self.support is not None and support is not None and rule.price is None:
             probable = probable & self.support.supported(support)
         allowed = None if self.limits is None else self.limits.allowed(checked)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.eligibility.foreign import OwnScale
 from poela.eligibility.leaves import SharedLeaves
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def likenesses(
     by the tests of trees that the cases pass alike, instead of by parts of distances.
     """
     assert rule.logged is not None
+    if shared is None and isinstance(rule.logged.scale, OwnScale):
+        return [Likeness()] * len(cases)  # whose features have no names
     names, column_of = _columns(rule)
     if shared is None:
         features, logged = rule.logged.features(context[None]), rule.logged.features(rule.logged.contexts[cases])

@@ -9,6 +9,7 @@ import numpy as np
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, readonly
 from poela.core.log_cache import cached
 from poela.data.trajectories import Trajectories
+from poela.eligibility.foreign import OwnScale
 from poela.eligibility.rules import Eligibility
 from poela.neighbours.approximate import ApproximateNeighbours
 from poela.neighbours.grouped import FEW, NearestOfGroups
@@ -29,13 +30,13 @@ class LoggedContexts:
     steps: IntArray  # [M]
     rows: IntArray  # [M]
     episodes: IntArray  # [M], by position
-    scale: FeatureScale  # what distances see of features
+    scale: FeatureScale | OwnScale  # what distances see of features
     n_actions: int
     same_step: bool
     approximate: bool = False  # distances are to a near context, which may not be the nearest
 
     @classmethod
-    def of(cls, train: Trajectories, scale: FeatureScale, rule: Eligibility) -> "LoggedContexts":
+    def of(cls, train: Trajectories, scale: FeatureScale | OwnScale, rule: Eligibility) -> "LoggedContexts":
         """The contexts of the training log: all of them, or a sample if the rule says so."""
         rows, contexts = np.arange(train.n_steps), train.contexts
         if rule.search == "sample" and train.n_steps > MOST_SAMPLED:

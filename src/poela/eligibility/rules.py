@@ -1,13 +1,14 @@
 """The rules that make an action eligible, as settings: near logged contexts, probable enough, or anything."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, FloatArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.errors import InputError
 from poela.core.params import HasParams
 from poela.core.typed import Check, NonNegative, Positive, Share, one_of, refuse_problems
@@ -21,7 +22,35 @@ Neighbourhood = Annotated[str, one_of("pooled", "same_step")]
 Fallback = Annotated[str, one_of("nearest", "behavior", "all")]
 Search = Annotated[str, one_of("exact", "approximate", "sample")]
 USUAL_SUPPORT = 0.02  # of logged decisions that a rule may bar for want of support
-Scale = Annotated[str, one_of("standard", "robust")] | tuple[Positive, ...] | None
+
+
+class HasMask(Protocol):
+    """Somebody's rule; it may learn from logs by `fit(train, behavior)`, too."""
+
+    def mask(self, contexts: Any) -> Any:
+        """Which actions may be taken [N, A]."""
+
+
+def _own_problem(value: Any) -> str | None:
+    if isinstance(value, type):
+        return f"it is a class: give an object, {value.__name__}()"
+    if callable(value) or callable(getattr(value, "mask", None)):
+        return None
+    return "give a function from contexts [N, d] to true or false for each action [N, A], or an object with such a mask"
+
+
+def _map_problem(value: Any) -> str | None:
+    return None if callable(value) and not isinstance(value, type) else "give a function from contexts to features"
+
+
+OwnMask = Annotated[Callable[[Float32Array], Any] | HasMask, Check(_own_problem)]
+FeatureMap = Annotated[Callable[[Float32Array], Any], Check(_map_problem)]
+Scale = Annotated[str, one_of("standard", "robust")] | tuple[Positive, ...] | FeatureMap | None
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a setting is somebody's object."""
+    return callable(value) or hasattr(value, "mask")
 
 
 def quantile_of(radius: float | str) -> float | None:
@@ -77,6 +106,10 @@ class Eligibility(HasParams):
     `scale="robust"` takes normal scores of ranks in the place of features, so that no unit, tail or rare gap outvotes
     the others; a feature with two values, such as the indicator of a category or a gap, counts ½ at most in squared
     distances. The mean of squared differences is then taken over what varies: two random cases are 2 apart.
+    A function from contexts to features [N, k] makes any distance: it is measured between these.
+
+    `allows` is a rule of your own: a function from contexts to a mask [N, A], or an object with `mask(contexts)` and,
+    where it learns, `fit(train, behavior)`. It is one more rule to pass.
 
     >>> logs = Trajectories(contexts=[[0.0], [1.0], [1.2]], actions=[0, 1, 1], rewards=[0, 0, 0], offsets=[0, 1, 3])
     >>> Eligibility(radius=0.5).fit(logs).mask([[0.1], [0.6], [9.0]])
@@ -85,6 +118,7 @@ class Eligibility(HasParams):
            [False,  True]])
     """
 
+<<<<<<< HEAD
     radius: RadiusSetting | None = None  # farthest logged case of an action (δ): a number, or "q75"; None: no such rule
     minimum_probability: Share | None = None  # least probability under practice; None: no such rule
     relative_probability: Share | None = None  # least share of the likeliest action's probability
@@ -95,8 +129,21 @@ class Eligibility(HasParams):
     fallback: Fallback = "nearest"  # what decides where nothing is eligible
     search: Search = "exact"  # "exact", "approximate" (millions of steps) or "sample" (of 20,000)
     reach: ReachSetting | None = None  # farthest logged context with any action; None: no limit
+=======
+    radius: RadiusSetting | None = None
+    minimum_probability: Share | None = None
+    relative_probability: Share | None = None
+    metric: Metric = "mean_squared"
+    scale: Scale = None  # "standard", "robust", one number for each feature, or a function that gives features
+    weights: tuple[NonNegative, ...] | None = None
+    neighbours: Neighbourhood = "pooled"
+    fallback: Fallback = "nearest"
+    search: Search = "exact"
+    reach: ReachSetting | None = None
+>>>>>>> main
     support: Share | None = None  # of logged decisions, that may be barred for want of support
     price: NonNegative | None = None  # of a nat of missing support; None: it is barred
+    allows: OwnMask | None = None  # somebody's rule
 
     def __post_init__(self) -> None:
         refuse_problems(self)
@@ -111,7 +158,8 @@ class Eligibility(HasParams):
 
     @cached_property
     def _values(self) -> tuple[object, ...]:
-        return tuple(getattr(self, one.name) for one in fields(self))
+        values = (getattr(self, one.name) for one in fields(self))
+        return tuple(id(value) if _is_own(value) else value for value in values)  # which need not be hashable
 
     def fit(self, train: Trajectories, behavior: Any = None) -> "FittedEligibility":
         """The rule over these training logs; `behavior` is any object with `probabilities(contexts)`."""
@@ -159,6 +207,8 @@ class Eligibility(HasParams):
     def check(self, n_features: int) -> None:
         """Refuse scales and weights that are not one number for each feature."""
         by_feature = {"scale": self.scale if isinstance(self.scale, tuple) else None, "weights": self.weights}
+        if callable(self.scale) and self.weights is not None:
+            raise InputError("weights are of features as they are: where scale is a function, let it weigh them")
         problems = [
             f"{name} has {len(values)} numbers for {n_features} features: give one for each"
             for name, values in by_feature.items()
@@ -196,3 +246,6 @@ class AnyAction(Eligibility):
     >>> AnyAction() == Eligibility()
     True
     """
+
+
+AnyRule = Eligibility | OwnMask  # what learners take for a rule

@@ -54,7 +54,7 @@ def rule_in_words(
     if not parts:
         return f"Every action is eligible.{reach}"
     eligible = f"An action is eligible where {' and '.join(parts)}."
-    if rule.radius is None and settings.minimum_probability is None:
+    if rule.radius is None and settings.minimum_probability is None and settings.allows is None:
         return f"{eligible}{reach}"  # the likeliest action always is
     return f"{eligible} Where none is, the policy falls back to {FALLBACKS[settings.fallback]}.{reach}"
 
@@ -64,6 +64,8 @@ def _asked(rule: FittedEligibility) -> list[str]:
     settings, parts = rule.settings, []
     if rule.radius is not None:
         scaled = SCALES.get(settings.scale, "") if isinstance(settings.scale, str) else ""
+        if rule.logged is not None and callable(settings.scale):
+            scaled = f", on features by {rule.logged.scale!r}"
         metric = "Euclidean distance" if settings.metric == "euclidean" else "mean squared difference of features"
         step = " at the same step" if settings.neighbours == "same_step" else ""
         step += f" (found by a search that {_recall_in_words(rule)})" if settings.search == "approximate" else ""
@@ -75,6 +77,8 @@ def _asked(rule: FittedEligibility) -> list[str]:
     if settings.relative_probability is not None:
         share = f"{settings.relative_probability:g}"
         parts.append(f"its probability under the logging policy is above {share} of the most probable action's")
+    if settings.allows is not None:
+        parts.append(f"{settings.allows!r} allows it")
     return parts
 
 

@@ -61,8 +61,10 @@ def resample(
     n, ratios = contributions.numerators.shape
     center, columns = centred(contributions)
     size = size or n
-    if ratios == 1:
-        parts = _gathered(columns, resamples, size, together, rng, standard_errors)
+    if ratios == 1 and together > 1:
+        parts = _in_groups(columns, resamples, size, together, rng)
+    elif ratios == 1:
+        parts = _gathered(columns, resamples, size, rng, standard_errors)
     else:
         parts = _counted(columns, resamples, size, rng, standard_errors)
     values, errors = np.empty(resamples), np.full(resamples, np.nan)
@@ -93,18 +95,17 @@ def drawn_episodes(n: int, shape: tuple[int, int], rng: np.random.Generator) -> 
 
 
 def _gathered(
-    columns: FloatArray, resamples: int, size: int, together: int, rng: np.random.Generator, standard_errors: bool
+    columns: FloatArray, resamples: int, size: int, rng: np.random.Generator, standard_errors: bool
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Values and standard errors of a single ratio: sums of what the drawn episodes hold."""
-    units, needed = len(columns) // together, -(-size // together)
     # One gather for both: residuals as the real part, denominators as the imaginary one.
-    pairs = (columns[:, 0] + 1j * columns[:, 1])[: units * together].reshape(units, together)
+    pairs = columns[:, 0] + 1j * columns[:, 1]
     rows = max(1, _DRAWS // size)
-    memory = np.empty((rows, needed, together), np.complex128)
+    memory = np.empty((rows, size), np.complex128)
     for start in range(0, resamples, rows):
-        drawn = drawn_episodes(units, (min(rows, resamples - start), needed), rng)
+        drawn = drawn_episodes(len(pairs), (min(rows, resamples - start), size), rng)
         # None is out of range; "clip" is faster.
-        taken = pairs.take(drawn, axis=0, out=memory[: len(drawn)], mode="clip").reshape(len(drawn), -1)[:, :size]
+        taken = pairs.take(drawn, out=memory[: len(drawn)], mode="clip")
         totals = taken.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             values = totals.real / totals.imag
@@ -113,6 +114,33 @@ def _gathered(
                 taken *= (1 + 1j * values)[:, None]  # residual − value × denominator as the real part
                 errors = np.sqrt(np.vecdot(taken.real, taken.real)) / totals.imag
         yield values, errors
+
+
+def _in_groups(
+    columns: FloatArray, resamples: int, size: int, together: int, rng: np.random.Generator
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """The same where episodes in a row are drawn together: their sums, squares and products are summed only once.
+
+    Of the last group that is drawn, only as many episodes count as the size leaves.
+    """
+    units, needed = len(columns) // together, -(-size // together)
+    residuals, denominators = columns[: units * together].reshape(units, together, 2).transpose(2, 0, 1)
+    # One gather for two sums, as real and imaginary parts.
+    held = (residuals + 1j * denominators, residuals**2 + 1j * denominators**2, residuals * denominators)
+    sums = [(part.sum(axis=1), part[:, : size - (needed - 1) * together].sum(axis=1)) for part in held]
+    rows = max(1, _DRAWS // needed)
+    for start in range(0, resamples, rows):
+        drawn = drawn_episodes(units, (min(rows, resamples - start), needed), rng)
+        totals, powers, products = (
+            whole.take(drawn[:, :-1], mode="clip").sum(axis=1) + last[drawn[:, -1]] for whole, last in sums
+        )
+        first, second, squares, others = totals.real, totals.imag, powers.real, powers.imag
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = first / second
+            crossed = 2 * values * products
+            spread = squares - crossed + values**2 * others  # of residual − value × denominator
+            rounding = 64 * np.finfo(np.float64).eps * (squares + np.abs(crossed))
+            yield values, np.sqrt(np.where(spread <= rounding, 0.0, spread)) / second
 
 
 def _counted(

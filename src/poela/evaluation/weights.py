@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from poela.core.arrays import FloatArray, IntArray, first_bad, readonly
 from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
-from poela.core.policy import as_policy
+from poela.core.policy import Policy, as_policy, log_prob_of
 from poela.core.ragged import episode_sums, running_sums
 from poela.data.trajectories import Trajectories
 
@@ -81,17 +81,30 @@ def log_weights(policy: object, trajectories: Trajectories) -> LogWeights:
     >>> np.exp(log_weights(Always(), logs).episodes)
     array([2., 0.])
     """
-    if trajectories.is_real:
-        return _of_seen(densities_along(policy, trajectories) - trajectories.log_propensities, trajectories)
-    return weights_of(probabilities_along(policy, trajectories), trajectories)
+    return _of_seen(log_probs(policy, trajectories) - trajectories.log_propensities, trajectories)
+
+
+def log_probs(policy: object, logs: Trajectories) -> FloatArray:
+    """The log probabilities or densities [N] with which a policy takes the logged actions, checked."""
+    if logs.is_real:
+        return densities_along(policy, logs)
+    own = getattr(policy, "log_prob", None)
+    if own is None or isinstance(policy, Policy):  # whose rows can be checked whole
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(_of_logged(probabilities_along(policy, logs), logs)))
+    return _checked_logs(own(logs), logs, "log probabilities")
 
 
 def weights_of(probabilities: FloatArray, trajectories: Trajectories) -> LogWeights:
     """The log weights of a policy whose probabilities [N, A] along the logs are known."""
-    target = probabilities[np.arange(len(probabilities)), trajectories.actions]
+    target = _of_logged(probabilities, trajectories)
     with np.errstate(divide="ignore"):
         # A difference of logs: the quotient itself could overflow where a propensity is tiny.
         return _of_seen(np.log(target) - trajectories.log_propensities, trajectories)
+
+
+def _of_logged(probabilities: FloatArray, logs: Trajectories) -> FloatArray:
+    return np.asarray(probabilities[np.arange(len(probabilities)), logs.actions])
 
 
 def _of_seen(log_ratios: FloatArray, logs: Trajectories) -> LogWeights:
@@ -106,17 +119,22 @@ def densities_along(policy: object, logs: Trajectories) -> FloatArray:
             f"{type(policy).__name__} is no policy of real-valued actions: it has no methods "
             "log_density(contexts, actions) and sample(contexts, rng)"
         )
-    found = np.asarray(policy.log_density(logs.contexts, logs.actions), np.float64)
+    return _checked_logs(log_prob_of(policy, logs), logs, "log densities")
+
+
+def _checked_logs(logarithms: ArrayLike, logs: Trajectories, what: str) -> FloatArray:
+    """Numbers [N] that are logarithms of chances or densities, checked: shape, and neither NaN nor +infinity."""
+    found = np.asarray(logarithms, np.float64)
     if found.shape != (logs.n_steps,):
         raise InputError(
-            f"the policy gives log densities of shape {found.shape} where the logs need ({logs.n_steps},): "
+            f"the policy gives {what} of shape {found.shape} where the logs need ({logs.n_steps},): "
             "it was made for other actions or does not answer every context"
         )
     bad = np.isnan(found) | (found == np.inf)
     if bad.any():
         count, first = first_bad(bad)
         raise InputError(
-            f"{count} of the policy's log densities are NaN or +infinity, first at step {first} of the flat log: "
+            f"{count} of the policy's {what} are NaN or +infinity, first at step {first} of the flat log: "
             "correct the policy"
         )
     return found

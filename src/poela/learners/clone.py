@@ -12,7 +12,8 @@ from poela.core.policy import Policy
 from poela.core.typed import Count, NonNegative, Positive
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.rules import Eligibility
+from poela.eligibility.foreign import as_rule
+from poela.eligibility.rules import AnyRule
 from poela.learners.learner import Checkpoint, Learner
 from poela.networks.modules import GRU, MLP, Device, Hidden, Network, NetworkKind
 from poela.policies.network import NetworkPolicy, policy_of
@@ -37,7 +38,11 @@ class Clone(Learner):
     """
 
     network: NetworkKind = "mlp"  # or "gru": the logging policy may depend on the whole history
+<<<<<<< HEAD
     rule: Eligibility | None = None  # which actions are eligible; None: by learned support
+=======
+    rule: AnyRule | None = None
+>>>>>>> main
     hidden: Hidden | None = None  # None: as the behavior model's
     learning_rate: Positive = 3e-4  # step size of Adam
     steps: Count | None = None  # None: as many as the held-out likelihood asks for
@@ -54,7 +59,7 @@ class Clone(Learner):
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the one policy; where training breaks down, first the best one before that."""
-        eligibility = (self.rule or Eligibility()).fit(train, behavior)
+        eligibility = as_rule(self.rule).fit(train, behavior)
         settings = self._behavior()
         try:
             model = settings.fit_quietly(train, seed)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from poela.core.policy import Policy
 from poela.core.typed import Range
 from poela.data.trajectories import Trajectories
-from poela.eligibility.rules import Eligibility
+from poela.eligibility.rules import AnyRule
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.logging_policy import logging_policy
@@ -30,11 +30,15 @@ class Consensus(Learner):
     walks: ClassVar[bool] = True
     # powers of practice, from mild to bold
     sharpness: tuple[Annotated[float, Range(above=0)], ...] = (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
+<<<<<<< HEAD
     rule: Eligibility | None = None  # which actions are eligible; None: by learned support
+=======
+    rule: AnyRule | None = None
+>>>>>>> main
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the policy at each sharpness."""
-        eligibility, _ = eligible_in_training(self.rule or Eligibility(), train, behavior)
+        eligibility, _ = eligible_in_training(self.rule, train, behavior)
         logging = logging_policy(train, behavior)
         for place, sharpness in enumerate(self.sharpness, start=1):
             policy = SharpenedPolicy(

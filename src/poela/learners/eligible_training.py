@@ -5,16 +5,20 @@ from typing import Any
 from poela.data.trajectories import Trajectories
 from poela.eligibility.eligible import Eligible
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.rules import Eligibility
+from poela.eligibility.foreign import as_rule
+from poela.eligibility.rules import AnyRule
 
 
-def eligible_in_training(rule: Eligibility, train: Trajectories, behavior: Any) -> tuple[FittedEligibility, Eligible]:
-    """The fitted rule, and what is eligible at every training step.
+def eligible_in_training(
+    rule: AnyRule | None, train: Trajectories, behavior: Any
+) -> tuple[FittedEligibility, Eligible]:
+    """The fitted rule (None bars nothing), and what is eligible at every training step.
 
+    >>> from poela.eligibility.rules import Radius
     >>> logs = Trajectories([[0.0], [1.0]], [0, 1], [0.0, 0.0], [0, 1, 2])
-    >>> eligible_in_training(Eligibility(radius=0.5), logs, None)[1].mask
+    >>> eligible_in_training(Radius(0.5), logs, None)[1].mask
     array([[ True, False],
            [False,  True]])
     """
-    fitted = rule.fit(train, behavior)
+    fitted = as_rule(rule).fit(train, behavior)
     return fitted, fitted.along(train)

@@ -14,7 +14,6 @@ from poela.core.readable import plain
 from poela.core.typed import NonNegative, one_of, shown
 from poela.data.costs import Costs
 from poela.data.trajectories import Trajectories
-from poela.eligibility.rules import Eligibility
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.logging_policy import logging_policy, logging_probabilities
@@ -71,7 +70,7 @@ class FittedQ(ValueLearner):
         """Yield the policy at each temperature, the mildest first."""
         logging = logging_policy(train, behavior)
         chances = logging_probabilities(train, behavior)
-        eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
+        eligibility, eligible = eligible_in_training(self.rule, train, behavior)
         mask, near = supported(chances > 0, eligible.free), priced(chances, eligible)
         train = self._less_costs(train)
         induction = self.induction(train, seed, chances)

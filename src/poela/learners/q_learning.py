@@ -19,7 +19,8 @@ from poela.core.ragged import returns_to_go
 from poela.core.typed import Count, Discount, NonNegative, Positive, Range, Share
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.rules import Eligibility
+from poela.eligibility.foreign import as_rule
+from poela.eligibility.rules import AnyRule, Eligibility
 from poela.learners.density import Density, low_density
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.eligible_training import eligible_in_training
@@ -35,12 +36,21 @@ from poela.policies.value import GreedyQPolicy
 class QLearning(StackedLearner):
     """Double Q-learning on minibatches of logged transitions, with a slowly moving target network."""
 
+<<<<<<< HEAD
     rule: Eligibility | None = None  # None: every action that passes the threshold, if there is one
     steps: Count = 1000  # of training
     batch_size: Count = 100  # transitions in a step of training
     learning_rate: Positive = 3e-4  # step size of Adam
     weight_decay: NonNegative = 1e-3  # of Adam
     discount: Discount = 0.99  # of rewards, per step
+=======
+    rule: AnyRule | None = None  # None: every action that passes the threshold, if there is one
+    steps: Count = 1000
+    batch_size: Count = 100
+    learning_rate: Positive = 3e-4
+    weight_decay: NonNegative = 1e-3
+    discount: Discount = 0.99
+>>>>>>> main
     target_rate: Discount = 0.005  # Polyak τ
     hidden: Hidden = (32, 32)  # units of each hidden layer
     standardise: bool = True  # whether features are standardised first
@@ -49,7 +59,7 @@ class QLearning(StackedLearner):
 
     def eligibility_rule(self) -> Eligibility:
         """Which actions may be taken, and bootstrapped from."""
-        return self.rule or Eligibility()
+        return as_rule(self.rule)
 
     def pessimistic_steps(self, train: Trajectories, seeds: Sequence[int]) -> tuple[Sequence[BoolArray], float]:
         """For each seed the contexts [N] whose value is not believed, and what counts instead; only PQL has any."""
@@ -174,7 +184,7 @@ class BCQ(QLearning):
 
     def eligibility_rule(self) -> Eligibility:
         """The rule together with the threshold on relative behavior probabilities."""
-        return replace(self.rule or Eligibility(), relative_probability=self.threshold)
+        return replace(as_rule(self.rule), relative_probability=self.threshold)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ over pairs of features looks at every tree.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -145,8 +145,12 @@ class Terms:
 
     def best(self, gains: FloatArray, costs: FloatArray) -> FloatArray:
         """Of sums [L, ...] over a leaf, the best instruction's worth, or 0: as before."""
-        worth = np.where(costs <= self.most, gains - self.price * costs, 0.0)
-        return np.asarray(np.maximum(worth.max(axis=0), 0.0))
+        return self.best_of(gains - self.price * costs, costs)
+
+    def best_of(self, worth: FloatArray, costs: FloatArray) -> FloatArray:
+        """The same of gains less their price."""
+        within = worth if self.most == np.inf else np.where(costs <= self.most, worth, 0.0)
+        return np.asarray(np.maximum(within.max(axis=0), 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,13 +166,18 @@ class Search:
     charge: float = 0.0
     least: int = 1
 
-    def stump(self, terms: Terms) -> tuple[Tree, FloatArray]:
-        """The best tree of depth 1, and what each column's best split is worth [p]."""
+    def stumps(self, every: Sequence[Terms]) -> list[tuple[Tree, FloatArray]]:
+        """The best tree of depth 1, and what each column's best split is worth [p], by each terms."""
+        tables = [self._table(column) for column in range(self.bins.codes.shape[1])]
+        return [self._stump(tables, terms) for terms in every]
+
+    def _stump(
+        self, tables: Sequence[tuple[FloatArray, FloatArray, IntArray]], terms: Terms
+    ) -> tuple[Tree, FloatArray]:
         whole = self._whole(terms)
-        worth = np.full(self.bins.codes.shape[1], whole)
+        worth = np.full(len(tables), whole)
         tree, top = Tree(), whole + self.charge
-        for column in range(len(worth)):
-            gains, costs, counts = self._table(column)
+        for column, (gains, costs, counts) in enumerate(tables):
             split = terms.best(gains[:, :-1], costs[:, :-1])
             split += terms.best(gains[:, -1:] - gains[:, :-1], costs[:, -1:] - costs[:, :-1])
             split[(counts[:-1] < self.least) | (counts[:-1] > counts[-1] - self.least)] = -np.inf
@@ -186,11 +195,14 @@ class Search:
         for place, first in enumerate(columns):
             for second in columns[place:]:
                 gains, costs, counts = self._tables(first, second)
-                for terms, roots in zip(every, found, strict=True):
-                    roots.offer(first, second, *self._sides(gains, costs, counts, terms))
-                    if first != second:
-                        turned = (gains.swapaxes(1, 2), costs.swapaxes(1, 2), counts.T)
-                        roots.offer(second, first, *self._sides(*turned, terms))
+                ways = [(first, second, (gains, costs, counts))]
+                if first != second:
+                    ways.append((second, first, (gains.swapaxes(1, 2), costs.swapaxes(1, 2), counts.T)))
+                for root, below, tables in ways:
+                    halves = [self._half(side, *tables) for side in (0, 1)]
+                    for terms, roots in zip(every, found, strict=True):
+                        both = [half.best(terms, self.charge) for half in halves]
+                        roots.offer(root, below, *(np.stack(own) for own in zip(*both, strict=True)))
         return [roots.best(self._whole(terms), self.charge) for terms, roots in zip(every, found, strict=True)]
 
     def _whole(self, terms: Terms) -> float:
@@ -213,29 +225,47 @@ class Search:
         counts = np.bincount(codes, minlength=size).reshape(shape)
         return gains, costs, counts.cumsum(axis=0).cumsum(axis=1)
 
-    def _sides(
-        self, gains: FloatArray, costs: FloatArray, counts: IntArray, terms: Terms
-    ) -> tuple[FloatArray, IntArray]:
-        """For each root split of the first column, the best bin to split the second at on both sides (−1: none)."""
+    def _half(self, side: int, gains: FloatArray, costs: FloatArray, counts: IntArray) -> "_Half":
+        """What lies on one side of each root split of the first column."""
         n_roots = gains.shape[1] - 1
-        worth, bins = np.full((2, n_roots), -np.inf), np.full((2, n_roots), -1)
-        for side in (0, 1):
-            own, price = (
-                table[:, :n_roots] if side == 0 else table[:, -1:] - table[:, :n_roots] for table in (gains, costs)
-            )
-            seen = counts[:n_roots] if side == 0 else counts[-1:] - counts[:n_roots]
-            number = seen[:, -1]
-            worth[side] = np.where(number >= self.least, terms.best(own[:, :, -1], price[:, :, -1]), -np.inf)
-            if gains.shape[2] < 2:
-                continue
-            split = terms.best(own[:, :, :-1], price[:, :, :-1])
-            split += terms.best(own[:, :, -1:] - own[:, :, :-1], price[:, :, -1:] - price[:, :, :-1])
-            split[(seen[:, :-1] < self.least) | (seen[:, :-1] > number[:, None] - self.least)] = -np.inf
-            place = split.argmax(axis=1)
-            top = split[np.arange(n_roots), place] - self.charge
-            better = top > worth[side]
-            worth[side], bins[side] = np.where(better, top, worth[side]), np.where(better, place, -1)
-        return worth, bins
+        own, price = (
+            table[:, :n_roots] if side == 0 else table[:, -1:] - table[:, :n_roots] for table in (gains, costs)
+        )
+        seen = counts[:n_roots] if side == 0 else counts[-1:] - counts[:n_roots]
+        number = seen[:, -1]
+        few = (seen[:, :-1] < self.least) | (seen[:, :-1] > number[:, None] - self.least)
+        sums = (own[:, :, -1], price[:, :, -1])
+        low = own[:, :, :-1], price[:, :, :-1]
+        high = own[:, :, -1:] - low[0], price[:, :, -1:] - low[1]
+        return _Half(sums, low, high, number < self.least, few)
+
+
+@dataclass(frozen=True, eq=False)
+class _Half:
+    """One side of root splits: gains and costs [L, R] there, and [L, R, B] on both sides of a further split."""
+
+    sums: tuple[FloatArray, FloatArray]
+    low: tuple[FloatArray, FloatArray]
+    high: tuple[FloatArray, FloatArray]
+    too_few: BoolArray  # [R]
+    few: BoolArray  # [R, B]
+    _worth: dict[float, list[FloatArray]] = field(default_factory=dict)  # by price
+
+    def best(self, terms: Terms, charge: float) -> tuple[FloatArray, IntArray]:
+        """What is best by some terms [R], and the bin of the split that it takes [R] (−1: none)."""
+        parts = (self.sums, self.low, self.high)
+        if terms.price not in self._worth:
+            self._worth[terms.price] = [gains - terms.price * costs for gains, costs in parts]
+        priced = self._worth[terms.price]
+        whole, *others = (terms.best_of(own, costs) for own, (_, costs) in zip(priced, parts, strict=True))
+        worth, bins = np.where(self.too_few, -np.inf, whole), np.full(len(whole), -1)
+        if not self.few.shape[1]:
+            return worth, bins
+        split = np.where(self.few, -np.inf, sum(others))
+        place = split.argmax(axis=1)
+        top = split[np.arange(len(split)), place] - charge
+        better = top > worth
+        return np.where(better, top, worth), np.where(better, place, bins)
 
 
 class _Roots:

@@ -42,9 +42,11 @@ class Grown:
         self, train: Trajectories, practice: FloatArray, free: BoolArray, scores: FloatArray, cases: Sequence[Case]
     ) -> None:
         self._train, self._bins, self._cases = train, Bins.of(train.contexts), cases
-        acted = [case.acted(practice, free) for case in self._cases]
-        self.gains = np.stack([((rows - practice) * scores).sum(axis=1) for rows in acted])
-        self.costs = np.stack([costs_of(rows, practice) for rows in acted])
+        self.gains, self.costs = np.empty((2, len(cases), train.n_steps))
+        for number, case in enumerate(cases):
+            rows = case.acted(practice, free)
+            self.gains[number] = ((rows - practice) * scores).sum(axis=1)
+            self.costs[number] = costs_of(rows, practice)
         self._least = max(min(LEAST_ROWS, train.n_steps), int(LEAST_SHARE * train.n_steps))
         self._charge = SURE * float(np.sqrt(np.square(self.gains).mean(axis=0).sum()))
 
@@ -52,7 +54,7 @@ class Grown:
         """The cases of the best trees of one condition, then of two, that leave these shares of episodes effective."""
         every = self._terms(left)
         search = Search(self._bins, self.gains, self.costs, self._charge, self._least)
-        stumps = [search.stump(terms) for terms in every]
+        stumps = search.stumps(every)
         trees = {1: [tree for tree, _ in stumps]}
         if 2 in depths:
             worth = np.max([own for _, own in stumps], axis=0)
@@ -93,7 +95,7 @@ class Grown:
         if len(self._cases) <= MOST_INSTRUCTIONS:
             return list(range(len(self._cases)))
         alone = (Search(self._bins, row[None], np.zeros((1, len(row))), least=self._least) for row in self.gains)
-        worth = [search.stump(Terms())[1].max() for search in alone]
+        worth = [search.stumps([Terms()])[0][1].max() for search in alone]
         return sorted(np.argsort(-np.asarray(worth), kind="stable")[:MOST_INSTRUCTIONS].tolist())
 
     def _said(self, tree: Tree, terms: Terms) -> tuple[tuple[Case, ...], Leaves]:

@@ -11,7 +11,6 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.policy import Policy
 from poela.core.typed import Share
 from poela.data.trajectories import Trajectories
-from poela.eligibility.rules import Eligibility
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.logging_policy import logging_policy, logging_probabilities
@@ -64,7 +63,7 @@ class Rules(ValueLearner):
         """Each policy of the path, its name, and how plain it is."""
         logging = logging_policy(train, behavior)
         chances = logging_probabilities(train, behavior)
-        eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
+        eligibility, eligible = eligible_in_training(self.rule, train, behavior)
         practice = priced(chances, eligible)
         common: dict[str, Any] = {"behavior": logging, "eligibility": eligibility}
         names: dict[str, Any] = {"feature_names": train.feature_names, "action_names": train.action_names}

@@ -42,7 +42,7 @@ class SafeImprovement(ValueLearner):
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the policy at each limit, the most cautious first."""
         logging = logging_policy(train, behavior)
-        eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
+        eligibility, eligible = eligible_in_training(self.rule, train, behavior)
         current = within(logging_probabilities(train, behavior), eligible.free)
         nearby = self._nearby(train)
         counts = nearby.counts_along(train)

@@ -13,7 +13,6 @@ from poela.core.readable import plain
 from poela.core.typed import NonNegative
 from poela.data.costs import Costs
 from poela.data.trajectories import Trajectories
-from poela.eligibility.rules import Eligibility
 from poela.learners.eligible_training import eligible_in_training
 from poela.learners.learner import Checkpoint
 from poela.learners.logging_policy import logging_policy, logging_probabilities
@@ -54,7 +53,7 @@ class HullWalkQ(ValueLearner):
             raise InputError("the walk by value for money is for single decisions: price costs in longer episodes")
         logging = logging_policy(train, behavior)
         chances = logging_probabilities(train, behavior)
-        eligibility, eligible = eligible_in_training(self.rule or Eligibility(), train, behavior)
+        eligibility, eligible = eligible_in_training(self.rule, train, behavior)
         mask = supported(chances > 0, eligible.free)
         ((values, q),) = self.induction(train, seed, chances).values(best(mask))
         self.refuse_divergence(train, q[mask])

@@ -13,7 +13,7 @@ from poela.core.log_cache import cached
 from poela.core.typed import Discount, Positive, Whole
 from poela.data.history import HistoryFeatures, with_history
 from poela.data.trajectories import Trajectories
-from poela.eligibility.rules import Eligibility
+from poela.eligibility.rules import AnyRule
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.learner import Learner
 from poela.learners.value_kinds import chosen_kind, kinds_for
@@ -31,7 +31,11 @@ class ValueLearner(Learner, ABC):
     # A kind of `BackwardInduction`; "auto" takes the one whose effects held-out training episodes bear out best.
     regressor: Kind | Literal["auto"] | AnyRegressor = "ridge"  # kind of regression behind values, or an object
     penalty: Positive = 0.3  # the ridge's smallest; each regression takes a larger one where that predicts better
+<<<<<<< HEAD
     rule: Eligibility | None = None  # which actions are eligible; None: by learned support
+=======
+    rule: AnyRule | None = None
+>>>>>>> main
     history: Whole = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
     discount: Discount = 1.0  # of rewards, per step
 

@@ -1,6 +1,6 @@
 """What distances see of features: each one multiplied, or first turned into robust scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -25,8 +25,8 @@ class Scaling(Protocol):
     """What a rule says about how features are measured."""
 
     @property
-    def scale(self) -> str | Sequence[float] | None:
-        """The name of a scale, or divisors, one for each feature."""
+    def scale(self) -> str | Sequence[float] | Callable[..., Any] | None:
+        """The name of a scale, or divisors, one for each feature; a function has a class of its own."""
 
     @property
     def metric(self) -> str:
@@ -69,6 +69,7 @@ class FeatureScale:
                 # Means are taken over what varies: a feature that hardly ever does makes nobody nearer.
                 factors *= np.sqrt(n_features / spread)
         elif rule.scale is not None:
+            assert not callable(rule.scale)
             factors /= np.array(rule.scale, np.float64)
         if rule.weights is not None:
             factors *= np.sqrt(np.array(rule.weights, np.float64))

@@ -1,27 +1,26 @@
-"""Decisions of a Gaussian policy for the rows of a table: an amount for each action column, and its density."""
+"""Decisions about amounts for the rows of a table: one for each action column, and their density."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poela.core.arrays import Float32Array, FloatArray
-from poela.core.draws import KnownDraws
+from poela.core.errors import InputError
 from poela.data.decided import DEFER, POLICY, ROW, SPREAD
 from poela.data.decision_rows import Rows
 from poela.data.layout import DENSITY
 from poela.data.writing import noted_action_columns
 from poela.policies.decision_cells import FEWEST_CASES, NEAREST_CASES, columns_before, notes_of
+from poela.policies.gaussian import GaussianPolicy
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from poela.policies.deciding import Deciding
-    from poela.policies.gaussian import GaussianPolicy
+    from poela.policies.gaussian import RealPolicy
 
 
-def decided_amounts(
-    policy: "GaussianPolicy", rows: Rows, how: "Deciding", start: int, uniform: FloatArray
-) -> "pa.Table":
+def decided_amounts(policy: "RealPolicy", rows: Rows, how: "Deciding", start: int, uniform: FloatArray) -> "pa.Table":
     """A drawn action, its log density and the policy's spread; the logged pairs near it, and what came of them.
 
     `uniform` [N, m] by row of the file is what actions are drawn by. The likeliest action has no density.
@@ -32,9 +31,10 @@ def decided_amounts(
     if how.likeliest:
         acts, density = likeliest(policy, contexts), np.full(len(contexts), np.nan)
     else:
-        acts = policy.sample(contexts, KnownDraws(order.place(uniform)))  # type: ignore[arg-type]
+        acts = policy.drawn_by(contexts, order.place(uniform))
         density = policy.log_density(contexts, acts)
-    chosen, spread, density = order.in_file(acts), order.in_file(policy.moments(contexts)[1]), order.in_file(density)
+    chosen, density = order.in_file(acts), order.in_file(density)
+    spread = order.in_file(policy.moments(contexts)[1]) if isinstance(policy, GaussianPolicy) else None
     near, outcome, stranded = (order.in_file(part) for part in _similar(policy, contexts, acts, how.outcomes))
     columns = columns_before(rows, start)
     for place, name in enumerate(policy.action_names):
@@ -42,9 +42,9 @@ def decided_amounts(
     columns[DENSITY] = pa.array(density, mask=stranded | np.isnan(density))
     columns[DEFER] = stranded
     columns[POLICY] = pa.repeat(how.name_of(policy), len(stranded))
-    for place, name in enumerate(policy.action_names):
-        columns[f"{name}{SPREAD}"] = pa.array(np.ascontiguousarray(spread[:, place]), mask=stranded)
-    if policy.eligibility is not None and how.similar:
+    for place, name in enumerate(policy.action_names if spread is not None else ()):
+        columns[f"{name}{SPREAD}"] = pa.array(np.ascontiguousarray(np.asarray(spread)[:, place]), mask=stranded)
+    if getattr(policy, "eligibility", None) is not None and how.similar:
         columns["similar"] = pa.array(near, mask=stranded)
         if how.outcomes is not None:
             columns["outcome"] = pa.array(outcome, mask=stranded | np.isnan(outcome))
@@ -52,14 +52,16 @@ def decided_amounts(
     return pa.table(columns, metadata=noted_action_columns(policy.action_names))
 
 
-def columns_of_amounts(policy: "GaussianPolicy") -> tuple[str, ...]:
+def columns_of_amounts(policy: "RealPolicy") -> tuple[str, ...]:
     """What decisions say beside each case."""
     amounts = [f"{name}{end}" for end in ("", SPREAD) for name in policy.action_names]
     return (ROW, *amounts, DENSITY, DEFER, POLICY, "similar", "outcome", "note")
 
 
-def likeliest(policy: "GaussianPolicy", contexts: Float32Array) -> FloatArray:
+def likeliest(policy: "RealPolicy", contexts: Float32Array) -> FloatArray:
     """The action of the highest density [N, m]: the mean or, where that is barred, the eligible action next to it."""
+    if not isinstance(policy, GaussianPolicy):
+        raise InputError(f"the likeliest amount of {policy} is not known: its density is only known where it is asked")
     mean, std = policy.moments(contexts)
     if policy.eligibility is None or not len(mean):
         return mean
@@ -70,10 +72,10 @@ def likeliest(policy: "GaussianPolicy", contexts: Float32Array) -> FloatArray:
 
 
 def _similar(
-    policy: "GaussianPolicy", contexts: Float32Array, acts: FloatArray, outcomes: FloatArray | None
+    policy: "RealPolicy", contexts: Float32Array, acts: FloatArray, outcomes: FloatArray | None
 ) -> tuple[Any, Any, Any]:
     """How many logged pairs are near the action [N], what came of the nearest of them [N], and which rows have none."""
-    n, rule = len(acts), policy.eligibility
+    n, rule = len(acts), getattr(policy, "eligibility", None)
     if rule is None:
         return np.zeros(n, np.int64), np.full(n, np.nan), np.zeros(n, np.bool_)
     boxes, stranded = rule.boxes(contexts)

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
+from poela.core.policy import LoggedSteps, log_prob_of
 from poela.core.storage import Stored, fingerprint_of_stored
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ SHORT = 16  # digits of a hash that stand for a policy
 
 class Decides:
     """Gives `decide`, a name and a short `repr` to policies that can be stored."""
+
+    real_valued: ClassVar[bool] = False  # whether its actions are real numbers
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -31,6 +35,10 @@ class Decides:
     def stored(self) -> Stored:
         """The policy as plain settings and arrays."""
         raise TypeError(f"{type(self).__name__} must define stored()")
+
+    def log_prob(self, logs: LoggedSteps) -> FloatArray:
+        """The log of the probability, or of the density, with which it takes each logged action [N]."""
+        return log_prob_of(self, logs)
 
     @cached_property
     def content_hash(self) -> str:

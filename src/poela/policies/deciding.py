@@ -28,7 +28,7 @@ from poela.policies.decision_cells import (
     eligible_texts,
     notes_of,
 )
-from poela.policies.gaussian import GaussianPolicy
+from poela.policies.gaussian import RealPolicy
 from poela.policies.likeliest import likeliest_alone
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Deciding:
 
 
 def decided_parts(
-    policy: "RuledPolicy | GaussianPolicy", source: Any, how: Deciding, layout: LogLayout | None = None
+    policy: "RuledPolicy | RealPolicy", source: Any, how: Deciding, layout: LogLayout | None = None
 ) -> "Iterator[pa.Table]":
     """Tables of decisions, in the order of the rows; each is made before the next rows are read."""
     wanted = rows_wanted(policy, how)
@@ -91,7 +91,7 @@ def decided_parts(
     for rows in parts_to_decide(source, wanted, layout or LogLayout()):
         undrawn = how.uniform is not None or how.likeliest or how.allotted is not None
         keys = () if undrawn else rows.keys(start, seen)
-        if isinstance(policy, GaussianPolicy):
+        if isinstance(policy, RealPolicy):
             table = decided_amounts(policy, rows, how, start, _uniform_by_column(seed, keys, len(policy.action_names)))
         else:
             drawn = uniforms(seed, keys) if how.uniform is None else how.uniform[start : start + rows.n]
@@ -101,10 +101,10 @@ def decided_parts(
         yield table
 
 
-def rows_wanted(policy: "RuledPolicy | GaussianPolicy", how: Deciding) -> Wanted:
+def rows_wanted(policy: "RuledPolicy | RealPolicy", how: Deciding) -> Wanted:
     """The rows that the policy needs; refuses columns to keep that are called as those of the decisions."""
     schema, names, given = policy.table_schema, policy.action_names, False
-    if isinstance(policy, GaussianPolicy):
+    if isinstance(policy, RealPolicy):
         results, names = columns_of_amounts(policy), ()
     else:
         results, given = columns_of(policy), policy.builds_on_propensities
@@ -128,7 +128,7 @@ def columns_of(policy: "RuledPolicy") -> tuple[str, ...]:
 
 
 def decisions(
-    policy: "RuledPolicy | GaussianPolicy", source: Any, how: Deciding, layout: LogLayout | None = None
+    policy: "RuledPolicy | RealPolicy", source: Any, how: Deciding, layout: LogLayout | None = None
 ) -> "pa.Table":
     """All decisions in one table."""
     import pyarrow as pa

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NEAREST_CASES = 10  # whose outcomes are averaged
-FEWEST_CASES = 5  # an average of fewer would tell of single persons
+FEWEST_CASES = 10  # an average of fewer would tell of single persons
 DEFERRED = "unlike any logged case: decide as before"
 CLOSED = "no action is allowed: decide as before"
 INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at them"

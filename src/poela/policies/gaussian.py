@@ -1,17 +1,20 @@
-"""The Gaussian policy of real-valued actions: what all learners of such policies learn, and its blends."""
+"""Policies of real-valued actions: what all share, and the Gaussian one that our learners learn, with its blends."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.behavior.gaussian import GaussianModel
+from poela.behavior.normal import NormalModel, checked_contexts
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.density import gaussian_log_density, standard_normal
+from poela.core.draws import KnownDraws
 from poela.core.errors import InputError
 from poela.core.outputs import output_folder
 from poela.core.storage import Stored
@@ -27,8 +30,79 @@ if TYPE_CHECKING:
     from poela.eligibility.pair_explanation import PairExplanation
 
 
+class RealPolicy(Decides, ABC):
+    """What policies of real-valued actions share, beside a density and draws."""
+
+    real_valued: ClassVar[bool] = True
+    behavior: NormalModel | None
+    schema: TableSchema | None
+
+    if TYPE_CHECKING:  # fields of some and properties of others
+
+        @property
+        def feature_names(self) -> tuple[str, ...]:
+            """The features of contexts."""
+
+        @property
+        def action_names(self) -> tuple[str | int, ...]:
+            """The columns of actions."""
+
+        @property
+        def spread(self) -> FloatArray:
+            """The standard deviation of the logged actions [m]."""
+
+    @abstractmethod
+    def log_density(self, contexts: ArrayLike, actions: ArrayLike) -> FloatArray:
+        """[N], of actions [N, m]; −inf where the policy never acts so."""
+
+    @abstractmethod
+    def sample(self, contexts: ArrayLike, rng: np.random.Generator) -> FloatArray:
+        """An action [N, m] for each context."""
+
+    @abstractmethod
+    def drawn_by(self, contexts: Float32Array, uniform: FloatArray) -> FloatArray:
+        """An action [N, m] for each context, by a number in [0, 1) for each column of it [N, m]."""
+
+    @abstractmethod
+    def mean(self, contexts: ArrayLike) -> FloatArray:
+        """The mean action [N, m]."""
+
+    @property
+    def needs(self) -> str:
+        """What a decision looks at."""
+        return "context"
+
+    @cached_property
+    def table_schema(self) -> TableSchema:
+        """How the columns of a table become the features."""
+        return self.schema or TableSchema.plain(self.feature_names)
+
+    def change(self, contexts: ArrayLike) -> FloatArray | None:
+        """How far the mean lies from that of the logging policy [N, m]; None where the policy does not know that."""
+        if self.behavior is None:
+            return None
+        rows = self.checked(contexts)
+        return np.abs(self.mean(rows) - self.behavior.moments(rows)[0])
+
+    def checked(self, contexts: ArrayLike) -> Float32Array:
+        """The contexts as a float32 matrix of the right width; the columns of a table are found by name."""
+        if has_columns(contexts):
+            return loose_contexts(contexts, self.table_schema)
+        return checked_contexts(contexts, self.feature_names)
+
+    def save(self, directory: str | Path, *, overwrite: bool = False) -> None:
+        """Write the policy as JSON and safetensors, for the owner alone, into an empty folder or a new one."""
+        from poela.policies.storage import save_policy
+
+        save_policy(self, output_folder(directory, "a policy"), overwrite=overwrite)
+
+    def as_filed(self) -> "RealPolicy":
+        """As a file holds it."""
+        return self
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GaussianPolicy(Decides):
+class GaussianPolicy(RealPolicy):
     """A normal distribution of actions whose mean and spread depend on the context, within a rule if there is one.
 
     With a `behavior` and a `share` below 1 it is a Gaussian that far on the way from the logging policy (`blended`).
@@ -37,7 +111,7 @@ class GaussianPolicy(Decides):
 
     model: GaussianModel
     eligibility: FittedContinuousEligibility | None = None
-    behavior: GaussianModel | None = None
+    behavior: NormalModel | None = None
     share: float = 1.0
     schema: TableSchema | None = None
 
@@ -55,11 +129,6 @@ class GaussianPolicy(Decides):
     def holds_logged_contexts(self) -> bool:
         """Whether a file of this policy holds rows of the training log."""
         return self.eligibility is not None
-
-    @cached_property
-    def table_schema(self) -> TableSchema:
-        """How the columns of a table become the features."""
-        return self.schema or TableSchema.plain(self.feature_names)
 
     def moments(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation [N, m], before the rule."""
@@ -85,6 +154,19 @@ class GaussianPolicy(Decides):
             return mean + std * standard_normal(mean.shape, rng)
         return self.eligibility.sample(rows, mean, std, rng)
 
+    def drawn_by(self, contexts: Float32Array, uniform: FloatArray) -> FloatArray:
+        """An action [N, m] for each context, by a number in [0, 1) for each column of it [N, m]."""
+        return self.sample(contexts, KnownDraws(uniform))  # type: ignore[arg-type]
+
+    @property
+    def spread(self) -> FloatArray:
+        """The standard deviation of the logged actions [m]."""
+        return self.model.spread
+
+    def mean(self, contexts: ArrayLike) -> FloatArray:
+        """The mean action [N, m], before the rule."""
+        return self.moments(contexts)[0]
+
     def stranded(self, trajectories: Trajectories) -> BoolArray:
         """Which steps [N] had nothing logged nearby, so that the rule's fallback acted."""
         if self.eligibility is None:
@@ -98,32 +180,11 @@ class GaussianPolicy(Decides):
         rows = self.checked(context if has_columns(context) else np.atleast_2d(np.asarray(context)))
         return self.eligibility.explain(rows[0], self.moments(rows)[0][0] if action is None else action, k)
 
-    @property
-    def needs(self) -> str:
-        """What a decision looks at."""
-        return "context"
-
-    def change(self, contexts: ArrayLike) -> FloatArray | None:
-        """How far the mean lies from that of the logging policy [N, m]; None where the policy does not know that."""
-        if self.behavior is None:
-            return None
-        return np.abs(self.moments(contexts)[0] - self.behavior.moments(self.checked(contexts))[0])
-
-    def save(self, directory: str | Path, *, overwrite: bool = False) -> None:
-        """Write the policy as JSON and safetensors, for the owner alone, into an empty folder or a new one."""
-        from poela.policies.storage import save_policy
-
-        save_policy(self, output_folder(directory, "a policy"), overwrite=overwrite)
-
     def as_filed(self) -> "GaussianPolicy":
         """As a file holds it: without names of episodes."""
         if self.eligibility is None:
             return self
         return replace(self, eligibility=replace(self.eligibility, episode_ids=None))
-
-    def checked(self, contexts: ArrayLike) -> Float32Array:
-        """The contexts as a float32 matrix of the right width; the columns of a table are found by name."""
-        return loose_contexts(contexts, self.table_schema) if has_columns(contexts) else self.model.checked(contexts)
 
     def stored(self) -> Stored:
         """The policy as plain settings and arrays."""
@@ -135,7 +196,11 @@ class GaussianPolicy(Decides):
     @classmethod
     def from_stored(cls, stored: Stored, load_part: Callable[[Stored], Any]) -> "GaussianPolicy":
         """The inverse of `stored`."""
-        kinds = {"model": GaussianModel, "behavior": GaussianModel, "eligibility": FittedContinuousEligibility}
+        kinds: dict[str, type] = {
+            "model": GaussianModel,
+            "behavior": NormalModel,
+            "eligibility": FittedContinuousEligibility,
+        }
         expect_contents(stored, ("share", "schema"), (), {"model"} | (set(stored.parts) & set(kinds)))
         found = {name: expect_part(stored, name, load_part, kinds[name], "of its kind") for name in stored.parts}
         schema = stored.settings["schema"]

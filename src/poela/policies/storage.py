@@ -17,7 +17,7 @@ from poela.core.references import described, referred
 from poela.core.storage import Stored, load_stored, save_stored
 from poela.core.validation import expect_contents, expect_setting
 from poela.policies.card import CARD, model_card
-from poela.policies.gaussian import GaussianPolicy
+from poela.policies.gaussian import RealPolicy
 from poela.policies.ruled import RuledPolicy
 
 FILE_FORMAT = "poela-policy"
@@ -50,6 +50,7 @@ KINDS = {
     "logged_propensities": "poela.behavior.propensities:LoggedPropensities",
     "with_history": "poela.data.history:WithHistory",
     "foreign_policy": "poela.policies.foreign:ForeignPolicy",
+    "foreign_doses": "poela.policies.foreign:ForeignDoses",
     **STORED_KINDS,
 }
 
@@ -58,7 +59,7 @@ def as_filed(policy: Any, include_contexts: str = "all") -> Any:
     """The policy as a file holds it: without names of episodes, and with all logged contexts or a cover of them."""
     if include_contexts not in {"all", "cover"}:
         raise InputError(f"include_contexts must be 'all' or 'cover', not {include_contexts!r}")
-    if isinstance(policy, GaussianPolicy):
+    if policy.real_valued:
         if include_contexts == "cover" and policy.eligibility is not None:
             raise InputError("a rule over real-valued actions needs all logged pairs: say include_contexts='all'")
         return policy.as_filed()
@@ -75,7 +76,7 @@ def holds_logged_contexts(policy: Any) -> bool:
 
 
 def save_policy(
-    policy: RuledPolicy | GaussianPolicy,
+    policy: RuledPolicy | RealPolicy,
     directory: Path,
     include_contexts: str = "all",
     overwrite: bool = False,

@@ -15,7 +15,10 @@ from poela.core.validation import expect_array
 MAX_LEAVES = 32  # one bit each
 ALL = np.uint32(0xFFFFFFFF)
 ROWS_AT_A_TIME = 8192  # keeps one block of features in the processor's cache
+BYTES_AT_A_TIME = 1 << 15  # rows, where a feature is a byte for each of them
 FEW_TESTS = 1 << 21  # up to so many tests, all trees are asked at once: few rows should not wait for a loop over trees
+
+_LEFTMOST = np.array([0, *((bits & -bits).bit_length() - 1 for bits in range(1, 256))])  # the first leaf of each set
 
 _DTYPES: dict[str, type[np.generic]] = {
     "features": np.int32,
@@ -76,6 +79,9 @@ class Forest:
         """The raw scores [N, actions] (two actions: one score, of the second)."""
         if len(contexts) * max(len(self.features), 1) <= FEW_TESTS and len(self.features):
             return self._scores_at_once(contexts)
+        codes = self._codes()
+        if codes is not None:
+            return self._scores_by_bytes(contexts, codes)
         blocks = [
             self._block_scores(np.asfortranarray(contexts[start : start + ROWS_AT_A_TIME]))
             for start in range(0, len(contexts), ROWS_AT_A_TIME)
@@ -92,6 +98,40 @@ class Forest:
             leftmost = leaves & (~leaves + np.uint32(1))
             leaf = np.frexp(leftmost.astype(np.float32))[1] - 1
             scores[:, tree % len(self.baseline)] += self.leaf_values[self.leaf_offsets[tree] + leaf]
+        return scores
+
+    def _codes(self) -> dict[int, Float32Array] | None:
+        """The thresholds of each feature in order; None where features or leaves need more than a byte."""
+        cuts = {int(one): np.unique(self.thresholds[self.features == one]) for one in np.unique(self.features)}
+        small = np.diff(self.leaf_offsets).max(initial=1) <= 8 and all(len(own) < 256 for own in cuts.values())
+        return cuts if small else None
+
+    def _scores_by_bytes(self, contexts: Float32Array, cuts: dict[int, Float32Array]) -> FloatArray:
+        """The same bits as by `_block_scores`, several times as fast: 32 tests at once by one instruction.
+
+        A feature is how many of its thresholds are below it, and the values of a tree are listed by sets of leaves.
+        """
+        ranks, keeps = np.zeros(len(self.features), np.uint8), self.keeps.astype(np.uint8)
+        for feature, own in cuts.items():
+            ranks[self.features == feature] = np.searchsorted(own, self.thresholds[self.features == feature])
+        ends = zip(self.leaf_offsets[:-1], self.leaf_offsets[1:], strict=True)
+        tables = [self.leaf_values[np.minimum(first + _LEFTMOST, last - 1)] for first, last in ends]
+        scores = np.empty((len(contexts), len(self.baseline)))
+        for start in range(0, len(contexts), BYTES_AT_A_TIME):
+            block = contexts[start : start + BYTES_AT_A_TIME]
+            codes = {one: np.searchsorted(own, block[:, one]).astype(np.uint8) for one, own in cuts.items()}
+            sums = np.repeat(self.baseline[:, None], len(block), axis=1)
+            leaves, left = np.empty((2, len(block)), np.uint8)
+            values = np.empty(len(block))
+            for tree, table in enumerate(tables):
+                leaves.fill(255)
+                for node in range(self.node_offsets[tree], self.node_offsets[tree + 1]):
+                    np.greater(codes[int(self.features[node])], ranks[node], out=left.view(np.bool_))
+                    left -= 1  # 255 where the test is passed, 0 where it failed
+                    left |= keeps[node]
+                    leaves &= left
+                sums[tree % len(sums)] += table.take(leaves, out=values, mode="clip")
+            scores[start : start + len(block)] = sums.T
         return scores
 
     def passed(self, contexts: Float32Array) -> BoolArray:

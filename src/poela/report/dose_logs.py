@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from poela.core.arrays import FloatArray
+from poela.data.groups import SMALLEST_GROUP
 from poela.data.trajectories import Trajectories
 from poela.report.study_logs import Given, Shown, shown_policy
 from poela.studies.own_logs import checked_parts
@@ -22,6 +23,7 @@ class DoseLogs:
     study: Study
     train: Trajectories
     shown: Shown | None
+    smallest: int = SMALLEST_GROUP  # cases that a group must have to be told of
 
     @cached_property
     def followed(self) -> Trajectories:
@@ -42,9 +44,9 @@ class DoseLogs:
         return np.stack([np.asarray(self.shown.policy.sample(contexts, rng), np.float64) for _ in range(DRAWS)])
 
 
-def dose_logs(study: Study, logs: Given | None) -> DoseLogs | None:
+def dose_logs(study: Study, logs: Given | None, smallest: int = SMALLEST_GROUP) -> DoseLogs | None:
     """The study beside its logs, or beside those that it still holds; None where there are none, or actions are few."""
     parts = study.parts if logs is None else checked_parts(study, logs)
     if parts is None or not parts[0].is_real:
         return None
-    return DoseLogs(study, parts[0], shown_policy(study))
+    return DoseLogs(study, parts[0], shown_policy(study), smallest)

@@ -20,6 +20,8 @@ from poela.core.files import atomic_file
 from poela.core.outputs import output_file
 from poela.core.progress import progress
 from poela.core.temporary import OWN_FOLDER
+from poela.core.typed import Count, parsed
+from poela.data.groups import SMALLEST_GROUP
 from poela.report.blocks import Section
 from poela.report.dose_logs import dose_logs
 from poela.report.numbers.changes import STEP
@@ -39,6 +41,7 @@ from poela.report.sections.sensitivity import sensitivity_section
 from poela.report.study_logs import Given, shown_policy, study_logs
 from poela.report.subject import Subject
 from poela.report.unfinished import unfinished_sections
+from poela.studies.groups import Groups
 from poela.studies.study import Study
 
 NO_CASES = "single decisions are not shown for real-valued actions"
@@ -51,11 +54,12 @@ class PageOptions:
 
     by: Sequence[str] = ()  # features that tell strata
     show_values: bool = False  # of features, in the cases that change most
-    trajectory: int | None = None  # the episode whose eligible actions are drawn
+    trajectory: int | None = None  # the episode whose eligible actions are drawn; None: no single case is shown
     title: str | None = None
     refresh: int | None = None  # seconds after which a browser reads the page again
     brief: bool = False  # the first screen alone, on one sheet
     per_year: int | None = None  # cases that are expected in a year
+    smallest_group: int | None = None  # cases that a group must have to be told of; None: as in the study
 
 
 @dataclass(frozen=True)
@@ -110,11 +114,22 @@ def study_page(study: Study, logs: Given | None = None, options: PageOptions | N
 
 def _subject(study: Study, logs: Given | None, options: PageOptions) -> Subject:
     assert study.result is not None
-    subject = Subject(study, study.result, shown_policy(study), None, None, logs, tuple(options.by), options.per_year)
+    smallest = _smallest_group(study.result.groups, options)
+    subject = Subject(
+        study, study.result, shown_policy(study), None, None, logs, tuple(options.by), options.per_year, smallest
+    )
     if study.record.data.layout.is_real:
         _refuse_cases(options)
-        return replace(subject, doses=dose_logs(study, logs))
-    return replace(subject, logs=study_logs(study, logs))
+        return replace(subject, doses=dose_logs(study, logs, smallest))
+    return replace(subject, logs=study_logs(study, logs, smallest))
+
+
+def _smallest_group(stored: Groups | None, options: PageOptions) -> int:
+    """As was said for the page, else for the study."""
+    if options.smallest_group is not None:
+        parsed("smallest_group", Count, options.smallest_group)
+        return options.smallest_group
+    return SMALLEST_GROUP if stored is None else stored.smallest
 
 
 def _details(subject: Subject, options: PageOptions) -> tuple[Callable[[], Section], ...]:

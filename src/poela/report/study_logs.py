@@ -11,6 +11,7 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.policy import as_policy
 from poela.data.action_space import finite_actions
+from poela.data.groups import SMALLEST_GROUP
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import Eligible, FittedEligibility
 from poela.eligibility.rules import Eligibility
@@ -59,6 +60,7 @@ class StudyLogs:
     train: Trajectories
     held_out: tuple[Trajectories, ...]
     shown: Shown | None
+    smallest: int = SMALLEST_GROUP  # cases that a group must have to be told of
 
     @cached_property
     def followed(self) -> Trajectories:
@@ -117,7 +119,7 @@ class StudyLogs:
         return evidence, episodes.logs.rewards
 
 
-def study_logs(study: Study, logs: Given | None) -> StudyLogs | None:
+def study_logs(study: Study, logs: Given | None, smallest: int = SMALLEST_GROUP) -> StudyLogs | None:
     """The study beside its logs, or beside those that it still holds; None where there are none.
 
     Logs that the study was not made of are refused.
@@ -126,7 +128,7 @@ def study_logs(study: Study, logs: Given | None) -> StudyLogs | None:
     if parts is None or parts[0].is_real:
         return None  # what is shown beside logs counts their actions
     train, held_out = _with_propensities(study, parts)
-    return StudyLogs(study, train, held_out, shown_policy(study))
+    return StudyLogs(study, train, held_out, shown_policy(study), smallest)
 
 
 def _with_propensities(study: Study, parts: Parts) -> tuple[Trajectories, tuple[Trajectories, ...]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from poela.core.errors import InputError
+from poela.data.groups import SMALLEST_GROUP
 from poela.data.trajectories import Trajectories
 from poela.report.blocks import Words, named
 from poela.report.dose_logs import DoseLogs
@@ -72,6 +73,7 @@ class Subject:
     given: Given | None = None  # where the logs came from
     by: tuple[str, ...] = ()  # columns that tell groups
     per_year: int | None = None  # cases
+    smallest: int = SMALLEST_GROUP  # cases that a group must have to be told of
 
     @property
     def real(self) -> bool:
@@ -97,11 +99,12 @@ class Subject:
         if self.shown is None:
             return None
         if columns and self.train is not None:
-            return self.study.by(*columns, logs=self.given)
-        if self.result.groups is None and self.train is not None:  # a study of an earlier version
+            return self.study.by(*columns, logs=self.given, smallest=self.smallest)
+        stored = self.result.groups
+        if stored is None and self.train is not None:  # a study of an earlier version
             with suppress(InputError):  # the episodes that judged it are not at hand
                 return self.study.by(logs=self.given)
-        return self.result.groups
+        return None if stored is None else stored.of_enough(self.smallest)
 
     @property
     def changed(self) -> float | None:

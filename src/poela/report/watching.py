@@ -5,11 +5,13 @@ from pathlib import Path
 
 from poela.report.blocks import Block, Column, Entry, Fact, Facts, Picture, Pictures, Points, Section, Table, Text
 from poela.report.page import Page, write_page
-from poela.report.pictures.charts import Band, Level, Line, Plane
+from poela.report.pictures.charts import NARROW, Band, Level, Line, Plane
 from poela.report.wording import readable
+from poela.rounds.drift import Drift
 from poela.rounds.watch import Watched
 from poela.studies.study import Study
 
+WAY_HEIGHT = 150.0  # of the small pictures of checks
 MARKS = {True: "has drifted", False: "no drift seen"}
 
 
@@ -77,4 +79,23 @@ def _drift(watched: Watched) -> Section:
     ]
     marked = frozenset(place for place, check in enumerate(watched.drift) if check.drifted)
     note = "False alarms: the most that chance alone may raise, over all looks together."
-    return Section("drift", "Has anything changed?", [Table("Checks", columns, rows, marked, note=note)])
+    blocks: list[Block] = [Table("Checks", columns, rows, marked, note=note)]
+    if pictures := [_way(check) for check in watched.drift if len(check.path) > 1]:
+        blocks.append(Pictures(pictures))
+    return Section("drift", "Has anything changed?", blocks)
+
+
+def _way(check: Drift) -> Picture:
+    """One check over time, as a share of what raises its alarm."""
+    plane = Plane(
+        label=f"How near the check of {check.name} was to an alarm, after so many cases",
+        x="cases that have ended",
+        y="share of the way",
+        lines=[Line([(float(units), way) for units, way in check.path], "newline")],
+        levels=[Level(1.0, "alarm")],
+        from_zero=True,
+        whole_x=True,
+        height=WAY_HEIGHT,
+        width=NARROW,
+    )
+    return Picture(check.name, plane.svg(), f"Above the line: {check.name} has drifted.")

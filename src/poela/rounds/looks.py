@@ -72,6 +72,7 @@ class Looks:
     plan: WatchPlan
     policy: str  # its hash
     looks: tuple[Look, ...] = field(default_factory=tuple)
+    cases: tuple[str, ...] = ()  # hashes of those of the last look, in the order in which they end
 
 
 class LookBook:

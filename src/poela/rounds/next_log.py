@@ -19,7 +19,6 @@ from poela.core.errors import InputError
 from poela.core.readable import about, readable, share_in_words
 from poela.core.typed import Count, Positive, Range, refuse_problems, to_plain
 from poela.evaluation.verdict import TrustThresholds
-from poela.policies.gaussian import GaussianPolicy
 from poela.studies.final_gain import POWER, widening
 from poela.studies.selection import Point
 from poela.studies.study import Study
@@ -225,7 +224,7 @@ class Pilot:
         rungs.sort(key=lambda point: (-(point.metrics["ess"] or 0.0), -_gain(point)))
         best = [point for place, point in enumerate(rungs) if _gain(point) > max(map(_gain, rungs[:place]), default=0)]
         shares = SHARES if share is None else (share,)
-        if isinstance(self._study.policy_of(acting), GaussianPolicy):
+        if self._study.policy_of(acting).real_valued:
             shares = (1.0,)  # logs of several logging policies cannot be pooled
         return tuple(self._target(point, acting, shares) for point in best)
 

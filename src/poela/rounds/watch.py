@@ -8,18 +8,21 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.propensities import LoggedPropensities
-from poela.core.arrays import FloatArray, IntArray
+from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.readable import readable
 from poela.core.typed import to_plain
 from poela.data.beside import Beside
+from poela.data.receipts import ReceiptsOf, is_receipts
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.weights import log_weights, probabilities_along
 from poela.rounds.compared import Comparison, Units, against_practice, compared
 from poela.rounds.drift import Drift, drifts
+from poela.rounds.ending import by_last
 from poela.rounds.looks import EXACT, Look, LookBook, Looks, WatchPlan
+from poela.rounds.nested import Grown, case_hashes, grown
 from poela.rounds.sequences import DESIGNS
 from poela.studies.evaluation import layout_for
 from poela.studies.fold_data import data_hash, read_behavior
@@ -113,20 +116,30 @@ def watch(
     with book.locked():
         known = book.opened(policy.short_hash, {name: value for name, value in plan.items() if value is not None})
         number = next((place for place, look in enumerate(known.looks) if look.data == key), len(known.looks))
+        hashes = case_hashes(cases)
+        new = number == len(known.looks)
+        since = grown(known.cases, hashes) if new else Grown(0, 0)
         watched = _watched(opened, cases, units, before, practice, known, number)
-        if number == len(known.looks):
-            book.write(replace(known, looks=(*known.looks, _look(watched, key))))
+        watched = replace(watched, notes=(*watched.notes, *since.notes))
+        if new:
+            book.write(replace(known, looks=(*known.looks, _look(watched, key)), cases=hashes))
     return watched
 
 
 def _cases(study: Study, logs: Trajectories | str | PathLike[str], beside: Beside) -> Trajectories:
-    cases = logs if isinstance(logs, Trajectories) else read_logs(logs, layout=layout_for(study, None), **vars(beside))
     policy = study.acting_policy
+    source = ReceiptsOf(logs, policy.short_hash) if is_receipts(logs) else logs
+    cases = source if isinstance(source, Trajectories) else _read(study, source, beside)
     if (cases.feature_names, cases.action_names) != (policy.feature_names, policy.action_names):
         raise InputError(
             "these cases have other features or actions than the policy: read them with the study's layout"
         )
     return cases
+
+
+def _read(study: Study, source: Any, beside: Beside) -> Trajectories:
+    """Cases with the outcomes that guardrails need, where the study has some."""
+    return read_logs(source, layout=layout_for(study, None), **vars(beside))
 
 
 def _units(study: Study, cases: Trajectories, practice: Any) -> Units:
@@ -140,18 +153,7 @@ def _units(study: Study, cases: Trajectories, practice: Any) -> Units:
                 "estimates, which no bound allows for"
             )
         weights = np.exp(log_weights(practice, cases).truncated(scoring.truncation))
-    return Units(returns, _by_last(cases.units), weights)
-
-
-def _by_last(units: IntArray) -> IntArray:
-    """Units numbered by where their last episode stands.
-
-    >>> _by_last(np.array([0, 1, 0, 2])).tolist()
-    [1, 0, 1, 2]
-    """
-    last = np.zeros(int(units.max()) + 1, np.int64)
-    last[units] = np.arange(len(units))  # the last one stays
-    return np.asarray(np.argsort(np.argsort(last)))[units]
+    return Units(returns, by_last(cases.units), weights)
 
 
 def _watched(
@@ -172,11 +174,9 @@ def _watched(
         _refuse_inexact(units, bounds, practice)
     main = compared(units, old, plan, sizes, bounds)
     policy = study.acting_policy
-    drift: tuple[Drift, ...] = ()
-    model = None
-    if not cases.is_real:
-        drift = drifts(cases, probabilities_along(policy, cases), before, scoring.discount, plan.horizon)
-        model = _by_model(study, cases, units, plan, sizes) if practice is None else None
+    doing = None if cases.is_real else probabilities_along(policy, cases)
+    drift = drifts(cases, doing, before, scoring.discount, plan.horizon)
+    model = _by_model(study, cases, units, plan, sizes) if practice is None and not cases.is_real else None
     return Watched(
         policy=study.chosen_name,
         plan=plan,
@@ -237,9 +237,24 @@ def _notes(
         )
     if cases.adherence is not None and cases.adherence < 1:
         notes.append("means are of what was done, with those cases where recommendations were not followed")
+    notes += _unchecked(cases)
     if any(check.drifted for check in drift):
         notes.append("under drift, bounds are about the mean over all cases so far, not about today's")
     return tuple(notes)
+
+
+def _unchecked(cases: Trajectories) -> list[str]:
+    """What could not be asked of these cases."""
+    if cases.is_real:
+        return ["actions are real numbers: whether this policy drew them is not checked"]
+    if cases.propensities is None:
+        return ["these cases have no propensities: whether this policy drew them is judged by their actions alone"]
+    if cases.recommended is not None and cases.estimated:
+        return [
+            "propensities are those of what was done: whether this policy recommended it is judged by the "
+            "recommendations alone"
+        ]
+    return []
 
 
 def _look(watched: Watched, key: str) -> Look:

@@ -22,12 +22,12 @@ from poela.data.spreadsheets import harmless
 from poela.data.words import quoted
 from poela.policies.allotting import BatchLimits
 from poela.policies.deciding import ALLOTTED, Deciding, decided_parts
-from poela.policies.gaussian import GaussianPolicy
 from poela.studies.allotment import JudgedAllotment, allotment, refuse_unshown_allotment
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from poela.policies.gaussian import RealPolicy
     from poela.policies.ruled import RuledPolicy
 
 
@@ -56,7 +56,7 @@ class Decided:
 
 
 def decide_file(
-    policy: "RuledPolicy | GaussianPolicy",
+    policy: "RuledPolicy | RealPolicy",
     rows: str | PathLike[str],
     out: str | PathLike[str],
     how: Deciding,
@@ -87,7 +87,7 @@ def decide_file(
             count += part.num_rows
             deferred += part["defer"].to_numpy().sum()
             noted += part.num_rows - part["note"].null_count
-            if isinstance(policy, GaussianPolicy):
+            if policy.real_valued:
                 amounts.append(np.stack([part[str(name)].to_numpy() for name in policy.action_names], axis=1))
                 continue
             for entry in part["action"].value_counts().to_pylist():

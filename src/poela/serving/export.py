@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from poela.behavior.gaussian import GaussianModel
+from poela.behavior.normal import NormalModel
 from poela.core.errors import InputError
 from poela.core.extras import how_to_install
 from poela.core.files import atomic_file
 from poela.core.outputs import output_file
 from poela.core.storage import fingerprint_of_stored
-from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
-from poela.policies.storage import as_filed, holds_logged_contexts
+from poela.policies.storage import as_filed, holds_logged_contexts, refuse_live
 
 FORMAT = "poela-onnx"
 FORMAT_VERSION = "1"
@@ -76,6 +75,7 @@ def onnx_model(policy: Any, include_contexts: str, findings: Mapping[str, str]) 
 
     filed = as_filed(policy, include_contexts) if isinstance(policy, RuledPolicy) else policy
     features, actions = _names(filed)
+    refuse_live(filed.stored())
     graph = Graph(len(features))
     contexts = graph.must_be_finite(graph.input("contexts"))
     probabilities = graph.cast(policy_in(graph, filed, contexts), np.float32)
@@ -108,7 +108,7 @@ def _names(policy: Any) -> tuple[list[str], list[Any]]:
     if not callable(getattr(policy, "stored", None)):
         what = "a mixture of the folds' policies" if hasattr(policy, "policies") else type(policy).__name__
         raise refuse_export(what, "only policies that can be saved can; export the recommended policy")
-    if isinstance(policy, GaussianPolicy | GaussianModel):
+    if getattr(policy, "real_valued", False) or isinstance(policy, NormalModel):
         raise refuse_export(
             "a policy of real-valued actions", "its graph would have no probabilities; use poela decide"
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
+from poela.eligibility.foreign import OwnScale
 from poela.neighbours.scales import FeatureScale
 from poela.neighbours.search import Neighbours
 from poela.serving.graph import Graph
@@ -25,8 +26,9 @@ class NearestPoints:
     squared: str  # [N, k], nearest first
 
 
-def scaled_in(graph: Graph, scale: FeatureScale, contexts: str) -> str:
+def scaled_in(graph: Graph, scale: FeatureScale | OwnScale, contexts: str) -> str:
     """Contexts as distances see them, in float64: to the last bit as `FeatureScale` has them."""
+    assert isinstance(scale, FeatureScale), "what no file can hold is refused before"
     values, factors = graph.cast(contexts, np.float64), graph.constant(scale.factors)
     if scale.knots is None:
         return graph.op("Mul", values, factors)

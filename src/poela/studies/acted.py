@@ -10,7 +10,7 @@ from poela.core.arrays import BoolArray, FloatArray
 from poela.core.ragged import episode_sums
 from poela.data.action_space import ActionName
 from poela.data.trajectories import Trajectories
-from poela.evaluation.weights import LogWeights, densities_along, probabilities_along, weights_of
+from poela.evaluation.weights import LogWeights, log_probs, probabilities_along, weights_of
 from poela.studies.groups import Move
 
 MOST_ACTIONS = 30  # that are told apart
@@ -77,8 +77,8 @@ def acted(policy: Any, logs: Trajectories, truncation: float) -> Acted:
     ([0.5, 0.5], [0.2, 0.8], 0.3)
     """
     if logs.is_real:
-        weights = LogWeights(densities_along(policy, logs) - logs.log_propensities, logs.offsets)
-        return _summed(logs, logs.actions, policy.moments(logs.contexts)[0], weights, truncation)
+        weights = LogWeights(log_probs(policy, logs) - logs.log_propensities, logs.offsets)
+        return _summed(logs, logs.actions, policy.mean(logs.contexts), weights, truncation)
     assert isinstance(logs, Trajectories)
     doing = probabilities_along(policy, logs)
     weights = weights_of(doing, logs)

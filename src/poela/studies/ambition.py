@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from poela.behavior.gaussian import GaussianBehavior, GaussianModel
+from poela.behavior.gaussian import GaussianBehavior
+from poela.behavior.normal import NormalModel
 from poela.data.action_space import finite_actions
 from poela.data.trajectories import Trajectories
 from poela.eligibility.supported_behavior import SupportedBehavior
@@ -12,7 +13,7 @@ from poela.learners.learner import Checkpoint, Learner
 from poela.learners.logging_policy import logging_policy
 from poela.policies.blended import BlendedPolicy
 from poela.policies.foreign import ForeignPolicy
-from poela.policies.gaussian import GaussianPolicy
+from poela.policies.gaussian import RealPolicy
 from poela.policies.value import GreedyQPolicy
 
 # Shares of the learned policy: finer where the evidence begins to run out.
@@ -34,8 +35,8 @@ def ambition_path(
     if learner.walks or not checkpoints:
         return list(checkpoints)
     learned = checkpoints[-1].policy
-    if isinstance(learned, GaussianPolicy):
-        return _gaussian_path(learned, train, behavior)
+    if isinstance(learned, RealPolicy):
+        return _path_of_amounts(learned, train, behavior)
     logging = logging_policy(finite_actions(train, "this learner"), behavior)
     support = learned.eligibility.support
     if support is not None:
@@ -58,10 +59,11 @@ def ambition_path(
     ]
 
 
-def _gaussian_path(learned: GaussianPolicy, train: Trajectories, behavior: Any) -> list[Checkpoint]:
-    """Gaussians on the way from the logging policy to what was learned, within its rule."""
-    base = behavior if isinstance(behavior, GaussianModel) else GaussianBehavior().fit_quietly(train)
+def _path_of_amounts(learned: RealPolicy, train: Trajectories, behavior: Any) -> list[Checkpoint]:
+    """On the way from the logging policy to what was learned: Gaussians, or mixtures with somebody's policy."""
+    base = behavior if isinstance(behavior, NormalModel) else GaussianBehavior().fit_quietly(train)
+    own: Any = learned  # a dataclass
     return [
-        Checkpoint(place, replace(learned, behavior=base, share=share), f"blend {share:g}")
+        Checkpoint(place, replace(own, behavior=base, share=share), f"blend {share:g}")
         for place, share in enumerate(SHARES, start=1)
     ]

@@ -13,6 +13,7 @@ from poela.studies.outcome_unit import Outcome
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
+from poela.studies.words import lacks_support
 
 MOST_EPISODES = 1000  # times those of the log: what would need more is not worth a number
 Kind = Literal["change", "worth a trial", "keep"]
@@ -212,6 +213,8 @@ def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
         action = f"record the {known} of decisions from now on: estimated ones can hardly show a gain."
     if none_trusted(result.points):
         action = "carry on as before; fix what makes these estimates unreliable (see the verdicts), then learn again."
+    if lacks_support(result.points):
+        action = "learn with the rule that only allows what similar cases received (without --no-rule)."
     tried = worth_a_trial(result)
     nothing = "nothing is shown to be better"
     if any((point.metrics.get("shown") or 0.0) > 0 for point in result.points):

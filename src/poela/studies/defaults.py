@@ -19,7 +19,9 @@ DEFAULT_CONTINUOUS = ("continuouspoela", "iql")  # where actions are real number
 SUPPORTED = {"support": USUAL_SUPPORT, "scale": "robust", "reach": "auto"}
 # Where each case brings its propensities, they say themselves what is done in like cases.
 LIKELY = {"relative_probability": 0.01}
-MANY_STEPS = 100_000  # from here on, cases like this are looked for in a sample of the log
+MANY_STEPS = 25_000  # from here on, cases like this are looked for in a sample of the log
+FULL_STEPS = 50_000  # above so many, each step of a policy gradient sees a part of the log
+STEPS_AT_ONCE, TURNS = 10_000, 2000  # about so many; and over several decisions, where ratios multiply, so often
 LOGGED = "logged"  # the behavior that stands for these propensities
 
 
@@ -44,7 +46,7 @@ def _candidates(learner: str | Candidate | AnyLearner, rule: dict[str, Any]) -> 
     if isinstance(learner, str):
         return _grid(learner, rule)
     own = Candidate.of(learner)
-    if isinstance(learner, Candidate) or not own.is_foreign or own.kind.real_valued:
+    if isinstance(learner, Candidate) or not own.is_foreign or own.build().real_valued:
         return [own]
     return grid(own.learner, **{name: [value] for name, value in own.settings.items()}, **rule)
 
@@ -82,6 +84,23 @@ def of_one_step(candidates: Sequence[Candidate]) -> list[Candidate]:
     without = [{name: value for name, value in one.settings.items() if name != "backup"} for one in candidates]
     single = [own | ({"history": 0} if "history" in own else {}) for own in without]
     return list(dict.fromkeys(Candidate(one.learner, own) for one, own in zip(candidates, single, strict=True)))
+
+
+def in_parts(candidates: Sequence[Candidate], n_steps: int, n_episodes: int) -> list[Candidate]:
+    """Candidates under the usual rule, for a large log: POELA sees a part of it at each step, unless told how much.
+
+    >>> [str(one) for one in in_parts([Candidate("poela", SUPPORTED), Candidate("poela")], 100_000, 20_000)]
+    ['poela batch_episodes=2000 steps=2000 support=0.02 scale=robust reach=auto', 'poela']
+    """
+    if n_steps <= FULL_STEPS:
+        return list(candidates)
+    part = {"batch_episodes": max(round(STEPS_AT_ONCE * n_episodes / n_steps), 100)}
+    part |= {"steps": TURNS} if n_steps > n_episodes else {}
+    usual = [SUPPORTED.items() <= dict(one.settings).items() for one in candidates]  # POELA alone has it as its own
+    return [
+        Candidate(one.learner, part | dict(one.settings)) if own else one
+        for own, one in zip(usual, candidates, strict=True)
+    ]
 
 
 def of_many_steps(candidates: Sequence[Candidate]) -> list[Candidate]:

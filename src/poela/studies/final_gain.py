@@ -57,7 +57,7 @@ class FinalEstimates:
         if point is None:
             if episodes.reference is not None:
                 return episodes.evaluator(scoring).estimate(episodes.evidence(episodes.reference, scoring, None))
-            evaluator = episodes.evaluator(replace(scoring, estimator="behavior"))
+            evaluator = episodes.evaluator(replace(scoring, estimator="behavior"), survives=False)
             return evaluator.estimate(next(evaluator.evidence([None])))
         evidence, recombined = self._evidence_of(point)
         if episodes.estimated:

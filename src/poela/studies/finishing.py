@@ -41,16 +41,18 @@ from poela.studies.settings import StudySettings
 from poela.studies.splits import Splits
 from poela.studies.study import LOGGING_POLICY, Study
 
+Judging = tuple[Episodes, str]  # and why no weight can be right, if that is so
+
 
 def finish(
-    study: Study, splits: Splits, folds: Mapping[str, FoldData], problem: str, fit: Fit, request: GroupRequest
+    study: Study, splits: Splits, folds: Mapping[str, FoldData], judging: Judging, fit: Fit, request: GroupRequest
 ) -> None:
     """Judge every policy, choose, fit what is chosen on all episodes, look at the test logs, and write it all down.
 
-    `problem` says why no weight can be right, if any; `fit` carries out runs; `request` names groups to be reported.
+    `fit` carries out runs; `request` names groups to be reported.
     """
     settings, record = study.settings, study.record
-    episodes = splits.episodes(settings.scoring, problem)
+    episodes, problem = judging
     pairs = LeftTwoOut(study, splits, fit) if study.n_folds > 1 and settings.selection.by == "gain" else None
     guards, runs = guarded_of(settings, splits, episodes, request), list(study.runs.values())
     how = settings, study.n_folds, None if pairs is None else pairs.shared, guards

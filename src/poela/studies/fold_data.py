@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poela.behavior.gaussian import GaussianModel
+from poela.behavior.normal import NormalModel
 from poela.core.errors import InputError
 from poela.core.files import Lasting, atomic_file, explained, is_empty, make_private, remove_file, write_json
 from poela.core.paths import is_there, place
@@ -62,7 +62,7 @@ class FoldData:
 
     train: Trajectories
     held_out: Trajectories
-    behavior: Policy | GaussianModel | None = None
+    behavior: Policy | NormalModel | None = None
     judging: ScoringPlan = field(default_factory=ScoringPlan)
     support: LoggedSupport | None = None  # of the held-out episodes; None: nothing lies outside, or it is not looked at
     rule: SupportModel | None = None  # the support that the training episodes give, where it is known already

@@ -1,7 +1,7 @@
 """Who gets what, and who gains: shares of actions before and after, and the gain, for everybody and by group."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from poela.core.readable import effective, escaped, share_in_words
@@ -98,6 +98,11 @@ class Groups:
     def columns(self) -> tuple[str, ...]:
         """The columns that tell groups."""
         return tuple(dict.fromkeys(group.column for group in self.groups[1:]))
+
+    def of_enough(self, smallest: int) -> "Groups":
+        """Without the columns that have a group of fewer cases: one group less would be told by all the others."""
+        few = {group.column for group in self.groups[1:] if group.cases < smallest}
+        return replace(self, groups=tuple(group for group in self.groups if group.column not in few))
 
     def __iter__(self) -> Iterator[Group]:
         return iter(self.groups)

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from poela.core.readable import readable
+from poela.core.readable import MOST_DIGITS, readable
 from poela.studies.guards import FEW, HARM, HOLDS, Guard, GuardRecord
 from poela.studies.records import ChoiceRecord
 
 STATES = {HOLDS: "holds", FEW: "too few cases", HARM: "harm"}
+ABOUT_CELLS = "Guardrails: confidence bound of the change; ≈: the estimate, without a bound or itself beyond the limit."
 TOO_MUCH = "too much"  # of spend, in place of harm
 
 
@@ -41,15 +42,18 @@ def guard_columns(guards: Sequence[GuardRecord]) -> dict[Guard, list[int]]:
 def guard_cell(guard: Guard, numbers: Sequence[int], metrics: Mapping[str, Any]) -> str:
     """The bound of the outcome, of the worst group where there are several, and whether the guardrail holds.
 
+    Where there is no bound, or the estimate itself is beyond the limit, it is the estimate, after the sign ≈.
+
     >>> metrics = {"guard_1": 0.0, "guard_1_bound": 0.004, "guard_1_state": 1.0, "guard_2": 0.03, "guard_2_state": -1.0}
     >>> guard_cell(Guard.of("pain <= +0.01"), [1], metrics), guard_cell(Guard.of("pain <= +0.01"), [1, 2], metrics)
-    ('+0.0040 holds', '+0.030 harm')
+    ('+0.0040 holds', '≈ +0.030 harm')
     """
     known = [number for number in numbers if metrics.get(f"guard_{number}_state") is not None]
     if not known:
         return "-"
     worst = min(known, key=lambda number: (metrics[f"guard_{number}_state"], guard.own(_told(metrics, number)) or 0.0))
-    number = _number(_told(metrics, worst), guard)
+    told = _told(metrics, worst)
+    number = f"{'' if told == metrics.get(f'guard_{worst}_bound') else '≈ '}{_number(told, guard)}"
     return number if guard.limit is None else f"{number} {_state(guard, metrics[f'guard_{worst}_state'])}"
 
 
@@ -102,9 +106,20 @@ def _bound(guard: Guard, bound: float | None) -> str:
 
 
 def _number(change: float | None, guard: Guard) -> str:
-    if guard.level or not change:
+    """To two digits or, near a limit, so many that it does not seem to be on the other side.
+
+    >>> _number(1.2034, Guard("price", True, 1.2, level=True)), _number(0.0096, Guard.of("pain <= +0.0096"))
+    ('1.203', '+0.0096')
+    """
+    if not change:
         return amount_number(change)
-    return readable(change, abs(change), signed=True)
+    limit = change if guard.limit is None else guard.limit
+    for digits in range(MOST_DIGITS):
+        number = readable(change, abs(change) / 10**digits, signed=not guard.level)
+        apart = float(number.replace(",", "")) - limit
+        if change == limit or ((apart > 0) == (change > limit) and apart):
+            break
+    return number
 
 
 def _state(guard: Guard, state: float) -> str:

@@ -19,10 +19,9 @@ from poela.evaluation.recombination import Pool, Recombined, effective_share, po
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.value_model import state_values
 from poela.evaluation.weights import LogWeights
-from poela.policies.gaussian import GaussianPolicy
 from poela.studies.acted import departures
 
-ENOUGH = 20_000  # recombined episodes
+ENOUGH, MANY = 20_000, 80_000  # recombined episodes: at least, and where logs are large no more than it takes
 OUTSIDE = ("outside", "leaving", "missing", "missing_error")  # of support: metrics of a point
 HELD_OUT = LOG_WEIGHTS, RECOMBINED, CONTROLS = "held_out_log_weights", "held_out_recombined", "held_out_controls"
 
@@ -67,7 +66,7 @@ def measured(
 
     `n_episodes` is the number of episodes in all folds together, which recombined ones are enough for.
     """
-    copies = int(np.clip(ENOUGH // n_episodes, 4, 40))
+    copies = copies_of(n_episodes)
     logs = evaluator.logs
     recombine = Recombined(logs, evaluator.scoring.seed, copies)
     scoring = evaluator.scoring
@@ -97,15 +96,24 @@ def measured(
         yield metrics, evidence.weights.episodes, recombine.log_weights(evidence), controlled
 
 
+def copies_of(n_episodes: int) -> int:
+    """How many times so many episodes are recombined.
+
+    >>> [copies_of(n) for n in (100, 2000, 10_000, 40_000, 1_000_000)]
+    [40, 10, 4, 2, 1]
+    """
+    return max(1, min(40, max(ENOUGH // n_episodes, min(4, MANY // n_episodes))))
+
+
 def amounts_changed(policy: Any, logs: Trajectories) -> dict[str, float | None]:
     """By how much a policy changes real-valued actions on average: in their unit, where they have one, and in
     deviations of the logged ones; nothing where actions are a finite set.
     """
-    change = policy.change(logs.contexts) if isinstance(policy, GaussianPolicy) else None
+    change = policy.change(logs.contexts) if getattr(policy, "real_valued", False) else None
     if change is None:
         return {}
     own = change.mean(axis=0)
-    return {"change": float(own[0]) if len(own) == 1 else None, "change_sd": float((own / policy.model.spread).mean())}
+    return {"change": float(own[0]) if len(own) == 1 else None, "change_sd": float((own / policy.spread).mean())}
 
 
 @dataclass(frozen=True, eq=False)

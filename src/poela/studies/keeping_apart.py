@@ -18,6 +18,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.contributions import standard_error
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import value_now
+from poela.evaluation.recombination import effective_share
 from poela.evaluation.scoring import Scoring
 from poela.studies.findings_of_audit import Audit
 from poela.studies.fold_data import data_hash
@@ -156,10 +157,19 @@ def logging_value(parts: Sequence[Trajectories], scoring: Scoring, reference: Fl
     2.0
     """
     returns = np.concatenate([scoring.capped(logs).returns(scoring.discount) for logs in parts])
-    seen = [np.zeros(logs.n_episodes) if logs.seen_weights is None else logs.seen_weights for logs in parts]
-    whole = all(logs.staying is None for logs in parts)
-    value = value_now(returns, reference, scoring.truncation, None if whole else np.concatenate(seen))
-    return LoggingValue(value.value, standard_error(value))
+    own = [np.zeros(logs.n_episodes) if logs.seen_weights is None else logs.seen_weights for logs in parts]
+    seen = None if all(logs.staying is None for logs in parts) else np.concatenate(own)
+    value = value_now(returns, reference, scoring.truncation, seen)
+    return LoggingValue(value.value, standard_error(value), None if seen is None else _effective(parts, seen))
+
+
+def _effective(parts: Sequence[Trajectories], log_weights: FloatArray) -> float:
+    """How many episodes, or clusters, weights [n] of the episodes of all parts leave in effect; parts share none."""
+    if parts[0].clusters is None:
+        return effective_share(log_weights) * len(log_weights)
+    sizes = np.cumsum([0, *(logs.n_units for logs in parts)])
+    clusters = np.concatenate([np.asarray(logs.clusters) + start for logs, start in zip(parts, sizes, strict=False)])
+    return effective_share(log_weights, clusters) * int(sizes[-1])
 
 
 def recorded_evaluation(

@@ -33,6 +33,7 @@ from poela.studies.findings_of_audit import Audit
 from poela.studies.finishing import finish, guarded_of
 from poela.studies.fold_data import FoldData, remove_folds
 from poela.studies.guards import Guard, outcomes_of
+from poela.studies.guards_kept import with_limits_of
 from poela.studies.keeping_apart import hashes_of, logging_value, refuse_same, refuse_unlike, write_episodes
 from poela.studies.options import Execution, LearnOptions, RoundOptions, StudyOptions
 from poela.studies.outcome_unit import Outcome
@@ -92,24 +93,24 @@ def learn(
     learn_options, execution, study_settings = sorted_out(settings, selection, scoring)
     deadlines = Deadlines.of(execution.time)
     place = None if out is None else study_place(out, resume)
+    study_settings = _as_recorded(study_settings, place)
     begun = Round.of(round_options, place, study_settings)
     guards = study_settings.selection.rails
     study_settings, layout = begun.settings(study_settings), with_outcomes(begun.layout(layout), guards)
-    every: list[Any] = list(logs) if isinstance(logs, list | tuple) else [logs]
-    read, of_round = _observed(every, learn_options, layout, begun, study_settings.seed, bool(guards))
+    every, begun = begun.split(list(logs) if isinstance(logs, list | tuple) else [logs])
+    read, of_round = _observed(every, learn_options, layout, begun, study_settings.seed)
     _refuse_parts(every, learn_options, study_settings, of_round.reference is not None)
     _refuse_returns_outside(study_settings.scoring, read)
     study_settings = _capped(study_settings, read[0])
     problem = _look_at_densities(read)
     study_settings = _smoothed_where_possible(fit_to_logs(study_settings, learn_options, read[0]), read)
     parts = parts_of(*read, study_settings)
-    looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
     given = (every[0] if len(every) == 1 else read[0]) if learn_options.validation is None else learn_options.validation
     request = _group_request(learn_options, given, read[0] if read[1] is None else read[1], layout, guards)
     returns = study_settings.scoring.capped(read[0]).returns(study_settings.scoring.discount)
     outcome = Outcome.of(learn_options.outcome, returns) if learn_options.outcome else None
-    source = " and ".join(Path(one).name for one in every if isinstance(one, str | PathLike)) or None
-    about = About(looked_at, problem, request, outcome, source, of_round, deadlines)
+    looked_at = audited(read[0], learn_options.no_audit, study_settings.seed)
+    about = About(looked_at, problem, request, outcome, _names(every), of_round, deadlines)
     with deferred_signals(passed_on=True), _store(place) as store, store.locked():
         remove_folds(store.directory / SCRATCH)  # training rows that a killed process left behind
         study = _carry_out(store, study_settings, parts, layout or LogLayout(), execution, about)
@@ -118,16 +119,29 @@ def learn(
         return study
 
 
+def _names(logs: Sequence[Any]) -> str | None:
+    """The names of the files that logs come from; None where they come from none."""
+    return " and ".join(Path(one).name for one in logs if isinstance(one, str | PathLike)) or None
+
+
+def _as_recorded(settings: StudySettings, place: Path | None) -> StudySettings:
+    """With the limits of the study that is resumed, where nothing is said of them: none is dropped without a word."""
+    if place is None or not Store(place).exists:
+        return settings
+    selection, kept = with_limits_of(Study(Store(place)).settings.selection, settings.selection)
+    if kept:
+        warn_of([f"this study began with {'; '.join(kept)}: kept (to be without, choose another folder)"])
+    return replace(settings, selection=selection)
+
+
 def _observed(
-    every: list[Any], options: LearnOptions, layout: LogLayout | None, begun: Round, seed: int, guarded: bool
+    every: list[Any], options: LearnOptions, layout: LogLayout | None, begun: Round, seed: int
 ) -> tuple[Parts, RoundLogs]:
     """The logs with chances of being seen, where outcomes were lost; refused where nothing makes up for the loss."""
     validation, test, of_round = _read(every, options, layout, begun)
     parts = (of_round.logs, validation, test)
-    several = of_round.reference is not None
-    if (guarded or several) and any(part is not None and part.lost is not None for part in parts):
-        what = "guardrails" if guarded else "several logs"
-        raise InputError(f"{what} need outcomes that were all observed, and some were lost here: leave one out")
+    if of_round.reference is not None and any(part is not None and part.lost is not None for part in parts):
+        raise InputError("several logs need outcomes that were all observed, and some were lost here: leave one out")
     first, second, third = (None if part is None else with_staying(part, seed) for part in parts)
     assert first is not None
     return (first, second, third), replace(of_round, logs=first)
@@ -241,8 +255,8 @@ def _carry_out(
     scratch = store.directory / SCRATCH
     folds = splits.fold_data(settings)
     problem = about.problem or about.audit.problem
+    episodes = splits.episodes(settings.scoring, problem)
     if study.left_out:
-        episodes = splits.episodes(settings.scoring, problem)
         so_far = SoFar(study, episodes, guarded_of(settings, splits, episodes, about.groups))
         run(study, study.left_out, folds, execution, about.deadlines.learning, so_far.finished)
         study = Study(store)
@@ -250,7 +264,7 @@ def _carry_out(
     def fit(tasks: Sequence[Task], data: Mapping[str, FoldData]) -> None:
         run(study, tasks, data, execution, about.deadlines.everything)
 
-    finish(study, splits, folds, problem, fit, about.groups)
+    finish(study, splits, folds, (episodes, problem), fit, about.groups)
     remove_folds(scratch)
     return Study(store, parts)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from poela.policies.gaussian import GaussianPolicy
 from poela.policies.likeliest import LikeliestActions
 from poela.studies.fold_data import FoldData
 from poela.studies.guarded import Guarded
@@ -34,7 +33,7 @@ def judged_likeliest(
     found, held_out = [], []
     for number in range(study.n_folds):
         policy, fold = study.fold_policy(point, number), folds[str(number)]
-        if isinstance(policy, GaussianPolicy):
+        if policy.real_valued:
             return None  # an amount that is not drawn has no density to weigh logged ones by
         metrics, weights = held_out_of([LikeliestActions(policy)], fold, ())  # by weights alone
         found += metrics

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.annotation import FLOOR, Annotation, annotation
-from poela.behavior.classifier import behavior_of
-from poela.behavior.gaussian import GaussianBehavior, GaussianModel
+from poela.behavior.classifier import behavior_of, behavior_of_amounts
+from poela.behavior.gaussian import GaussianBehavior
 from poela.behavior.history import HistoryBehavior
 from poela.behavior.memory import memory_of
+from poela.behavior.normal import NormalModel
 from poela.behavior.propensities import LoggedPropensities
 from poela.behavior.registry import BEHAVIORS
 from poela.core.errors import InputError
@@ -40,7 +41,7 @@ class LoggingPolicy:
     """The three parts of the logs with propensities, a model of the logging policy where one was fitted, and a note."""
 
     parts: tuple[Trajectories | None, ...]
-    model: Policy | GaussianModel | None
+    model: Policy | NormalModel | None
     note: str
     basis: str = ""  # a hash of what estimates were made of, where they were made here
 
@@ -94,22 +95,18 @@ def _logging_density(parts: tuple[Trajectories | None, ...], behavior: str, seed
     """The same of real-valued actions, by a Gaussian model; blends with a learned policy need it in any case."""
     train = real_actions(parts[0], "a Gaussian model") if parts[0] is not None else None
     assert train is not None
-    if behavior != "auto":
-        raise InputError(
-            f"behavior {described(behavior)!r} is a model of a finite set of actions, and these logs have real-valued "
-            "ones: leave it at auto, which fits a Gaussian"
-        )
-    settings = GaussianBehavior()
+    settings = GaussianBehavior() if behavior == "auto" else behavior_of_amounts(behavior)
+    by = "a Gaussian model" if behavior == "auto" else described(behavior)
     model = settings.fit_quietly(train, seed)
     if train.knows_logging_policy:
         known = "estimates that the logs carry" if train.estimated else "as logged"
-        note = f"log densities: {known}; a Gaussian model stands for the logging policy in blends"
+        note = f"log densities: {known}; {by} stands for the logging policy in blends"
         return LoggingPolicy(parts, model, note)
     crossed = settings.annotate(train, folds=min(5, train.n_units), seed=seed)
     others: Any = parts[1:]
     annotated = (crossed, *(None if part is None else model.annotate(part) for part in others))
     likelihood = float(crossed.log_propensities.mean())
-    note = f"log densities: estimated, since the logs carry none, by a Gaussian model ({likelihood:.3f} "
+    note = f"log densities: estimated, since the logs carry none, by {by} ({likelihood:.3f} "
     return LoggingPolicy(annotated, model, note + "per step on episodes that it has not seen)")
 
 

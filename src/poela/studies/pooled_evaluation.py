@@ -17,6 +17,7 @@ from poela.studies.evaluation import layout_for
 from poela.studies.fold_data import data_hash
 from poela.studies.keeping_apart import recorded_evaluation, refuse_unlike, seen_before
 from poela.studies.parents import taught_by
+from poela.studies.receipt_logs import by_policy
 from poela.studies.records import EvaluationRecord
 from poela.studies.several_logs import gathered
 from poela.studies.study import Study
@@ -39,6 +40,7 @@ def evaluate_on_several(
     now (the last logger), which gains are over. `settings` are those of `Scoring` that shall differ.
     """
     policy, described = study.acting_policy, layout_for(study, layout)
+    logs, logged_by = by_policy(logs, logged_by)
     if logged_by is not None and len(logged_by) != len(logs):
         raise InputError(f"logged_by has {len(logged_by)} names for {len(logs)} logs: name one for each log")
     asked = beside or Beside()

@@ -133,6 +133,8 @@ class StudyRecord:
         known = to_plain(replace(self, sessions=()))
         del known["data"]["source"]  # a file may be called otherwise
         del known["outcome"]
+        if self.logging_policy.ess is None:
+            del known["logging_policy"]["ess"]  # as it was when every case counted alike
         if not self.data.lost:
             del known["data"]["lost"]  # as it was before outcomes could be lost
         if self.audit is None:

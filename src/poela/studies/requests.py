@@ -17,7 +17,14 @@ from poela.evaluation.scoring import Scoring
 from poela.learners.registry import LEARNERS
 from poela.studies.budget import refuse_amount, seconds_of
 from poela.studies.candidates import AnyLearner, Candidate, checked_candidates
-from poela.studies.defaults import DEFAULT_CONTINUOUS, MANY_STEPS, default_candidates, of_many_steps, of_one_step
+from poela.studies.defaults import (
+    DEFAULT_CONTINUOUS,
+    MANY_STEPS,
+    default_candidates,
+    in_parts,
+    of_many_steps,
+    of_one_step,
+)
 from poela.studies.options import Execution, LearnOptions, StudyOptions
 from poela.studies.priced_candidates import of_these_cases, with_spending
 from poela.studies.selection import DEFAULT_SELECTION, Selection
@@ -96,8 +103,9 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Traject
     if options.candidates is None and not real and logs.n_steps == logs.n_episodes:
         settings = replace(settings, candidates=checked_candidates(of_one_step(settings.candidates)))
     if options.candidates is None and not real and logs.n_steps >= MANY_STEPS:
-        settings = replace(settings, candidates=checked_candidates(of_many_steps(settings.candidates)))
-    unfit = [one.learner for one in settings.candidates if one.build().real_valued != real]
+        sampled = of_many_steps(in_parts(settings.candidates, logs.n_steps, logs.n_episodes))
+        settings = replace(settings, candidates=checked_candidates(sampled))
+    unfit = [one.learner for one in settings.candidates if one.build().real_valued not in (real, None)]
     if unfit:
         fitting = ", ".join(name for name, kind in LEARNERS.loadable() if kind.real_valued == real)
         kinds = ("a finite set of actions", "real-valued actions")

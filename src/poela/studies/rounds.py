@@ -71,6 +71,13 @@ class Round:
         own = Study(Study.open(self.parents[-1].name).store).record.data.layout
         return own if layout is None else layout.over(own)
 
+    def split(self, logs: Sequence[Any]) -> "tuple[list[Any], Round]":
+        """The logs with each folder of receipts as one log for each policy that is named for it."""
+        from poela.studies.receipt_logs import by_policy
+
+        parts, logged_by = by_policy(logs, self.logged_by)
+        return parts, replace(self, logged_by=logged_by)
+
     def logs(self, logs: Sequence[Trajectories]) -> "RoundLogs":
         """The logs of the round as one."""
         from poela.studies.several_logs import gathered

@@ -193,6 +193,7 @@ class LoggingValue:
 
     value: float
     standard_error: Unknowable
+    ess: float | None = None  # how many cases speak for it in effect; None: all, or the record is older than this
 
 
 @dataclass(frozen=True)

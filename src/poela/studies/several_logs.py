@@ -21,8 +21,7 @@ from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted
 from poela.evaluation.balanced import Logger, balanced
-from poela.policies.gaussian import GaussianPolicy
-from poela.policies.ruled import RuledPolicy
+from poela.policies.decides import Decides
 from poela.policies.storage import load_policy
 from poela.studies.fold_data import data_hash
 from poela.studies.keeping_apart import refuse_repeated, seen_before
@@ -154,13 +153,18 @@ def _logger(given: Any, studies: dict[str, Study | None]) -> Logger:
     return Logger(name, study.acting_policy)
 
 
+def policy_of(given: Any) -> Any:
+    """The policy of a study's folder, a policy's folder, or an object; None for practice."""
+    return _logger(given, {_name(given): _study(_name(given))}).policy
+
+
 def _origins(
     loggers: Sequence[Logger], studies: dict[str, Study | None], near: Sequence[Study]
 ) -> tuple[list[Study], list[str]]:
     """The studies that the loggers come from, with those before them; and learned policies whose study is not known."""
     found, strange = [study for study in studies.values() if study is not None], []
     for logger in loggers:
-        if studies.get(logger.name) is None and isinstance(logger.policy, RuledPolicy | GaussianPolicy):
+        if studies.get(logger.name) is None and isinstance(logger.policy, Decides):
             own = [study for study in near if logger.policy.content_hash in _made_by(study)]
             found += own
             strange += [] if own else [logger.name]

@@ -29,6 +29,7 @@ from poela.studies.critical_values import critical_pair
 from poela.studies.guarded import Guarded
 from poela.studies.guards import HOLDS
 from poela.studies.held_out import Episodes
+from poela.studies.known_estimates import estimate_of
 
 AHEAD_SHARE = 0.3  # of episodes, effective: a policy bold enough to gain, and not too bold to be judged
 
@@ -182,14 +183,10 @@ def judged(
     """
     # "At least" is one-sided: the lower end of an interval that misses as often on its other side.
     single = replace(scoring, estimator="sntis", discount=1.0, level=2 * confidence - 1)
-    quick, whole = episodes.evaluator(replace(single, interval=None)), episodes.evaluator(single)
-    estimates: list[Estimate] = []
+    whole, estimates = episodes.evaluator(single), []
     with progress(f"{len(points)} policies judged", len(points)) as advance:
-        for evidence, recombined in points:
-            pool = episodes.pool(evidence, recombined, scoring.seed)
-            estimate = quick.estimate(evidence, pool, by_chance=True)
-            able = estimate.verdict == "trust" and estimate.ess >= least_ess
-            estimates.append(whole.estimate(evidence, pool, by_chance=True) if able else estimate)
+        for point in points:
+            estimates.append(estimate_of(episodes, point, single, least_ess))
             advance()
     gains = {
         number: gains_of(points[number][0])

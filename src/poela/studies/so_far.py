@@ -30,7 +30,7 @@ class SoFar:
         self._runs: dict[str, RunRecord] = dict(study.runs)
         self._left = Counter(task.candidate.learner for task in study.left_out)
         self._judged = 0  # paths
-        self._started, self._spent = time.perf_counter(), 0.0
+        self._started, self._spent, self._last = time.perf_counter(), 0.0, 0.0  # _last: by one look, for each path
         self._record: SoFarRecord | None = None
         self._told = False  # what is known first is said at once, and then learner by learner
 
@@ -46,8 +46,8 @@ class SoFar:
     def _look(self) -> None:
         paths = sum(count == self._study.n_folds for count in Counter(map(_path_of, self._runs.values())).values())
         elapsed = time.perf_counter() - self._started
-        if paths == self._judged or self._spent > MOST_SHARE * elapsed:
-            return
+        if paths == self._judged or self._spent + self._last * paths > MOST_SHARE * elapsed:
+            return  # or would have, with this look
         started, self._judged = time.process_time(), paths
         try:
             with warnings.catch_warnings():
@@ -56,7 +56,8 @@ class SoFar:
         except PoelaError:
             return  # and so is what is wrong
         finally:
-            self._spent += time.process_time() - started
+            took = time.process_time() - started
+            self._spent, self._last = self._spent + took, took / paths
         self._study.store.write_so_far(self._record)
         if not self._told:
             self._told = True

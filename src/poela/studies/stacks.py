@@ -19,9 +19,14 @@ MOST_IN_A_STACK = 128  # so that finished runs are written every so often
 def run_stacked(
     tasks: Sequence[Task], directory: Path, jobs: int, deadline: float | None = None
 ) -> Generator[Outcome, None, None]:
-    """Stacks first, on the GPU; then the rest, in worker processes on the CPU. Looks at the deadline between stacks."""
+    """What cannot be stacked first, in worker processes on the CPU: it is quick, and says early what can be had.
+
+    Then the stacks, on the GPU; between them the deadline is looked at.
+    """
     folds = Folds(directory)
     stacks, rest = stacks_of(tasks)
+    if rest:
+        yield from run_local(rest, directory, jobs, deadline, use_gpu=False)
     waiting: dict[Future[Result], Task] = {}
     with one_thread(), ThreadPoolExecutor(jobs) as threads:
         for stack in stacks:
@@ -34,8 +39,6 @@ def run_stacked(
                 waiting[threads.submit(result_of, task, learned, fold, started)] = task
             yield from _ready(waiting, wait_for_all=False)
         yield from _ready(waiting, wait_for_all=True)
-    if rest:
-        yield from run_local(rest, directory, jobs, deadline, use_gpu=False)
 
 
 def has_gpu() -> bool:

@@ -20,6 +20,7 @@ CHANGES = 0.03  # of the changes between actions that chance would have: what is
 EXPLAINED, WITHOUT_ACTION = 0.98, 0.95  # of the outcome's variance, given the action and without it
 MOSTLY = 0.85  # the same given the action, from where on a column may be too good to have been known
 NEVER, OFTEN = 0.005, 0.1  # shares of cells that are filled in
+PARTS, SUDDEN = 20, 0.75  # of outcomes in their order; of the usual share beyond a value, in each of its parts
 RANGE = 3  # times the number of rows: numbers of rows lie within so few whole numbers
 ID_NAME = re.compile(r"(?:^|[\W_])(?:id|uuid|guid|mrn|key|nr|index|row)$|[a-z]I[dD]$", re.ASCII)
 LEVELS = 30  # of a column, from which on its values may be names of cases
@@ -142,12 +143,45 @@ def filled_for_some(sample: Sample) -> Iterator[Finding]:
             continue
         if sample.actions.ndim == 1 and _only_for_some(marked, sample.actions.astype(np.int64), sample.propensities):
             what = "is filled in (or not) only where certain actions were taken"
-        elif not known and _only_for_some(marked, np.unique(sample.outcomes, return_inverse=True)[1], None):
+        elif not known and _only_for_outcomes(marked, sample.outcomes):
             what = "is filled in (or not) only where certain outcomes came"
         else:
             continue
         advice = "it was recorded after the decision, so leave it out of the context"
         yield Finding("filled", (column.name,), f"{named([column.name])} {what}", advice, voids_weights=True)
+
+
+def _only_for_outcomes(marked: BoolArray, outcomes: FloatArray) -> bool:
+    """Whether marks (or their absence) never occur with some of a few outcomes, or beyond some value of many."""
+    groups = np.unique(outcomes, return_inverse=True)[1]
+    return _only_for_some(marked, groups, None) or any(
+        _only_beyond_a_value(mark, sign * outcomes) for mark in (marked, ~marked) for sign in (1, -1)
+    )
+
+
+def _only_beyond_a_value(mark: BoolArray, outcomes: FloatArray) -> bool:
+    """Whether marks never occur with low outcomes, and from some value on all of a sudden as often as with the highest.
+
+    What goes with severity, as a test that is done for some does, becomes more frequent little by little.
+
+    >>> outcomes = np.arange(1000.0)
+    >>> _only_beyond_a_value(outcomes > 480, outcomes), _only_beyond_a_value(outcomes < 480, outcomes)
+    (True, False)
+    """
+    if not FEWEST <= mark.sum() <= len(mark) - FEWEST or len(mark) < PARTS * FEWEST:
+        return False
+    place = np.minimum((ranks(outcomes) * PARTS).astype(np.int64), PARTS - 1)
+    sizes, hits = np.bincount(place, minlength=PARTS), np.bincount(place, mark, PARTS)
+    shares = hits / np.maximum(sizes, 1)
+    first = int(np.argmax(shares > NEVER))
+    above = shares[first + 1 :][sizes[first + 1 :] > 0]  # the value lies within a part, of which little can be told
+    below = slice(0, first)
+    expected = sizes[below].sum() / len(mark) * mark.sum()
+    if first == 0 or len(above) < 2 or expected < FEWEST or hits[below].sum() > 0.05 * expected:
+        return False
+    usual = float(above.mean())
+    by_chance = np.sqrt(usual * (1 - usual) / sizes.max())
+    return bool(above.min() >= max(OFTEN, SUDDEN * usual - by_chance))
 
 
 def _commonest(column: Column) -> BoolArray:

@@ -80,6 +80,16 @@ def kept_by_support(points: Iterable[Point]) -> str:
     return f"{kept:,} bolder {policies} not judged: {never}."
 
 
+def lacks_support(points: Iterable[Point]) -> bool:
+    """Whether every policy does too much that was never done in like cases for anything to be claimed of it.
+
+    >>> lacks_support([Point("a", 0, True, {"outside": 0.2})]), lacks_support([Point("a", 1, True, {"outside": 0.0})])
+    (True, False)
+    """
+    limit, shares = TrustThresholds().outside_share[0], [point.metrics.get("outside") or 0.0 for point in points]
+    return bool(shares) and min(shares) > limit
+
+
 def without_rule(candidate: str) -> str:
     """The rule is told apart.
 

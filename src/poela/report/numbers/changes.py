@@ -9,6 +9,7 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.groups import MOST_VALUES, SMALLEST_GROUP, GroupBy, binned
 from poela.data.trajectories import Trajectories
+from poela.report.numbers.enough import Told, enough_cases, told
 from poela.report.study_logs import StudyLogs
 from poela.studies.acted import merged_actions
 
@@ -45,7 +46,7 @@ def action_shares(logs: StudyLogs, by: Sequence[str] = ()) -> ActionShares:
     change = departures(logs)
     strata = [("everybody", np.ones(len(taken), bool))]
     for column in by:
-        strata += strata_of_column(followed, column)
+        strata += strata_of_column(followed, column, logs.smallest)
     of_strata = tuple(
         Stratum(
             name,
@@ -92,22 +93,17 @@ def columns_of(logs: Trajectories) -> list[str]:
     return [*dict.fromkeys([*known, *several])]
 
 
-def strata_of_columns(logs: Trajectories) -> list[tuple[str, BoolArray]]:
+def strata_of_columns(logs: Trajectories, smallest: int = SMALLEST_GROUP) -> list[tuple[str, BoolArray]]:
     """The strata of every column of the context, and of the step number where there are several; small ones are out."""
-    return [one for column in columns_of(logs) for one in strata_of_column(logs, column)]
+    return [one for column in columns_of(logs) for one in strata_of_column(logs, column, smallest)]
 
 
-def strata_of_column(logs: Trajectories, text: str) -> list[tuple[str, BoolArray]]:
+def strata_of_column(logs: Trajectories, text: str, smallest: int = SMALLEST_GROUP) -> list[tuple[str, BoolArray]]:
     """The strata of a column, or of so many quantiles of it ("age:3"); without those of too few cases."""
     known = (*logs.feature_names, *(() if logs.schema is None else logs.schema.context), STEP)
     one = GroupBy.of(text, known)
     strata = _categories(logs, one.column) or strata_of(one.column, _column(logs, one.column), one.bins)
-    return [(name, inside) for name, inside in strata if enough_cases(logs, inside)]
-
-
-def enough_cases(logs: Trajectories, inside: BoolArray) -> bool:
-    """Whether these steps [N] are of so many cases (or clusters of them) that they tell of no single person."""
-    return len(np.unique(logs.units[logs.episode_of_step[inside]])) >= SMALLEST_GROUP
+    return [(name, inside) for name, inside in strata if enough_cases(logs, inside, smallest)]
 
 
 def _categories(logs: Trajectories, column: str) -> list[tuple[str, BoolArray]]:
@@ -133,8 +129,8 @@ class Flows:
     """Of the decisions for each logged action (rows), what the policy would do (columns); rows sum to 1."""
 
     actions: tuple[str, ...]
-    shares: FloatArray  # [A, A]; NaN in rows of actions that were never taken
-    decisions: IntArray  # [A]
+    shares: FloatArray  # [A, A]; NaN in rows of actions that were never taken, or in too few cases
+    decisions: tuple[Told, ...]  # [A]
 
 
 def flows_of(logs: StudyLogs) -> Flows:
@@ -147,7 +143,9 @@ def flows_of(logs: StudyLogs) -> Flows:
     merged = merge @ counts
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = (merge @ sums @ merge.T) / merged[:, None]
-    return Flows(names, np.where(merged[:, None] > 0, shares, np.nan), merged.astype(np.int64))
+    few = [not enough_cases(followed, merge[row, followed.actions] > 0, logs.smallest) for row in range(len(names))]
+    decisions = told(merged.astype(int).tolist(), logs.smallest, few)
+    return Flows(names, np.where(np.array(few)[:, None], np.nan, shares), tuple(decisions))
 
 
 @dataclass(frozen=True)
@@ -224,7 +222,8 @@ def by_step(logs: StudyLogs) -> tuple[IntArray, FloatArray, IntArray] | None:
     change = departures(logs)
     if change is None:
         return None
-    steps = logs.followed.step_numbers
+    followed, steps = logs.followed, logs.followed.step_numbers
     counts = np.bincount(steps)
-    steps_shown = np.flatnonzero(counts >= max(logs.followed.n_episodes / 20, 1))
+    often = np.flatnonzero(counts >= max(followed.n_episodes / 20, logs.smallest))
+    steps_shown = np.array([one for one in often if enough_cases(followed, steps == one, logs.smallest)], np.int64)
     return steps_shown, np.bincount(steps, change)[steps_shown] / counts[steps_shown], counts[steps_shown]

@@ -6,7 +6,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.report.dose_logs import DoseLogs
-from poela.report.numbers.changes import enough_cases
+from poela.report.numbers.enough import enough_cases
 
 BINS = 8  # along a column
 ENDS = (0.1, 0.9)  # of the doses in a bin
@@ -76,7 +76,8 @@ def _curve(logs: DoseLogs, action: int, feature: int) -> DoseCurve | None:
     values = np.asarray(logs.followed.contexts[:, feature], np.float64)
     edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
     place = np.searchsorted(edges, values)
-    bins = [inside for number in range(len(edges) + 1) if enough_cases(logs.followed, inside := place == number)]
+    parts = [place == number for number in range(len(edges) + 1)]
+    bins = [inside for inside in parts if enough_cases(logs.followed, inside, logs.smallest)]
     if len(bins) < 3 or logs.drawn is None:
         return None
     given, drawn = logs.followed.actions[:, action], logs.drawn[:, :, action]

@@ -63,7 +63,7 @@ def missing_actions(logs: StudyLogs) -> tuple[Missing, ...]:
     outside, followed = support.outside, logs.followed
     order = np.argsort(-outside.mean(axis=0), kind="stable")
     places = [place for place in order if outside[:, place].mean() >= LEAST_SHARE][:MOST_ACTIONS]
-    strata = strata_of_columns(followed) if places else []
+    strata = strata_of_columns(followed, logs.smallest) if places else []
     taken = np.where(outside, acting, 0.0).mean(axis=0)
     return tuple(
         Missing(

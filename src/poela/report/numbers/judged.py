@@ -52,7 +52,7 @@ class Frontier:
     """Value against effective sample size."""
 
     points: tuple[JudgedPolicy, ...]
-    units: int  # episodes that judged, or clusters
+    units: float  # episodes that judged, or clusters; effective ones where outcomes were lost
     called: str  # what the chosen one is
     current: float  # what the logging policy achieved
     current_error: float
@@ -72,7 +72,7 @@ def frontier_of(study: Study) -> Frontier:
     current, result = study.record.logging_policy, study.result
     units = study.record.data.validation_episodes if result is None else result.estimate.diagnostics.n_units
     called = "" if result is None else study.answer.called
-    return Frontier(points, units, called, current.value, current.standard_error)
+    return Frontier(points, current.ess or units, called, current.value, current.standard_error)
 
 
 def ladder_of(study: Study) -> tuple[JudgedPolicy, ...]:

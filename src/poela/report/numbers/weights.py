@@ -13,6 +13,7 @@ from poela.evaluation.gain import MOST_SENSITIVITY, least_value, vanishing_sensi
 from poela.evaluation.overfitting import AvoidedContext, Gap, LowReturnWeight, avoided_contexts, low_return_weight
 from poela.evaluation.recombination import effective_share
 from poela.evaluation.weights import weights_of
+from poela.report.numbers.enough import joined_groups
 from poela.report.study_logs import StudyLogs
 
 BINS = 10
@@ -24,7 +25,7 @@ GAMMAS = 41
 class WeightsByReturn:
     """Episodes in groups of like return: the share of episodes and the share of weight that each holds."""
 
-    low: FloatArray  # [k], the least return of each group
+    low: FloatArray  # [k], where each group begins and ends, but for the ends of all
     high: FloatArray
     episodes: FloatArray  # [k], shares
     weight: FloatArray  # [k], shares
@@ -44,7 +45,7 @@ def weights_by_return(logs: StudyLogs) -> WeightsByReturn | None:
         return None
     shares = np.exp(used - used.max())
     shares /= shares.sum()
-    group = _groups(returns)
+    group = joined_groups(_groups(returns), evidence.logs.units, logs.smallest)
     k = int(group.max()) + 1
     inside = [returns[group == number] for number in range(k)]
     return WeightsByReturn(

@@ -25,7 +25,8 @@ def touched(logs: StudyLogs) -> Touched | None:
         return None
     best: Touched | None = None
     for column in columns_of(logs.followed):
-        groups = [(float(change[inside].mean()), name) for name, inside in strata_of_column(logs.followed, column)]
+        strata = strata_of_column(logs.followed, column, logs.smallest)
+        groups = [(float(change[inside].mean()), name) for name, inside in strata]
         if len(groups) < 2:
             continue
         (fewest, where_not), (most, where) = min(groups), max(groups)

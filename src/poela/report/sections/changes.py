@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from poela.data.groups import SMALLEST_GROUP
 from poela.report.blocks import Block, Column, Entry, Picture, Pictures, Section, Table, Text, named, needs_logs
 from poela.report.numbers.changes import (
     STEP,
@@ -110,17 +109,15 @@ def _strata_picture(shares: ActionShares) -> Picture:
 
 
 def _flows_picture(flows: Flows) -> Picture:
-    most = float(np.nanmax(flows.shares))
+    most = float(np.nanmax(flows.shares, initial=0.0)) or 1.0
     cells = [
         [
-            Cell(
-                share / most,
-                "" if np.isnan(share) else f"{100 * share:.0f}",
-                f"{old} → {new}: {share:.1%} of {count:,} decisions",
-            )
+            Cell(share / most, f"{100 * share:.0f}", f"{old} → {new}: {share:.1%} of {count.words} decisions")
+            if not np.isnan(share)
+            else Cell(share, "", f"{old}: too few cases")
             for new, share in zip(flows.actions, line, strict=True)
         ]
-        for old, line, count in zip(flows.actions, flows.shares.tolist(), flows.decisions.tolist(), strict=True)
+        for old, line, count in zip(flows.actions, flows.shares.tolist(), flows.decisions, strict=True)
     ]
     label = "Of the decisions for each logged action, the share in which the policy would take each action, in percent"
     svg = heat_map(flows.actions, flows.actions, cells, label, x="the policy would", y="the log did")
@@ -170,35 +167,36 @@ def _largest(logs: StudyLogs, show_values: bool) -> list[Block]:
         Column("distance to the nearest", True),
     ]
     lengths = np.diff(logs.followed.offsets)
-    rows = [_change_row(one, int((lengths > one.step).sum()))[0 if several else 1 :] for one in changes]
+    fewest = logs.smallest
+    rows = [_change_row(one, int((lengths > one.step).sum()), fewest)[0 if several else 1 :] for one in changes]
     note = (
         "One decision for each case. Similar cases: logged contexts within the radius of the rule (or of the default "
         "rule, where the policy has none). Distance: to the nearest one that got the action that rises. "
-        f"Steps, counts and distances that fewer than {SMALLEST_GROUP} cases share are not shown."
+        f"Steps, counts and distances that fewer than {fewest} cases share are not shown."
     )
     table = Table(f"The {len(rows)} largest changes", columns, rows, note=note)
     return [table, _values(logs, changes)] if show_values else [table]
 
 
-def _change_row(change: Change, reached: int) -> tuple[Entry, ...]:
+def _change_row(change: Change, reached: int, fewest: int) -> tuple[Entry, ...]:
     """One decision without what would tell of a single case: steps that few reach, and counts and distances of few."""
-    few = change.near_more is None or change.near_more < SMALLEST_GROUP
+    few = change.near_more is None or change.near_more < fewest
     distance = None if few or change.distance is None else float(f"{change.distance:.1g}")
     return (
-        Entry(str(change.step), change.step) if reached >= SMALLEST_GROUP else Entry("–", None),
+        Entry(str(change.step), change.step) if reached >= fewest else Entry("–", None),
         Entry(f"{change.departure:.0%}", change.departure),
         Entry(named(change.less, LONG) + f" {change.less_from:.0%} → {change.less_to:.0%}", change.less),
         Entry(named(change.more, LONG) + f" {change.more_from:.0%} → {change.more_to:.0%}", change.more),
-        _count(change.near),
-        _count(change.near_more),
+        _count(change.near, fewest),
+        _count(change.near_more, fewest),
         Entry("–" if distance is None else f"{distance:g}", distance),
     )
 
 
-def _count(count: int | None) -> Entry:
+def _count(count: int | None, fewest: int) -> Entry:
     if count is None:
         return Entry("–", None)
-    return Entry(f"{count:,}", count) if count >= SMALLEST_GROUP else Entry(f"under {SMALLEST_GROUP}", 0)
+    return Entry(f"{count:,}", count) if count >= fewest else Entry(f"under {fewest}", 0)
 
 
 def _values(logs: StudyLogs, changes: Sequence[Change]) -> Table:

@@ -11,6 +11,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.words import rule_in_words
 from poela.evaluation.verdict import chances
 from poela.report.blocks import Column, Entry, Section, Table, Text, Words
+from poela.report.numbers.enough import usual_range
 from poela.report.study_logs import Shown
 from poela.report.subject import Numbers, Subject
 from poela.studies.answer import whose_gain
@@ -175,10 +176,10 @@ def _without_logs(study: Study) -> str:
 def _follow_up(logs: Trajectories | None) -> str:
     if logs is None:
         return YOURS
-    lengths = logs.lengths
-    least, most = int(lengths.min()), int(lengths.max())
+    least, most = map(int, usual_range(logs.lengths))
     steps = f"{least} to {most} decisions" if least < most else "one decision" if most == 1 else f"{most} decisions"
-    return f"From the first to the last decision of a case: {steps}. How much time that is, is {YOURS}."
+    mostly = "" if (logs.lengths == most).all() else " in most cases"
+    return f"From the first to the last decision of a case: {steps}{mostly}. How much time that is, is {YOURS}."
 
 
 def _outcome(study: Study) -> str:

@@ -20,7 +20,8 @@ from poela.report.blocks import (
     named,
     needs_logs,
 )
-from poela.report.numbers.logged import histogram, propensity_calibration
+from poela.report.numbers.enough import enough_cases, told
+from poela.report.numbers.logged import HistogramBar, histogram, propensity_calibration
 from poela.report.pictures.charts import Bar, Dot, Line, Plane, bars
 from poela.report.pictures.drawing import clean, short
 from poela.report.subject import Subject
@@ -53,23 +54,24 @@ def data_section(subject: Subject) -> Section:
     blocks: list[Block] = [Facts(facts), Text(sentence(data.propensities)), *_audit(study)]
     if train is None:
         what = "A picture of how long cases are and of what came of them"
-        blocks += [_names(features, actions, None), needs_logs(what)]
+        blocks += [_names(features, actions, None, subject.smallest), needs_logs(what)]
         return Section("data", TITLE, blocks, ABOUT)
     if subject.logs is not None:
         blocks.append(Text(f"Who made the logs: {memory_of(subject.logs.train, study.settings.seed)}."))
     blocks.append(Text(f"Missing values: {gaps_in_words(data.layout.schema)}"))
     blocks += [
         Pictures(_pictures(subject, train)),
-        _names(features, actions, None if subject.logs is None else subject.logs.train),
+        _names(features, actions, None if subject.logs is None else subject.logs.train, subject.smallest),
     ]
     return Section("data", TITLE, blocks, ABOUT)
 
 
 def _pictures(subject: Subject, train: Trajectories) -> list[Picture]:
-    pictures = [_bars_picture("Returns", train.returns(subject.study.settings.scoring.discount), "return of a case")]
+    returns, few = train.returns(subject.study.settings.scoring.discount), subject.smallest
+    pictures = [_bars_picture("Returns", returns, "return of a case", train, few)]
     if train.n_steps > train.n_episodes:
-        pictures.insert(0, _bars_picture("Length of cases", train.lengths.astype(float), "steps"))
-    fit = None if subject.logs is None else propensity_calibration(subject.logs.train)
+        pictures.insert(0, _bars_picture("Length of cases", train.lengths.astype(float), "steps", train, few))
+    fit = None if subject.logs is None else propensity_calibration(subject.logs.train, few)
     return pictures if fit is None else [*pictures, _calibration_picture(fit, estimated=train.estimated)]
 
 
@@ -92,20 +94,29 @@ def _split_in_words(study: Study) -> str:
     return words + (f"; {data.test_episodes:,} kept for a test" if data.test_episodes else "")
 
 
-def _bars_picture(title: str, values: FloatArray, x: str) -> Picture:
-    bins = histogram(values)
-    items = []
-    for place, count in enumerate(bins.counts.tolist()):
-        low = float(bins.edges[place])
-        name = short(low) if bins.single else readable(low)
-        span = name if bins.single else f"{name} to {readable(float(bins.edges[place + 1]))}"
-        items.append(Bar(name, count, f"{span}: {count:,} cases"))
-    svg = bars(items, f"{title}: how many cases have each", x if bins.single else f"{x}, from", "cases")
-    return Picture(
-        title,
-        svg,
-        f"Median {short(round(float(np.median(values)), 6)) if bins.single else readable(float(np.median(values)))}.",
-    )
+def _bars_picture(title: str, values: FloatArray, x: str, logs: Trajectories, smallest: int) -> Picture:
+    found = histogram(values, logs.units, smallest)
+    names = [_ends(bar) for bar in found]
+    items = [
+        Bar(name, bar.cases.number, f"{span}: {bar.cases.words} cases")
+        for bar, (name, span) in zip(found, names, strict=True)
+    ]
+    svg = bars(items, f"{title}: how many cases have each", x, "cases")
+    return Picture(title, svg, f"Median {readable(float(np.median(values)))}.")
+
+
+def _ends(bar: HistogramBar) -> tuple[str, str]:
+    """A bar's name on the axis, and which values it stands for.
+
+    >>> from poela.report.numbers.enough import Told
+    >>> many = Told("20", 20)
+    >>> [_ends(HistogramBar(low, high, many))[1] for low, high in ((2.0, 2.0), (None, 5.0), (1.0, 5.0), (5.0, None))]
+    ['2', 'below 5', '1 to 5', '5 or more']
+    """
+    low, high = (None if end is None else short(end) for end in (bar.low, bar.high))
+    if low is None:
+        return ("all", "all") if high is None else (f"< {high}", f"below {high}")
+    return (f"≥ {low}", f"{low} or more") if high is None else (low, low if low == high else f"{low} to {high}")
 
 
 def _calibration_picture(fit: Calibration, *, estimated: bool) -> Picture:
@@ -128,20 +139,16 @@ def _calibration_picture(fit: Calibration, *, estimated: bool) -> Picture:
     return Picture("Are propensities right?", plane.svg(), words)
 
 
-def _names(features: tuple[str, ...], actions: tuple[object, ...], logs: Trajectories | None) -> Table:
+def _names(features: tuple[str, ...], actions: tuple[object, ...], logs: Trajectories | None, smallest: int) -> Table:
     """The names of actions and features in full, which pictures cut short."""
-    counts = (
-        None
-        if logs is None
-        else [int((logs.actions == place).sum()) for place in range(min(len(actions), MOST_ACTIONS))]
-    )
+    counts = [Entry("–", None)] * len(actions)
+    if logs is not None:
+        taken = [np.asarray(logs.actions == place) for place in range(len(actions))]
+        few = [bool(one.any()) and not enough_cases(logs, one, smallest) for one in taken]
+        counts = [Entry(one.words, one.number) for one in told([int(one.sum()) for one in taken], smallest, few)]
     rows = [
-        (
-            Entry("action", 0),
-            Entry(named(action), str(action)),
-            Entry("–" if counts is None else f"{counts[place]:,}", None if counts is None else counts[place]),
-        )
-        for place, action in enumerate(actions[:MOST_ACTIONS])
+        (Entry("action", 0), Entry(named(action), str(action)), count)
+        for action, count in zip(actions[:MOST_ACTIONS], counts[:MOST_ACTIONS], strict=True)
     ]
     rows += [(Entry("feature", 1), Entry(named(name), name), Entry("–", None)) for name in features]
     return Table("Actions and features", (Column("part"), Column("name"), Column("decisions", True)), rows, folded=True)

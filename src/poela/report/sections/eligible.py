@@ -27,6 +27,7 @@ from poela.report.numbers.eligible import (
     eligible_sets,
     missing_actions,
 )
+from poela.report.numbers.enough import told
 from poela.report.pictures.charts import Bar, Key, bars
 from poela.report.pictures.grids import GridPanel, action_grid
 from poela.report.study_logs import Shown, StudyLogs
@@ -56,8 +57,10 @@ def eligible_section(shown: Shown | None, logs: StudyLogs | None, episode: int |
         return Section("eligible", TITLE, (*blocks, needs_logs("How many actions are allowed in logged cases")), ABOUT)
     blocks.append(Facts(_facts(sets)))
     blocks += _missing(logs)
-    along = eligible_along(logs, episode)
-    blocks.append(Pictures((_sizes_picture(sets), _along_picture(along, rule.settings.radius is not None))))
+    pictures = [_sizes_picture(sets, logs.smallest)]
+    if episode is not None:
+        pictures.append(_along_picture(eligible_along(logs, episode), rule.settings.radius is not None))
+    blocks.append(Pictures(pictures))
     return Section("eligible", TITLE, blocks, ABOUT)
 
 
@@ -108,11 +111,11 @@ def _facts(sets: EligibleSets) -> list[Fact]:
     ]
 
 
-def _sizes_picture(sets: EligibleSets) -> Picture:
+def _sizes_picture(sets: EligibleSets, smallest: int) -> Picture:
     last = max((size for size, count in enumerate(sets.sizes) if count), default=1)
     items = [
-        Bar(str(size), count / sets.contexts, f"{size} allowed: {count:,} contexts ({count / sets.contexts:.1%})")
-        for size, count in enumerate(sets.sizes.tolist()[: last + 1])
+        Bar(str(size), count.number / sets.contexts, f"{size} allowed: {count.words} contexts")
+        for size, count in enumerate(told(sets.sizes.tolist()[: last + 1], smallest))
     ]
     label = "How many actions are allowed at the logged contexts"
     svg = bars(items, label, "allowed actions", "share of logged contexts", percent=True)
@@ -132,5 +135,5 @@ def _along_picture(along: EligibleAlong, by_radius: bool) -> Picture:
     return Picture(
         "One case, step by step",
         svg,
-        f"Case number {along.episode} of the log (another: --trajectory N).",
+        f"Case number {along.episode} of the log, as was asked for: keep this page as you keep the log.",
     )

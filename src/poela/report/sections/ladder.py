@@ -12,7 +12,7 @@ from poela.report.pictures.charts import ladder as draw_ladder
 from poela.report.sections.spend import spend_blocks
 from poela.report.subject import Numbers, Subject
 from poela.studies.answer import held_out_in_words
-from poela.studies.guard_words import guard_cell, guard_columns, guard_sentences
+from poela.studies.guard_words import ABOUT_CELLS, guard_cell, guard_columns, guard_sentences
 from poela.studies.study import Study
 from poela.studies.words import kept_by_support, thinned
 
@@ -148,7 +148,7 @@ def guard_blocks(study: Study, numbers: Numbers) -> list[Block]:
             for row in rows
         ],
         frozenset(place for place, row in enumerate(rows) if row["chosen"]),
-        note="Of guarded outcomes: the confidence bound of the change; without one, or failed by harm, the estimate.",
+        note=ABOUT_CELLS,
     )
     point = result.guarded_point
     if point is None:

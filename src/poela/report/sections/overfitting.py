@@ -27,7 +27,8 @@ def overfitting_section(subject: Subject) -> Section:
         words = "There is no policy with weight on held-out cases that are at hand, so there is nothing to check."
         return Section("overfitting", TITLE, (first, Text(words, "note")), ABOUT)
     facts = [*_facts(weights), *_gap(subject, training_gap(logs))]
-    blocks: list[Block] = [first, Facts(facts), Pictures((weights_picture(weights),)), _avoided_block(avoided(logs))]
+    told = [one for one in avoided(logs) if one.neighbours >= logs.smallest]
+    blocks: list[Block] = [first, Facts(facts), Pictures((weights_picture(weights),)), _avoided_block(told)]
     return Section("overfitting", TITLE, blocks, ABOUT)
 
 
@@ -54,16 +55,11 @@ def _gap(subject: Subject, gap: Gap | None) -> list[Fact]:
 
 def weights_picture(weights: WeightsByReturn) -> Picture:
     """The share of weight beside the share of episodes, from low to high returns."""
+    names = _spans(weights.low.tolist(), weights.high.tolist())
+    shares = zip(weights.episodes.tolist(), weights.weight.tolist(), strict=True)
     items = [
-        Bar(
-            readable(low),
-            share,
-            f"returns {readable(low)} to {readable(high)}: {share:.1%} of cases, {weight:.1%} of weight",
-            weight,
-        )
-        for low, high, share, weight in zip(
-            weights.low.tolist(), weights.high.tolist(), weights.episodes.tolist(), weights.weight.tolist(), strict=True
-        )
+        Bar(short, share, f"returns {span}: {share:.1%} of cases, {weight:.1%} of weight", weight)
+        for (short, span), (share, weight) in zip(names, shares, strict=True)
     ]
     label = "The share of weight beside the share of held-out cases, from low to high returns"
     svg = bars(items, label, "return, from", "share", KEYS, percent=True)
@@ -71,7 +67,20 @@ def weights_picture(weights: WeightsByReturn) -> Picture:
     return Picture("Weight by return", svg, caption)
 
 
-def _avoided_block(avoided: tuple[AvoidedContext, ...]) -> Block:
+def _spans(lows: list[float], highs: list[float]) -> list[tuple[str, str]]:
+    """Groups of returns, short and in full, without the least and the largest return of all."""
+    spans = []
+    for place, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        start, end = place == 0, place == len(lows) - 1
+        if start or end:
+            span = "of all cases" if start and end else f"up to {readable(high)}" if start else f"from {readable(low)}"
+            spans.append((span if start else readable(low), span))
+        else:
+            spans.append((readable(low), f"{readable(low)} to {readable(high)}"))
+    return spans
+
+
+def _avoided_block(avoided: list[AvoidedContext]) -> Block:
     if not avoided:
         return Text("No kind of case was found that has lost weight.")
     columns = (
