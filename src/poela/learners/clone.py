@@ -38,11 +38,7 @@ class Clone(Learner):
     """
 
     network: NetworkKind = "mlp"  # or "gru": the logging policy may depend on the whole history
-<<<<<<< HEAD
-    rule: Eligibility | None = None  # which actions are eligible; None: by learned support
-=======
-    rule: AnyRule | None = None
->>>>>>> main
+    rule: AnyRule | None = None  # which actions are eligible; None: by learned support
     hidden: Hidden | None = None  # None: as the behavior model's
     learning_rate: Positive = 3e-4  # step size of Adam
     steps: Count | None = None  # None: as many as the held-out likelihood asks for

@@ -222,27 +222,16 @@ class POELA(PolicyGradient):
     radius: RadiusSetting | None = None  # farthest logged case of an action (δ); None: by learned support
     support: Annotated[str, one_of("auto")] | Share | None = "auto"  # 0.02, unless there is a radius
     price: NonNegative | None = None  # κ, of a nat of missing support; None: it is barred
-<<<<<<< HEAD
     metric: Metric = "mean_squared"  # of distances: "mean_squared" (as published) or "euclidean"
     # "standard", "robust", numbers, None or "auto"
-    scale: Annotated[str, one_of("auto", "standard", "robust")] | tuple[Positive, ...] | None = "auto"
+    scale: Annotated[str, one_of("auto", "standard", "robust")] | tuple[Positive, ...] | FeatureMap | None = "auto"
     feature_weights: tuple[NonNegative, ...] | None = None  # of the features' squared differences
-    neighbours: Neighbourhood = "pooled"  # logged contexts of all steps ("pooled") or of the same one ("same_step")
+    neighbours: Neighbourhood = "pooled"  # the logged contexts that count: of all steps ("pooled") or of the same one
     minimum_probability: Share | None = None  # least probability under practice; None: no such rule
     fallback: Fallback = "nearest"  # what decides where nothing is eligible
     search: Search = "exact"  # or "approximate", for logs of millions of steps
     reach: ReachSetting | None = None  # farthest logged context with any action; None: no limit
-=======
-    metric: Metric = "mean_squared"
-    scale: Annotated[str, one_of("auto", "standard", "robust")] | tuple[Positive, ...] | FeatureMap | None = "auto"
-    feature_weights: tuple[NonNegative, ...] | None = None
-    neighbours: Neighbourhood = "pooled"
-    minimum_probability: Share | None = None
-    fallback: Fallback = "nearest"
-    search: Search = "exact"  # or "approximate", for logs of millions of steps
-    reach: ReachSetting | None = None
     allows: OwnMask | None = None  # somebody's rule, beside
->>>>>>> main
 
     @property
     def rule(self) -> Eligibility:

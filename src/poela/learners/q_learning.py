@@ -36,21 +36,12 @@ from poela.policies.value import GreedyQPolicy
 class QLearning(StackedLearner):
     """Double Q-learning on minibatches of logged transitions, with a slowly moving target network."""
 
-<<<<<<< HEAD
-    rule: Eligibility | None = None  # None: every action that passes the threshold, if there is one
+    rule: AnyRule | None = None  # None: every action that passes the threshold, if there is one
     steps: Count = 1000  # of training
     batch_size: Count = 100  # transitions in a step of training
     learning_rate: Positive = 3e-4  # step size of Adam
     weight_decay: NonNegative = 1e-3  # of Adam
     discount: Discount = 0.99  # of rewards, per step
-=======
-    rule: AnyRule | None = None  # None: every action that passes the threshold, if there is one
-    steps: Count = 1000
-    batch_size: Count = 100
-    learning_rate: Positive = 3e-4
-    weight_decay: NonNegative = 1e-3
-    discount: Discount = 0.99
->>>>>>> main
     target_rate: Discount = 0.005  # Polyak τ
     hidden: Hidden = (32, 32)  # units of each hidden layer
     standardise: bool = True  # whether features are standardised first

@@ -31,11 +31,7 @@ class ValueLearner(Learner, ABC):
     # A kind of `BackwardInduction`; "auto" takes the one whose effects held-out training episodes bear out best.
     regressor: Kind | Literal["auto"] | AnyRegressor = "ridge"  # kind of regression behind values, or an object
     penalty: Positive = 0.3  # the ridge's smallest; each regression takes a larger one where that predicts better
-<<<<<<< HEAD
-    rule: Eligibility | None = None  # which actions are eligible; None: by learned support
-=======
-    rule: AnyRule | None = None
->>>>>>> main
+    rule: AnyRule | None = None  # which actions are eligible; None: by learned support
     history: Whole = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
     discount: Discount = 1.0  # of rewards, per step
 

@@ -55,7 +55,7 @@ class PageOptions:
     by: Sequence[str] = ()  # features that tell strata
     show_values: bool = False  # of features, in the cases that change most
     trajectory: int | None = None  # the episode whose eligible actions are drawn; None: no single case is shown
-    title: str | None = None
+    title: str | None = None  # of the page
     refresh: int | None = None  # seconds after which a browser reads the page again
     brief: bool = False  # the first screen alone, on one sheet
     per_year: int | None = None  # cases that are expected in a year
