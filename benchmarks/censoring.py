@@ -1,7 +1,6 @@
 """Intervals of values and gains where outcomes were lost, and loss has to do with what was done and how things went.
 
-    python benchmarks/censoring.py --logs 20 --out censoring/
-    python benchmarks/censoring.py --logs 500 --jobs 16 --minutes 25 --out docs/results/limits/censoring
+    python benchmarks/censoring.py --logs 500 --jobs 16 --minutes 25
     python benchmarks/censoring.py --table docs/results/limits/censoring
 
 Three processes, of one step and of four. Those who are lost fare otherwise than those who are seen. Each log is
@@ -10,16 +9,13 @@ The truth is the mean of a million episodes under the policy in which nobody is 
 """
 
 import argparse
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from holes_in_support.rows import carry_out, rows_in
 from numpy.typing import NDArray
+from stored_rows import Row, add_flags, carry_out, rows_in, seeds
 
 import poela
 from poela.data.trajectories import Trajectories
@@ -35,18 +31,18 @@ def sigmoid(score: Numbers) -> Numbers:
 
 
 def sick_go(x: Numbers, actions: Numbers) -> Numbers:
-    """Among the treated the sick go, among the others the well do."""
-    return sigmoid(1.0 + 1.2 * x[:, 0] * (2 * actions - 1))
+    """The sick go, above all when they are treated."""
+    return sigmoid(1.2 + 1.2 * x[:, 0] + 0.6 * x[:, 0] * (2 * actions - 1))
 
 
 def burdened_go(x: Numbers, actions: Numbers) -> Numbers:
-    """Treatment drives away those whom it does not help."""
-    return sigmoid(2.0 - 1.5 * actions + 0.8 * x[:, 1])
+    """Treatment drives away those whom it does not help, and the sick go anyway."""
+    return sigmoid(1.4 + 1.0 * x[:, 0] + 1.2 * x[:, 1] * actions)
 
 
 def extremes_go(x: Numbers, actions: Numbers) -> Numbers:
-    """Those far from the middle go, which no straight line tells; treatment holds some of them."""
-    return sigmoid(2.2 - 1.2 * np.abs(x[:, 0]) + 0.7 * actions * x[:, 0])
+    """Those far from the middle go, which no straight line tells; treatment holds the well and drives away the sick."""
+    return sigmoid(2.4 - 1.3 * np.abs(x[:, 0]) + (0.4 + 1.2 * actions) * x[:, 0])
 
 
 STAYING: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
@@ -129,37 +125,23 @@ def complete(logs: Trajectories) -> Trajectories:
     return Trajectories(kept.contexts, kept.actions, kept.rewards, kept.offsets, propensities=kept.propensities)
 
 
-@dataclass(frozen=True)
-class Task:
-    """One log."""
-
-    process: str
-    steps: int
-    episodes: int
-    seed: int
-
-    @property
-    def kind(self) -> str:
-        """What the file of its row is called."""
-        return f"{self.process}-{self.steps}-{self.episodes}"
-
-
-def studied(task: Task) -> dict[str, Any]:
+def row_of(kind: str, steps: int, episodes: int, seed: int) -> Row:
     """Intervals by each way, and the truth."""
-    logs = logged(task.process, task.steps, task.episodes, task.seed)
-    value, achieved = truth(task.steps)
-    row: dict[str, Any] = {"kind": task.process, "steps": task.steps, "episodes": task.episodes, "seed": task.seed}
-    row |= {"value": value, "gain": value - achieved, "lost": float(np.mean(np.asarray(logs.lost)))}
+    process = kind.rpartition("-")[0]
+    logs = logged(process, steps, episodes, seed)
+    value, achieved = truth(steps)
+    row: Row = {"process": process, "steps": steps, "value": value, "gain": value - achieved}
+    row["lost"] = float(np.mean(np.asarray(logs.lost)))
     for way, given in (("weighted", logs), ("complete", complete(logs))):
         for estimator in ESTIMATORS:
-            found = poela.evaluate(Target(), given, estimator=estimator, seed=task.seed)
+            found = poela.evaluate(Target(), given, estimator=estimator, seed=seed)
             gain = found.gain
             row[f"{way} {estimator}"] = [found.low, found.value, found.high, found.ess]
             row[f"{way} {estimator} gain"] = None if gain is None else [gain.low, gain.value, gain.high]
     return row
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(rows: list[Row]) -> str:
     """How often intervals hold the truth."""
     lines = [
         "| process | steps | logs | lost | estimate | covers value | covers gain | bias of value |",
@@ -167,7 +149,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     ]
     for kind in STAYING:
         for steps in (1, 4):
-            own = [row for row in rows if (row["kind"], row["steps"]) == (kind, steps)]
+            own = [row for row in rows if (row["process"], row["steps"]) == (kind, steps)]
             for way in ("weighted", "complete") if own else ():
                 for estimator in ESTIMATORS:
                     key = f"{way} {estimator}"
@@ -193,25 +175,20 @@ def _covered(intervals: list[Any], truths: list[float]) -> float:
     return float(np.mean([one[0] <= true <= one[2] for one, true in known])) if known else float("nan")
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
     """Measure, or print what was."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=1000, help="in each log")
-    parser.add_argument("--logs", type=int, default=20, help="of each process and number of steps")
-    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
-    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
-    parser.add_argument("--minutes", type=float, help="begin no further log after so long")
-    parser.add_argument("--out", type=Path, default=Path("censoring"), help="folder for rows")
-    parser.add_argument("--table", type=Path, metavar="DIR", help="measure nothing: print the table of the rows there")
-    options = parser.parse_args(arguments)
-    if options.table is None:
-        seeds = range(options.first_seed, options.first_seed + options.logs)
-        tasks = [Task(kind, steps, options.episodes, seed) for seed in seeds for kind in STAYING for steps in (1, 4)]
-        for _ in carry_out(tasks, options.out, options.jobs, options.minutes, studied):
+    add_flags(parser, "docs/results/limits/censoring")
+    asked = parser.parse_args()
+    if asked.table is None:
+        logs = seeds(FIRST_SEED if asked.first is None else asked.first, asked.logs, asked.shard)
+        kinds = [(f"{process}-{steps}", steps) for process in STAYING for steps in (1, 4)]
+        tasks = [(kind, steps, asked.episodes, seed) for seed in logs for kind, steps in kinds]
+        for _ in carry_out(tasks, row_of, asked.out, asked.shard, asked.jobs, asked.minutes):
             pass
-    folder = options.table or options.out
-    print(table([row for file in sorted(folder.glob("*.jsonl")) for row in rows_in(file)]))
+    print(table(rows_in(asked.table or asked.out)))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

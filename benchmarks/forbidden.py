@@ -1,6 +1,7 @@
 """Forbidden actions handed out: how many of 100,000 fuzzed decisions, by every door. There must be none.
 
-    python benchmarks/forbidden.py --rows 500
+    python benchmarks/forbidden.py --rows 500 --jobs 16 --minutes 20
+    python benchmarks/forbidden.py --table docs/results/limits/forbidden
 
 A log of 600 cases in which nobody with an allergy gets penicillin, no one under 30 gets surgery, and a column says
 which actions are open. Every learner with a finite set of actions learns from it, with and without logged
@@ -16,11 +17,11 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from stored_rows import Row, add_flags, carry_out, rows_in, seeds
 
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
@@ -37,6 +38,7 @@ from poela.studies.logging_policy import logging_policy
 
 ACTIONS = ("penicillin", "surgery", "wait")
 FORBID = ("penicillin if allergy == 'yes'", "surgery if age < 30")
+DECISIONS, COUNTS = ": decisions", ("forbidden", "not deferred")
 QUICK: dict[str, Any] = {"steps": 4, "warm_start_steps": 2, "density_steps": 2, "checkpoints": 2, "hidden": (6,)}
 QUICK |= {"device": "cpu", "history": 0, "temperatures": (1.0, 0.0)}
 
@@ -168,22 +170,41 @@ def counted(
     return found
 
 
+def row_of(kind: str, learner: str, known: bool, rows: int, seed: int) -> Row:
+    """The counts of one learner."""
+    warnings.simplefilter("ignore")
+    return dict(counted(rows, seed, (learner,), (known,)))
+
+
+def table(rows: list[Row]) -> str:
+    """Decisions by each door, and what was forbidden."""
+    found = Counter[str]()
+    for row in rows:
+        found.update({name: count for name, count in row.items() if name in COUNTS or name.endswith(DECISIONS)})
+    doors = {name.removesuffix(DECISIONS): count for name, count in found.items() if name.endswith(DECISIONS)}
+    lines = ["| door | decisions | an action given |", "|---|---|---|"]
+    given = {door: sum(row.get(f"{door}: given", 0) for row in rows) for door in doors}
+    lines += [f"| {door} | {count:,} | {given[door]:,} |" for door, count in sorted(doors.items())]
+    lines.append(f"| all | {sum(doors.values()):,} | {sum(given.values()):,} |")
+    none = f"{found['not deferred']:,} cases in which nothing is allowed were not deferred"
+    return "\n".join([*lines, "", f"{found['forbidden']:,} forbidden actions; {none}; {len(rows)} learners."])
+
+
 def main() -> None:
     """Count, and say so."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=500, help="cases for each policy and door")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="also write the counts here, as JSON")
+    add_flags(parser, "docs/results/limits/forbidden")
+    parser.set_defaults(logs=1)
     asked = parser.parse_args()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = counted(asked.rows, asked.seed)
-    total = sum(count for name, count in found.items() if name.endswith("decisions"))
-    for name, count in sorted(found.items()):
-        print(f"{name:30} {count:9,}")
-    print(f"{found['forbidden']} forbidden actions in {total:,} fuzzed decisions")
-    if asked.out:
-        asked.out.write_text(json.dumps(dict(sorted(found.items())), indent=1) + "\n", encoding="utf-8")
+    if asked.table is None:
+        logs = seeds(asked.first or 0, asked.logs, asked.shard)
+        names = [name for name in LEARNERS if not LEARNERS[name].real_valued]
+        every = [(known, name) for known in (True, False) for name in names]
+        tasks = [("forbidden", name, known, asked.rows, seed) for seed in logs for known, name in every]
+        for _ in carry_out(tasks, row_of, asked.out, asked.shard, asked.jobs, asked.minutes):
+            pass
+    print(table(rows_in(asked.table or asked.out)))
 
 
 if __name__ == "__main__":

@@ -4,25 +4,22 @@ Sverdrup, Wu, Athey and Wager (JCGS 2025) simulate it so: ten uniform features, 
 the features that say which arm is best, noise with variance 4, and costs of the two arms that differ from case to case
 (x1 and 2·x2). A study walks by value for money at ten spends; the truth of each policy is its mean over fresh cases.
 
-    python benchmarks/spend.py --episodes 1000 --minutes 4 --out docs/results/limits/spend-1000.csv
-    python benchmarks/spend.py --table docs/results/limits > docs/results/limits/spend.md
+    python benchmarks/spend.py --logs 100 --jobs 16 --minutes 25
+    python benchmarks/spend.py --table docs/results/limits/spend
 
-Rows are added to what is there.
+The ten policies of a log are nearly one, and miss together, so logs are counted. A run goes on where there are rows.
 """
 
 import argparse
-import csv
-import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import beta
+from stored_rows import Row, add_flags, carry_out, rows_in, seeds
 
 import poela
 from poela.core.arrays import FloatArray
-from poela.core.errors import PoelaWarning
 from poela.data.trajectories import Trajectories
 from poela.studies.allotment import spend_number
 from poela.studies.candidates import Candidate
@@ -52,8 +49,9 @@ def logged(n: int, rng: np.random.Generator) -> Trajectories:
     return Trajectories(x, arms, rewards, np.arange(n + 1), np.full((n, 3), 1 / 3), n_actions=3, **given)
 
 
-def rows_of(n: int, seed: int) -> list[dict[str, Any]]:
+def row_of(kind: str, n: int, seed: int) -> Row:
     """What a study of n cases says of each of its policies, beside what is true."""
+    warnings.simplefilter("ignore")
     rng = np.random.default_rng((seed, n))
     logs = logged(n, rng)
     settings: Any = {"candidates": [WALK], "backend": "inline", "no_audit": True}
@@ -62,15 +60,13 @@ def rows_of(n: int, seed: int) -> list[dict[str, Any]]:
     number = spend_number(study.result.guards)
     x = rng.random((FRESH, 10))
     means, costs = means_and_costs(x)
-    now, found = float(means.mean()), []
+    now, found = float(means.mean()), list[Row]()
     for point in study.points:
         acts = [study.fold_policy(point, fold).probabilities(x) for fold in range(study.n_folds)]
         chances = np.mean(acts, axis=0)
         metrics = point.metrics
         found.append(
             {
-                "episodes": n,
-                "seed": seed,
                 "number": point.number,
                 "true_spend": float((chances * costs).sum(axis=1).mean()),
                 "true_gain": float((chances * means).sum(axis=1).mean()) - now,
@@ -79,42 +75,39 @@ def rows_of(n: int, seed: int) -> list[dict[str, Any]]:
                 **{name: metrics.get(name) for name in ("gain", "gain_low", "shown")},
             }
         )
-    return found
+    return {"policies": found}
 
 
-HEADER = """# Spend: how often the curve is right
-
-The process "map" of the package maq (`python benchmarks/spend.py --help`), one study for each log, ten policies of the
-hull walk in each, by ridge values. *Above the truth*: logs in which any of the ten gains that are shown (95%, all
-together) is above the true one. *Spend above its bound*: logs in which any true spend is. *Alone*: policies whose own
-95% bound is above the truth, of all, and in how many logs: a bound of independent folds, for one policy, without what
-folds share, of which nothing is claimed. The ten policies of a log are nearly one, and miss together. Logs are few:
-what they can exclude is in the intervals (95%, Clopper–Pearson).
-
-| cases | logs | above the truth | spend above its bound | alone | shown, mean (true) at the 5th spend | at the last |
+COLUMNS = (
+    "cases",
+    "logs",
+    "above the truth",
+    "spend above its bound",
+    "alone",
+    "shown at the 5th spend",
+    "at the last",
+)
+HEADER = f"""| {" | ".join(COLUMNS)} |
 |---|---|---|---|---|---|---|"""
 
 
-def table(folder: Path) -> str:
-    """What the rows in a folder come to."""
+def table(rows: list[Row]) -> str:
+    """What rows come to: in how many logs any of the policies misses."""
     lines = [HEADER]
-    for path in sorted(folder.glob("spend-*.csv"), key=lambda one: int(one.stem.split("-")[1])):
-        with path.open(newline="") as file:
-            rows = [{k: None if v == "" else float(v) for k, v in row.items()} for row in csv.DictReader(file)]
-        seeds = {row["seed"] for row in rows}
-        too_high = {row["seed"] for row in rows if _above(row["shown"], row["true_gain"])}
-        too_dear = {row["seed"] for row in rows if _above(row["true_spend"], row["spend_at_most"])}
-        alone = [row["seed"] for row in rows if _above(row["gain_low"], row["true_gain"])]
-        cells = [f"{len(too_high)} {_interval(len(too_high), len(seeds))}"]
-        cells += [
-            f"{len(too_dear)} {_interval(len(too_dear), len(seeds))}",
-            f"{len(alone)} of {len(rows)}, in {len(set(alone))} logs",
-        ]
+    for n in sorted({row["task"][1] for row in rows}):
+        logs = [row["policies"] for row in rows if row["task"][1] == n]
+        every = [policy for log in logs for policy in log]
+        too_high = sum(any(_above(one["shown"], one["true_gain"]) for one in log) for log in logs)
+        too_dear = sum(any(_above(one["true_spend"], one["spend_at_most"]) for one in log) for log in logs)
+        alone = [_above(one["gain_low"], one["true_gain"]) for one in every]
+        cells = [f"{count} {_interval(count, len(logs))}" for count in (too_high, too_dear)]
+        cells.append(f"{sum(alone)} of {len(every)}")
         for place in (4, 9):
-            own = [row for row in rows if row["number"] == place]
-            shown = float(np.mean([row["shown"] if row["shown"] is not None else np.nan for row in own]))
-            cells.append(f"{shown:+.2f} ({np.mean([row['true_gain'] or 0.0 for row in own]):+.2f})")
-        lines.append(f"| {path.stem.split('-')[1]} | {len(seeds)} | {' | '.join(cells)} |")
+            own = [one for one in every if one["number"] == place]
+            shown = [one["shown"] for one in own if one["shown"] is not None]
+            true = np.mean([one["true_gain"] for one in own])
+            cells.append(f"{np.mean(shown):+.2f} ({true:+.2f})" if shown else f"- ({true:+.2f})")
+        lines.append(f"| {n} | {len(logs)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -123,6 +116,7 @@ def _above(value: float | None, limit: float | None) -> bool:
 
 
 def _interval(count: int, n: int) -> str:
+    """Clopper and Pearson's."""
     low = beta.ppf(0.025, count, n - count + 1) if count else 0.0
     high = beta.ppf(0.975, count + 1, n - count) if count < n else 1.0
     return f"[{low:.0%}, {high:.0%}]"
@@ -130,29 +124,17 @@ def _interval(count: int, n: int) -> str:
 
 def main() -> None:
     """Add rows for as many minutes, or tell what they come to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--episodes", type=int, default=1000)
-    parser.add_argument("--minutes", type=float, default=4.0)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--table", type=Path, help="the folder of rows")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, nargs="+", default=[1000, 5000])
+    add_flags(parser, "docs/results/limits/spend")
     asked = parser.parse_args()
-    if asked.table is not None:
-        print(table(asked.table))
-        return
-    if asked.out is None:
-        parser.error("say --out, or --table")
-    ends, seed = time.monotonic() + 60 * asked.minutes, asked.first
-    warnings.simplefilter("ignore", PoelaWarning)
-    while time.monotonic() < ends:
-        rows = rows_of(asked.episodes, seed)
-        fresh = not asked.out.exists()
-        with asked.out.open("a", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            if fresh:
-                writer.writeheader()
-            writer.writerows(rows)
-        seed += 1
+    if asked.table is None:
+        tasks = [
+            (f"spend-{n}", n, seed) for seed in seeds(asked.first or 0, asked.logs, asked.shard) for n in asked.episodes
+        ]
+        for _ in carry_out(tasks, row_of, asked.out, asked.shard, asked.jobs, asked.minutes):
+            pass
+    print(table(rows_in(asked.table or asked.out)))
 
 
 if __name__ == "__main__":

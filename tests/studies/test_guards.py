@@ -196,3 +196,35 @@ def test_cells_tell_estimates_from_bounds() -> None:
 def test_logs_without_the_outcome_are_told() -> None:
     with pytest.raises(InputError, match="carry no outcome 'pain'"):
         learned(logged(60), guards="pain <= 0")
+
+
+def test_later_logs_tell_of_the_same_guardrails(tmp_path: Any, capsys: Any) -> None:
+    import json
+
+    import pyarrow.parquet as pq
+
+    from poela.cli import main
+
+    def run(*arguments: Any) -> str:
+        assert main([str(one) for one in arguments]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    study: Any = learned(logged(harm=0.0), guards=["harm <= +0.1", "return by x:2 >= -0.2"], out=tmp_path / "study")
+    assert not study.keeps_logging_policy
+    later = logged(harm=0.0, seed=2)
+    table = later.to_table().replace_schema_metadata()
+    pq.write_table(table, tmp_path / "later.parquet")
+    told = run("evaluate", tmp_path / "study", "--logs", tmp_path / "later.parquet")
+    assert "Guardrails on these logs (each with a 95% bound of its own): - harm:" in told
+    assert told.count(": holds") == 3
+    document = json.loads(run("evaluate", tmp_path / "study", "--logs", tmp_path / "later.parquet", "--json"))
+    first = document["guards"][0]
+    chances = study.policy.probabilities(later.contexts)[np.arange(900), later.actions]
+    weights, harm = chances / 0.5, later.outcome("harm")
+    change = weights @ harm / weights.sum() - harm.mean()
+    error = np.std(weights / weights.mean() * (harm - weights @ harm / weights.sum()) - (harm - harm.mean())) / 30
+    assert first["change"] == pytest.approx(change, abs=1e-9)
+    assert first["bound"] == pytest.approx(change + 1.645 * error, abs=0.3 * error)
+    pq.write_table(table.drop_columns(["harm"]), tmp_path / "without.parquet")
+    without = run("evaluate", tmp_path / "study", "--logs", tmp_path / "without.parquet")
+    assert "harm <= +0.1: not looked at: these logs have no column 'harm'" in without

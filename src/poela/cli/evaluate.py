@@ -86,6 +86,10 @@ def _print(judged: "Judged", names: str, by_group: bool) -> None:
         print_groups(judged.groups)
     elif by_group:
         say("No other policy is recommended, so nothing changes for any group.")
+    if judged.guards is not None:
+        say(f"Guardrails on these logs (each with a {judged.guards.confidence:.0%} bound of its own):")
+        for told in judged.guards.sentences:
+            say(f"- {told}")
 
 
 class Judged(NamedTuple):
@@ -99,6 +103,7 @@ class Judged(NamedTuple):
     audit: Any
     groups: Any = None
     outcome: Any = None
+    guards: Any = None
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
@@ -111,6 +116,7 @@ class Judged(NamedTuple):
             "caveat": self.caveat,
             "audit": to_plain(self.audit),
             "groups": to_plain(self.groups),
+            "guards": None if self.guards is None else self.guards.documents(),
         }
 
 
@@ -122,22 +128,26 @@ def _of_study(
 ) -> Judged:
     from poela.data.tables import read_and_warn
     from poela.studies.by_group import GroupRequest
-    from poela.studies.evaluation import evaluate_study, evaluate_study_groups, layout_for
+    from poela.studies.evaluation import evaluate_study, evaluate_study_groups, evaluate_study_guards, layout_for
+    from poela.studies.guards_later import with_guarded
     from poela.studies.study import Study
 
     study = Study.open(directory)
     _ = study.keeps_logging_policy  # which says so where the study has not come to its end
-    described = layout_for(study, layout)
+    described = with_guarded(study, path, layout_for(study, layout))
     read = read_and_warn(path, described)
     request = None if columns is None else GroupRequest.of_table(*columns, path, described)
     if request is not None:
         request.refuse_unknown(read)
     evaluation = evaluate_study(study, read, no_audit=no_audit, **settings)
     unchanged = "what is done now (the study recommends no other)"
-    chosen, groups = study.choice.chosen, None
+    chosen, groups, guards = study.choice.chosen, None, None
+    problem = "" if evaluation.audit is None else evaluation.audit.problem
     if chosen is not None and request is not None:
-        problem = "" if evaluation.audit is None else evaluation.audit.problem
         groups = evaluate_study_groups(study, read, request, problem, **settings)
+    if chosen is not None and study.settings.selection.rails:
+        by_table = GroupRequest.of_table((), GROUPS.smallest_group, path, described)
+        guards = evaluate_study_guards(study, read, by_table, problem, **settings)
     return Judged(
         unchanged if chosen is None else study.chosen_name,
         study.details_of(chosen),
@@ -147,6 +157,7 @@ def _of_study(
         evaluation.audit,
         groups,
         study.record.outcome,
+        guards,
     )
 
 

@@ -37,6 +37,7 @@ from poela.studies.words import (
 
 if TYPE_CHECKING:
     from poela.evaluation.estimate import Estimate
+    from poela.studies.records import ChoiceRecord
     from poela.studies.study import Study
 
 MOST_FAILED, MOST_OF_CURVE = 2, 8
@@ -307,7 +308,7 @@ def study_document(study: "Study") -> dict[str, Any]:
         "propensities": study.record.data.propensities,
         "outcome": to_plain(study.record.outcome),
         "groups": None if result is None else to_plain(result.groups),
-        "guards": None if result is None else guard_documents(result),
+        "guards": None if result is None else _guard_documents(result),
         "spend": [asdict(one) for one in curve(spend_points(study))],
         "context": list(study.record.data.layout.context or ()),
         "audit": to_plain(study.record.audit),
@@ -319,6 +320,11 @@ def study_document(study: "Study") -> dict[str, Any]:
         "ladder": study.ladder().to_pylist(),
         "table": study.table().to_pylist(),
     }
+
+
+def _guard_documents(result: "ChoiceRecord") -> list[dict[str, Any]]:
+    point = result.guarded_point
+    return guard_documents(result.guards, {} if point is None else point.metrics)
 
 
 def _tried(study: "Study") -> str:

@@ -55,7 +55,7 @@ def _long(table: "pa.Table", layout: LogLayout) -> tuple["pa.Table", LogLayout, 
     found = {pattern: _visits(pattern, table.column_names) for pattern in layout.wide}
     if empty := [pattern for pattern, columns in found.items() if not columns]:
         raise InputError(f"no column is called like {quoted(empty)} of wide=: check how visits are written")
-    names = {pattern: _stem(pattern) for pattern in layout.wide}
+    names = {pattern: stem(pattern) for pattern in layout.wide}
     visits = sorted({one for columns in found.values() for one in columns}, key=lambda one: (len(one), one))
     by_visit = {column for columns in found.values() for column in columns.values()}
     fixed = [name for name in table.column_names if name not in by_visit]
@@ -91,10 +91,10 @@ def _visits(pattern: str, columns: Sequence[str]) -> dict[str, str]:
     return {match[1]: name for name in columns if (match := spelled.fullmatch(name))}
 
 
-def _stem(pattern: str) -> str:
+def stem(pattern: str) -> str:
     """What a column by visit is called without it.
 
-    >>> _stem("dose_{visit}"), _stem("{visit} pressure")
+    >>> stem("dose_{visit}"), stem("{visit} pressure")
     ('dose', 'pressure')
     """
     return PLACE.sub("", pattern).strip(" _.-") or "value"

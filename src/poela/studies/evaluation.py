@@ -4,6 +4,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
+from poela.behavior.staying import with_staying
 from poela.data.layout import LogLayout
 from poela.data.tables import read_and_warn
 from poela.data.trajectories import Trajectories
@@ -11,6 +12,7 @@ from poela.studies.audit import audited
 from poela.studies.by_group import GroupRequest, evaluated_groups
 from poela.studies.fold_data import data_hash, read_behavior
 from poela.studies.groups import Groups
+from poela.studies.guards_later import GuardsLater, guards_later
 from poela.studies.keeping_apart import recorded_evaluation
 from poela.studies.records import EvaluationRecord
 from poela.studies.study import Study
@@ -63,6 +65,20 @@ def evaluate_study_groups(
         gamma=study.settings.selection.sensitivity,
         problem=problem,
         outcome=study.record.outcome,
+    )
+
+
+def evaluate_study_guards(
+    study: Study, logs: Trajectories, request: GroupRequest, problem: str = "", **settings: Any
+) -> GuardsLater:
+    """What the recommended policy does to guarded outcomes, and spends, on other logs; else as its groups are told."""
+    return guards_later(
+        study.acting_policy,
+        with_staying(_annotated(study, logs), study.settings.seed),
+        study.settings.selection,
+        replace(study.settings.scoring, **settings),
+        request,
+        problem,
     )
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from poela.core.readable import MOST_DIGITS, readable
 from poela.studies.guards import FEW, HARM, HOLDS, Guard, GuardRecord
-from poela.studies.records import ChoiceRecord
 
 STATES = {HOLDS: "holds", FEW: "too few cases", HARM: "harm"}
 ABOUT_CELLS = "Guardrails: confidence bound of the change; ≈: the estimate, without a bound or itself beyond the limit."
@@ -65,10 +64,8 @@ def guard_header(guard: Guard) -> str:
     return f"{what.strip()}\n{sign} {limit.strip()}"
 
 
-def guard_documents(result: ChoiceRecord) -> list[dict[str, Any]]:
-    """What the policy that is told of does to each guarded outcome, for JSON."""
-    point = result.guarded_point
-    known: Mapping[str, Any] = {} if point is None else point.metrics
+def guard_documents(guards: Sequence[GuardRecord], known: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a policy with these metrics does to each guarded outcome, for JSON."""
     return [
         {
             "guard": str(one.guard),
@@ -78,7 +75,7 @@ def guard_documents(result: ChoiceRecord) -> list[dict[str, Any]]:
             "limit": one.guard.limit,
             "state": None if one.guard.limit is None else _known_state(one.guard, known.get(f"guard_{number}_state")),
         }
-        for number, one in enumerate(result.guards, start=1)
+        for number, one in enumerate(guards, start=1)
     ]
 
 

@@ -184,7 +184,7 @@ def _by_gain(
             "own_error": finite(standard_error(gains_of(evidence)[0])),
             "own_lost": finite(lost_to(gamma, evidence)),
             "sensitivity": None if gain is None else gain.sensitivity,
-            **_of_guards(one.guards),
+            **guard_metrics_of(one.guards),
         }
         rows.append(_with(point, metrics, _verdict(estimate, episodes)))
     return rows, [one.estimate for one in judged_ones]
@@ -197,7 +197,7 @@ def _by_control(best: Proof | None) -> dict[str, float | None]:
     return {"gain": finite(best.value), "gain_low": best.low, "controlled": finite(best.value)}
 
 
-def _of_guards(guards: Sequence[Guarding]) -> dict[str, float | None]:
+def guard_metrics_of(guards: Sequence[Guarding]) -> dict[str, float | None]:
     """What a point does to each guarded outcome, in its own unit and direction: estimate, bound, state."""
     metrics: dict[str, float | None] = {}
     for number, one in enumerate(guards, start=1):
