@@ -117,10 +117,12 @@ def usual(way: str, logs: Trajectories, seed: int) -> Found:
     learner = way.removeprefix("usual:")
     by_model = learner in ("bcq", "cql")
     train, others = logs.split((0.6, 0.4), seed=seed)
-    settings = {"estimator": "fqe", "smoothing": 0.01} if by_model else {"estimator": "sntis"}
+    known = train.propensities is not None and train.propensities.ndim == 2
+    settings = {"estimator": "fqe", "smoothing": 0.01 * known} if by_model else {"estimator": "sntis"}
+    behavior = None if known else poela.BoostedBehavior().fit(train)  # of the logged actions alone: by a model
     best: tuple[float, Any] = (-np.inf, None)
     for candidate in GRIDS[learner]:
-        for point in candidate.build().fit_path(train, seed=seed):
+        for point in candidate.build().fit_path(train, seed=seed, behavior=behavior):
             estimate = poela.evaluate(point.policy, others, interval=None, **settings)
             value = estimate.value
             if value is not None and value > best[0]:
