@@ -16,6 +16,7 @@ cpu is the processor time of learning, in seconds.
 """
 
 import argparse
+import fnmatch
 import json
 import time
 import warnings
@@ -341,10 +342,12 @@ def main() -> None:
     if asked.list or asked.table or asked.trials:
         print("\n".join(KINDS if asked.list else tables(asked.table) if asked.table else trials(asked.trials)))
         return
-    unknown = [kind for kind in asked.kinds if kind not in KINDS]
+    named = [(name, fnmatch.filter(KINDS, name)) for name in asked.kinds]  # such as effect-*
+    unknown = [name for name, own in named if not own]
     null = [kind for kind in KINDS if KINDS[kind].gain is None]
     groups = (asked.all, [*KINDS]), (asked.null, null), (asked.trials_kinds, [*TRIALS])
-    kinds = [*dict.fromkeys([*asked.kinds, *(kind for wanted, own in groups if wanted for kind in own)])]
+    groups += tuple((True, own) for _, own in named)
+    kinds = [*dict.fromkeys(kind for wanted, own in groups if wanted for kind in own)]
     if unknown or not kinds:
         parser.error(f"there is no kind {unknown[0]!r}: see --list" if unknown else "name kinds of logs, or --all")
     place, shards = map(int, asked.shard.split("/"))

@@ -23,6 +23,7 @@ from holes_in_support.scenarios import KINDS, MUST, PROPENSITIES, scenario
 from holes_in_support.studies import Task, tasks_of
 from holes_in_support.tables import fill_page, table
 from holes_in_support.variants import VARIANTS, settings_of
+from stored_rows import made_by
 
 from poela.core.errors import InputError, PoelaError
 from poela_experiments.frame.shards import Shard
@@ -76,7 +77,7 @@ def main(arguments: list[str]) -> None:
     if options.shard:  # of all scenarios alike, so that shards take as long
         seeds = [*options.shard.share({str(seed): seed for seed in seeds}).values()]
     tasks = compare.tasks(names, options.size, seeds) if options.compare else _tasks(options, names, seeds)
-    for row in carry_out(tasks, options.out, options.jobs, options.minutes):
+    for row in carry_out(tasks, options.out, options.jobs, options.minutes, beside=made_by()):
         outcome = row.get("error") or f"shown {row['shown']}, true {row.get('true')}"
         kind = f"{row['scenario']} {row['variant']} {row['learners']}"
         print(f"{kind} {row['seed']}: {outcome} ({row['seconds']} s)", flush=True)

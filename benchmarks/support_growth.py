@@ -1,6 +1,8 @@
 """Learned support as logs grow: what it leaves open of a hole, and what it bars of what was done.
 
-    python benchmarks/support_growth.py --sizes 400 1500 5000 20000 --logs 4
+    python benchmarks/support_growth.py --sizes 400 1500 5000 20000 --logs 4 --out growth/
+    python benchmarks/support_growth.py --sizes 1500 --support-alone --logs 30 --first 64000 --out growth/
+    python benchmarks/support_growth.py --table growth/
 
 Propensities are hidden. On fresh cases: `open` is the share of the hole in which the third action still has support,
 `barred` that of logged decisions without support, `kept` that of cases outside the hole in which the third action has
@@ -10,11 +12,13 @@ with a price of 1 for each nat of missing support and under the hard rule, `free
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from holes_in_support.processes import THIRD, OneStep
 from holes_in_support.scenarios import scenario
+from stored_rows import Row, add_flags, carry_out, rows_in, seeds
 
 from poela.behavior.boosted import BoostedBehavior
 from poela.core.errors import InputError
@@ -68,17 +72,45 @@ def _tilts(logs: Trajectories, fresh: Trajectories) -> dict[str, np.ndarray]:
     return {name: one.fit(logs, behavior=behavior).along(asked)[:, THIRD] for name, one in learners.items()}
 
 
+def row_of(kind: str, size: int, seed: int, tilts: bool) -> Row:
+    """The shares of one log by name; those that were not asked for are left out."""
+    return {name: share for name, share in measured(kind, size, seed, tilts)._asdict().items() if share == share}
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Markdown: a row for each kind of hole and size, of means over logs; and the most that any log leaves open."""
+    lines = [
+        f"| hole | cases | logs | {' | '.join(Growth._fields)} | most open |\n|---|{'---|' * (len(Growth._fields) + 3)}"
+    ]
+    for kind, size in sorted(
+        {(row["task"][0], row["task"][1]) for row in rows}, key=lambda one: (KINDS.index(one[0]), one[1])
+    ):
+        own = [row for row in rows if row["task"][:2] == [kind, size]]
+        means = [[row[name] for row in own if name in row] for name in Growth._fields]
+        cells = [f"{np.mean(shares):.3f}" if shares else "" for shares in means]
+        most = max(row["open"] for row in own)
+        lines.append(f"| {kind} | {size:,} | {len(own)} | {' | '.join(cells)} | {most:.3f} |")
+    return "\n".join(lines)
+
+
 def main(arguments: list[str]) -> None:
-    """Print the table, a row for each kind of hole and size."""
+    """Measure what has no row yet, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[400, 1500, 5000, 20_000], help="cases in each log")
-    parser.add_argument("--logs", type=int, default=4, help="of each size")
+    parser.add_argument("--support-alone", action="store_true", help="without tilts")
+    add_flags(parser, "growth")
     options = parser.parse_args(arguments)
-    print(f"| hole | cases | {' | '.join(Growth._fields)} |\n|---|{'---|' * (len(Growth._fields) + 1)}")
-    for kind in KINDS:
-        for size in options.sizes:
-            means = np.mean([measured(kind, size, seed) for seed in range(options.logs)], axis=0)
-            print(f"| {kind} | {size:,} | {' | '.join(f'{mean:.3f}' for mean in means)} |", flush=True)
+    if options.table is None:
+        numbers = seeds(options.first or 0, options.logs, options.shard)
+        tasks = [
+            (kind, size, seed, not options.support_alone)
+            for seed in numbers
+            for kind in KINDS
+            for size in options.sizes
+        ]
+        for _ in carry_out(tasks, row_of, options.out, options.shard, options.jobs, options.minutes):
+            pass
+    print(table(rows_in(options.out if options.table is None else options.table)))
 
 
 if __name__ == "__main__":

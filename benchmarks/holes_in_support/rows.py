@@ -58,8 +58,9 @@ def carry_out(
     jobs: int = 1,
     minutes: float | None = None,
     study: Callable[[Any], Row] = studied,
+    beside: Row | None = None,
 ) -> Iterator[Row]:
-    """Study what is left, some at once, writing and yielding each row as it comes.
+    """Study what is left, some at once, writing and yielding each row as it comes, with what it tells `beside`.
 
     After so many minutes no further log is begun.
     """
@@ -77,8 +78,9 @@ def carry_out(
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 task = running.pop(future)
-                append_row(folder, task, future.result())
-                yield future.result()
+                row = {**(beside or {}), **future.result()}
+                append_row(folder, task, row)
+                yield row
 
 
 def _one_thread() -> None:

@@ -34,11 +34,13 @@ def test_the_hole_closes_and_practice_stays_open(kind: str) -> None:
     assert left[-1] < 0.05
 
 
-def test_the_table_is_printed() -> None:
+def test_the_table_is_printed_and_rows_are_kept(tmp_path: Path) -> None:
     script = Path(__file__).parents[2] / "benchmarks" / "support_growth.py"
-    command = [sys.executable, str(script), "--sizes", "150", "--logs", "1"]
+    command = [sys.executable, str(script), "--sizes", "150", "--logs", "1", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     header, _, *rows = done.stdout.splitlines()
-    assert header == "| hole | cases | open | barred | kept | soft | hard | free |"
+    assert header == "| hole | cases | logs | open | barred | kept | soft | hard | free | most open |"
     assert [row.split(" | ")[0] for row in rows] == ["| half", "| corner", "| pocket"]
+    again = subprocess.run([*command[:2], "--table", str(tmp_path)], capture_output=True, text=True, timeout=300)
+    assert again.stdout == done.stdout

@@ -137,7 +137,7 @@ def test_what_needs_more_says_so_in_one_sentence() -> None:
     with pytest.raises(InputError, match="these logs carry no log densities"):
         evaluate(policy, logs.with_log_densities(None))
     with pytest.raises(InputError, match="is no policy of real-valued actions"):
-        evaluate(object(), logs)
+        evaluate(object(), logs)  # type: ignore[arg-type]
 
     class Lost(LinearGaussian):
         def log_density(self, contexts: object, actions: object) -> FloatArray:
@@ -146,5 +146,5 @@ def test_what_needs_more_says_so_in_one_sentence() -> None:
     with pytest.raises(InputError, match="30 of the policy's log densities are NaN"):
         evaluate(Lost(0.0, (0.0, 0.0), 1.0), logs)
     with pytest.raises(InputError, match="cannot act here: actions are real numbers"):
-        run(Dosing(), object(), 3)
+        run(Dosing(), object(), 3)  # type: ignore[arg-type]
     assert isinstance(simulate("bandit", episodes=3), Trajectories)

@@ -257,7 +257,7 @@ def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
 
 def test_what_is_no_policy_is_refused() -> None:
     with pytest.raises(TypeError, match="no method probabilities"):
-        evaluate(object(), ragged_logs())
+        evaluate(object(), ragged_logs())  # type: ignore[arg-type]
 
 
 def test_public_names() -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import poela
 from poela.core.arrays import FloatArray
-from poela.core.errors import PoelaError
+from poela.core.errors import InputError, PoelaError
 from poela.core.files import sha256
 from poela.core.storage import canonical
 from poela.data.folds import fold_numbers
@@ -27,6 +28,7 @@ from poela.studies.held_out import Episodes
 from poela.studies.records import Task
 from poela.studies.settings import StudySettings
 from poela.studies.splits import splits_of
+from poela.studies.store import Store
 from poela.studies.study import Study
 
 FITTED, CONSENSUS = Candidate("fittedq", {"history": 0, "regressor": "ridge"}), Candidate("consensus")
@@ -249,6 +251,47 @@ def test_two_folds_take_the_worst_case_and_one_split_has_none() -> None:
     assert halves.result is not None
     assert split.result is not None
     assert (halves.result.folds_error, split.result.folds_error) == ("doubled", "")
+
+
+def test_the_runs_of_a_path_without_two_folds_are_one_file(better: Study, tmp_path: Path) -> None:
+    runs = better.directory / "runs"
+    (pairs,) = runs.glob("*-pairs.safetensors")
+    alone = {run_id for run_id in better.all_runs if run_id not in without_two(better)}
+    assert {path.name for path in runs.iterdir()} == {pairs.name, *(f"{run_id}.safetensors" for run_id in alone)}
+    copy = tmp_path / "study"
+    shutil.copytree(better.directory, copy)
+    store = Store(copy)
+    for run_id in without_two(better):  # as a kill leaves them, between the file of all and the end of their own
+        (copy / "runs" / f"{run_id}.safetensors").write_bytes(store._content(run_id))
+    before = {run_id: store.held_out(run_id).log_weights for run_id in without_two(better)}
+    resumed = learn(coins(300, effect=0.5), out=copy, resume=True)
+    assert {path.name for path in (copy / "runs").iterdir()} == {path.name for path in runs.iterdir()}
+    for run_id, weights in before.items():
+        np.testing.assert_array_equal(resumed.store.held_out(run_id).log_weights, weights)
+        np.testing.assert_array_equal(better.store.held_out(run_id).log_weights, weights)
+    assert (copy / "choice.json").read_bytes() == (better.directory / "choice.json").read_bytes()
+
+
+@pytest.mark.parametrize("place", [0.02, 0.5, 0.99])
+def test_a_changed_file_of_several_runs_is_noticed(better: Study, tmp_path: Path, place: float) -> None:
+    copy = tmp_path / "study"
+    shutil.copytree(better.directory, copy)
+    (pairs,) = (copy / "runs").glob("*-pairs.safetensors")
+    content = bytearray(pairs.read_bytes())
+    content[int(place * len(content))] ^= 1
+    pairs.write_bytes(content)
+    with pytest.raises(InputError):
+        read_all(copy)
+    pairs.unlink()
+    with pytest.raises(InputError, match="missing or were changed"):
+        read_all(copy)
+
+
+def read_all(directory: Path) -> None:
+    """Open a study, and read all that its runs show."""
+    study = Study.open(directory)
+    for run_id in study.all_runs:
+        study.store.held_out(run_id)
 
 
 def test_what_cannot_be_learned_without_two_folds_takes_the_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,8 @@ def lossy(n: int = 700, seed: int = 0) -> Trajectories:
     x, actions = rng.normal(size=(n, 2)), rng.integers(0, 2, n)
     lost = rng.random(n) < np.where(actions == 1, 0.5, 0.1)
     outcomes = rng.normal(size=n)
-    return Trajectories(x, actions, outcomes, np.arange(n + 1), np.full((n, 2), 0.5), lost=lost)
+    names: Any = {"feature_names": ["x0", "x1"]}
+    return Trajectories(x, actions, outcomes, np.arange(n + 1), np.full((n, 2), 0.5), lost=lost, **names)
 
 
 def kish(weights: NDArray[Any]) -> float:
@@ -85,3 +86,28 @@ def test_guardrails_make_up_for_loss() -> None:
     assert among_seen < 0.09
     assert study.keeps_logging_policy
     assert "guardrail" in study.answer.headline
+
+
+def test_loss_is_told_by_group() -> None:
+    logs = lossy()
+    assert logs.lost is not None
+    left = logs.contexts[:, 0] <= np.median(logs.contexts[:, 0])
+    shares = [logs.lost[left].mean(), logs.lost[~left].mean()]
+    with pytest.warns(poela.PoelaWarning, match="outcomes not seen, by x0") as told:
+        poela.learn(logs, candidates=[Candidate("fittedq")], by=["x0:2"], folds=2, backend="inline")
+    (text,) = [str(one.message) for one in told if "outcomes not seen, by" in str(one.message)]
+    assert f"{shares[0]:.0%} of up to" in text
+    assert f"{shares[1]:.0%} of above" in text
+
+
+def test_the_plan_of_a_study_says_what_holds_if_unconfounded(tmp_path: Any, capsys: Any) -> None:
+    from poela.cli import main
+
+    rng = np.random.default_rng(0)
+    x, actions = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
+    logs = Trajectories(x, actions, actions + rng.normal(size=300), np.arange(301))
+    study: Any = poela.learn(logs, candidates=[Candidate("fittedq")], folds=2, backend="inline", out=tmp_path / "study")
+    assert study.result.unconfounded is not None
+    assert main(["plan", str(tmp_path / "study"), "--cases", "300"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "If unconfounded (everything that mattered was recorded)" in told

@@ -99,12 +99,18 @@ def _plan_next(study: Path, cases: float | None, share: float | None, by: str | 
     from poela.cli.output import print_json, print_table, say
     from poela.core.readable import about, effective, readable, share_in_words
     from poela.rounds.next_log import plan_next
+    from poela.studies.answer import unconfounded_in_words
+    from poela.studies.study import Study
 
     found = plan_next(study, cases=cases, share=share, by=by)
+    planned = Study.open(study)
+    middle = "" if planned.result is None else unconfounded_in_words(planned.result, planned.record)
     if json:
-        print_json(found.to_dict())
+        print_json(found.to_dict() | ({"unconfounded": middle} if middle else {}))
         return
     say(str(found), bold=True)
+    if middle:
+        say(middle)
     chosen = found.chosen
     if chosen is None or not chosen.targets:
         return

@@ -146,7 +146,7 @@ def described(text: str, offered: Sequence[OptionSpec]) -> str:
         return text
     margin = block[1] + " " * 4
     fill = partial(textwrap.fill, width=118, initial_indent=margin, subsequent_indent=margin + " " * 4)
-    told = (f"{one.name}: {in_python(one.option.help)}{_default(one)}" for one in offered)
+    told = (f"{one.name}: {in_python(one.option.help)}{_default_words(one)}" for one in offered)
     lines = "".join(f"{fill(one, break_on_hyphens=False)}\n" for one in told)
     return text[: block.end()] + lines + text[block.end() :]
 
@@ -160,9 +160,42 @@ def in_python(text: str) -> str:
     return re.sub(r"`?--([a-z][a-z-]*[a-z])`?", lambda flag: f"`{flag[1].replace('-', '_')}`", " ".join(text.split()))
 
 
-def _default(one: OptionSpec) -> str:
+def _default_words(one: OptionSpec) -> str:
     said = one.default is None or one.default in ((), "") or "default" in one.option.help.lower()
     return "" if said else f" Default: {one.default!r}."
+
+
+def with_fields(*kinds: type, **takes: str) -> Callable[[F], F]:
+    """A function that takes `**settings`, with the fields of these dataclasses in their place.
+
+    `takes` are the types of those of which more is taken than the field holds.
+
+    >>> @dataclass(frozen=True)
+    ... class Settings:
+    ...     steps: int = 5
+    >>> @with_fields(Settings)
+    ... def made(name: str, **settings: Any) -> str: ...
+    >>> inspect.signature(made)
+    <Signature (name: str, *, steps: int = 5) -> str>
+    """
+
+    def decorated(function: F) -> F:
+        named = inspect.signature(function).parameters
+        every = [(field, get_type_hints(kind)[field.name]) for kind in kinds for field in fields(kind) if field.init]
+        known = {field.name: (_taken(hint), _default(field)) for field, hint in every if field.name not in named}
+        return with_keywords(function, known | {name: (kind, known[name][1]) for name, kind in takes.items()})
+
+    return decorated
+
+
+def _taken(hint: Any) -> Any:
+    """What the library takes for a field of this type."""
+    options = [item for item in _metadata(hint) if isinstance(item, Option)]
+    return options[0].takes if options and options[0].takes else hint
+
+
+def _default(field: Any) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def with_keywords(function: F, keywords: Mapping[str, tuple[Any, Any]]) -> F:

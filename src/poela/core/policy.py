@@ -70,6 +70,20 @@ class HasProbabilities(Protocol):
         """[N, A]."""
 
 
+class HasDensity(Protocol):
+    """The least that a policy of real-valued actions is."""
+
+    def log_density(self, contexts: Any, actions: Any, /) -> Any:
+        """[N]."""
+
+    def sample(self, contexts: Any, rng: np.random.Generator, /) -> Any:
+        """[N, m]."""
+
+
+# What can be evaluated, rolled out and tried: of a finite set of actions, or of real-valued ones.
+AnyPolicy = HasProbabilities | HasDensity
+
+
 class MemorylessActor:
     """The actor of a policy that looks only at the current context."""
 

@@ -92,6 +92,19 @@ def _by_action(lost: BoolArray, actions: IntArray, names: Sequence[ActionName]) 
     return f": {by_action}; {_in_words(dependence(np.asarray(gone, np.float64), cases))}"
 
 
+def loss_by_group(lost: BoolArray, column: str, names: Sequence[str], place: IntArray) -> str:
+    """Which shares of groups were lost: `place` [n] has the group of each episode.
+
+    >>> print(loss_by_group(np.arange(200) % 5 == 0, "ward", ["a", "b"], np.arange(200) // 100))
+    outcomes not seen, by ward: 20% of a, 20% of b; no sign that it depends on it (p = 1.00)
+    """
+    cases = np.bincount(place, minlength=len(names))
+    gone = np.bincount(place, lost.astype(np.float64), minlength=len(names))
+    parts = [f"{some / all_:.0%} of {name}" for name, some, all_ in zip(names, gone, cases, strict=True) if all_]
+    chance = dependence(np.asarray(gone[cases > 0], np.float64), cases[cases > 0])
+    return f"outcomes not seen, by {column}: {', '.join(parts)}; {_in_words(chance, 'it')}"
+
+
 def dependence(gone: FloatArray, cases: IntArray) -> float:
     """The p-value of Pearson's χ² test that loss does not depend on the action; 1 where all or none were lost.
 
@@ -107,9 +120,9 @@ def dependence(gone: FloatArray, cases: IntArray) -> float:
     return float(chi2.sf((np.square(gone - expected) / (expected * (1 - rate))).sum(), len(cases) - 1))
 
 
-def _in_words(chance: float) -> str:
+def _in_words(chance: float, what: str = "the action") -> str:
     shown = "p < 0.001" if chance < 0.001 else f"p = {chance:.3f}" if chance < 0.1 else f"p = {chance:.2f}"
-    return f"this depends on the action ({shown})" if chance < CHANCE else f"no sign that it depends on it ({shown})"
+    return f"this depends on {what} ({shown})" if chance < CHANCE else f"no sign that it depends on it ({shown})"
 
 
 def _telling(lost: BoolArray, contexts: Float32Array, features: Sequence[str]) -> str:

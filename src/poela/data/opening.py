@@ -1,10 +1,10 @@
 """Where a log may come from: files, Arrow tables and streams, data frames; all become a `TableSource`."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from poela.core.errors import InputError
 from poela.core.paths import place, regular_file
@@ -18,6 +18,17 @@ from poela.data.words import bad_log, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@runtime_checkable
+class ArrowTable(Protocol):
+    """What Arrow takes for a table: its own tables, and data frames of pandas, Polars and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows, as Arrow passes them on."""
+
+
+AnyTable = str | os.PathLike[str] | Mapping[str, Any] | ArrowTable  # a file, columns by name, or a table
 
 FILE_KINDS = {
     ".parquet": "Parquet",

@@ -10,6 +10,7 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from poela.core.errors import InputError, PoelaWarning
+from poela.core.policy import AnyPolicy
 from poela.data.action_space import ActionName
 from poela.data.actions import name_actions
 from poela.data.beside import Beside
@@ -23,7 +24,7 @@ from poela.data.layout_problems import NO_LIMITS
 from poela.data.limited_rows import lacks_limits, limited_rows
 from poela.data.losses import loss_in_words
 from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers, read_outcomes
-from poela.data.opening import readable
+from poela.data.opening import AnyTable, readable
 from poela.data.order import Order, in_table, order_of, sortable_steps
 from poela.data.outcomes import joined_receipts
 from poela.data.propensity_columns import paired
@@ -42,7 +43,7 @@ NARROW = 2**-7  # of the largest number: a range of 2^16 different ones, or fewe
 
 
 def read_logs(
-    source: str | PathLike[str] | Any,
+    source: AnyTable,
     *,
     episode: str | None = EPISODE,
     step: str | None = STEP,
@@ -69,10 +70,10 @@ def read_logs(
     encoding: str = "utf-8",
     layout: LogLayout | None = None,
     for_learning: bool = False,
-    outcomes: Any = None,
+    outcomes: AnyTable | None = None,
     done: str | None = None,
     ended: str | None = None,
-    logged_by: Any = None,
+    logged_by: str | PathLike[str] | AnyPolicy | None = None,
 ) -> Trajectories:
     """Read a table with one row for each decision, in any order, and check all of it.
 

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 from poela.behavior.gaussian import refuse_plain_densities
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
+from poela.core.options import with_fields
+from poela.core.policy import AnyPolicy
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS
@@ -24,8 +26,13 @@ ITSELF = (
 )
 
 
+@with_fields(
+    Scoring,
+    estimator="str | Callable[[Evidence], Contributions]",
+    interval="str | Callable[[Sample, Sequence[float]], Sequence[Interval]] | None",
+)
 def evaluate(
-    policy: Any,
+    policy: AnyPolicy | None,
     logs: Trajectories,
     *,
     scoring: Scoring | None = None,

@@ -45,13 +45,17 @@ def cap_in(text: str) -> "Cap":
     return cap
 
 
-RETURNS = Option("Lowest and highest possible return, e.g. 0,1.", CHOOSING, name="returns", read=bounds_in)
+BOUNDS = "tuple[float, float] | Bounds | None"
+RETURNS = Option(
+    "Lowest and highest possible return, e.g. 0,1.", CHOOSING, name="returns", read=bounds_in, takes=BOUNDS
+)
 
 CAP = Option(
     "Cap (winsorize) returns, for heavy tails: 0.99 clips them to the 1% and 99% quantiles of the log; or give the "
     "lowest and highest value, e.g. -50,0. All results are then about capped returns.",
     CHOOSING,
     read=cap_in,
+    takes="float | tuple[float, float] | Cap | None",
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from poela.core.arrays import FloatArray, readonly
 from poela.core.errors import InputError
+from poela.core.policy import AnyPolicy
 from poela.simulators.episodes import ROLL_OUTS, Simulator, run_in_batches
 
 
@@ -49,7 +50,7 @@ class Comparison:
 
 
 def true_value(
-    policy: Any,
+    policy: AnyPolicy,
     simulator: Simulator,
     episodes: int = 1000,
     seed: int = 0,

@@ -1,7 +1,6 @@
 """The rule over the training log."""
 
-from typing import Any
-
+from poela.core.policy import HasProbabilities
 from poela.data.trajectories import Trajectories
 from poela.eligibility.eligible import Eligible
 from poela.eligibility.fitted import FittedEligibility
@@ -10,7 +9,7 @@ from poela.eligibility.rules import AnyRule
 
 
 def eligible_in_training(
-    rule: AnyRule | None, train: Trajectories, behavior: Any
+    rule: AnyRule | None, train: Trajectories, behavior: HasProbabilities | None
 ) -> tuple[FittedEligibility, Eligible]:
     """The fitted rule (None bars nothing), and what is eligible at every training step.
 

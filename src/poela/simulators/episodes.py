@@ -14,7 +14,7 @@ import numpy as np
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
-from poela.core.policy import as_policy
+from poela.core.policy import AnyPolicy, as_policy
 from poela.data.action_space import ActionName
 from poela.data.trajectories import Trajectories
 from poela.simulators.acting import Acting, FiniteActing, RealActing
@@ -111,7 +111,7 @@ class Simulator(Protocol):
         """The next state, the rewards [n] and which episodes have now ended [n]; the given state is left as it is."""
 
 
-def run(simulator: Simulator, policy: Any, episodes: int, seed: Seed = 0, batch: int = 10_000) -> Trajectories:
+def run(simulator: Simulator, policy: AnyPolicy, episodes: int, seed: Seed = 0, batch: int = 10_000) -> Trajectories:
     """Episodes of a policy (anything with `probabilities(contexts)`), with the propensities of every action.
 
     A simulator of real-valued actions takes policies with `log_density` and `sample`, and its logs have log densities.

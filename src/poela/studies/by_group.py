@@ -13,6 +13,7 @@ from poela.core.typed import Count, parsed
 from poela.data.episode_columns import episode_columns
 from poela.data.groups import SMALLEST_GROUP, GroupBy, Grouping, context_column, grouped, table_column
 from poela.data.layout import LogLayout
+from poela.data.losses import loss_by_group
 from poela.data.trajectories import Trajectories
 from poela.data.words import quoted
 from poela.evaluation.evidence import Evidence
@@ -60,6 +61,14 @@ class GroupRequest:
         """Refuse columns that do not tell groups of these logs, before any work is done."""
         if self.by:
             self.groupings([logs], Episodes.of([logs], 1.0))
+
+    def losses(self, logs: Trajectories) -> list[str]:
+        """Refuses columns that do not tell groups; else which shares of each group were lost, where some were."""
+        found = self.groupings([logs], Episodes.of([logs], 1.0)) if self.by else []
+        known = [one for one in found if len(one.names) > 1]
+        return (
+            [] if logs.lost is None else [loss_by_group(logs.lost, one.column, one.names, one.place) for one in known]
+        )
 
     def grouping(self, column: str, held_out: Sequence[Trajectories], episodes: Episodes) -> Grouping:
         """The groups by one column, asked for or not."""

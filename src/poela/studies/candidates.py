@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from poela.core.errors import InputError
 from poela.core.live import resolved
-from poela.core.policy import HasProbabilities
+from poela.core.policy import AnyPolicy
 from poela.core.references import described, description, is_reference, reference
 from poela.core.typed import from_plain, to_plain
 from poela.core.validation import expect_list
@@ -31,12 +31,12 @@ OBJECT = "object"  # the setting of a candidate that is somebody's object
 class Learns(Protocol):
     """Somebody's learner."""
 
-    def fit(self, train: Trajectories) -> HasProbabilities:
+    def fit(self, train: Trajectories) -> AnyPolicy:
         """The policy that these logs teach; it may take a `seed` and the logging policy (`behavior`) by name, too."""
 
 
 # Our own learner or somebody's, a function from logs to a policy, or a policy.
-AnyLearner = Learner | Learns | Callable[[Trajectories], HasProbabilities] | HasProbabilities
+AnyLearner = Learner | Learns | Callable[[Trajectories], AnyPolicy] | AnyPolicy
 
 
 @dataclass(frozen=True, eq=False)

@@ -159,6 +159,7 @@ class LeftTwoOut:
             known = self._study.store.finished_runs()
         ids = tuple(task.run_id for task in tasks.values())
         if all(run_id in known and known[run_id].checkpoints for run_id in ids):
+            self._study.store.gather(path_id, ids)
             self._finished[path_id] = ids
         return path_id in self._finished
 

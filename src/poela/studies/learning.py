@@ -201,7 +201,7 @@ def _group_request(
         request = GroupRequest(columns, options.smallest_group)
     else:
         request = GroupRequest.of_table(columns, options.smallest_group, source, layout)
-    replace(request, by=(*request.by, *(guard.by for guard in guards if guard.by))).refuse_unknown(logs)
+    warn_of(replace(request, by=(*request.by, *(guard.by for guard in guards if guard.by))).losses(logs))
     for name in outcomes_of(guards):
         logs.outcome(name)  # which says so where it is not there
     return request

@@ -62,6 +62,7 @@ class StudyOptions:
                 "One split instead of folds: shares for training, validation and test, e.g. 0.5,0.3,0.2.",
                 EPISODES,
                 read=_shares_in,
+                takes="Sequence[float] | None",
             ),
         ]
         | None
@@ -74,9 +75,9 @@ class StudyOptions:
         Option(
             "Model that estimates propensities if the log has none: auto, multinomial, boosted, knn, clone or "
             "recurrent. If the log has them, the model describes current practice in new cases; logged: new cases "
-            "bring their propensities, too. Real-valued actions (doses): only auto, a Gaussian model.",
+            "bring their propensities, too. Real-valued actions (doses): auto, a Gaussian model.",
             TRYING,
-            takes="str | Behavior | Classifier",
+            takes="str | Behavior | NormalBehavior | Classifier | Predictor",
         ),
     ] = "auto"  # where the logs carry no propensities
 
@@ -110,7 +111,7 @@ class LearnOptions:
             "(doses) have their own: continuouspoela,iql by default, and continuousclone.",
             TRYING,
             read=names_in,
-            takes="Sequence[str | Learner | Candidate | Callable[[Trajectories], Policy] | Policy] | None",
+            takes="Sequence[str | Candidate | AnyLearner] | None",
         ),
     ] = None
     candidates: Annotated[
@@ -120,7 +121,7 @@ class LearnOptions:
             TRYING,
             kind=Path,
             read=_grids_in,
-            takes="Sequence[Candidate | Learner] | None",
+            takes="Sequence[Candidate | Learner] | str | PathLike[str] | None",
         ),
     ] = None
     no_rule: Annotated[bool, Option("Also allow actions that no similar past case received.", TRYING)] = False
@@ -138,6 +139,7 @@ class LearnOptions:
             "Report actions and gains by group: columns, separated by commas; age:3 is three quantile bins.",
             REPORTING,
             read=names_in,
+            takes="Sequence[str] | None",
         ),
     ] = None
     smallest_group: Annotated[
@@ -159,6 +161,7 @@ class RoundOptions:
             "that was acted by.",
             EPISODES,
             read=names_in,
+            takes="Sequence[str] | None",
         ),
     ] = None
     current: Annotated[
@@ -167,7 +170,10 @@ class RoundOptions:
     after: Annotated[
         Any,
         Option(
-            "The folder of the round before: gains add up, at one error level over all rounds.", CHOOSING, kind=Path
+            "The folder of the round before: gains add up, at one error level over all rounds.",
+            CHOOSING,
+            kind=Path,
+            takes="str | PathLike[str] | None",
         ),
     ] = None
     outcomes: Annotated[
@@ -176,7 +182,7 @@ class RoundOptions:
             "Where a log is a folder of receipts: the table of cases and what came of them.",
             EPISODES,
             kind=Path,
-            takes="str | PathLike[str] | DataFrame | Table | None",
+            takes="AnyTable | None",
         ),
     ] = None
     done: Annotated[
@@ -214,11 +220,14 @@ class Execution:
                 "fifth is kept to check what is claimed, and what was left out is listed.",
                 TRYING,
                 kind=str,
+                takes="float | str | None",
             ),
         ]
         | None
     ) = None  # seconds
-    budget: Annotated[Positive, Option("Old name of --time.", TRYING, kind=str)] | None = None
+    budget: Annotated[Positive, Option("Old name of --time.", TRYING, kind=str, takes="float | str | None")] | None = (
+        None
+    )
     address: Annotated[str, Option("Address of the Ray cluster. Default: start one here.", RUNNING)] | None = None
     track: (
         Annotated[

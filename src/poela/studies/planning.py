@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+from poela.core.options import with_options
 from poela.core.readable import about, readable
 from poela.core.typed import Count, Positive, Range, refuse_problems
 from poela.data.trajectories import Trajectories
@@ -14,6 +15,8 @@ from poela.studies.final_gain import POWER, FinalEstimates, episodes_needed, err
 from poela.studies.findings_of_audit import Audit
 from poela.studies.held_out import Episodes
 from poela.studies.learning import learn
+from poela.studies.options import Execution, LearnOptions, StudyOptions
+from poela.studies.requests import STUDY_SCORING
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.splits import splits_of
 from poela.studies.study import Study
@@ -94,6 +97,7 @@ class Plan:
         return f" At Γ = {self.gamma:g} no number of episodes shows it: of a gain of {gain} that leaves {left}."
 
 
+@with_options(LearnOptions(), StudyOptions(), DEFAULT_SELECTION, STUDY_SCORING, Execution())
 def plan(logs: Trajectories, gain: float, *, confidence: float = DEFAULT_SELECTION.confidence, **settings: Any) -> Plan:
     """How many episodes would show this gain over the logging policy; `settings` are those of `learn`.
 

@@ -3,6 +3,8 @@
 Arrays that several policies of a run have in common are stored once. Large arrays of parts, such as the logged contexts
 of a radius rule, are common to many runs: they are set apart, by the hash of their content.
 
+Finished runs of one path may stand together in one file, each as the bytes of its own.
+
 Studies of version 0.2 have the record in a JSON file of its own, and set the arrays of all parts apart.
 """
 
@@ -102,6 +104,58 @@ def record_in(path: Path) -> Any:
     header = _header(regular_head(path, LENGTH, LARGEST_JSON))
     metadata = header.get("__metadata__", {})
     return parsed_json(metadata[RECORD].encode()) if RECORD in metadata else None
+
+
+def together(runs: Mapping[str, bytes]) -> bytes:
+    """One file of several runs, from their own files by their ids.
+
+    >>> content = run_file({"status": "failed"}, None)
+    >>> together({"a-5": content}).count(content)
+    1
+    """
+    from safetensors.numpy import save
+
+    return save({run_id: np.frombuffer(content, np.uint8) for run_id, content in runs.items()})
+
+
+def runs_in(path: Path) -> dict[str, tuple[int, int]]:
+    """The ids of the runs in a file of several, and where each begins and ends in it."""
+    head = regular_head(path, LENGTH, LARGEST_JSON)
+    try:
+        places = {run_id: entry["data_offsets"] for run_id, entry in _header(head).items() if run_id != "__metadata__"}
+        return {run_id: (len(head) + int(start), len(head) + int(end)) for run_id, (start, end) in places.items()}
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError("its header is not valid") from None
+
+
+def run_among(path: Path, ends: tuple[int, int]) -> bytes:
+    """The file of one run, out of one of several."""
+    with path.open("rb") as file:
+        file.seek(ends[0])
+        return file.read(ends[1] - ends[0])
+
+
+class RunArrays:
+    """The arrays of a run and what describes them, from bytes: as an open safetensors file has them."""
+
+    def __init__(self, content: bytes) -> None:
+        from safetensors.numpy import load
+
+        self._arrays, self._header = load(content), _split(content)[0]
+
+    def keys(self) -> list[str]:
+        """The names of the arrays."""
+        return list(self._arrays)
+
+    def metadata(self) -> dict[str, str]:
+        """What describes them."""
+        found: dict[str, str] = self._header["__metadata__"]
+        return found
+
+    def get_tensor(self, name: str) -> NDArray[Any]:
+        """One of them."""
+        found: NDArray[Any] = self._arrays[name]
+        return found
 
 
 def policy_in(file: Any, number: int, shared: Path) -> Stored:

@@ -60,6 +60,7 @@ class Selection:
             "off-policy estimate: guarded, wdr, sntis (the paper's).",
             CHOOSING,
             name="choose_by",
+            takes="str | Callable[[Sequence[Point]], Point | None]",
         ),
     ] = "sntis"
     checkpoints: Annotated[
@@ -113,6 +114,7 @@ class Selection:
             CHOOSING,
             kind=list[str],
             flag="--guard",
+            takes="Sequence[str]",
         ),
     ] = ()
 

@@ -5,6 +5,7 @@
     runs/ID.safetensors  one finished run: its record (settings, seed, versions, time, metrics of every checkpoint), the
                          policies of its checkpoints, and their weights on the episodes held out from them; ID ends in
                          the fold that was held out, or beyond the last fold in the number of a pair of folds
+    runs/PATH-pairs.safetensors  the finished runs of a path that leave out two folds, once there are all of them
     shared/HASH.safetensors  large arrays that many runs share, such as the logged contexts of a radius rule
     episodes/            hashes of the episodes that learn and choose
     behavior/, propensities/   the estimated logging policy, where the logs carry no propensities or it is kept
@@ -20,7 +21,7 @@ import errno
 import os
 import stat
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -36,11 +37,25 @@ from poela.core.storage import Stored, explained_reading, read_bytes
 from poela.core.temporary import sweep
 from poela.studies.held_out import HELD_OUT, HeldOut
 from poela.studies.records import ChoiceRecord, EvaluationsRecord, RunRecord, SoFarRecord, StudyRecord
-from poela.studies.run_files import PackedPolicies, opened, policy_in, record_in, run_file, shared_path
+from poela.studies.run_files import (
+    PackedPolicies,
+    RunArrays,
+    opened,
+    policy_in,
+    record_in,
+    run_among,
+    run_file,
+    runs_in,
+    shared_path,
+    together,
+)
 
 MARK = STUDY_MARK
+PAIRS = "-pairs"  # at the end of a file of all runs of a path that leave out two folds
 SCRATCH = ".scratch"  # what workers are given, while they work
-FOLDERS = ("runs", "shared", "episodes", "behavior", "propensities", "policy", "promising", "folds", SCRATCH)
+LOTLESS = "without-lots"  # the best policy that people can carry out without drawing lots
+ACTING = ("policy", "promising", LOTLESS)  # folders that hold a policy to act by
+FOLDERS = ("runs", "shared", "episodes", "behavior", "propensities", *ACTING, "folds", SCRATCH)
 FORMATS: dict[type, tuple[str, str]] = {
     StudyRecord: ("poela-study", "study.json"),
     ChoiceRecord: ("poela-choice", "choice.json"),
@@ -134,11 +149,11 @@ class Store:
         """A document: parsed and checked, unless it is the very file that this store wrote or read before."""
         return self._once(path, lambda: read_record(kind, path, file_format=file_format, version=FORMAT_VERSION))
 
-    def _once(self, path: Path, read: Callable[[], T]) -> T:
-        version = _version(path)
-        if version is None or path not in self._known or self._known[path][0] != version:
-            self._known[path] = (version, read())
-        known: T = self._known[path][1]
+    def _once(self, path: Path, read: Callable[[], T], part: str = "") -> T:
+        version, key = _version(path), path / part
+        if version is None or key not in self._known or self._known[key][0] != version:
+            self._known[key] = (version, read())
+        known: T = self._known[key][1]
         return known
 
     def write_so_far(self, record: SoFarRecord) -> None:
@@ -174,6 +189,18 @@ class Store:
         write_bytes(path, run_file(document, policies), lasting="whole")  # lost with its name, it is made again
         self._known[path] = (_version(path), record_of(RunRecord, document, place(path), **OF_A_RUN))
 
+    def gather(self, path_id: str, run_ids: Sequence[str]) -> None:
+        """Put finished runs of a path, those that leave two folds out, into one file: a study has many of them.
+
+        That file lasts before theirs go; where both are there, after a kill, they are the same.
+        """
+        paths = [self._run_path(run_id) for run_id in run_ids]
+        if not any(map(is_there, paths)) or any(is_there(path.with_suffix(".json")) for path in paths):
+            return
+        write_bytes(self._pairs_path(path_id), together({run_id: self._content(run_id) for run_id in run_ids}))
+        for path in paths:
+            remove_file(path)
+
     def finished_runs(self) -> dict[str, RunRecord]:
         """The records of all finished runs, by their ids."""
         runs = self.directory / "runs"
@@ -184,6 +211,8 @@ class Store:
         except OSError as error:
             raise InputError(f"{place(runs)} cannot be read: {error.strerror}") from None
         ids = {Path(name).stem for name in names if Path(name).suffix in (".json", ".safetensors") and name[0] != "."}
+        several = {run_id for run_id in ids if run_id.endswith(PAIRS)}
+        ids = ids - several | {inner for one in several for inner in self._together(one.removesuffix(PAIRS))}
         found = {run_id: self._run(run_id) for run_id in sorted(ids)}
         return {run_id: record for run_id, record in found.items() if record is not None}
 
@@ -192,8 +221,11 @@ class Store:
         path = self._run_path(run_id)
         if is_there(of_its_own := path.with_suffix(".json")):
             record: RunRecord | None = self._read(RunRecord, of_its_own, RUN_FORMAT)
-        else:
+        elif is_there(path) or (pairs := self._among(run_id)) is None:
             record = self._once(path, lambda: self._record_in(path))
+        else:
+            path = pairs
+            record = self._once(path, lambda: self._record_among(path, run_id), run_id)
         if record is not None and record.task.run_id != run_id:
             raise InputError(f"{place(path)} is the record of another run: it was renamed or changed")
         return record
@@ -202,6 +234,44 @@ class Store:
         with explained_reading(path):
             document = record_in(path)
         return None if document is None else record_of(RunRecord, document, place(path), **OF_A_RUN)
+
+    def _record_among(self, path: Path, run_id: str) -> RunRecord:
+        with explained_reading(path):
+            try:
+                document = opened(self._content(run_id))[1]
+            except (KeyError, TypeError, AttributeError):
+                raise ValueError("it does not hold the runs that it names") from None
+        return record_of(RunRecord, document, place(path), **OF_A_RUN)
+
+    def _content(self, run_id: str) -> bytes:
+        """The bytes of a run's file, or of its part of one."""
+        path = self._run_path(run_id)
+        if is_there(path) or (pairs := self._among(run_id)) is None:
+            return read_bytes(path)
+        return run_among(pairs, self._together(run_id.rpartition("-")[0])[run_id])
+
+    def _together(self, path_id: str) -> dict[str, tuple[int, int]]:
+        """The runs of a path that stand in one file, and where; none where there is no such file."""
+        path = self._pairs_path(path_id)
+        if not is_there(path):
+            return {}
+
+        def read() -> dict[str, tuple[int, int]]:
+            with explained_reading(path):
+                found = runs_in(path)
+                if any(run_id.rpartition("-")[0] != path_id or "/" in run_id for run_id in found):
+                    raise ValueError("it names runs of another path: it was renamed or changed")
+                return found
+
+        return self._once(path, read)
+
+    def _among(self, run_id: str) -> Path | None:
+        """The file that holds the run among others of its path."""
+        path_id = run_id.rpartition("-")[0]
+        return self._pairs_path(path_id) if run_id in self._together(path_id) else None
+
+    def _pairs_path(self, path_id: str) -> Path:
+        return self._run_path(f"{path_id}{PAIRS}")
 
     def _run_path(self, run_id: str) -> Path:
         return self.directory / "runs" / f"{run_id}.safetensors"
@@ -224,11 +294,13 @@ class Store:
 
         path = self._run_path(run_id)
         record = self._run(run_id)
-        content = read_bytes(path)
+        content, alone = self._content(run_id), is_there(path)
         try:
             own = content if is_there(path.with_suffix(".json")) else opened(content)[0]
             if record is None or record.policies_sha256 != sha256(own):
                 raise InputError(f"{place(path)} is damaged or was changed: its checksum does not match")
+            if not alone:
+                return read(RunArrays(own))
             with safe_open(path, framework="numpy") as file:
                 return read(file)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError, SafetensorError):

@@ -1,12 +1,13 @@
 """A study as one opens it: its runs, every policy that was judged, the recommended one, and what it is worth."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError, PoelaError
 from poela.data.groups import SMALLEST_GROUP
+from poela.data.opening import AnyTable
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain
 from poela.studies import tables
@@ -240,30 +241,38 @@ class Study:
 
     def decide(
         self,
-        rows: Any,
+        rows: AnyTable,
         *,
         likeliest: bool = False,
         unproven: bool = False,
         capacity: str | None = None,
         spend: float | None = None,
-        **how: Any,
+        case: str | None = None,
+        seed: int | None = None,
+        similar: bool = True,
+        keep: Sequence[str] = (),
+        leave: bool = False,
     ) -> "pa.Table":
         """The recommended policy's decisions for the rows of a table, drawn as they were judged.
 
         As `study.policy.decide(rows)`, and a column `outcome`: the mean of what came of the nearest similar cases. With
         `likeliest` it hands out the likeliest action, where this is shown to be better too or you say `unproven`. With
-        a `capacity` ("large=100") or a `spend` (per case) the rows are a batch, allotted by value for money.
+        a `capacity` ("large=100") or a `spend` (per case) the rows are a batch, allotted by value for money. With
+        `leave` people choose among what a policy that says *never* does not bar.
         """
         from poela.policies.allotting import BatchLimits
         from poela.studies.allotment import decided_batch
 
+        how: Any = {"case": case, "seed": seed, "similar": similar, "keep": keep}
         if (limits := BatchLimits.of(capacity, spend)) is not None:
+            if leave:
+                raise InputError("a batch is allotted, or choices are left to people: say one of them")
             return decided_batch(self, rows, limits, unproven=unproven, likeliest=likeliest, **how)
         policy = self.acting_policy
         if likeliest and not unproven:
             refuse_unshown(self._ended.likeliest, "unproven=True")
         known = read_outcomes(self.directory)
-        return policy.decide(rows, outcomes=known, likeliest=likeliest, unproven=likeliest, **how)
+        return policy.decide(rows, outcomes=known, likeliest=likeliest, unproven=likeliest, leave=leave, **how)
 
     @property
     def acting_policy(self) -> Any:
@@ -345,15 +354,27 @@ class Study:
         return asked_groups(self, columns, logs, smallest)
 
     def report(
-        self, out: "str | PathLike[str]", logs: "Trajectories | str | PathLike[str] | None" = None, **options: Any
+        self,
+        out: "str | PathLike[str]",
+        logs: "Trajectories | str | PathLike[str] | None" = None,
+        *,
+        by: Sequence[str] = (),
+        show_values: bool = False,
+        trajectory: int | None = None,
+        title: str | None = None,
+        refresh: int | None = None,
+        brief: bool = False,
+        per_year: int | None = None,
+        smallest_group: int | None = None,
     ) -> Path:
-        """Write one self-contained page about the study; `options` are the fields of `poela.report.page.PageOptions`.
+        """Write one self-contained page about the study; the rest is explained by `poela.PageOptions`.
 
         `logs` are those that it was made of, which a study on disk does not keep: some sections need them.
         """
         from poela.report.page import PageOptions, study_page, write_page
 
-        return write_page(study_page(self, logs, PageOptions(**options)), out)
+        options = PageOptions(by, show_values, trajectory, title, refresh, brief, per_year, smallest_group)
+        return write_page(study_page(self, logs, options), out)
 
     @property
     def plot(self) -> "Plots":
