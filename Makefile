@@ -25,7 +25,9 @@ test: setup
 fuzz: setup  # hostile cases for some minutes, by the seed of the day
 	$(BIN)/python tests/robustness/hostile_tour.py --times 20
 	$(BIN)/python tests/robustness/fuzz_logs.py --seconds 120 --seed $$(date +%Y%m%d)
-	$(BIN)/python tests/robustness/fuzz_policies.py --seconds 120 --seed $$(date +%Y%m%d)
+	$(BIN)/python -m tests.robustness.fuzz_policies --seconds 120 --seed $$(date +%Y%m%d)
+	$(BIN)/python -m tests.robustness.fuzz_studies --seconds 120 --seed $$(date +%Y%m%d)
+	POELA_MOMENTS=50 $(BIN)/python -m pytest -q tests/robustness/test_interruption.py
 
 # How many small changes of evaluation and studies the tests notice: a sample, drawn with a seed.
 mutants: setup

@@ -132,3 +132,25 @@ def test_real_actions_are_checked_for_who_comes_and_what_comes_of_it() -> None:
     logs = Trajectories(x, doses, doses[:, 0] + rng.normal(size=400), np.arange(401))
     found = drifts(logs, None, None, 1.0, 1000)
     assert {check.name: check.drifted for check in found} == {"contexts": True, "outcome": False}
+
+
+@pytest.mark.parametrize(("shift", "drifted"), [(0.0, False), (-1.0, True)])
+def test_a_policy_that_helps_is_no_drift_from_the_log_before(shift: float, drifted: bool) -> None:
+    """Treating helps where x > 0, and the policy treats there; a coin decided before. Outcomes that fall are drift."""
+    rng = np.random.default_rng(13)
+
+    def logs(chance: Any, shift: float) -> Trajectories:
+        x = rng.normal(size=(600, 1))
+        actions = (rng.random(600) < chance(x[:, 0])).astype(int)
+        rewards = 2 * np.sign(x[:, 0]) * (2 * actions - 1) + rng.normal(size=600) + shift
+        return Trajectories(x, actions, rewards, np.arange(601))
+
+    def policy(x: Any) -> Any:
+        return np.where(x > 0, 0.9, 0.1)
+
+    before, cases = logs(lambda x: 0.5, 0.0), logs(policy, shift)
+    given = np.where(before.actions == 1, policy(before.contexts[:, 0]), 1 - policy(before.contexts[:, 0]))
+    treat = policy(cases.contexts[:, 0])
+    doing = np.stack([1 - treat, treat], axis=1)
+    found = named(drifts(cases, doing, before, 1.0, 1000, given / 0.5), "outcome")
+    assert found.drifted == drifted

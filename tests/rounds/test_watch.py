@@ -15,7 +15,7 @@ import poela
 from poela import InputError, Study, Trajectories
 from poela.cli import main
 from poela.evaluation.bounds import Bounds
-from poela.rounds.compared import Units, against_practice
+from poela.rounds.compared import Units, against_practice, two_arms
 from poela.rounds.drift import Drift
 from poela.rounds.looks import WatchPlan
 from poela.rounds.sequences import sequence_boundary
@@ -227,7 +227,7 @@ def test_exact_bounds_hold_for_no_weights_and_no_returns_beyond_them() -> None:
     _refuse_inexact(units, Bounds(0.0, 2.0), None)
     with pytest.raises(InputError, match="1 of 3 episodes have returns outside of 0 to 1"):
         _refuse_inexact(units, Bounds(0.0, 1.0), None)
-    with pytest.raises(InputError, match="leave practice= away, or the method"):
+    with pytest.raises(InputError, match="leave practice= and beside= away, or the method"):
         _refuse_inexact(units, Bounds(0.0, 2.0), Coin())
 
 
@@ -296,3 +296,59 @@ def test_receipts_of_two_policies_in_one_folder(made: Path, study: Path, capsys:
         part.rename(receipts / "kept" / part.name)
     assert main(["learn", *logs, "--out", str(study.parent / "fourth"), *strange]) == 2
     assert "has no receipts of" in " ".join(capsys.readouterr().err.split())
+
+
+def test_practice_beside_is_the_difference_of_two_means(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    receipts, known = deployed(study, 300)
+    practice = logged(200, 9)
+    pq.write_table(practice, study.parent / "practice.parquet")
+    pq.write_table(known, study.parent / "known.parquet")
+    capsys.readouterr()
+    flags = ["--receipts", str(receipts), "--outcomes", str(study.parent / "known.parquet")]
+    assert main(["watch", str(study), *flags, "--beside", str(study.parent / "practice.parquet"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    new, old = known["reward"].to_numpy(), practice["reward"].to_numpy()
+    error = np.sqrt(new.var(ddof=1) / 300 + old.var(ddof=1) / 200)
+    assert told["main"]["value"] == pytest.approx(new.mean() - old.mean())
+    assert told["main"]["error"] == pytest.approx(error)
+    assert told["main"]["low"] == pytest.approx(told["main"]["value"] - sequence_boundary(240, 0.05, 1000) * error)
+    assert "Better than practice beside it" in told["answer"]
+    assert any("200 cases of practice beside" in note for note in told["notes"])
+    assert main(["watch", str(study), *flags, "--beside", str(study.parent / "practice.parquet")]) == 0
+
+
+def test_two_arms_where_nothing_is_to_be_found() -> None:
+    """Ten looks at each of 200 pairs of arms of unequal size: the error of 5% is over all looks."""
+    false = 0
+    for seed in range(200):
+        rng = np.random.default_rng([11, seed])
+        new, old = Units(rng.normal(size=300), np.arange(300)), Units(rng.normal(size=900), np.arange(900))
+        looks = [two_arms(new.first(30 * k), old.first(90 * k), WatchPlan(), ()) for k in range(1, 11)]
+        false += any(one.is_better or one.is_worse for one in looks)
+    assert false <= 16  # more than this has a chance of 2% at exactly 5%
+
+
+def test_a_guardrail_that_is_broken_stops_the_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(12)
+    first = logged(500, 0).append_column("harm", pa.array((rng.random(500) < 0.1).astype(float)))
+    pq.write_table(first, tmp_path / "logs.parquet")
+    flags = ["--learners", "fittedq", "--folds", "2", "--backend", "inline", "--guard", "harm <= +0.3"]
+    assert main(["learn", str(tmp_path / "logs.parquet"), "--out", str(tmp_path / "study"), *flags]) == 0
+    receipts, known = deployed(tmp_path / "study", 300)
+    pq.write_table(known.append_column("harm", pa.array((rng.random(300) < 0.9).astype(float))), tmp_path / "o.parquet")
+    flags = ["--receipts", str(receipts), "--outcomes", str(tmp_path / "o.parquet")]
+    capsys.readouterr()
+    assert main(["watch", str(tmp_path / "study"), *flags]) == 0
+    assert "guardrails are not watched: give the logs" in " ".join(capsys.readouterr().out.split())
+    page = ["--before", str(tmp_path / "logs.parquet"), "--page", str(tmp_path / "page.html")]
+    assert main(["watch", str(tmp_path / "study"), *flags, *page]) == 3
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Stop: the guardrail harm <= +0.3 is broken" in printed
+    assert "BROKEN, guardrail: harm has changed by +0.789 (+0.716 to +0.861)" in printed
+    assert "BROKEN" in (tmp_path / "page.html").read_text()
+    harmless = pa.array((rng.random(300) < 0.15).astype(float))
+    pq.write_table(known.append_column("harm", harmless), tmp_path / "o.parquet")
+    assert main(["watch", str(tmp_path / "study"), *flags, *page[:2]]) == 0  # nor is it drift that the policy is better
+    assert "ok, outcome: outcomes in like cases with like actions are those of the log" in " ".join(
+        capsys.readouterr().out.split()
+    )

@@ -92,7 +92,8 @@ def _exported(classifier: Any, rounds: int, contexts: Float32Array) -> Forest:
     """The first rounds of a fitted classifier as plain arrays."""
     grown, baseline = classifier._predictors, classifier._baseline_prediction[0]
     whole = Forest.of([tree.nodes for trees in grown for tree in trees], baseline)
-    # scikit-learn keeps its trees in private fields: make sure that they still mean what is read from them.
+    # scikit-learn has no public way to its boosted histograms (`tree_` and `export_text` are of single trees alone), so
+    # private fields are read: make sure that they still mean what is read from them.
     if not np.allclose(_softmax(whole.scores(contexts[:100])), classifier.predict_proba(contexts[:100])):
         raise PoelaError("this scikit-learn keeps boosted trees in an unknown form: use another behavior model")
     return Forest.of([tree.nodes for trees in grown[:rounds] for tree in trees], baseline)

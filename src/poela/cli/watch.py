@@ -19,6 +19,14 @@ Ended = Annotated[str | None, typer.Option(help="Column that says when a case en
 Before = Annotated[
     Path | None, typer.Option(help="The logs that the study was learned from, to measure drift against.")
 ]
+BesideIt = Annotated[
+    Path | None,
+    typer.Option("--beside", help="Cases of practice at the same time, assigned at random: compare with these."),
+]
+Practice = Annotated[
+    Path | None,
+    typer.Option(help="Folder of a policy with the old way's probabilities: compare with it on the new cases."),
+]
 Looks = Annotated[int | None, typer.Option(help="Plan so many looks, instead of bounds that hold at every look.")]
 Method = Annotated[
     str | None,
@@ -39,6 +47,8 @@ def watch(
     done: Done = None,
     ended: Ended = None,
     before: Before = None,
+    beside: BesideIt = None,
+    practice: Practice = None,
     looks: Looks = None,
     method: Method = None,
     level: Annotated[float | None, typer.Option(help="Confidence over all looks together. Default: 0.95.")] = None,
@@ -55,6 +65,7 @@ def watch(
     """
     from poela.cli.output import print_json, say
     from poela.core.errors import InputError
+    from poela.policies.storage import load_policy
     from poela.report.page import page_place
     from poela.report.watching import watch_page
     from poela.rounds.sequences import DESIGNS
@@ -70,16 +81,15 @@ def watch(
     opened = Study.open(study)
     method = DESIGNS[0] if looks is not None and method is None else method
     taught = None if before is None else checked_parts(opened, before)[0]
+    old: Any = {"beside": beside, "practice": None if practice is None else load_policy(practice), "before": taught}
     plan: Any = {"method": method, "level": level, "looks": looks, "horizon": horizon}
-    watched = look(opened, cases, outcomes=outcomes, done=done, ended=ended, before=taught, **plan)
+    watched = look(opened, cases, outcomes=outcomes, done=done, ended=ended, **old, **plan)
     if page is not None:
         watch_page(opened, watched, page)
     if json:
         print_json(watched.to_dict())
     else:
-        first, *rest = str(watched).split("\n")
-        say(first, bold=True)
-        for line in rest:
-            say(line)
+        for number, line in enumerate(str(watched).split("\n")):
+            say(line, bold=number == 0)
     if watched.stop:
         raise typer.Exit(STOP)

@@ -11,7 +11,7 @@ Word = Literal["trust", "caution", "do not trust"]
 WORDS: tuple[Word, Word, Word] = ("trust", "caution", "do not trust")
 
 ACT = "You may use this policy; expect at least the lower end of its interval."
-NOT_SHOWN = "The estimate is reliable, but these logs show no gain: keep current practice, or collect more episodes."
+NOT_SHOWN = "The estimate is reliable, but shows no gain over what is done now: keep to that, or collect more episodes."
 LESS = "Evaluate a policy closer to the logging policy, or collect more episodes."
 EVERY, UNUSUAL = "Log the propensities of every action", "add to the context what makes these episodes unusual."
 MEND = "Fix the logs and evaluate again: more episodes with the same fault would not help."

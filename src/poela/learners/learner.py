@@ -19,7 +19,7 @@ class Checkpoint:
     step: int
     policy: Any  # a Policy; learners return richer classes
     note: str = ""
-    plainness: int | None = None  # how plainly it can be said: 0 in a few words, 3 hardly; None: not at all
+    plainness: float | None = None  # how plainly it can be said, see `plainness`; None: not at all
 
 
 class Learner(HasParams):

@@ -140,6 +140,7 @@ class BackwardInduction:
         # Where in the step before those rows stand that each step follows.
         self._going_on = [_places_before(before, after) for before, after in pairwise(self._steps)]
         self._going_on.append(np.empty(0, np.int32))
+        self._rows_before = np.cumsum([0, *map(len, self._steps)])  # each step, and after the last
         self._last = np.zeros(train.n_steps, np.bool_)
         self._last[train.offsets[1:] - 1] = True
         self._pools = regressor in ("pooled", "coded")
@@ -272,10 +273,10 @@ class BackwardInduction:
         return np.asarray(numbers[np.argsort(self._train.actions[rows], kind="stable")])
 
     def _last_pooled(self, step: int) -> int:
-        counts = np.cumsum([len(rows) for rows in self._steps[step:]])
+        before = int(self._rows_before[step])
         wanted = POOLED_STEPS * self._n_episodes if self._pools else min(FEWEST_ROWS, self._n_episodes)
-        needed = min(wanted, int(counts[-1]))
-        return step + int(np.searchsorted(counts, needed))
+        needed = min(wanted, int(self._rows_before[-1]) - before)
+        return int(np.searchsorted(self._rows_before, before + needed)) - 1
 
     def regression(self, step: int) -> StepRegression:
         """The step's regression, prepared."""

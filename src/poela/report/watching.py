@@ -8,7 +8,7 @@ from poela.report.page import Page, write_page
 from poela.report.pictures.charts import NARROW, Band, Level, Line, Plane
 from poela.report.wording import readable
 from poela.rounds.drift import Drift
-from poela.rounds.watch import Watched
+from poela.rounds.watch import THAN, Watched
 from poela.studies.study import Study
 
 WAY_HEIGHT = 150.0  # of the small pictures of checks
@@ -27,7 +27,7 @@ def _first(watched: Watched) -> Section:
     main = watched.main
     facts = [
         Fact("mean outcome now", readable(main.new, main.error)),
-        Fact("before" if main.name == "before" else "the old practice", readable(main.old, main.error)),
+        Fact(THAN[main.name], readable(main.old, main.error)),
         Fact("new − old", readable(main.value, main.error, signed=True), _between(watched)),
         Fact("cases", f"{main.units:,}"),
     ]
@@ -36,6 +36,8 @@ def _first(watched: Watched) -> Section:
     blocks: list[Block] = [Text(watched.answer, "lead"), Facts(facts)]
     if picture := _picture(watched):
         blocks.append(Pictures([picture]))
+    if watched.guards:
+        blocks.append(Points([f"{'BROKEN' if one.broken else 'ok'}, guardrail: {one.words}" for one in watched.guards]))
     blocks.append(Points(watched.notes))
     return Section("now", "What is shown so far", blocks)
 

@@ -26,6 +26,12 @@ class Comparison:
     high: float | None
     error: float  # standard
     units: int
+    beside: int = 0  # units of practice that ran at the same time
+
+    @property
+    def counted(self) -> int:
+        """What bounds count: of two arms, the units of two equally large ones that know as much."""
+        return _counted(self.units, self.beside) if self.beside else self.units
 
     @property
     def is_better(self) -> bool:
@@ -51,6 +57,12 @@ class Units:
         """How many units."""
         return int(self.units.max()) + 1
 
+    @property
+    def mean_and_error(self) -> tuple[float, float]:
+        """Of the mean return of an episode."""
+        mean = float(self.returns.mean())
+        return mean, _standard_error(self.summed(self.returns - mean))
+
     def first(self, units: int) -> "Units":
         """The first units alone."""
         there = self.units < units
@@ -68,6 +80,25 @@ def before_after(cases: Units, old: float, old_error: float, plan: WatchPlan, si
     error = float(np.hypot(_standard_error(influence), old_error))
     low, high = _ends(new - old, error, cases.n, plan, sizes)
     return Comparison("before", old, new, new - old, low, high, error, cases.n)
+
+
+def two_arms(cases: Units, other: Units, plan: WatchPlan, sizes: tuple[int, ...]) -> Comparison:
+    """The mean of new cases against that of cases of practice at the same time, other ones; both grow.
+
+    >>> arm = Units(np.arange(4.0), np.arange(4))
+    >>> two_arms(arm, arm, WatchPlan(), (4,)).counted
+    4
+    """
+    (new, new_error), (old, old_error) = cases.mean_and_error, other.mean_and_error
+    error = float(np.hypot(new_error, old_error))
+    low, high = _ends(new - old, error, _counted(cases.n, other.n), plan, sizes)
+    if min(cases.n, other.n) < FEWEST:
+        low, high = None, None
+    return Comparison("beside", old, new, new - old, low, high, error, cases.n, other.n)
+
+
+def _counted(units: int, beside: int) -> int:
+    return 2 * units * beside // (units + beside)
 
 
 def exactly(cases: Units, old: float, old_error: float, plan: WatchPlan, bounds: Bounds) -> Comparison:
@@ -97,14 +128,14 @@ def against_practice(cases: Units, plan: WatchPlan, sizes: tuple[int, ...]) -> C
     old = float((cases.weights * cases.returns).mean() / mean_weight) if mean_weight else np.nan
     influence = (cases.returns - new) - cases.weights * (cases.returns - old) / (mean_weight or 1.0)
     error = _standard_error(cases.summed(influence))
-    low, high = _ends(new - old, error, cases.n, plan, sizes) if _supported(cases.weights) else (None, None)
+    low, high = _ends(new - old, error, cases.n, plan, sizes) if is_supported(cases.weights) else (None, None)
     return Comparison("practice", old, new, new - old, low, high, error, cases.n)
 
 
-def _supported(weights: FloatArray) -> bool:
+def is_supported(weights: FloatArray) -> bool:
     """Whether the new cases show what the practice did: weights of mean 1, of which many count.
 
-    >>> _supported(np.ones(50)), _supported(np.full(50, 0.5))
+    >>> is_supported(np.ones(50)), is_supported(np.full(50, 0.5))
     (True, False)
     """
     total = float(weights.sum())
@@ -113,14 +144,19 @@ def _supported(weights: FloatArray) -> bool:
     return effective >= FEWEST and off <= MOST_OFF * _standard_error(weights - weights.mean()) + NEAR
 
 
+Old = tuple[float, float] | Units | None  # a mean and its error, practice at the same time, or one known by weights
+
+
 def compared(
     cases: Units,
-    old: tuple[float, float] | None,
+    old: Old,
     plan: WatchPlan,
     sizes: tuple[int, ...],
     bounds: Bounds | None,
 ) -> Comparison:
-    """Against the old log's mean and its error, or (None) against the practice whose weights the cases carry."""
+    """Against the old log's mean and error, practice beside, or (None) the practice whose weights the cases carry."""
+    if isinstance(old, Units):
+        return two_arms(cases, old, plan, sizes)
     if old is None:
         return against_practice(cases, plan, sizes)
     if plan.method == EXACT and bounds is not None:

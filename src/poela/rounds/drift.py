@@ -67,11 +67,19 @@ class _Moved:
 
 
 def drifts(
-    logs: Trajectories, doing: FloatArray | None, before: Trajectories | None, discount: float, horizon: int
+    logs: Trajectories,
+    doing: FloatArray | None,
+    before: Trajectories | None,
+    discount: float,
+    horizon: int,
+    weights: FloatArray | None = None,
 ) -> tuple[Drift, ...]:
     """All checks on logs in the order in which episodes end; `doing` [N, A] is what the policy does along them.
 
     Where actions are real numbers (None), whether they were drawn by the policy is not looked at.
+
+    `weights` are those of the policy in the episodes before: what it would have got there is what its outcomes are
+    compared with. Without them outcomes are compared with those of the first cases, which it decided, too.
 
     Means are over independent units (clusters, where the logs have them). Each check looks at all units, and at those
     since each hundredth one, so that what changes late is not hidden by what came before.
@@ -80,7 +88,7 @@ def drifts(
     checks.append(_contexts(logs, before, horizon))
     if logs.recommended is not None:
         checks.append(_adherence(logs, horizon))
-    checks.append(_outcome(logs, before, discount, horizon))
+    checks.append(_outcome(logs, None if weights is None else before, discount, horizon, weights))
     return tuple(check for check in checks if check is not None)
 
 
@@ -174,16 +182,18 @@ def _adherence(logs: Trajectories, horizon: int) -> Drift:
     return _checked("adherence", moved, words, len(values) - REFERENCE)
 
 
-def _outcome(logs: Trajectories, before: Trajectories | None, discount: float, horizon: int) -> Drift:
+def _outcome(
+    logs: Trajectories, before: Trajectories | None, discount: float, horizon: int, weights: FloatArray | None
+) -> Drift:
     returns, features = _by_unit(logs, discount)
     first = REFERENCE if before is None else 0
-    given = (returns[:0], features[:0]) if before is None else _by_unit(before, discount)
 
     def against(start: int) -> tuple[FloatArray, _Known]:
-        predicted, left = _ridge(np.vstack([given[1], features[:start]]), np.concatenate([given[0], returns[:start]]))
-        return (returns[start:] - predicted(features[start:]))[:, None], _Known(
-            np.zeros(1), np.array([left]), start + len(given[0])
-        )
+        if before is not None and weights is not None and start == 0:
+            predicted, known = _weighted(before, discount, weights)
+            return (returns - predicted(features))[:, None], known
+        predicted, left = _ridge(features[:start], returns[:start])
+        return (returns[start:] - predicted(features[start:]))[:, None], _Known(np.zeros(1), np.array([left]), start)
 
     moved = _furthest(against, first, len(returns), horizon)
     if moved is None:
@@ -191,12 +201,29 @@ def _outcome(logs: Trajectories, before: Trajectories | None, discount: float, h
     than = "of the first cases" if before is None else "of the log that taught it"
     words = f"outcomes in like cases with like actions are those {than}"
     if moved.drifted:
-        shift, than = readable(moved.new, signed=True), "before" if moved.since else than
+        shift, than = readable(moved.new - moved.old, signed=True), "before" if moved.since else than
         words = (
             f"outcomes differ by {shift} from those {than} in like cases with like actions{moved.when}: what an action "
             "does has changed"
         )
     return _checked("outcome", moved, words, len(returns) - first)
+
+
+def _weighted(
+    before: Trajectories, discount: float, weights: FloatArray
+) -> tuple[Callable[[FloatArray], FloatArray], _Known]:
+    """A prediction from what was before, and by how much the policy's own outcomes would have missed it there.
+
+    A policy that gives actions to whom they help has other outcomes than a prediction without that knows.
+    """
+    predicted, left = _ridge(*reversed(_by_unit(before, discount)))
+    missed = before.returns(discount) - predicted(_features(before))
+    sums = unit_means(np.stack([weights * missed, weights], axis=1), before.units)
+    middle, weight = sums.mean(axis=0)
+    mean = middle / weight
+    influence = (sums[:, 0] - mean * sums[:, 1]) / weight
+    error = float(np.hypot(left, influence.std(ddof=1) / np.sqrt(len(sums))))
+    return predicted, _Known(np.array([mean]), np.array([error]), len(sums))
 
 
 def _by_unit(logs: Trajectories, discount: float) -> tuple[FloatArray, FloatArray]:

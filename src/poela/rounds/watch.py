@@ -1,5 +1,6 @@
 """`watch`: a study's policy while it runs, look after look, at one error level."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from os import PathLike
@@ -21,16 +22,19 @@ from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.weights import log_weights, probabilities_along
-from poela.rounds.compared import Comparison, Units, against_practice, compared
+from poela.rounds.compared import Comparison, Old, Units, against_practice, compared, is_supported, two_arms
 from poela.rounds.drift import Drift, drifts
 from poela.rounds.ending import by_last
+from poela.rounds.guarding import GuardSeen, guards_seen, watched_guards
 from poela.rounds.looks import EXACT, Look, LookBook, Looks, WatchPlan
 from poela.rounds.nested import Grown, case_hashes, grown
 from poela.rounds.sequences import DESIGNS
 from poela.studies.evaluation import layout_for
 from poela.studies.fold_data import data_hash, read_behavior
+from poela.studies.guards import outcomes_of
 from poela.studies.study import Study
 
+THAN = {"before": "before", "practice": "the old practice", "beside": "practice beside it"}
 POINTS = 40  # of the picture over time
 OF_CASES = (" cases ", "receipt", "recommendations")  # notes of reading that are about cases, not about columns
 
@@ -52,16 +56,24 @@ class Watched:
     drift: tuple[Drift, ...]
     notes: tuple[str, ...]
     adherence: float | None = None
+    guards: tuple[GuardSeen, ...] = ()
 
     @property
     def stop(self) -> bool:
         """Whether something must stop: cron jobs end with exit code 3."""
-        return self.main.is_worse or any(check.drifted for check in self.drift)
+        return (
+            self.main.is_worse
+            or any(check.drifted for check in self.drift)
+            or any(guard.broken for guard in self.guards)
+        )
 
     @property
     def answer(self) -> str:
         """What is shown, in one sentence."""
-        than = "before" if self.main.name == "before" else "the old practice"
+        than = THAN[self.main.name]
+        broken = [guard.name for guard in self.guards if guard.broken]
+        if broken and not self.main.is_worse:
+            return f"Stop: the guardrail {' and '.join(broken)} is broken."
         level = f"{100 * self.plan.level:g}%, {self.plan.in_words}"
         if (self.main.low is None or self.main.high is None) and self.main.name == "practice":
             return "The new cases do not show what the old practice would have got: the policy does too little of it."
@@ -80,6 +92,7 @@ class Watched:
         lines = [
             self.answer,
             f"Look {self.look}: {main.units:,} cases, mean outcome {new} against {old}: {gain}.",
+            *(f"{'BROKEN' if guard.broken else 'ok'}, guardrail: {guard.words}." for guard in self.guards),
             *(f"{'DRIFT' if check.drifted else 'ok'}, {check.name}: {check.words}." for check in self.drift),
             *(f"Note: {note}." for note in self.notes),
         ]
@@ -100,6 +113,7 @@ def watch(
     ended: str | None = None,
     before: Trajectories | None = None,
     practice: AnyPolicy | None = None,
+    beside: Trajectories | str | PathLike[str] | None = None,
     **plan: Any,
 ) -> Watched:
     """Compare the cases that a study's policy has decided so far with what was before, and look for drift.
@@ -107,7 +121,8 @@ def watch(
     `logs` are cases in the order in which they ended, or a file, or a folder of receipts with its `outcomes`; `done`
     and `ended` are those of `read_logs`. Without `practice` the new mean is compared with that of the study's logs;
     `practice`, a policy with the old way's probabilities, is compared with on the new cases themselves. `before` are
-    the logs that the study was learned from, which drift is then measured against.
+    the logs that the study was learned from, which drift and guardrails are then measured against. `beside` are cases
+    of practice at the same time, assigned at random: a fair comparison, which seasons do not disturb.
 
     `plan` are the fields of `WatchPlan` (method, level, looks, horizon), declared at the first look: looks are counted
     in the study's folder, and the error level holds for all of them together.
@@ -117,13 +132,17 @@ def watch(
     policy = opened.acting_policy
     book, key = LookBook(opened.directory), data_hash(cases)
     units = _units(opened, cases, practice)
+    other = None if beside is None else _cases(opened, beside, Beside())
+    against = Against(before, other, practice, units)
+    if other is not None and practice is not None:
+        raise InputError("practice= and beside= are two ways to compare: choose one")
     with book.locked():
         known = book.opened(policy.short_hash, {name: value for name, value in plan.items() if value is not None})
         number = next((place for place, look in enumerate(known.looks) if look.data == key), len(known.looks))
         hashes = case_hashes(cases)
         new = number == len(known.looks)
         since = grown(known.cases, hashes) if new else Grown(0, 0)
-        watched = _watched(opened, cases, units, before, practice, known, number)
+        watched = _watched(opened, cases, against, known, number)
         watched = replace(watched, notes=(*watched.notes, *since.notes))
         if new:
             book.write(replace(known, looks=(*known.looks, _look(watched, key)), cases=hashes))
@@ -142,8 +161,12 @@ def _cases(study: Study, logs: Trajectories | str | PathLike[str], beside: Besid
 
 
 def _read(study: Study, source: Any, beside: Beside) -> Trajectories:
-    """Cases with the outcomes that guardrails need, where the study has some."""
-    return read_logs(source, layout=layout_for(study, None), **vars(beside))
+    """Cases, with the outcomes that guardrails need where these are there."""
+    layout = layout_for(study, None)
+    if needed := outcomes_of(study.settings.selection.rails):
+        with suppress(InputError):  # or they are read without, which says what else is wrong
+            return read_logs(source, layout=replace(layout, side_outcomes=needed), **vars(beside))
+    return read_logs(source, layout=layout, **vars(beside))
 
 
 def _units(study: Study, cases: Trajectories, practice: Any) -> Units:
@@ -163,23 +186,22 @@ def _units(study: Study, cases: Trajectories, practice: Any) -> Units:
 def _watched(
     study: Study,
     cases: Trajectories,
-    units: Units,
-    before: Trajectories | None,
-    practice: Any,
+    against: "Against",
     known: Looks,
     number: int,
 ) -> Watched:
     plan, scoring = known.plan, study.settings.scoring
-    sizes = (*(look.units for look in known.looks[:number]), units.n)
-    mean = study.record.logging_policy
-    old = None if practice is not None else (mean.value, mean.standard_error)
+    units, before, practice = against.units, against.before, against.practice
+    old = against.old(study)
+    now = units.n if not isinstance(old, Units) else two_arms(units, old, WatchPlan(), ()).counted
+    sizes = (*(look.units for look in known.looks[:number]), now)
     bounds = scoring.bounds or Bounds.of(units.returns)
     if plan.method == EXACT:
-        _refuse_inexact(units, bounds, practice)
+        _refuse_inexact(units, bounds, against.beside if practice is None else practice)
     main = compared(units, old, plan, sizes, bounds)
     policy = study.acting_policy
     doing = None if cases.is_real else probabilities_along(policy, cases)
-    drift = drifts(cases, doing, before, scoring.discount, plan.horizon)
+    drift = drifts(cases, doing, before, scoring.discount, plan.horizon, _weights_before(study, before))
     model = _by_model(study, cases, units, plan, sizes) if practice is None and not cases.is_real else None
     return Watched(
         policy=study.chosen_name,
@@ -189,30 +211,89 @@ def _watched(
         model=model,
         path=_path(units, old, plan, sizes, bounds),
         drift=drift,
-        notes=_notes(cases, main, model, drift),
+        notes=(*_notes(cases, main, model, drift), *_unguarded(study, cases, against)),
         adherence=cases.adherence,
+        guards=against.guards(study, cases, plan, sizes),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Against:
+    """What new cases are compared with."""
+
+    before: Trajectories | None  # what the study was learned from
+    beside: Trajectories | None  # practice at the same time
+    practice: Any  # a policy with the old way's probabilities
+    units: Units  # the new cases
+
+    def old(self, study: Study) -> Old:
+        """What `compared` takes."""
+        if self.beside is not None:
+            return _units(study, self.beside, None)
+        mean = study.record.logging_policy
+        return None if self.practice is not None else (mean.value, mean.standard_error)
+
+    def guards(
+        self, study: Study, cases: Trajectories, plan: WatchPlan, sizes: tuple[int, ...]
+    ) -> tuple[GuardSeen, ...]:
+        """The study's guardrails, where old outcomes are there to compare with."""
+        old = self.before if self.beside is None else self.beside
+        if old is None:
+            return ()
+        guards = [
+            one for one in watched_guards(study.settings.selection.rails, cases) if one.column in old.outcome_names
+        ]
+        return guards_seen(guards, cases, old, study.settings.scoring, plan, sizes, self.beside is not None)
+
+
+def _weights_before(study: Study, before: Trajectories | None) -> FloatArray | None:
+    """What the policy weighs in the logs that taught it; None where these do not tell what it would have got."""
+    if before is None or before.is_real or not before.knows_logging_policy:
+        return None
+    weights: FloatArray = np.exp(log_weights(study.acting_policy, before).truncated(study.settings.scoring.truncation))
+    return weights if is_supported(weights) else None
+
+
+def _unguarded(study: Study, cases: Trajectories, against: Against) -> list[str]:
+    """Which guardrails were not watched, and why."""
+    rails = [one for one in study.settings.selection.rails if one.limit is not None]
+    if not rails:
+        return []
+    if against.before is None and against.beside is None:
+        return ["guardrails are not watched: give the logs that the study was learned from (--before), or --beside"]
+    left = [str(one) for one in rails if one not in watched_guards(rails, cases)]
+    return (
+        [f"not watched, as a guardrail by group or of spend, or without its column: {', '.join(left)}"] if left else []
     )
 
 
 def _refuse_inexact(units: Units, bounds: Bounds | None, practice: Any) -> None:
     """Exact bounds hold for means of returns within a known range, and for no weights of a practice."""
     if practice is not None:
-        raise InputError("exact bounds compare with the study's own logs: leave practice= away, or the method")
+        raise InputError(
+            "exact bounds compare with the study's own logs: leave practice= and beside= away, or the method"
+        )
     if bounds is None:
         raise InputError("exact bounds need the range of returns: learn with --returns, such as 0,1")
     bounds.refuse_outside(units.returns)
 
 
 def _path(
-    units: Units, old: tuple[float, float] | None, plan: WatchPlan, sizes: tuple[int, ...], bounds: Bounds | None
+    units: Units, old: Old, plan: WatchPlan, sizes: tuple[int, ...], bounds: Bounds | None
 ) -> tuple[Comparison, ...]:
-    """The comparison after so many cases each; of planned looks, at these alone."""
+    """The comparison after so many cases each; of planned looks, at these alone, and of two arms at the last one."""
+    if isinstance(old, Units) and plan.method in DESIGNS:
+        return (compared(units, old, plan, sizes, bounds),)
     if plan.method in DESIGNS:
         return tuple(
             compared(units.first(size), old, plan, sizes[: place + 1], bounds) for place, size in enumerate(sizes)
         )
     grid = np.unique(np.linspace(min(30, units.n), units.n, POINTS).astype(int))
-    return tuple(compared(units.first(int(size)), old, plan, (int(size),), bounds) for size in grid)
+
+    def then(size: int) -> Old:
+        return old.first(max(1, old.n * size // units.n)) if isinstance(old, Units) else old
+
+    return tuple(compared(units.first(int(size)), then(int(size)), plan, (int(size),), bounds) for size in grid)
 
 
 def _by_model(
@@ -239,6 +320,8 @@ def _notes(
             f"against a model of the old practice, in these cases: {gain} ± {error} (standard error); no claim rests "
             "on a model"
         )
+    if main.name == "beside":
+        notes.append(f"{main.beside:,} cases of practice beside: a fair comparison if chance decided who got which")
     if cases.adherence is not None and cases.adherence < 1:
         notes.append("means are of what was done, with those cases where recommendations were not followed")
     notes += _unchecked(cases)
@@ -264,4 +347,4 @@ def _unchecked(cases: Trajectories) -> list[str]:
 def _look(watched: Watched, key: str) -> Look:
     main = watched.main
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    return Look(key, main.units, when, main.value, main.low, main.high, watched.stop)
+    return Look(key, main.counted, when, main.value, main.low, main.high, watched.stop)

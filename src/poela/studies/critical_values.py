@@ -1,6 +1,6 @@
 """How far the largest of many errors reaches: one value for all estimates together, or for two kinds (max-t)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from scipy.special import ndtri
@@ -11,7 +11,7 @@ DRAWS = 2000
 # Groups of units that get one random number together where units are many. Given the groups, that moves the correlation
 # of two errors by a random amount of about 1 / √MOST_GROUPS at most, a hundredth.
 MOST_GROUPS = 20_000
-Block = tuple[slice | IntArray, FloatArray]  # units, and the influences [k, units of the block] of estimates on them
+Block = tuple[slice | IntArray, Iterable[FloatArray]]  # units, and the influences of each of k estimates on them
 
 
 def critical_value(influences: FloatArray, share: float, seed: int) -> float:
@@ -73,22 +73,23 @@ def critical_pair(
 
 def _drawn(blocks: Sequence[Block], units: int, seed: int) -> Iterator[FloatArray]:
     """Errors of all estimates, in their standard errors, a hundred draws [100, k] at a time."""
-    if units > MOST_GROUPS:
-        blocks, units = _in_groups(blocks, units, seed), MOST_GROUPS
+    together, each = _in_groups(blocks, units, seed) if units > MOST_GROUPS else (blocks, units)
     standardised = []
-    for own, influences in blocks:
+    for own, rows in together:
+        influences = np.array([*rows], np.float64).reshape(-1, each if isinstance(own, slice) else len(own))
         norms = np.sqrt(np.square(influences).sum(axis=1, keepdims=True))
         standardised.append((own, (influences / np.where(norms > 0, norms, 1.0)).T))  # [units of the block, k]
     rng = np.random.default_rng((seed, 2))
     for _ in range(DRAWS // 100):
-        drawn = rng.normal(size=(100, units))
-        yield np.hstack([drawn[:, own] @ rows for own, rows in standardised])
+        drawn = rng.normal(size=(100, each))
+        yield np.hstack([drawn[:, own] @ columns for own, columns in standardised])
 
 
-def _in_groups(blocks: Sequence[Block], units: int, seed: int) -> list[Block]:
+def _in_groups(blocks: Sequence[Block], units: int, seed: int) -> tuple[list[Block], int]:
     """The same of groups of units, put together at random: the sums of their influences, the same for all estimates."""
     group_of = np.random.default_rng((seed, 3)).permutation(units) % MOST_GROUPS
-    return [
-        (slice(None), np.stack([np.bincount(group_of[own], row, MOST_GROUPS) for row in influences]))
-        for own, influences in blocks
+    sums: list[Block] = [
+        (slice(None), [np.asarray(np.bincount(group_of[own], row, MOST_GROUPS), np.float64) for row in rows])
+        for own, rows in blocks
     ]
+    return sums, MOST_GROUPS

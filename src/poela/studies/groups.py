@@ -115,7 +115,7 @@ class Groups:
         what = "mean amounts" if self.amounts else "shares of decisions"
         texts = [f"{self.policy}: {what}, before → after ({units})", _aligned(*self.who_gets_what())]
         if len(self.groups) > 1:
-            about = f" ({self.outcome.title})" if self.outcome.title else ""
+            about = f" ({self.outcome.gain_title})" if self.outcome.gain_title else ""
             texts += [f"gain{about}; at least: {self.confidence:.0%}, for all groups together"]
             texts += [_aligned(*self.who_gains())]
         return "\n".join([*texts, *self.notes])

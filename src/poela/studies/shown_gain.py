@@ -25,7 +25,7 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.gain import Gain, least_value, seen_factors, student_quantile
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
-from poela.studies.critical_values import critical_pair
+from poela.studies.critical_values import Block, critical_pair
 from poela.studies.guarded import Guarded
 from poela.studies.guards import HOLDS
 from poela.studies.held_out import Episodes
@@ -188,26 +188,29 @@ def judged(
         for point in points:
             estimates.append(estimate_of(episodes, point, single, least_ess))
             advance()
-    gains = {
-        number: gains_of(points[number][0])
+    able = [
+        number
         for number, estimate in enumerate(estimates)
         if estimate.gain is not None and estimate.gain.low is not None
-    }
+    ]
     watched = [Watched.of(one, episodes, [evidence for evidence, _ in points], single) for one in guards]
     result = [
         Judged(estimate, guards=tuple(Guarding(one.guarded, one.gains[number].value) for one in watched))
         for number, estimate in enumerate(estimates)
     ]
-    if not gains:
+    if not able:
         return result
-    influences = np.stack([own.influence for both in gains.values() for own in both])
-    blocks = [(slice(None), influences), *(one.block(gains) for one in watched)]
-    first = first_of([number for number in ahead if number in gains], [one.ess for one in estimates], episodes)
-    owners = [[number for number, both in gains.items() for _ in both], *([*gains] for _ in watched)]
+    # Gains are worked out when they are looked at: of many points and episodes they would fill the memory.
+    influences = (own.influence for number in able for own in gains_of(points[number][0]))
+    blocks: list[Block] = [(slice(None), influences), *(one.block(able) for one in watched)]
+    first = first_of([number for number in ahead if number in able], [one.ess for one in estimates], episodes)
+    in_both_ways = [number for number in able for _ in range(1 if points[number][0].controlled is None else 2)]
+    owners = [in_both_ways, *(able for _ in watched)]
     of_first = [np.array([number == first for number in numbers]) for numbers in owners]
-    wide = critical_pair(blocks, of_first, influences.shape[1], confidence, scoring.seed)
+    wide = critical_pair(blocks, of_first, episodes.logs.n_units, confidence, scoring.seed)
     lowest = lowest_return(episodes.logs.rewards, whole.bounds)
-    for number, both in gains.items():
+    for number in able:
+        both = gains_of(points[number][0])
         estimate, widened = estimates[number], wide[0 if number == first else 1] / float(ndtri(confidence))
         proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated)
         one = replace(result[number], proofs=proving.proofs(points[number][0], estimate, both, estimate.gain))
