@@ -95,7 +95,9 @@ def _hidden(subject: Subject) -> list[Words]:
     known = chances(subject.real)
     single = subject.train is not None and subject.train.n_steps == subject.train.n_episodes
     like = (
-        "" if subject.real or not single or gain.undone_by > 9 else f", such as {gain.undone_by / 10:.0%} logged as 10%"
+        ""
+        if subject.real or not single or not FRAGILE <= gain.undone_by <= 9
+        else f", such as {gain.undone_by / 10:.0%} logged as 10%"
     )
     return [f"{small} gain is gone if logged {known} are off by a factor of {factor} (Γ){like}."]
 
