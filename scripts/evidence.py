@@ -213,7 +213,7 @@ def is_live(command: str) -> bool:
 
     if experiment := re.match(r"poela reproduce ([\w-]+)", command):
         return experiment[1] in EXPERIMENTS or experiment[1] == "list"
-    script = re.match(r"python (benchmarks/\w+\.py)", command)
+    script = re.match(r"python ((?:benchmarks|scripts|tests)/[\w/]+\.py)", command)
     return script is not None and (ROOT / script[1]).exists()
 
 
