@@ -55,7 +55,7 @@ class Told:
 
             module = EXPERIMENTS[words[2]].place.partition(":")[0]
             return [f"poela_experiments.{module}", f"poela_experiments.data.{words[2]}", *self.also]
-        return [Path(words[1]).stem, *self.also]
+        return [".".join(Path(words[1]).with_suffix("").parts[1:]), *self.also]
 
 
 @dataclass(frozen=True, kw_only=True)
