@@ -128,6 +128,16 @@ def since_of(owner: str, name: str) -> str:
     return next(seen, poela.__version__.rpartition(".")[0])
 
 
+def as_list(text: str) -> str:
+    """A docstring whose arguments are a list: most of them are in no signature that can be read without running it."""
+    block = re.search(r"(?m)^Args:\n((?: {4}.+\n?)+)", text)
+    if block is None:
+        return text
+    items = re.sub(r"(?m)^ {8}", "  ", block[1])
+    items = re.sub(r"(?m)^ {4}(\w+): ", r"- `\1`: ", items)
+    return f"{text[: block.start()]}**Arguments**\n\n{items}{text[block.end() :]}"
+
+
 class Docstrings(griffe.Extension):
     """Does so for every docstring that is read."""
 
@@ -137,7 +147,7 @@ class Docstrings(griffe.Extension):
             return
         kind = getattr(poela, obj.name) if poela._HOME.get(obj.name) == obj.parent.path else None
         if inspect.isfunction(kind):  # whose settings are described when it is imported
-            obj.docstring.value = inspect.getdoc(kind) or ""
+            obj.docstring.value = as_list(inspect.getdoc(kind) or "")
         obj.docstring.value = fenced(obj.docstring.value)
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             obj.docstring.value += f"\n\n{settings_table(kind)}"
