@@ -1,20 +1,30 @@
 """How long 32 clients wait for `poela serve`, alone and beside one attacker of each kind, in turns on one server.
 
-OMP_NUM_THREADS=1 python benchmarks/serve_attacked.py --seconds 120
+OMP_NUM_THREADS=1 python benchmarks/serve_attacked.py --alone 120 --beside 120 --out build/attacked.jsonl
 
-Everything stays on this machine: clients and attackers have loopback addresses of their own. Each attacker's requests
-are bounded in number, and all end with the script.
+With 16 cores, four kinds at once, each with a server, clients and an attacker on four cores of their own; this call
+takes 5 minutes, and three more, with `--skip 1`, `--skip 2` and `--skip 3`, do the other kinds:
+
+export OMP_NUM_THREADS=1
+for i in 0 1 2 3; do taskset -c $((4*i))-$((4*i+3)) python benchmarks/serve_attacked.py \\
+  --part $i/4 --most 1 --skip 0 --out build/attacked.$i.jsonl & done; wait
+
+A row of JSON for each kind; exits with 1 where the 99th percentile beside an attacker is more than three times that
+alone. Everything stays on this machine: clients and attackers have loopback addresses of their own. Each attacker's
+requests are bounded in number, and all end with the script.
 """
 
 import argparse
 import asyncio
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +35,7 @@ from nearest_actions import logs_of
 
 FEATURES = 8
 HEAD = b"POST /v1/decide HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+MOST_TIMES = 3.0  # as long as alone
 PAUSE = 0.2  # seconds between the requests of a client
 
 
@@ -79,6 +90,21 @@ async def slowly(port: int, kind: int, message: bytes) -> None:
     await asyncio.gather(*(one() for _ in range(150)))
 
 
+async def flooded(port: int, kind: int) -> None:
+    """Open connections and leave them alone, as many as one may, and begin again."""
+    for _ in range(1000):
+        writers = []
+        for _ in range(400):
+            with suppress(OSError):
+                writers.append((await connected(port, kind))[1])
+        await asyncio.sleep(0.5)
+        for writer in writers:
+            writer.close()
+
+
+ODD_HOST = b"GET /v1/policy HTTP/1.1\r\nHost: [::1].evil.com\r\n\r\n"
+TWICE = b'{"cases": [], "cases": [' + b'{"a": 1, "a": 2}, ' * 200 + b"{}]}"
+REPEATED = HEAD + b"Content-Length: %d\r\n\r\n" % len(TWICE) + TWICE
 UPGRADE = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 ATTACKS: dict[str, Any] = {
     "large steps": lambda port, kind: repeated(port, kind, posted("/v1/decide", 100, 1000), 4),
@@ -91,6 +117,9 @@ ATTACKS: dict[str, Any] = {
     "upgrades": lambda port, kind: repeated(port, kind, UPGRADE, 4),
     "unread answers": lambda port, kind: repeated(port, kind, posted("/v1/decide", 100), 2, read=False),
     "many health checks": lambda port, kind: repeated(port, kind, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 8),
+    "connection flood": lambda port, kind: flooded(port, kind),
+    "odd hosts": lambda port, kind: repeated(port, kind, ODD_HOST, 8),
+    "repeated keys": lambda port, kind: repeated(port, kind, REPEATED, 8),
     "no JSON": lambda port, kind: repeated(port, kind, HEAD + b"Content-Length: 4\r\n\r\n{{{{", 8),
 }
 
@@ -128,46 +157,75 @@ def p99(taken: list[float]) -> float:
     return 1000 * float(np.percentile(taken, 99))
 
 
-def compare(port: int, name: str, seconds: float, count: int) -> None:
+def compare(port: int, name: str, asked: argparse.Namespace) -> dict[str, Any]:
     """The clients without an attacker of this kind, and beside one."""
-    alone = p99(asyncio.run(clients(port, seconds, count)))
+    alone = asyncio.run(clients(port, asked.alone, asked.clients))
     attacker = multiprocessing.Process(target=attack, args=(port, name), daemon=True)
     attacker.start()
     try:
-        beside = p99(asyncio.run(clients(port, seconds, count)))
+        beside = asyncio.run(clients(port, asked.beside, asked.clients))
     finally:
         attacker.terminate()
         attacker.join()
-    print(f"{name}: p99 {alone:.0f} ms alone, {beside:.0f} ms beside: {beside / alone:.1f} times", flush=True)
+    row = {"kind": name, "receipts": asked.receipts, "clients": asked.clients, "cores": len(os.sched_getaffinity(0))}
+    for what, taken in (("alone", alone), ("beside", beside)):
+        row |= {f"{what}_requests": len(taken), f"{what}_p50_ms": round(1000 * float(np.median(taken)), 1)}
+        row[f"{what}_p99_ms"] = round(p99(taken), 1)
+    return {**row, "times": round(p99(beside) / p99(alone), 2)}
 
 
-def main() -> None:
-    """Each kind beside the clients, with a time without before it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=120, help="for each kind, half of it without")
+def asked_for() -> argparse.Namespace:
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--alone", type=float, default=120, help="seconds of each kind without an attacker")
+    parser.add_argument("--beside", type=float, default=120, help="seconds of each kind beside one")
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--steps", type=int, default=13_000)
-    parser.add_argument("--kinds", nargs="*", choices=ATTACKS)
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        network_policy(logs_of(asked.steps // 13 * 13, FEATURES, 5), "q100").save(Path(folder) / "policy")
-        command = [sys.executable, "-m", "poela", "serve", f"{folder}/policy", "--port", "0", "--quiet"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-            assert server.stdout is not None
-            told = ""
-            while "http://" not in told:
-                told += server.stdout.readline()
-            port = int(told.rpartition("127.0.0.1:")[2].split()[0])
-            try:
-                asyncio.run(clients(port, 1, asked.clients))
-                for name in asked.kinds or ATTACKS:
-                    compare(port, name, asked.seconds / 2, asked.clients)
-            finally:
-                started = time.perf_counter()
-                server.terminate()
-                server.wait(30)
-                print(f"ended {time.perf_counter() - started:.1f} s after SIGTERM")
+    parser.add_argument("--kinds", nargs="*", choices=ATTACKS, default=[*ATTACKS])
+    parser.add_argument("--part", default="0/1", help="0/4: every fourth kind, from the first")
+    parser.add_argument("--skip", type=int, default=0, help="kinds of that part")
+    parser.add_argument("--most", type=int, default=None, help="kinds of that part")
+    parser.add_argument("--receipts", action="store_true", help="with receipts of every decision")
+    parser.add_argument("--out", type=Path, default=None, help="file that rows of JSON are added to")
+    return parser.parse_args()
+
+
+@contextmanager
+def served(folder: Path, asked: argparse.Namespace) -> Iterator[int]:
+    """The port of a server of its own, which ends with the block."""
+    network_policy(logs_of(asked.steps // 13 * 13, FEATURES, 5), "q100").save(folder / "policy")
+    command = [sys.executable, "-m", "poela", "serve", f"{folder}/policy", "--port", "0", "--quiet"]
+    command += ["--receipts", f"{folder}/receipts"] if asked.receipts else []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        told = ""
+        while "http://" not in told:
+            told += server.stdout.readline()
+        try:
+            yield int(told.rpartition("127.0.0.1:")[2].split()[0])
+        finally:
+            started = time.perf_counter()
+            server.terminate()
+            server.wait(30)
+            print(f"ended {time.perf_counter() - started:.1f} s after SIGTERM", file=sys.stderr)
+
+
+def main() -> int:
+    """Each kind beside the clients, with a time without before it."""
+    asked = asked_for()
+    first, parts = map(int, asked.part.split("/"))
+    kinds = asked.kinds[first::parts][asked.skip :][: asked.most]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, served(Path(folder), asked) as port:
+        asyncio.run(clients(port, 1, asked.clients))
+        for name in kinds:
+            rows.append(compare(port, name, asked))
+            print(json.dumps(rows[-1]), flush=True)
+            if asked.out is not None:
+                with asked.out.open("a") as file:
+                    file.write(json.dumps(rows[-1]) + "\n")
+    return int(any(row["times"] > MOST_TIMES for row in rows))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

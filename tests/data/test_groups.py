@@ -123,3 +123,9 @@ def test_columns_and_bins_are_told_apart() -> None:
         GroupBy.of("age:1")
     with pytest.raises(InputError, match="column 'site' is no number, so it has no quantiles"):
         grouped(EpisodeColumn("site", ["a"] * 30), 3, np.arange(30))
+
+
+def test_groups_by_step_are_no_groups_of_cases() -> None:
+    layout = LogLayout(episode="stay", step="hour")
+    with pytest.raises(InputError, match=r"'hour' changes within 3 episodes.*poela report --by step shows changes by"):
+        episode_columns(stays(), layout, ["hour"])

@@ -9,6 +9,7 @@ from benchmarks.plain_processes import trial, true_value, zhou_athey_wager
 
 from poela import Rules, Trajectories
 from poela.eligibility.rules import Eligibility
+from poela.learners.plainness import BY_LOT
 from poela.learners.rule_search import Bins, Search, Split, Terms, Tree, round_between
 from poela.learners.rules import margins
 from poela.policies.barring import BarringPolicy, barred_by
@@ -144,3 +145,34 @@ def test_nothing_to_say_is_as_before() -> None:
     logs = trial(0, n=60, effects=(0.0, 0.0, 0.0))
     same = Trajectories(logs.contexts * 0, logs.actions, logs.rewards * 0, logs.offsets, logs.propensities)
     assert Rules().fit(same).rule == "As before."
+
+
+def test_rules_that_multiply_odds_are_lots_and_the_others_are_not() -> None:
+    plain = {point.note: point.plainness for point in Rules().fit_path(steps_logs(n=200))}
+    several = {note: number for note, number in plain.items() if note.startswith("rule")}
+    assert several["rule 1"] == several["rule 2"] == BY_LOT
+    assert set(list(several.values())[2:]) == {1.0, 2.0}
+    assert plain["never by values 1"] == 3.0
+
+
+def many_actions(n: int = 4000) -> Trajectories:
+    """Six actions: the fifth is best, the third worst; both alike in all cases."""
+    rng = np.random.default_rng(5)
+    actions = rng.integers(6, size=n)
+    rewards = np.array([0.0, 0.1, -2.0, 0.2, 3.0, 0.0])[actions] + 0.5 * rng.normal(size=n)
+    return Trajectories(rng.random((n, 2)), actions, rewards, np.arange(n + 1), np.full((n, 6), 1 / 6))
+
+
+def test_of_many_actions_the_best_and_the_worst_few_stand_alone() -> None:
+    path = path_of(many_actions())
+    assert path["always the best (1)"].rule == "Always action 4."
+    assert path["never the worst (1)"].rule == "Never action 2."
+    assert sum(name.startswith(("always", "never the")) for name in path) == 6
+
+
+def test_bans_alone_and_switches_alone_are_extra_rungs() -> None:
+    logs = zhou_athey_wager(1500, seed=3)[0]
+    path = path_of(logs)
+    for name, do in (("ban 2", "never"), ("switch 2", "instead")):
+        assert {case.do for case in path[name].cases} == {do}
+        assert any(case.where for case in path[name].cases)

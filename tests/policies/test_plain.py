@@ -67,7 +67,7 @@ def test_a_rule_is_said_in_columns_categories_and_units(policy: Any) -> None:
         "If lactate > 2.1 and ward is ICU: never wait (12% of decisions). "
         "If pain is some or more and stay ≤ 3 days: treat instead of refer (40% of decisions). "
         "If lactate is missing and ward is not other: always refer (0.3% of decisions). "
-        "If pain is some or less: treat less often (the odds divided by 2) (20% of decisions). "
+        "If pain is some or less: treat less often (the odds divided by 2: 50% becomes 33%) (20% of decisions). "
         "Otherwise as before."
     )
 

@@ -151,7 +151,11 @@ def fuzz(seconds: float, seed: int, folder: Path | None = None, most: float = fl
             case = path.with_name(f"mutated{''.join(path.suffixes)}")
             case.write_bytes(content)
             settings = {} if rng.random() < 0.7 else {"actions": ["SECRET-wait"], "context": ["age"]}
-            counts[verdict(case, for_learning=bool(rng.random() < 0.5), **settings)] += 1
+            try:
+                counts[verdict(case, for_learning=bool(rng.random() < 0.5), **settings)] += 1
+            except BaseException as error:
+                error.add_note(f"this was file {counts['files']} of seed {seed}")
+                raise
             counts["files"] += 1
     return counts
 

@@ -44,7 +44,7 @@ def fuzz(seconds: float, seed: int, most: float = math.inf) -> Counter[str]:
             try:
                 counts[tried(case, Path(folder) / "policy")] += 1
             except BaseException as error:
-                error.add_note(f"this was case {case}")
+                error.add_note(f"this was case {case}, number {counts.total()} of seed {seed}")
                 raise
     return counts
 

@@ -150,11 +150,11 @@ def fuzz(seconds: float, seed: int, most: float = math.inf) -> int:
             try:
                 act(bad)
             except PoelaError as error:
-                assert len(str(error)) < 3000, (name, use, str(error)[:300])  # noqa: PT017
+                assert len(str(error)) < 3000, (seed, tried, name, use, str(error)[:300])  # noqa: PT017
             except Exception as error:
                 kept = shutil.copytree(bad, Path(tempfile.mkdtemp()) / "study")
                 raise AssertionError(f"seed {seed}, case {tried}: {name}, {use}: {error!r}; see {kept}") from error
-            assert time.process_time() - started < SECONDS_EACH, (name, use)
+            assert time.process_time() - started < SECONDS_EACH, (seed, tried, name, use)
             tried += 1
     return tried
 

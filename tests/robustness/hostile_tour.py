@@ -12,9 +12,8 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,10 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for a script, the root of the repository is not on the path
 
+from tests.robustness import tour_of_files
 from tests.robustness.fuzz_logs import fuzz
-from tests.serving.episodes import logs
+from tests.robustness.seeds import seed
+from tests.serving.episodes import graph_inputs, inputs_of, logs, random_episodes
 from tests.serving.policies import POLICIES
 
 from poela.core.errors import InputError
@@ -33,6 +34,7 @@ from poela.core.outputs import output_file, output_folder
 from poela.data.history import StepsToFollow
 from poela.data.rewards import reward_formula
 from poela.data.spreadsheets import as_meant, harmless
+from poela.data.trajectories import Trajectories
 from poela.serving.answering import Answering
 from poela.serving.application import Limits, application
 from poela.serving.export import export_onnx
@@ -40,11 +42,6 @@ from poela.serving.source import PolicySource
 
 SECRET = "SECRET-77125"
 Class = Callable[[np.random.Generator, int], None]
-
-
-def seed() -> int:
-    """Another one every day; the same one where a failure would hold everybody up."""
-    return 0 if os.environ.get("CI") else int(datetime.now(UTC).strftime("%Y%m%d"))
 
 
 def body(rng: np.random.Generator) -> bytes:
@@ -143,6 +140,7 @@ def graphs(rng: np.random.Generator, count: int) -> None:
     import onnxruntime
 
     train = logs()
+    _odd_steps(rng, train, count)
     with tempfile.TemporaryDirectory() as folder:
         for number, name in enumerate(("poela", "pocrm")):
             policy = POLICIES[name](train)
@@ -173,6 +171,40 @@ def graphs(rng: np.random.Generator, count: int) -> None:
                 assert (defer[finite] == stranded).all(), f"{(defer[finite] != stranded).sum()} of {len(stranded)}"
                 kept = ~stranded
                 assert np.allclose(chances[finite][kept], expected[kept], atol=1e-4)
+
+
+ODD_STEPS = (0, 1, 5, -1, -(2**63), 2**31, 2**62, 2**63 - 1)
+POLICIES_EACH = 100  # cases for each further policy
+
+
+def _odd_steps(rng: np.random.Generator, train: Trajectories, count: int) -> None:
+    """Policies of every kind in turn, at odd steps and contexts of any bits: an answer, and no number is deferred."""
+    import onnxruntime
+
+    some = rng.permutation(sorted(POLICIES))[: max(count // POLICIES_EACH, 1)]
+    with tempfile.TemporaryDirectory() as folder:
+        for number, name in enumerate(some):
+            export_onnx(POLICIES[name](train), f"{folder}/{number}.onnx")
+            graph = onnxruntime.InferenceSession(f"{folder}/{number}.onnx")
+            every = graph_inputs(random_episodes(train, 64, int(rng.integers(2**31))))
+            bits = rng.integers(0, 2**32, every["contexts"].shape, np.uint32).view(np.float32)
+            every["contexts"] = np.where(rng.random(bits.shape) < 0.1, bits, every["contexts"])
+            every["steps"] = np.array(ODD_STEPS)[rng.integers(len(ODD_STEPS), size=64)]
+            wanted = inputs_of(graph, every)
+            told = dict(zip((one.name for one in graph.get_outputs()), graph.run(None, wanted), strict=True))
+            finite = np.isfinite(every["contexts"]).all(axis=1)
+            assert told["defer"][~finite].all(), name
+            assert not told["in_range"][~finite].any(), name
+            if "steps" in wanted:
+                assert told["defer"][every["steps"] < 0].all(), name
+                huge = (every["steps"] > 1000) & ("previous_contexts" not in wanted)
+                again = {**wanted, "steps": np.where(huge, 1001, wanted["steps"])}
+                for output, found in zip(graph.get_outputs(), graph.run(None, again), strict=True):
+                    np.testing.assert_array_equal(told[output.name][huge], found[huge], err_msg=name)
+            acts = told["probabilities"][~told["defer"]]
+            assert np.isfinite(acts).all(), name
+            assert ((acts >= 0) & (acts <= 1 + 1e-5)).all(), name
+            np.testing.assert_allclose(acts.sum(axis=1), 1, atol=1e-4, err_msg=name)
 
 
 def texts(rng: np.random.Generator, count: int) -> None:
@@ -265,13 +297,23 @@ CLASSES: dict[str, tuple[Class, int]] = {
     "names of places": (places, 200),
     "formulas of rewards": (formulas, 200),
     "mutated log files": (files, 40),
+    "tampered studies": (tour_of_files.studies, 10),
+    "tampered policies": (tour_of_files.policies, 60),
+    "bombs": (tour_of_files.bombs, 20),
+    "logs of real-valued actions": (tour_of_files.doses, 40),
+    "arrays as d3rlpy has them": (tour_of_files.arrays, 100),
+    "bars and counts of a few": (tour_of_files.few, 100),
+    "names on pages": (tour_of_files.names, 100),
+    "writers and what is no file": (tour_of_files.writers, 60),
 }
 
 
-def tour(times: float, seed: int) -> Counter[str]:
+def tour(times: float, seed: int, only: Collection[str] = ()) -> Counter[str]:
     """Every class, so many times as often as in the tests; how many cases there were."""
     counts: Counter[str] = Counter()
     for number, (name, (work, usual)) in enumerate(CLASSES.items()):
+        if only and name not in only:
+            continue
         count = max(int(usual * times), 1)
         try:
             work(np.random.default_rng([seed, number]), count)
@@ -285,8 +327,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=float, default=10)
     parser.add_argument("--seed", type=int, default=seed())
+    parser.add_argument("--only", nargs="*", choices=CLASSES, default=[], metavar="CLASS")
+    parser.add_argument("--out", type=Path, default=None, help="file for the counts, as JSON")
     asked = parser.parse_args()
-    counts = tour(asked.times, asked.seed)
+    counts = tour(asked.times, asked.seed, asked.only)
+    if asked.out is not None:
+        found = {"command": f"hostile_tour.py --times {asked.times:g} --seed {asked.seed}", "counts": dict(counts)}
+        asked.out.write_text(json.dumps(found, indent=2) + "\n")
     for name, count in counts.items():
         print(f"{count:8,}  {name}")
     print(f"{sum(counts.values()):8,}  in all, seed {asked.seed}: nothing lost, leaked or traced back")

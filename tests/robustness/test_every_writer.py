@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import typer
@@ -17,20 +18,25 @@ from tests.robustness.fuzz_studies import make_study
 from tests.robustness.test_hostile_commands import snapshot
 
 import poela
+from poela.behavior.gaussian import GaussianBehavior
 from poela.cli import main
 from poela.cli.application import app
 from poela.core.errors import InputError
 from poela.core.files import atomic_file
 from poela.core.outputs import OWNED
+from poela.data.receipts import Receipts
+from poela.data.trajectories import Trajectories
 from poela.learners.consensus import Consensus
+from poela.policies.gaussian import GaussianPolicy
 from poela.policies.storage import FILE_FORMAT
-from poela.report.page import page_place
+from poela.report.blocks import Section, Text
+from poela.report.page import Page, page_place, write_page
 from poela.serving.export import export_onnx
 from poela.serving.pyfunc import save_mlflow
 from poela.simulators.registry import simulate
 
 SOURCES = Path(poela.__file__).parent
-READERS = {"evaluate", "plan", "serve", "studies list", "studies show", "studies compare"}
+READERS = {"evaluate", "plan", "studies list", "studies show", "studies compare"}
 # How each writer is asked for one place; those of folders take no --overwrite.
 FILES = {
     "simulate": "simulate tumor --episodes 5 --overwrite --out",
@@ -39,8 +45,13 @@ FILES = {
     "report": "report good --overwrite --out",
     "watch": "watch good --logs rows.parquet --page",
 }
-# Places that a command writes to beside its first one.
-SECOND = {"decide": "decide policy --rows rows.parquet --out fresh.csv --receipts"}
+# Places that a command writes to beside its first one, or alone.
+SECOND = {
+    "decide": "decide policy --rows rows.parquet --out fresh.csv --receipts",
+    "serve": "serve policy --port 0 --receipts",
+}
+PLACES = {"out", "page", "receipts", "onnx", "mlflow"}  # what parameters for places to write to are called
+READ = {("watch", "--receipts")}
 FOLDERS = {"learn": "learn rows.parquet --learners fittedq --out", "reproduce": "reproduce demo --out"}
 ENDINGS = {"simulate": ".csv", "decide": ".csv", "export": ".onnx", "report": ".html", "watch": ".html"}
 NODES = ("link", "dangling", "folder", "pipe", "socket", "into-a-study")
@@ -96,7 +107,24 @@ def hostile(ending: str) -> Iterator[str]:
 
 
 def test_every_command_is_known_to_read_or_to_write() -> None:
-    assert set(commands()) == READERS | set(FILES) | set(FOLDERS)
+    assert set(commands()) == READERS | set(FILES) | set(FOLDERS) | set(SECOND)
+
+
+def test_every_place_that_a_command_writes_to_is_tried() -> None:
+    """By the names of parameters: one that is new is in none of the tables."""
+    tree: Any = typer.main.get_command(app)
+    there = {
+        (name, f"--{parameter.name}")
+        for name in commands()
+        for parameter in _command(tree, name.split()).params
+        if parameter.name in PLACES
+    }
+    tried = {(line.split()[0], line.split()[-1]) for line in (*FILES.values(), *SECOND.values(), *FOLDERS.values())}
+    assert there - READ == tried
+
+
+def _command(tree: Any, words: list[str]) -> Any:
+    return tree if not words else _command(tree.commands[words[0]], words[1:])
 
 
 @pytest.mark.parametrize("line", [*FILES.values(), *FOLDERS.values(), *SECOND.values()])
@@ -114,10 +142,24 @@ def test_no_command_writes_where_it_must_not(
         assert snapshot(place) == before, name
 
 
+def real_valued() -> GaussianPolicy:
+    """A policy whose actions are numbers."""
+    rng = np.random.default_rng(0)
+    logs = Trajectories(
+        rng.normal(size=(40, 2)), rng.normal(size=(40, 1)), np.zeros(40), np.arange(41), log_densities=np.zeros(40)
+    )
+    model = GaussianBehavior(hidden=(), max_steps=5).fit(logs)
+    return GaussianPolicy(model=model)
+
+
 def writers() -> dict[str, tuple[Callable[[str], object], str]]:
     """Every public function of Python that takes a place to write to."""
     policy = Consensus().fit(simulate("tumor", episodes=5))
+    page = Page("title", "subtitle", (Section("answer", "title", (Text("text"),)),))
     return {
+        "save, real-valued": (real_valued().save, ""),
+        "write_page": (partial(write_page, page, overwrite=True), ".html"),
+        "to_append": (Receipts.to_append, ""),
         "save": (policy.save, ""),
         "save_mlflow": (partial(save_mlflow, policy), ""),
         "export_onnx": (partial(export_onnx, policy, overwrite=True), ".onnx"),
@@ -126,7 +168,10 @@ def writers() -> dict[str, tuple[Callable[[str], object], str]]:
     }
 
 
-@pytest.mark.parametrize("name", ["save", "save_mlflow", "export_onnx", "page_place", "learn"])
+NAMES = ("save", "save, real-valued", "save_mlflow", "export_onnx", "page_place", "write_page", "to_append", "learn")
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_no_function_writes_where_it_must_not(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     write, ending = writers()[name]

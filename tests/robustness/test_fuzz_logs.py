@@ -4,7 +4,7 @@ from math import inf
 from pathlib import Path
 
 from tests.robustness.fuzz_logs import fuzz
-from tests.robustness.hostile_tour import seed
+from tests.robustness.seeds import seed
 
 
 def test_mutated_logs_are_read_or_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 SCRIPT = Path(__file__).with_name("signalling.py")
-MOMENTS = 25
+MOMENTS = int(os.environ.get("POELA_MOMENTS", "25"))  # `make fuzz` asks for more
 WORDS = "error: interrupted: what has finished is kept in"
 
 

@@ -101,3 +101,12 @@ def mixed_logs(episodes: int = 60, length: int = 5) -> Trajectories:
         ordinal={"risk": ["low", "middle", "high"]},
     )
     return logs
+
+
+def inputs_of(graph: Any, every: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Those of these inputs that a graph asks for, with as many earlier steps as it wants."""
+    lags = {one.name: one.shape[1] for one in graph.get_inputs() if one.name.startswith("previous_")}
+    return {
+        one.name: every[one.name][:, : lags[one.name]] if one.name in lags else every[one.name]
+        for one in graph.get_inputs()
+    }

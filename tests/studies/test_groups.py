@@ -320,7 +320,7 @@ def test_what_is_printed_has_the_unit(study: Study) -> None:
     text = repr(study.by("ward", "age:3"))
     assert "gain (health, points); at least: 95%, for all groups together" in text
     assert "health, points" in study.record.outcome.title  # type: ignore[union-attr]
-    assert " points health compared with what is done now (95%)" in study.answer.headline
+    assert " points in health compared with what is done now (95%)" in study.answer.headline
     rows = study.by("ward", "age:3").to_table()
     assert rows.num_rows == 6
     assert {"column", "name", "cases", "gain", "shown", "before_treat", "after_wait"} <= set(rows.column_names)

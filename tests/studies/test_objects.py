@@ -244,6 +244,13 @@ def test_the_smallest_learner_of_the_guide_runs(logs: Trajectories) -> None:
     assert {run.status for run in study.runs.values()} == {"done"}
 
 
+def test_the_page_of_a_study_with_objects_says_that_no_command_makes_it(logs: Trajectories, tmp_path: Path) -> None:
+    study = poela.learn(logs, learners=[Threshold(), "consensus"], backend="inline", **QUICK)
+    page = study.report(tmp_path / "page.html", logs).read_text(encoding="utf-8")
+    assert "No command makes this study: it was made with objects of a Python session (Threshold)" in page
+    assert "poela learn LOGS" not in page
+
+
 def test_learners_from_elsewhere_are_held_to_the_usual_rule(logs: Trajectories) -> None:
     for thing in (Threshold(), Always(), lambda logs: Threshold().fit(logs)):
         (candidate,) = default_candidates([thing])

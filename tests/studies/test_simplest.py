@@ -8,7 +8,7 @@ import pytest
 
 import poela
 from poela.cli import main
-from poela.studies.plainness import best_in_words
+from poela.studies.plainness import best_of, is_sayable
 from poela.studies.selection import Point, Selection, by_gain
 from poela.studies.study import Study
 
@@ -81,9 +81,9 @@ def test_the_best_that_can_be_said_is_named_beside_another_choice() -> None:
         point("rule", 0.5, 2.0),
         point("word", 0.4, 0.0),
     )
-    assert best_in_words([tilt, bans, rule, word], tilt) is rule
-    assert best_in_words([tilt, bans, rule, word], word) is word
-    assert best_in_words([tilt, bans, point("worse", -0.1, 0.0)], tilt) is None
+    assert best_of([tilt, bans, rule, word], tilt, is_sayable) is rule
+    assert best_of([tilt, bans, rule, word], word, is_sayable) is word
+    assert best_of([tilt, bans, point("worse", -0.1, 0.0)], tilt, is_sayable) is None
 
 
 def test_simplest_is_an_option_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -292,3 +292,24 @@ def test_what_is_forbidden_is_never_allotted() -> None:
     assert large.any()
     assert not (large & (np.array(rows["z"]) > 0)).any()
     assert "large" in given
+
+
+def test_rows_carry_what_each_action_would_cost_them(tmp_path: Path) -> None:
+    """After a column of costs a batch is allotted by columns of its rows, and spends no more than there is."""
+    walk = Candidate("hullwalk", {"cost": "paid", "history": 0})
+    options: Any = {"candidates": [walk], "folds": 2, "backend": "inline", "no_audit": True}
+    known = poela.learn(logged(), cost="paid", out=tmp_path / "study", **options)
+    rows = logged(60, seed=5).to_table().select(["x", "z"])
+    with pytest.raises(InputError, match="add columns such as 'paid_large'"):
+        known.decide(rows, spend=0.5, unproven=True)
+    costs = np.random.default_rng(1).uniform(0.5, 4.0, (60, 2))
+    priced = rows.append_column("paid_small", [costs[:, 0]]).append_column("paid_large", [costs[:, 1]])
+    chosen = known.decide(priced, spend=0.5, unproven=True)["action"].to_pylist()
+    spent = [
+        {"none": 0.0, "small": small, "large": large}[one] for one, (small, large) in zip(chosen, costs, strict=True)
+    ]
+    assert 0.35 * 60 < sum(spent) <= 0.5 * 60
+    assert np.mean([cost for cost in spent if cost]) < costs.mean()  # the dear ones are left out
+    below = priced.set_column(2, "paid_small", [-costs[:, 0]])
+    with pytest.raises(InputError, match="below 0 in 60 rows"):
+        known.decide(below, spend=0.5, unproven=True)

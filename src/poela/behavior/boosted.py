@@ -32,9 +32,9 @@ class BoostedBehavior(Behavior):
     """
 
     max_rounds: Count = 200  # one round: one tree for each action
-    learning_rate: Positive = 0.1
-    leaves: Annotated[int, Range(least=2, most=MAX_LEAVES)] = 15
-    steps_per_leaf: Count = 20
+    learning_rate: Positive = 0.1  # how much each tree counts
+    leaves: Annotated[int, Range(least=2, most=MAX_LEAVES)] = 15  # of each tree, at most
+    steps_per_leaf: Count = 20  # decisions in a leaf, at least
     held_out: HeldOut = 0.1  # the share of episodes that tells when to stop; 0: all rounds, on all episodes
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "BoostedModel":
@@ -92,7 +92,8 @@ def _exported(classifier: Any, rounds: int, contexts: Float32Array) -> Forest:
     """The first rounds of a fitted classifier as plain arrays."""
     grown, baseline = classifier._predictors, classifier._baseline_prediction[0]
     whole = Forest.of([tree.nodes for trees in grown for tree in trees], baseline)
-    # scikit-learn keeps its trees in private fields: make sure that they still mean what is read from them.
+    # scikit-learn has no public way to its boosted histograms (`tree_` and `export_text` are of single trees alone), so
+    # private fields are read: make sure that they still mean what is read from them.
     if not np.allclose(_softmax(whole.scores(contexts[:100])), classifier.predict_proba(contexts[:100])):
         raise PoelaError("this scikit-learn keeps boosted trees in an unknown form: use another behavior model")
     return Forest.of([tree.nodes for trees in grown[:rounds] for tree in trees], baseline)

@@ -39,6 +39,14 @@ Spend = Annotated[
     float | None,
     typer.Option(help="What may be spent per case in this file; allotted by value for money, as --capacity."),
 ]
+Leave = Annotated[
+    bool,
+    typer.Option(
+        "--leave",
+        help="Give no action where the policy only says what must not be done and more than one action is left: "
+        "those who decide choose.",
+    ),
+]
 Unproven = Annotated[
     bool, typer.Option("--unproven", help="Allow --likeliest, --capacity or --spend even if no gain is shown for it.")
 ]
@@ -61,6 +69,7 @@ def decide(
     case: Case = None,
     seed: DrawSeed = None,
     likeliest: Likeliest = False,
+    leave: Leave = False,
     unproven: Unproven = False,
     capacity: Capacity = None,
     spend: Spend = None,
@@ -98,7 +107,7 @@ def decide(
     described = layout_of(None, separator=separator, decimal=decimal, encoding=encoding)
     limits = BatchLimits.of(capacity, spend)
     file_for_decisions(out, overwrite)  # refused before any work
-    how = Deciding(seed, similar, names_in(keep or ""), case=case, likeliest=likeliest)
+    how = Deciding(seed, similar, names_in(keep or ""), case=case, likeliest=likeliest, leave=leave)
     acting = _acting(study, how, unproven) if limits is None else _batch(study, rows, how, limits, described, unproven)
     decided = decide_file(acting.policy, rows, out, acting.how, described, overwrite, receipts)
     if json:
@@ -107,10 +116,10 @@ def decide(
     say(str(decided), bold=True)
     written = [f"The decisions are in {out}."]
     written += [] if receipts is None else [f"Receipts are in {place(receipts)}: poela watch joins them with outcomes."]
-    about = _about(decided, acting.known if likeliest else None)
+    about = _about(decided, acting.known if likeliest else None, leave=leave)
     if acting.how.allotted is not None:
         about = _about_batch(decided, acting.how.allotted, acting.known)
-    for line in (*about, *written):
+    for line in filter(None, (acting.told, *about, *written)):
         say(line)
 
 
@@ -121,6 +130,7 @@ class Acting(NamedTuple):
     how: "Deciding"
     known: str
     worth: dict[str, Any]
+    told: str = ""  # of a policy for which nothing is shown
 
 
 def _acting(study: Path, how: "Deciding", unproven: bool) -> Acting:
@@ -136,7 +146,7 @@ def _acting(study: Path, how: "Deciding", unproven: bool) -> Acting:
         refuse_unshown(source.likeliest, "--unproven")
     known = str(source.likeliest or "its gain was not judged")
     worth = {"likeliest": to_plain(source.likeliest)} if how.likeliest else {}
-    return Acting(source.policy, replace(how, outcomes=source.outcomes), known, worth)
+    return Acting(source.policy, replace(how, outcomes=source.outcomes), known, worth, source.unshown)
 
 
 def _batch(study: Path, rows: Path, how: "Deciding", limits: Any, described: Any, unproven: bool) -> Acting:
@@ -173,15 +183,17 @@ def _about_batch(decided: "Decided", batch: "Allotted", known: str) -> list[str]
     return lines
 
 
-def _about(decided: "Decided", likeliest: str | None) -> list[str]:
+def _about(decided: "Decided", likeliest: str | None, *, leave: bool) -> list[str]:
     """What is to be known of the decisions; `likeliest`: what likeliest actions are worth, where these are given."""
-    lines = []
+    lines = [f"{count:,} rows: {_barred(barred)}." for barred, count in decided.left.items()]
     if decided.noted:
         have = "row has" if decided.noted == 1 else "rows have"
         lines.append(f"{decided.noted:,} {have} a note: missing values, new categories, or unlike any logged case.")
     if likeliest is not None:
         lines.append(f"These are the likeliest actions, which is a different policy: {likeliest}.")
-    else:
+    elif leave:
+        lines.append("An action is given where it alone is left, or where the policy says more than never.")
+    elif decided.actions or decided.means:
         lines.append(
             "Actions are drawn at random by their probabilities, as the policy was judged; the same file gives the "
             "same actions."
@@ -189,3 +201,10 @@ def _about(decided: "Decided", likeliest: str | None) -> list[str]:
         if decided.numbered:
             lines.append("Draws depend on the row number. If there is a column with case ids, name it with --case.")
     return lines
+
+
+def _barred(names: str) -> str:
+    """What is left to people, where these actions are barred."""
+    return (
+        f"{names.replace(';', ',')} barred; choose among the rest" if names else "nothing is barred; decide as before"
+    )

@@ -19,6 +19,9 @@ def serve(
     receipts: Annotated[
         Path | None, typer.Option(help="Folder to append every decision to before it is answered, for poela watch.")
     ] = None,
+    leave: Annotated[
+        bool, typer.Option("--leave", help="Leave choices to people where the policy only says what is barred.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
     """Serve a policy's decisions over HTTP, with a page where a person can ask about a case.
@@ -38,7 +41,7 @@ def serve(
     from poela.serving.source import open_policy
 
     token = token_for(host)
-    source = open_policy(study)
+    source = open_policy(study, leave=leave)
     server = server_of(source, token, receipts, Limits(rate, connections))
     if not quiet:
         handler = logging.StreamHandler(sys.stderr)

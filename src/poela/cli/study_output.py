@@ -24,6 +24,7 @@ from poela.studies.guard_words import (
 from poela.studies.names import FAMILIES
 from poela.studies.outcome_unit import Outcome
 from poela.studies.so_far import left_out_in_words, so_far_in_words
+from poela.studies.store import LOTLESS
 from poela.studies.unseen_holes import unseen_holes
 from poela.studies.words import (
     changed_in_words,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 MOST_FAILED, MOST_OF_CURVE = 2, 8
 ADD_UP = "Weights are normalised within each group, so gains do not add up exactly to the overall gain."
+TRIAL = "→ "  # before the name of a policy
 BY_GAIN, BY_ESTIMATE = ("new −\ncurrent", "at\nleast"), ("value", "score")
 
 
@@ -104,10 +106,10 @@ def _print_policies(study: "Study", every_point: bool) -> None:
     never = any((row["outside"] or 0.0) >= LEAST_OUTSIDE for row in rows)  # if any policy has such decisions
     told = [[guard_cell(guard, numbers, row) for guard, numbers in guards.items()] for row in (current, *rows)]
     cells = [_cells(row, error, by_gain, unit) for row in (current, *rows)]
-    names = [f"{mark}what is done now", *(f"{'* ' * row['chosen']}{row['name']}" for row in rows)]
+    names = [f"{mark}what is done now", *(f"{_mark(row)}{row['name']}" for row in rows)]
     judged = (*(BY_GAIN if by_gain else BY_ESTIMATE), *map(guard_header, guards))
     print_table(
-        f"{'From cautious to bold' if by_gain else 'Policies'} ({_tried(study)}){in_unit(unit)}",
+        f"{'From cautious to bold' if by_gain else 'Policies'} ({_tried(study)}){in_unit(unit, gains=by_gain)}",
         ("policy", *judged, "effective\ncases", "decisions\nchanged", *never * ("never\ndone",), "verdict"),
         [
             (name, *own[:2], *more, *own[2:-1], *never * (_never_done(row),), own[-1])
@@ -115,10 +117,15 @@ def _print_policies(study: "Study", every_point: bool) -> None:
         ],
         f"Effective cases: effective sample size, in {'cases' if units.n_clusters is None else 'clusters'}."
         + by_gain * "\nAt least: lower confidence bound, for all policies together; -: too few effective cases to tell."
+        + any(_mark(row) == TRIAL for row in rows) * f"\n{TRIAL}worth a trial."
         + bool(guards) * f"\n{ABOUT_CELLS}"
         + never * "\nNever done: share of decisions that were never made in similar cases."
         + amounts * "\nDecisions changed: by how much on average (SD: in standard deviations of the logged actions).",
     )
+
+
+def _mark(row: dict[str, Any]) -> str:
+    return "* " if row["chosen"] else TRIAL if row["role"] == "worth a trial" else ""
 
 
 def _print_guards(study: "Study") -> None:
@@ -149,7 +156,9 @@ def _print_spend(study: "Study") -> None:
         for one in rows
     ]
     print_table(
-        f"Gain against spend{in_unit(unit)}", ("policy", spend_name(study), "at most", "gain, at\nleast"), cells
+        f"Gain against spend{in_unit(unit, gains=True)}",
+        ("policy", spend_name(study), "at most", "gain, at\nleast"),
+        cells,
     )
 
 
@@ -185,14 +194,15 @@ def print_groups(groups: Groups) -> None:
     header, rows = groups.who_gains()
     together = f"At least: {groups.confidence:.0%}, for all groups together, like the interval"
     added = "Gains, weighted by episodes, add up to the overall gain." if groups.adds_up else ADD_UP
-    print_table(f"Who gains{in_unit(groups.outcome)}", header, rows, f"{together}.\n{added}")
+    print_table(f"Who gains{in_unit(groups.outcome, gains=True)}", header, rows, f"{together}.\n{added}")
     for note in groups.notes:
         say(f"{note}.")
 
 
-def in_unit(outcome: Outcome) -> str:
+def in_unit(outcome: Outcome, *, gains: bool = False) -> str:
     """What numbers of a table are in, after its title; empty where nothing was said."""
-    return f", {outcome.title}" if outcome.title else ""
+    title = outcome.gain_title if gains else outcome.title
+    return f", {title}" if title else ""
 
 
 def _cells(row: dict[str, Any], error: float, by_gain: bool, unit: Outcome) -> tuple[str, ...]:
@@ -252,11 +262,17 @@ def _print_places(study: "Study") -> None:
             "\nNo new policy is recommended. "
             f"A model of what is done now, for comparison, is in {study.directory / 'behavior'}."
         )
+    if result.lotless is not None:
+        name = study.name_of(result.points[result.lotless])
+        say(
+            f"Without lots, beside it: {study.directory / LOTLESS} ({name}); poela decide --leave lists what is barred."
+        )
     if result.promising is not None and result.promising != result.chosen:
         beside = "" if result.chosen is None else ", beside it"
         told = result.points[result.promising].metrics.get("own") is not None  # by studies of this version
         what = "has a policy that is better by its own bound" if told else "has the policy with the highest estimate"
-        say(f"{'Worth a trial' if told else 'Unproven'}{beside}: {study.directory / 'promising'} {what}.")
+        name = study.name_of(result.points[result.promising])
+        say(f"{'Worth a trial' if told else 'Unproven'}{beside}: {study.directory / 'promising'} {what} ({name}).")
 
 
 def _print_value(estimate: "Estimate", where: str, outcome: Outcome | None = None) -> None:
@@ -275,7 +291,7 @@ def print_estimate(estimate: "Estimate", where: str, caveat: str, advice: str, o
         ends = "" if gain.low is None else f" {unit.between(gain.low, gain.high, error)}"
         factor, gone = gain.undone_by, "; gone if weights are wrong by a factor of"
         undone = "" if factor is None else f"{gone} {factor_in_words(factor)}"
-        say(f"New − current: {unit.number(gain.value, error, signed=True)}{ends}{undone}")
+        say(f"New − current: {unit.number(gain.value, error, signed=True)}{ends}{in_unit(unit, gains=True)}{undone}")
     if words := outside_in_words(estimate.diagnostics.outside_share, estimate.diagnostics.leaving_share):
         say(f"Support: {words}.")
     if estimate.verdict and estimate.estimator != "behavior":

@@ -52,7 +52,10 @@ def episode_columns(source: Any, layout: LogLayout | None, names: Sequence[str])
             labels = encode(column)
             codes, changing = label_of_episodes(labels, episodes, name)
             if changing:
-                problems.append(f"{changing}: group by a column that is the same throughout an episode")
+                instead = "group by a column that is the same throughout an episode"
+                if name == layout.step:
+                    instead = "gains are those of whole episodes; poela report --by step shows changes by step"
+                problems.append(f"{changing}: {instead}")
             values = [*labels.values.to_pylist(), None]  # the code −1 is the last
             found[name] = dict(zip(ids, (values[code] for code in codes), strict=True))
     if problems:

@@ -16,10 +16,10 @@ from poela.data.trajectories import Trajectories
 class Checkpoint:
     """A policy on the way: after how many steps (or at which point of its path) it was taken."""
 
-    step: int
+    step: int  # after how many steps, or at which point of the path
     policy: Any  # a Policy; learners return richer classes
-    note: str = ""
-    plainness: int | None = None  # how plainly it can be said: 0 in a few words, 3 hardly; None: not at all
+    note: str = ""  # what to call it
+    plainness: float | None = None  # how plainly it can be said, see `plainness`; None: not at all
 
 
 class Learner(HasParams):

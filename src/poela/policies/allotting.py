@@ -1,7 +1,7 @@
 """Allotting a batch by value for money: each case an action, with no more of an action, or of a cost, than there is."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,9 @@ from poela.data.costs import Capacity, Costs, capacities_in
 from poela.data.decision_rows import parts_to_decide
 from poela.data.history import StepsToFollow
 from poela.data.layout import LogLayout
+from poela.data.numbers import read_doubles
+from poela.data.opening import open_source
+from poela.data.rows import RowProblems
 from poela.data.words import quoted
 from poela.policies.deciding import Allotted, Deciding, rows_wanted
 from poela.policies.hull_walk import SAME, HullWalk, hull_walk
@@ -160,6 +163,34 @@ class BatchLimits:
         return ",".join(map(str, self.capacity)) if self.spend is None else f"spend {self.spend:g} per case"
 
 
+def costs_in(source: Any, column: str, names: Sequence[object], layout: LogLayout) -> FloatArray:
+    """What each action would cost each case [n, A], from columns such as price_large; without one it costs nothing.
+
+    >>> import pyarrow as pa
+    >>> costs_in(pa.table({"age": [50, 60], "price_large": [3.0, 2.5]}), "price", ["none", "large"], LogLayout())
+    array([[0. , 3. ],
+           [0. , 2.5]])
+    """
+    opened, problems = open_source(source, layout, ()), RowProblems()
+    named = {f"{column}_{name}": place for place, name in enumerate(names)}
+    there = [name for name in named if name in opened.names]
+    if not there:
+        raise InputError(
+            f"this study knows a column of costs, so rows have to say what each action would cost: add columns such as "
+            f"{quoted(list(named)[-1:])} (an action without one costs nothing), or say --capacity"
+        )
+    found = read_doubles(opened, there, None, problems)
+    if found is not None:
+        problems.note(
+            np.asarray((found < 0).any(axis=1)), f"columns {quoted(there)} are below 0", "give costs from 0 on"
+        )
+    if problems or found is None:
+        raise InputError(problems.sentences())
+    costs = np.zeros((opened.n_rows, len(names)))
+    costs[:, [named[name] for name in there]] = found
+    return costs
+
+
 def allotted(
     policy: Any, source: Any, how: Deciding, limits: BatchLimits, costs: Costs, layout: LogLayout | None = None
 ) -> Allotted:
@@ -183,7 +214,8 @@ def allotted(
     draws = uniforms(f"{policy.short_hash if how.seed is None else how.seed} allotted", keys)
     if limits.spend is not None:
         amounts = costs.of_actions(policy.action_names)
-        assert amounts is not None
+        if amounts is None:
+            amounts = costs_in(source, costs.text, policy.action_names, layout or LogLayout())
         return by_budget(amounts, q, free, limits.spend * len(q), draws)[0]
     names = list(map(str, policy.action_names))
     if unknown := [one.action for one in limits.capacity if one.action not in names]:

@@ -39,6 +39,10 @@ class BarringPolicy(ValuedPolicy):
         barred = barred_by(self.q_along(trajectories), practice, self.margin)
         return np.asarray(barred & ~eligible.stranded[:, None])
 
+    def leaves_along(self, trajectories: LoggedSteps) -> BoolArray:
+        """Where it says no more than what is barred [N]: everywhere."""
+        return np.ones(len(trajectories.contexts), np.bool_)
+
     def stored(self) -> Stored:
         """The policy as plain settings and arrays."""
         return self.stored_as("barring_policy", {"margin": self.margin})

@@ -62,6 +62,7 @@ class Decides:
         outcomes: ArrayLike | None = None,
         likeliest: bool = False,
         unproven: bool = False,
+        leave: bool = False,
     ) -> "pa.Table":
         """A decision for each row of a table, drawn as the policy was judged: a file, or what Arrow takes for a table.
 
@@ -80,6 +81,9 @@ class Decides:
         With `likeliest` it hands out the likeliest action, which is another policy: `Study.decide` knows whether
         anything is shown for it; here `unproven` says that you know it is not.
 
+        With `leave`, a policy that says *never* decides only where one action is left: elsewhere `action` and
+        propensities are empty, `defer` is true, and people choose among what is not `barred`.
+
         >>> from poela import POELA, read_logs
         >>> import pyarrow as pa
         >>> table = pa.table({"age": [1, 2, 8, 9] * 9, "action": ["wait", "treat"] * 18, "reward": [0, 1] * 18})
@@ -96,5 +100,5 @@ class Decides:
                 "decide by the study that judged it, or say unproven=True"
             )
         known = None if outcomes is None else np.asarray(outcomes, np.float64)
-        how = Deciding(seed, similar, tuple(keep), known, case=case, likeliest=likeliest)
+        how = Deciding(seed, similar, tuple(keep), known, case=case, likeliest=likeliest, leave=leave)
         return decisions(self, rows, how)  # type: ignore[arg-type]

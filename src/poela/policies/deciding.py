@@ -22,6 +22,7 @@ from poela.data.words import quoted
 from poela.policies.continuous_decisions import columns_of_amounts, decided_amounts
 from poela.policies.decision_cells import (
     FEWEST_CASES,
+    LEFT,
     NEAREST_CASES,
     columns_before,
     eligible_lists,
@@ -71,10 +72,13 @@ class Deciding:
     uniform: FloatArray | None = None  # by row, in the order of the table: drawn already
     steps: IntArray | None = None  # by row: how many came before, for rows that stand for themselves
     allotted: Allotted | None = None  # by row: what a batch gets within limits, which is another policy
+    leave: bool = False  # no action where a policy only bars some and leaves a choice: people make it
 
     def __post_init__(self) -> None:
         if self.seed is not None:
             parsed("seed", Seed, self.seed)
+        if self.leave and (self.likeliest or self.allotted is not None):
+            raise InputError("choices are left to people, or each case gets an action by the policy: say one of them")
 
     def name_of(self, policy: Any) -> str:
         """The policy that acts, as it is written beside each decision: sixteen digits of its hash."""
@@ -143,12 +147,18 @@ class DecidedSteps:
     chosen: IntArray
     probabilities: FloatArray  # [N, A], by which they were drawn
     stranded: BoolArray
+    left: BoolArray  # to those who decide, within what is not barred
     mask: BoolArray
     barred: BoolArray  # what must not be done: by a policy that says *never*, or since similar cases did not receive it
     distances: FloatArray | None
     in_range: BoolArray | None
     similar: IntArray | None
     outcome: FloatArray | None
+
+    @property
+    def undecided(self) -> BoolArray:
+        """Where the policy hands out no action [N]."""
+        return np.asarray(self.stranded | self.left)
 
 
 def _decided(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, uniform: FloatArray) -> "pa.Table":
@@ -177,13 +187,14 @@ def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks:
         parts = [getattr(block, name) for block in blocks]
         return None if parts[0] is None else rows.order.in_file(np.concatenate(parts))
 
-    stranded, similar, outcome = whole("stranded"), whole("similar"), whole("outcome")
+    stranded, left, similar, outcome = (whole(name) for name in ("stranded", "left", "similar", "outcome"))
+    undecided = stranded | left
     distances, in_range, probabilities = whole("distances"), whole("in_range"), whole("probabilities")
     columns = columns_before(rows, start)
-    columns[ACTION] = pa.array(policy.action_names).take(pa.array(whole("chosen"), mask=stranded))
+    columns[ACTION] = pa.array(policy.action_names).take(pa.array(whole("chosen"), mask=undecided))
     for name, column in zip(policy.action_names, probabilities.T, strict=True):
-        columns[f"{PREFIX}{name}"] = pa.array(np.ascontiguousarray(column), mask=stranded)
-    columns[DEFER] = stranded
+        columns[f"{PREFIX}{name}"] = pa.array(np.ascontiguousarray(column), mask=undecided)
+    columns[DEFER] = undecided
     columns[POLICY] = pa.repeat(how.name_of(policy), len(stranded))
     if distances is not None:
         nearest = distances.min(axis=1)
@@ -194,19 +205,35 @@ def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks:
     columns["eligible"] = written(policy.action_names, whole("mask") & ~stranded[:, None], distances)
     columns["barred"] = eligible_texts(policy.action_names, whole("barred") & ~stranded[:, None], None)
     if similar is not None:
-        columns["similar"] = pa.array(similar, mask=stranded)
+        columns["similar"] = pa.array(similar, mask=undecided)
     if outcome is not None:
-        columns["outcome"] = pa.array(outcome, mask=stranded | np.isnan(outcome))
-    columns["note"] = notes_of(rows, stranded, *_of_allotted(how.allotted, start, rows.n))
+        columns["outcome"] = pa.array(outcome, mask=undecided | np.isnan(outcome))
+    columns["note"] = notes_of(rows, stranded, {LEFT: left, **_of_allotted(how.allotted, start, rows.n)})
     return pa.table(columns, metadata=metadata_of(policy.action_names))
 
 
-def _of_allotted(allotted: Allotted | None, start: int, n: int) -> tuple[dict[str, BoolArray], ...]:
+def _of_allotted(allotted: Allotted | None, start: int, n: int) -> dict[str, BoolArray]:
     """What is to be said of rows in an allotted batch."""
     if allotted is None:
-        return ()
+        return {}
     part = slice(start, start + n)
-    return ({NONE_LEFT: allotted.unserved[part], USED_UP: allotted.left_out[part]},)
+    return {NONE_LEFT: allotted.unserved[part], USED_UP: allotted.left_out[part]}
+
+
+def _left(policy: "RuledPolicy", steps: StepsToFollow, probabilities: FloatArray) -> BoolArray:
+    """Where a policy only says what is barred, and more than one action is left [N]."""
+    refuse_without_choice(policy)
+    leaves: BoolArray = policy.leaves_along(steps)  # type: ignore[attr-defined]
+    return np.asarray(leaves & ((probabilities > 0).sum(axis=1) > 1))
+
+
+def refuse_without_choice(policy: Any) -> None:
+    """Refuse to leave choices to people where a policy draws every action."""
+    if not hasattr(policy, "leaves_along"):
+        raise InputError(
+            "this policy draws every action, so that no choice is left to people: decide without leave, or learn a "
+            "policy that says never (--learners rules)"
+        )
 
 
 def _blocks(offsets: IntArray) -> Iterator[tuple[int, int, IntArray]]:
@@ -243,10 +270,12 @@ def decide_steps(
         outcome = rule.outcomes_of(steps, chosen, how.outcomes, NEAREST_CASES)
         outcome[similar < FEWEST_CASES] = np.nan
     mask = np.asarray(probabilities > 0) if policy.acts_beyond_rule else eligible.mask
+    left = _left(policy, steps, probabilities) & ~eligible.stranded if how.leave else np.zeros(len(chosen), np.bool_)
     return DecidedSteps(
         chosen=chosen,
         probabilities=probabilities,
         stranded=eligible.stranded if given is None else eligible.stranded | (given[0] < 0),
+        left=left,
         mask=mask,
         barred=~mask if bars is None else ~mask | bars(steps),
         distances=rule.distances_along(steps) if measured else None,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 NEAREST_CASES = 10  # whose outcomes are averaged
 FEWEST_CASES = 10  # an average of fewer would tell of single persons
 DEFERRED = "unlike any logged case: decide as before"
+LEFT = "choose among what is not barred"
 CLOSED = "no action is allowed: decide as before"
 INCOMPLETE = "earlier steps of its episode are missing, and the policy looks at them"
 
@@ -103,11 +104,11 @@ def _limited(rows: Rows) -> tuple[BoolArray, dict[str, BoolArray]]:
     }
 
 
-def notes_of(rows: Rows, stranded: BoolArray, allotted: Mapping[str, BoolArray] | None = None) -> "pa.Array":
-    """What is to be known about a row: columns that were filled or are new to the policy, that it defers, or that what
-    would be best is used up.
+def notes_of(rows: Rows, stranded: BoolArray, beside: Mapping[str, BoolArray] | None = None) -> "pa.Array":
+    """What is to be known about a row: columns that were filled or are new to the policy, that it defers, or what is
+    to be said `beside` that, such as that what would be best is used up.
     """
-    more = allotted or {}
+    more = beside or {}
     import pyarrow as pa
     import pyarrow.compute as pc
 

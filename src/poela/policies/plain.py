@@ -60,6 +60,14 @@ class PlainPolicy(PracticePolicy):
         rows = self.checked(trajectories.contexts)
         return self._barred(rows, along_once(self.behavior, trajectories), self.eligibility.along(trajectories))
 
+    def leaves_along(self, trajectories: LoggedSteps) -> BoolArray:
+        """Where it says no more than *never* or *as before* [N]: the rest is for those who decide."""
+        contexts = self.checked(trajectories.contexts)
+        leaves = np.ones(len(contexts), np.bool_)
+        for case, rows in self._by_case(contexts):
+            leaves[rows] = case.do == "never"
+        return leaves
+
     def _barred(self, contexts: Float32Array, behavior: FloatArray, eligible: Eligible) -> BoolArray:
         practice = priced(behavior, eligible)
         barred = np.zeros(practice.shape, np.bool_)

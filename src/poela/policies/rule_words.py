@@ -52,7 +52,7 @@ def instruction_in_words(case: Case, action_names: Sequence[ActionName]) -> str:
     >>> instruction_in_words(Case("instead", 1, other=0), ("wait", "treat"))
     'treat instead of wait'
     >>> instruction_in_words(Case("odds", 1, odds=3.0), ("wait", "treat"))
-    'treat more often (3 times the odds)'
+    'treat more often (3 times the odds: 50% becomes 75%)'
     """
     action = action_name(action_names[case.action])
     if case.do == "instead":
@@ -61,7 +61,7 @@ def instruction_in_words(case: Case, action_names: Sequence[ActionName]) -> str:
     if case.do == "odds":
         more, times = ("more", case.odds) if case.odds > 1 else ("less", 1 / case.odds)
         odds = f"{times:.3g} times the odds" if more == "more" else f"the odds divided by {times:.3g}"
-        return f"{action} {more} often ({odds})"
+        return f"{action} {more} often ({odds}: 50% becomes {case.odds / (1 + case.odds):.0%})"
     return f"{case.do} {action}"
 
 

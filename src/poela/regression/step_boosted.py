@@ -73,7 +73,8 @@ def fit_boosted(
     rows = with_actions(contexts, actions, n_actions)
     model = HistGradientBoostingRegressor(early_stopping=False, random_state=seed, **settings).fit(rows, targets)
     forest = Forest.of([tree.nodes for (tree,) in model._predictors], np.ravel(model._baseline_prediction))
-    # scikit-learn keeps its trees in private fields: make sure that they still mean what is read from them.
+    # scikit-learn has no public way to its boosted histograms (`tree_` and `export_text` are of single trees alone), so
+    # private fields are read: make sure that they still mean what is read from them.
     if not np.allclose(forest.scores(rows[:100])[:, 0], model.predict(rows[:100])):
         raise PoelaError("this scikit-learn keeps boosted trees in an unknown form: use regressor='ridge'")
     return BoostedStep(forest, n_actions)

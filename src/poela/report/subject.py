@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from poela.core.errors import InputError
-from poela.data.groups import SMALLEST_GROUP
+from poela.data.groups import SMALLEST_GROUP, GroupBy
 from poela.data.trajectories import Trajectories
 from poela.report.blocks import Words, named
 from poela.report.dose_logs import DoseLogs
@@ -53,12 +53,8 @@ class Numbers:
 
 
 def gain_unit(outcome: Outcome) -> str:
-    """The unit of gains: the difference of two percentages is in points.
-
-    >>> gain_unit(Outcome("survival", "%")), gain_unit(Outcome("cost", "EUR"))
-    ('points', 'EUR')
-    """
-    return "points" if outcome.unit == PERCENT else clean(outcome.unit)
+    """The unit of gains, for a page."""
+    return clean(outcome.gain_unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +91,7 @@ class Subject:
     @cached_property
     def groups(self) -> Groups | None:
         """Who gets what, and who gains: by the columns that were asked for, else as the study has stored it."""
-        columns = tuple(column for column in self.by if column != STEP)
+        columns = tuple(column for column in self.by if GroupBy.of(column).column != STEP)
         if self.shown is None:
             return None
         if columns and self.train is not None:
@@ -133,10 +129,9 @@ class Subject:
         """A mean return with its unit."""
         return " ".join(filter(None, (self.number(value), clean(self.outcome.unit))))
 
-    def gained(self, value: float | None, *, signed: bool = True, whole: bool = False) -> str:
-        """A gain with its unit; `whole` says the unit in full."""
-        unit = "percentage points" if whole and self.outcome.unit == PERCENT else gain_unit(self.outcome)
-        return " ".join(filter(None, (self.number(value, signed=signed), unit)))
+    def gained(self, value: float | None, *, signed: bool = True) -> str:
+        """A gain with its unit."""
+        return " ".join(filter(None, (self.number(value, signed=signed), gain_unit(self.outcome))))
 
     @property
     def each(self) -> str:

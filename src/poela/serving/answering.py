@@ -16,7 +16,6 @@ from poela.data.layout import PREFIX, LogLayout
 from poela.data.receipts import ReceiptKeys, Receipts, keys_for, receipts_of
 from poela.eligibility.words import rule_in_words
 from poela.policies.deciding import Deciding, decisions
-from poela.policies.gaussian import GaussianPolicy
 from poela.policies.ruled import RuledPolicy
 from poela.serving.asking import Case, DecisionRequest, Form
 from poela.serving.direct import PROPENSITIES, answered_directly, is_direct
@@ -45,7 +44,7 @@ class Answering:
     def __post_init__(self) -> None:
         if not isinstance(self.policy, RuledPolicy):
             kind = type(self.policy).__name__
-            if isinstance(self.policy, GaussianPolicy):
+            if getattr(self.policy, "real_valued", False):
                 raise InputError(
                     f"{self.source.name} decides about real-valued actions, which is not served: use poela decide"
                 )
@@ -84,7 +83,10 @@ class Answering:
         uniform = np.repeat(np.array(drawn), lengths)  # earlier steps are not looked at
         steps = None if self.form.wants_history else np.array([case.step for case in cases])
         noted = self.receipts is not None
-        how = Deciding(outcomes=self.source.outcomes, lists=True, contexts=noted, uniform=uniform, steps=steps)
+        source = self.source
+        how = Deciding(
+            outcomes=source.outcomes, lists=True, contexts=noted, uniform=uniform, steps=steps, leave=source.leave
+        )
         if not noted and is_direct(self.form):
             answers = iter(answered_directly(self.policy, self.form, cases, how))
         else:

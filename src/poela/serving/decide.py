@@ -22,6 +22,7 @@ from poela.data.spreadsheets import harmless
 from poela.data.words import quoted
 from poela.policies.allotting import BatchLimits
 from poela.policies.deciding import ALLOTTED, Deciding, decided_parts
+from poela.policies.decision_cells import LEFT
 from poela.studies.allotment import JudgedAllotment, allotment, refuse_unshown_allotment
 
 if TYPE_CHECKING:
@@ -42,13 +43,15 @@ class Decided:
     means: dict[str, float] = field(default_factory=dict)  # of real-valued actions
     policy: str = ""  # its hash, as it stands beside each decision
     numbered: bool = False  # whether rows are known by their numbers alone
+    left: dict[str, int] = field(default_factory=dict)  # by what is barred: rows whose choice is left to people
 
     def __str__(self) -> str:
         acts = ", ".join(f"{name} {count:,}" for name, count in self.actions.items())
         acts += ", ".join(f"{name} {readable(mean)} on average" for name, mean in self.means.items())
         why = f"unlike any logged case or no action is allowed{' or left' * self.policy.endswith(ALLOTTED)}"
         deferred = f"; {self.deferred:,} deferred, since they are {why}" if self.deferred else ""
-        return f"{self.rows:,} rows: {acts or 'no action'}{deferred}"
+        left = f"; {sum(self.left.values()):,} left to those who decide" if self.left else ""
+        return f"{self.rows:,} rows: {acts or 'no action'}{deferred}{left}"
 
     def to_json(self) -> dict[str, Any]:
         """For JSON."""
@@ -72,7 +75,7 @@ def decide_file(
     if is_there(path) and path.samefile(regular_file(rows)):
         raise InputError(f"{place(path)} is the table of rows itself: choose another file for the decisions")
     count, deferred, noted = 0, 0, 0
-    actions: Counter[str] = Counter()
+    actions, left = Counter[str](), Counter[str]()
     amounts: list[Any] = []
     parts = decided_parts(policy, rows, how, layout)
     first = next(parts)  # what is wrong with the rows shows before anything is written
@@ -85,8 +88,10 @@ def decide_file(
             writer.write_table(part.cast(first.schema))
             note_receipts(part.cast(first.schema))
             count += part.num_rows
-            deferred += part["defer"].to_numpy().sum()
-            noted += part.num_rows - part["note"].null_count
+            own = _left_in(part) if how.leave else Counter[str]()
+            left += own
+            deferred += part["defer"].to_numpy().sum() - own.total()
+            noted += sum(note not in (None, LEFT) for note in part["note"].to_pylist())
             if policy.real_valued:
                 amounts.append(np.stack([part[str(name)].to_numpy() for name in policy.action_names], axis=1))
                 continue
@@ -99,7 +104,13 @@ def decide_file(
         means = dict(zip(map(str, policy.action_names), found, strict=True))
     # A column of row numbers alone does not tell: a case may be named and have several rows.
     numbered = not {how.case, policy.table_schema.episode, CASE} & set(first.column_names)
-    return Decided(count, int(deferred), taken, noted, means, how.name_of(policy), numbered)
+    return Decided(count, int(deferred), taken, noted, means, how.name_of(policy), numbered, dict(left))
+
+
+def _left_in(part: "pa.Table") -> Counter[str]:
+    """How many rows are left to those who decide, by what is barred there."""
+    rows = zip(part["barred"].to_pylist(), part["note"].to_pylist(), strict=True)
+    return Counter(barred for barred, note in rows if note is not None and note.startswith(LEFT))
 
 
 def batch_of(

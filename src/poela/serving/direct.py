@@ -15,7 +15,7 @@ from poela.data.encoding import UNSEEN, Encoded, encoded
 from poela.data.history import StepsToFollow
 from poela.data.schema import TableSchema, Variable
 from poela.policies.deciding import DecidedSteps, Deciding, decide_steps
-from poela.policies.decision_cells import DEFERRED, filled_in, not_logged
+from poela.policies.decision_cells import DEFERRED, LEFT, filled_in, not_logged
 from poela.policies.ruled import RuledPolicy
 from poela.serving.asking import Case, Form
 
@@ -70,9 +70,10 @@ def answers_of(policy: RuledPolicy, decided: DecidedSteps, rows: Encoded, name: 
     notes = _notes(rows, decided)
     chances, mask, barred = decided.probabilities.tolist(), decided.mask.tolist(), decided.barred.tolist()
     distances = None if decided.distances is None else decided.distances.tolist()
-    answers = []
+    undecided, answers = decided.undecided.tolist(), []
     for row, (chosen, stranded) in enumerate(zip(decided.chosen.tolist(), decided.stranded.tolist(), strict=True)):
         far = None if distances is None else distances[row]
+        empty = undecided[row]
         about: dict[str, Any] = {
             "distance": None if far is None else _finite(min(far)),
             "in_range": None if decided.in_range is None else bool(decided.in_range[row]),
@@ -82,15 +83,15 @@ def answers_of(policy: RuledPolicy, decided: DecidedSteps, rows: Encoded, name: 
                 if mask[row][place] and not stranded
             ],
             "barred": "; ".join(t for t, bars in zip(texts, barred[row], strict=True) if bars and not stranded),
-            "similar": None if stranded or decided.similar is None else int(decided.similar[row]),
-            "outcome": None if stranded or decided.outcome is None else _finite(float(decided.outcome[row])),
+            "similar": None if empty or decided.similar is None else int(decided.similar[row]),
+            "outcome": None if empty or decided.outcome is None else _finite(float(decided.outcome[row])),
             "note": notes[row],
         }
         answers.append(
             {
-                ACTION: None if stranded else actions[chosen],
-                PROPENSITIES: nobody if stranded else dict(zip(texts, chances[row], strict=True)),
-                DEFER: stranded,
+                ACTION: None if empty else actions[chosen],
+                PROPENSITIES: nobody if empty else dict(zip(texts, chances[row], strict=True)),
+                DEFER: empty,
                 POLICY: name,
                 **{field: about[field] for field in ABOUT},
             }
@@ -102,6 +103,7 @@ def _notes(rows: Encoded, decided: DecidedSteps) -> list[str | None]:
     """What is to be known about each case, as tables of decisions say it."""
     said = {
         DEFERRED: decided.stranded,
+        LEFT: decided.left,
         **{not_logged(column): bad for column, bad in rows.unseen.items()},
         **{filled_in(column): bad for column, bad in rows.filled.items()},
     }

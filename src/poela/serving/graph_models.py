@@ -33,11 +33,8 @@ def mlp_in(graph: Graph, network: Network, contexts: str) -> str:
 
 def step_q_in(graph: Graph, values: StepQ, contexts: str) -> str:
     """Q [N, A] at the steps that are given; none is asked for where all have the same values."""
-    last = graph.constant(values.n_steps - 1, np.int64)
     alone = values.n_steps == 1
-    steps = (
-        graph.flat(graph.repeated([0], contexts, np.int64)) if alone else graph.op("Min", graph.input("steps"), last)
-    )
+    steps = graph.flat(graph.repeated([0], contexts, np.int64)) if alone else _within(graph, values.n_steps - 1)
     ridges = [model for model in values.models if isinstance(model, RidgeStep)]
     boosted = [model for model in values.models if isinstance(model, BoostedStep)]
     coded = [model for model in values.models if isinstance(model, CodedStep)]
@@ -48,6 +45,13 @@ def step_q_in(graph: Graph, values: StepQ, contexts: str) -> str:
     if len(boosted) == len(values.models):
         return _boosted_in(graph, boosted, contexts, steps)
     raise refuse_export("these values", "their steps have regressions of different kinds")
+
+
+def _within(graph: Graph, last: int) -> str:
+    """The steps that are given, from 0 to the last one; by comparisons, since `Min` of a runtime fails from 2³¹ on."""
+    steps, first, end = graph.input("steps"), graph.constant(0, np.int64), graph.constant(last, np.int64)
+    steps = graph.op("Where", graph.op("Less", steps, end), steps, end)
+    return graph.op("Where", graph.op("Greater", steps, first), steps, first)
 
 
 def _coded_in(graph: Graph, steps_of: Sequence[CodedStep], contexts: str, steps: str) -> str:

@@ -15,7 +15,7 @@ Output = tuple[str, int | None, str]  # type, width, tensor
 
 
 def nearness_in(graph: Graph, policy: Any, contexts: str) -> dict[str, Output]:
-    """The outputs beside probabilities, by name; a case that is no number is deferred, and near nothing."""
+    """The outputs beside probabilities, by name; what is no number is deferred and near nothing, like steps below 0."""
     is_finite = reduce(lambda one, other: graph.op("And", one, other), (_finite(graph, one) for one in graph.numbers))
     if isinstance(policy, WithHistory):
         policy, contexts = policy.policy, history_in(graph, policy.features, contexts)
@@ -30,6 +30,9 @@ def nearness_in(graph: Graph, policy: Any, contexts: str) -> dict[str, Output]:
             distance = graph.op("Where", is_finite, nearest, graph.constant(np.inf))
         if rule.known_ranges is not None:
             in_range = _in_range(graph, rule, contexts)
+    if "steps" in graph.inputs:  # one below zero is none
+        begun = graph.op("GreaterOrEqual", graph.widened(graph.input("steps"), 1), graph.constant([[0]], np.int64))
+        defer, in_range = graph.op("Or", defer, graph.op("Not", begun)), graph.op("And", in_range, begun)
     return {
         "defer": ("bool", None, graph.flat(defer)),
         "distance": ("float32", None, graph.cast(graph.flat(distance), np.float32)),

@@ -56,10 +56,11 @@ def _decision(form: Form) -> dict[str, Any]:
     chance = _nullable({"type": "number", "minimum": 0, "maximum": 1})
     return _object(
         {
-            "action": _nullable(_action(form)) | {"description": "drawn by its propensity; null where it defers"},
+            "action": _nullable(_action(form))
+            | {"description": "drawn by its propensity; null where it defers or leaves a choice"},
             "propensities": _object({str(name): chance for name in form.action_names})
-            | {"description": "of every action, by which it was drawn: log them; null where the policy defers"},
-            "defer": {"type": "boolean", "description": "unlike any logged case: decide as before"},
+            | {"description": "of every action, by which it was drawn: log them; null without an action"},
+            "defer": {"type": "boolean", "description": "no action is handed out; the note says why"},
             "policy": {"type": "string", "description": "a hash of the policy, as /v1/policy tells it"},
             **_nearness(),
             "eligible": {

@@ -145,11 +145,6 @@ def allotment(
         )
     policy = study.policy_of(end)
     walked = Costs.of(str(study.origin(end)[0].candidate.settings["cost"]))
-    if limits.spend is not None and walked.by_action is None:
-        raise InputError(
-            "a batch is allotted by what each action costs, and this study knows a column of costs: learn with "
-            "--cost large=3,small=1, or say --capacity"
-        )
     found = allotted(policy, rows, how, limits, walked, layout)
     return replace(how, allotted=found), _judged(study, end, _per_case(limits, walked, len(found.chosen)), walked)
 

@@ -64,7 +64,7 @@ class Answer:
         confidence = f"{100 * settings.selection.confidence:.4g}%"
         said = _keep if result.chosen is None else _change
         answer = said(result, record, confidence, settings.selection.sensitivity)
-        words = "" if result.chosen is None else _in_words(result, record)
+        words = _in_words(result, record, confidence)
         answer = replace(answer, why=" ".join(filter(None, (answer.why, unconfounded_in_words(result, record)))))
         return _of_capped(replace(answer, words=words, since=_since(result, record)), result, settings)
 
@@ -179,15 +179,29 @@ def _ask(record: StudyRecord) -> str:
     return f"{asked}; {why_lost}" if record.data.lost else asked
 
 
-def _in_words(result: ChoiceRecord, record: StudyRecord) -> str:
-    """The best policy that can be said, and what is shown of it; empty where there is none."""
-    if result.plain is None or not result.words:
+def _in_words(result: ChoiceRecord, record: StudyRecord, confidence: str) -> str:
+    """The best policy that can be said, the best that needs no lots, and what is shown of them; else empty."""
+    told = result.promising if result.chosen is None else result.chosen
+    if told is None or (result.chosen is None and not worth_a_trial(result)):
         return ""
-    shown = result.points[result.plain].metrics.get("shown")
-    least = (record.outcome or Outcome()).amount(shown, record.logging_policy.standard_error)
-    rule = result.words[:1].lower() + result.words[1:].rstrip(".")
-    other = "" if result.plain == result.chosen else ", the best simple rule"
-    return f"In words{other}: {rule}; at least {least}."
+
+    def line(first: str, place: int | None, rule: str) -> str:
+        if place is None or not rule:
+            return ""
+        metrics = result.points[place].metrics
+        bound, alone = (metrics.get("own"), "alone ") if result.chosen is None else (metrics.get("shown"), "")
+        least = (record.outcome or Outcome()).amount(bound, record.logging_policy.standard_error)
+        said = f"{rule[:1].lower()}{rule[1:].rstrip('.')}"
+        if not alone:
+            return f"{first}: {said}; at least {least}."
+        return f"{first}: {said} (alone at least {least}, {confidence})."
+
+    other = "" if result.plain == told else ", the best simple rule"
+    lines = (
+        line(f"In words{other}", result.plain, result.words),
+        line("Without lots", result.lotless, result.lotless_words),
+    )
+    return " ".join(filter(None, lines))
 
 
 def held_out_in_words(result: ChoiceRecord, record: StudyRecord) -> str:
@@ -256,13 +270,15 @@ def _hope(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
     alone = f"at least {unit.amount(gain.low, error)} if it had been the only one tried, {confidence}"
     none = best == unit.amount(0.0, error)
     cases = f"{effective(result.points[place].metrics.get('ess'))} effective cases of {result.units} speak for it"
+    named = f" ({result.trial})" if result.trial else ""
     if worth_a_trial(result):
-        hope = f"One policy is worth a trial: it looks better by {best} ({alone}); {cases}"
+        hope = f"One policy is worth a trial{named}: it looks better by {best} ({alone}); {cases}"
     elif none or gain.value < 0:
         looks = f"looks {'no better' if none else 'worse'}: {best} ({alone})"
         return f"No policy is worth a trial: even the one that comes closest {looks}"
     else:
-        hope = f"No policy is worth a trial: the one that comes closest looks better by {best} ({alone}); {cases}"
+        closest = f"the one that comes closest{named} looks better by {best} ({alone}); {cases}"
+        hope = f"No policy is worth a trial: {closest}"
     if result.needed is None or result.needed <= record.data.validation_episodes:
         return hope + _not_for_want_of_episodes(result.points[place].verdict, record, allowed)
     if result.needed > MOST_EPISODES * record.data.validation_episodes:

@@ -33,12 +33,13 @@ from poela.studies.names import names_of
 from poela.studies.outcomes import write_outcomes
 from poela.studies.own_bounds import Yardstick, promising, with_own_bounds
 from poela.studies.place import TABLE
-from poela.studies.plainness import best_in_words
+from poela.studies.plainness import best_of, is_sayable, needs_no_lots
 from poela.studies.records import ChoiceRecord, EvaluationRecord, LoggingValue, Unconfounded
 from poela.studies.runs import carry_out
 from poela.studies.selection import Choice, Point, choose
 from poela.studies.settings import StudySettings
 from poela.studies.splits import Splits
+from poela.studies.store import LOTLESS
 from poela.studies.study import LOGGING_POLICY, Study
 
 Judging = tuple[Episodes, str]  # and why no weight can be right, if that is so
@@ -65,11 +66,12 @@ def finish(
         raise PoelaError(failure)
     if hopeful is not None and _unfitted(study, hopeful, folds):
         hopeful = None  # what cannot be fitted cannot be tried
-    plain, allots = _sayable(study, points, choice.chosen, folds), _allots(study, points, folds)
+    (plain, lotless), allots = _in_words(study, points, choice.chosen, hopeful, folds), _allots(study, points, folds)
     study = Study(study.store)
-    wanted = {"policy": choice.chosen, "promising": hopeful}
+    wanted = {"policy": choice.chosen, "promising": hopeful, LOTLESS: lotless}
     _write_beside(study, splits, choice.chosen)
     tried = hopeful or closest
+    open_to = tried if choice.chosen is None else None  # whose gain more episodes might show
     policies = {folder: None if point is None else study.policy_of(point) for folder, point in wanted.items()}
     evaluation = _test_evaluation(study, policies["policy"], study.details_of(choice.chosen), splits, problem)
     result = ChoiceRecord(
@@ -82,15 +84,16 @@ def finish(
         points=tuple(points),
         estimate=gains.estimate(choice.chosen),
         gain=gains.gain(choice.chosen, tried),
-        needed=gains.needed(tried, points)
-        if tried is not None and choice.chosen is None and not none_trusted(points)
-        else None,
+        needed=None if open_to is None or none_trusted(points) else gains.needed(open_to, points),
         look=None if evaluation is None else evaluation.number,
         logging_policy_on_test=_logging_value(splits.test, settings),
         left_out=tuple(task.run_id for task in study.left_out),
         runs=_rests_on(study, [*wanted.values(), plain, allots], pairs),
         plain=None if plain is None else points.index(plain),
-        words="" if plain is None else _said(study.policy_of(plain).rule, splits),
+        words=_said(study, points, plain, splits),
+        trial="" if open_to is None else _name(study, points, open_to),
+        lotless=None if lotless is None else points.index(lotless),
+        lotless_words=_said(study, points, lotless, splits),
         closest=None if tried is None or hopeful is not None else points.index(tried),
         folds_error="" if pairs is None else pairs.method(None if choice.chosen is None else choice.chosen.path_id),
         likeliest=judged_likeliest(study, choice.chosen, folds, episodes, guards),
@@ -161,10 +164,16 @@ def _name(study: Study, points: Sequence[Point], chosen: Point | None) -> str:
     return LOGGING_POLICY if chosen is None else names_of(study, points)[chosen.path_id, chosen.number]
 
 
-def _sayable(study: Study, points: list[Point], chosen: Point | None, folds: Mapping[str, FoldData]) -> Point | None:
-    """The best policy that can be said in words, fitted on all episodes."""
-    plain = best_in_words(points, chosen) if study.settings.selection.by == "gain" else None
-    return None if plain is None or _unfitted(study, plain, folds) else plain
+def _in_words(
+    study: Study, points: list[Point], chosen: Point | None, hopeful: Point | None, folds: Mapping[str, FoldData]
+) -> tuple[Point | None, Point | None]:
+    """The best policy that can be said and the best without lots, if that is another, fitted on all episodes."""
+    told = chosen or hopeful
+    if told is None or study.settings.selection.by != "gain":
+        return None, None
+    best = [told if kind(told) else best_of(points, chosen, kind) for kind in (is_sayable, needs_no_lots)]
+    plain, lotless = (None if one is None or _unfitted(study, one, folds) else one for one in best)
+    return plain, None if lotless in (plain, told) else lotless
 
 
 def _allots(study: Study, points: Sequence[Point], folds: Mapping[str, FoldData]) -> Point | None:
@@ -173,8 +182,13 @@ def _allots(study: Study, points: Sequence[Point], folds: Mapping[str, FoldData]
     return None if end is None or _unfitted(study, end, folds) else end
 
 
-def _said(rule: str, splits: Splits) -> str:
-    """The rule, and where something was never done in some cases that it does not change that."""
+def _said(study: Study, points: Sequence[Point], point: Point | None, splits: Splits) -> str:
+    """What a policy says, and where something was never done in some cases that it does not change that."""
+    if point is None:
+        return ""
+    rule = getattr(study.policy_of(point), "rule", "")
+    if not rule:
+        return f"{_name(study, points, point)}, which lists what is barred in each case"
     return rule if splits.support.along is None else f"{rule.rstrip('.')}, where similar past cases received it"
 
 
@@ -187,7 +201,7 @@ def _write_policies(study: Study, policies: Mapping[str, Any], result: ChoiceRec
             if live_objects(policy.stored()):  # it decides in this process alone
                 remove_stored(study.directory / folder, POLICY_FORMAT)
                 continue
-            known = findings(result, study.record, promising=folder == "promising")
+            known = findings(result, study.record, promising=folder == "promising", lotless=folder == LOTLESS)
             save_policy(policy, study.directory / folder, overwrite=True, findings=known)
 
 

@@ -59,14 +59,55 @@ def judged_points(
         members.sort(key=lambda run: run.task.fold or 0)
         length = min(len(run.checkpoints) for run in members)
         held_out = [store.held_out(run.task.run_id) for run in members]
-        for number in range(length):
+        by_gain = settings.selection.by == "gain"
+        numbers = told_apart(members, held_out, length) if by_gain else range(length)
+        for number in numbers:
             metrics = _averaged([run.checkpoints[number].metrics for run in members], held_out)
             stranded = metrics.pop("stranded", None)
             shown.append(_evidence(held_out, number, stranded, _outside(metrics), episodes, settings))
-            points.append(Point(path_id, number, number == length - 1, metrics))
+            points.append(Point(path_id, number, number == numbers[-1], metrics))
     if settings.selection.by == "gain":
         return _by_gain(points, shown, episodes, settings, shared, guards)
     return _by_estimate(points, shown, episodes, settings), []
+
+
+def told_apart(members: Sequence[RunRecord], held_out: Sequence[HeldOut], length: int) -> list[int]:
+    """The numbers of a path's policies; of plain ones neither those that change nothing nor those that equal another.
+
+    Rules and bans of several strengths often come to the same where episodes are single decisions: the plainest stays.
+    """
+    kept: list[int] = []
+    for number in range(length):
+        own = [run.checkpoints[number].metrics for run in members]
+        if any(one.get("plainness") is None for one in own):
+            kept.append(number)
+            continue
+        if all(one.get("departure") == 0 for one in own):
+            continue
+        before = next((other for other in kept if _alike(members, held_out, other, number)), None)
+        if before is None:
+            kept.append(number)
+        elif _said(own) < _said([run.checkpoints[before].metrics for run in members]):
+            kept[kept.index(before)] = number
+    return sorted(kept) or [0]
+
+
+def _said(metrics: Sequence[Mapping[str, float | None]]) -> float:
+    known = [one.get("plainness") for one in metrics]
+    return max((np.inf if one is None else one for one in known), default=np.inf)
+
+
+def _alike(members: Sequence[RunRecord], held_out: Sequence[HeldOut], first: int, second: int) -> bool:
+    """Whether two policies have the same weights and metrics in every fold, but for how plain they are."""
+    for run in members:
+        one, other = (dict(run.checkpoints[number].metrics) | {"plainness": None} for number in (first, second))
+        if one.keys() != other.keys() or not all(_equal(one[name], other[name]) for name in one):
+            return False
+    return all(np.array_equal(fold.log_weights[first], fold.log_weights[second]) for fold in held_out)
+
+
+def _equal(one: float | None, other: float | None) -> bool:
+    return one == other if one is None or other is None else bool(np.isclose(one, other, rtol=1e-9, atol=1e-12))
 
 
 def evidence_of(store: Store, point: Point, episodes: Episodes, settings: StudySettings, folds: int) -> Shown:

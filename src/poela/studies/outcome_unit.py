@@ -20,7 +20,7 @@ class Outcome:
 
     >>> survival = Outcome.of("survival, %", np.array([0.0, 1.0, 1.0]))
     >>> survival.amount(0.0213, error=0.004), Outcome().amount(2.1, error=0.4)
-    ('+2.13 % survival', '+2.10')
+    ('+2.13 percentage points in survival', '+2.10')
     >>> Outcome.of("cost, EUR", np.array([12.0, 500.0])).title
     'cost, EUR'
     """
@@ -52,7 +52,22 @@ class Outcome:
 
     def amount(self, value: float | None, error: float | None = None) -> str:
         """A gain with its sign, unit and name."""
-        return " ".join(filter(None, (self.number(value, error, signed=True), self.unit, escaped(self.name))))
+        whose = f"in {escaped(self.name)}" if self.name else ""
+        return " ".join(filter(None, (self.number(value, error, signed=True), self.gain_unit, whose)))
+
+    @property
+    def gain_unit(self) -> str:
+        """The unit of gains: the difference of two percentages is in percentage points.
+
+        >>> Outcome("survival", "%").gain_unit, Outcome("cost", "EUR").gain_unit
+        ('percentage points', 'EUR')
+        """
+        return "percentage points" if self.unit == PERCENT else escaped(self.unit)
+
+    @property
+    def gain_title(self) -> str:
+        """For the heading of a table of gains; empty where nothing was said."""
+        return ", ".join(filter(None, (escaped(self.name), self.gain_unit)))
 
     def number(self, value: float | None, error: float | None = None, *, signed: bool = False) -> str:
         """A number alone, in the unit."""

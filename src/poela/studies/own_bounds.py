@@ -8,6 +8,7 @@ from scipy.special import ndtri
 
 from poela.evaluation.verdict import WORDS, TrustThresholds
 from poela.studies.guards import harms
+from poela.studies.plainness import is_sayable, needs_no_lots
 from poela.studies.selection import Point
 
 NO_ERROR = 1e-6  # of the spread of returns
@@ -97,8 +98,8 @@ def with_own_bounds(
     """Points with their own bounds, as far as the highest of them has to be known, and the one closest to a trial.
 
     An interval takes time, so that `own` is asked in the order of what it cannot be above, until no other can be
-    higher. The closest is the one whose gain is most standard errors above zero, worth a trial or not; its bound is
-    always known.
+    higher: among all, among those that can be said, and among those that people can carry out. The closest is the one
+    whose gain is most standard errors above zero, worth a trial or not; its bound is always known.
 
     >>> metrics = [{"sntis": gain, "own_error": 1.0} for gain in (2.0, 4.0)]
     >>> points = [Point(str(place), 0, True, known, "caution") for place, known in enumerate(metrics)]
@@ -112,10 +113,15 @@ def with_own_bounds(
         if may_be_tried(point) and (limit := yardstick.at_most(point)) is not None
     }
     bounds: dict[int, float | None] = {}
-    for place in sorted(limits, key=lambda place: -limits[place]):
-        if limits[place] <= max([0.0, *(bound for bound in bounds.values() if bound is not None)]):
-            break
-        bounds[place] = own(points[place])
+    for wanted in (lambda point: True, is_sayable, needs_no_lots):
+        some = {place: limit for place, limit in limits.items() if wanted(points[place])}
+        best = max([0.0, *(bound for place in some if (bound := bounds.get(place)) is not None)])
+        for place in sorted(some, key=lambda place: -limits[place]):
+            if limits[place] <= best:
+                break
+            if place not in bounds:
+                bounds[place] = own(points[place])
+            best = max(best, bounds[place] or 0.0)
     closest = max(limits, key=lambda place: yardstick.nearness(points[place]), default=None)
     if closest is not None and closest not in bounds:
         bounds[closest] = own(points[closest])

@@ -12,13 +12,14 @@ from poela.studies.fold_data import BEHAVIOR_FORMAT
 from poela.studies.keeping_apart import EPISODES
 from poela.studies.logging_policy import PROPENSITIES, PROPENSITIES_FORMAT
 from poela.studies.outcomes import OUTCOMES, OUTCOMES_FORMAT
-from poela.studies.store import Store
+from poela.studies.store import LOTLESS, Store
 
 TABLE = "table.parquet"
 OF_A_TABLE = {"learner", "candidate", "restart"}  # columns that every version of ours has
 PARTS = {
     "policy": POLICY_FORMAT,
     "promising": POLICY_FORMAT,
+    LOTLESS: POLICY_FORMAT,
     "behavior": BEHAVIOR_FORMAT,
     "episodes": EPISODES,
     PROPENSITIES: PROPENSITIES_FORMAT,

@@ -288,7 +288,8 @@ class ChoiceRecord:
     logging_policy_on_test: LoggingValue | None
     left_out: tuple[str, ...]
     runs: Mapping[str, str]
-    plain: Whole | None = None  # the best of the points that can be said in words, if one is shown to gain
+    plain: Whole | None = None  # the best of the points that can be said in words, if one is shown to gain (or, where
+    # none is recommended, is worth a trial)
     words: str = ""  # what it says
     folds_error: FoldsError = ""  # how bounds allow for folds that teach each other; "": they do not
     closest: Whole | None = None  # to being worth a trial, where none is
@@ -296,6 +297,10 @@ class ChoiceRecord:
     groups: Groups | None = None  # who gets what, and who gains; None: no policy, or an older study
     unconfounded: Unconfounded | None = None  # None: propensities are known and all outcomes seen, or an older study
     guards: tuple[GuardRecord, ...] = ()  # what was guarded; by their numbers, what became of it is with the points
+    trial: str = ""  # the name of the one that is worth a trial, or closest to it
+    lotless: Whole | None = None  # the best of the points that people can carry out without drawing lots, where the
+    # one in words draws them
+    lotless_words: str = ""  # what it says
 
     @property
     def guarded_point(self) -> Point | None:
@@ -311,6 +316,6 @@ class ChoiceRecord:
         return self.estimate.diagnostics.units_in_words
 
     def __post_init__(self) -> None:
-        numbers = (self.chosen, self.promising, self.plain, self.closest)
+        numbers = (self.chosen, self.promising, self.plain, self.closest, self.lotless)
         if max(number or 0 for number in numbers) >= max(len(self.points), 1):
             raise InputError("the chosen policy is none of those that were judged")

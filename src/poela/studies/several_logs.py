@@ -27,6 +27,7 @@ from poela.studies.fold_data import data_hash
 from poela.studies.keeping_apart import refuse_repeated, seen_before
 from poela.studies.parents import is_study, taught_by
 from poela.studies.round_records import PRACTICE, LogRecord, ParentRecord
+from poela.studies.store import ACTING
 from poela.studies.study import Study
 
 
@@ -127,7 +128,7 @@ def _name(given: Any) -> str:
 
 def _study(name: str) -> Study | None:
     folder = Path(name)
-    folder = folder.parent if folder.name in ("policy", "promising") and is_study(folder.parent) else folder
+    folder = folder.parent if folder.name in ACTING and is_study(folder.parent) else folder
     return Study.open(folder) if is_study(folder) else None
 
 
@@ -146,7 +147,7 @@ def _logger(given: Any, studies: dict[str, Study | None]) -> Logger:
         )
     if study is None:
         return Logger(name, load_policy(folder))
-    if folder.name in ("policy", "promising"):
+    if folder.name in ACTING:
         return Logger(name, load_policy(folder))
     if study.result is None or study.result.chosen is None:
         raise InputError(f"{place(folder)} recommends no policy, so that it made no log: say who did (practice)")

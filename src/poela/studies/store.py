@@ -53,7 +53,9 @@ from poela.studies.run_files import (
 MARK = STUDY_MARK
 PAIRS = "-pairs"  # at the end of a file of all runs of a path that leave out two folds
 SCRATCH = ".scratch"  # what workers are given, while they work
-FOLDERS = ("runs", "shared", "episodes", "behavior", "propensities", "policy", "promising", "folds", SCRATCH)
+LOTLESS = "without-lots"  # the best policy that people can carry out without drawing lots
+ACTING = ("policy", "promising", LOTLESS)  # folders that hold a policy to act by
+FOLDERS = ("runs", "shared", "episodes", "behavior", "propensities", *ACTING, "folds", SCRATCH)
 FORMATS: dict[type, tuple[str, str]] = {
     StudyRecord: ("poela-study", "study.json"),
     ChoiceRecord: ("poela-choice", "choice.json"),

@@ -251,24 +251,28 @@ class Study:
         seed: int | None = None,
         similar: bool = True,
         keep: Sequence[str] = (),
+        leave: bool = False,
     ) -> "pa.Table":
         """The recommended policy's decisions for the rows of a table, drawn as they were judged.
 
         As `study.policy.decide(rows)`, and a column `outcome`: the mean of what came of the nearest similar cases. With
         `likeliest` it hands out the likeliest action, where this is shown to be better too or you say `unproven`. With
-        a `capacity` ("large=100") or a `spend` (per case) the rows are a batch, allotted by value for money.
+        a `capacity` ("large=100") or a `spend` (per case) the rows are a batch, allotted by value for money. With
+        `leave` people choose among what a policy that says *never* does not bar.
         """
         from poela.policies.allotting import BatchLimits
         from poela.studies.allotment import decided_batch
 
         how: Any = {"case": case, "seed": seed, "similar": similar, "keep": keep}
         if (limits := BatchLimits.of(capacity, spend)) is not None:
+            if leave:
+                raise InputError("a batch is allotted, or choices are left to people: say one of them")
             return decided_batch(self, rows, limits, unproven=unproven, likeliest=likeliest, **how)
         policy = self.acting_policy
         if likeliest and not unproven:
             refuse_unshown(self._ended.likeliest, "unproven=True")
         known = read_outcomes(self.directory)
-        return policy.decide(rows, outcomes=known, likeliest=likeliest, unproven=likeliest, **how)
+        return policy.decide(rows, outcomes=known, likeliest=likeliest, unproven=likeliest, leave=leave, **how)
 
     @property
     def acting_policy(self) -> Any:

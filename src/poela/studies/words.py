@@ -108,7 +108,7 @@ def thinned(rows: list[Row]) -> list[Row]:
 def _spread(rows: list[Row], most: int) -> list[Row]:
     step = max((len(rows) - 1) / (most - 1), 1.0)
     kept = {round(place * step) for place in range(most)}
-    return [row for place, row in enumerate(rows) if place in kept or row["chosen"]]
+    return [row for place, row in enumerate(rows) if place in kept or row["chosen"] or row.get("role")]
 
 
 def sentence(text: str) -> str:

@@ -53,14 +53,14 @@ def lead(subject: Subject) -> Words:
         if not subject.trial or gain is None:
             return none
         looks = Markup("{} One may raise {} by {}{}: try it where that is safe.")
-        return looks.format(none, name, subject.gained(gain.value, signed=False, whole=True), subject.each)
+        return looks.format(none, name, subject.gained(gain.value, signed=False), subject.each)
     if gain is None or gain.low is None:
         return "A policy was chosen by its estimate, and no gain is shown for it."
     if study.settings.selection.by != "gain":
         chosen = Markup("A policy was chosen by its estimate: it may raise {} by {}{}. Nothing is shown for it.")
-        return chosen.format(name, subject.gained(gain.value, signed=False, whole=True), subject.each)
+        return chosen.format(name, subject.gained(gain.value, signed=False), subject.each)
     raised = Markup("Changing would raise {} by at least {}{}").format(
-        name, subject.gained(gain.low, signed=False, whole=True), subject.each
+        name, subject.gained(gain.low, signed=False), subject.each
     )
     if study.answer.kind == "change":
         return raised + "."

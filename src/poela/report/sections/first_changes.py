@@ -18,6 +18,7 @@ from poela.studies.words import changed_in_words
 MOST_ACTIONS = 6  # in the picture: those that change most, and the rest together
 MOST_SENTENCES = 6  # of a rule
 LONGEST_NAME, LONGEST_RULE = 60, 220  # letters; the whole is in the details
+LEAST_SAID = 0.005  # of decisions: fewer read as 0%
 DIFFER = "Decisions that would differ"
 
 
@@ -82,13 +83,13 @@ def _whom(subject: Subject) -> list[Words]:
     where = touched(subject.logs)
     if where is None:
         return []
-    sentence = Markup("Most changes: {} ({} of decisions). Fewest: {} ({}).")
+    sentence = Markup("Of decisions with {}, {} change; of those with {}, {}.")
     return [
         sentence.format(
             named(where.most, LONGEST_NAME),
             percent(where.most_share),
             named(where.fewest, LONGEST_NAME),
-            percent(where.fewest_share),
+            percent(where.fewest_share) if where.fewest_share >= LEAST_SAID else "hardly any",
         )
     ]
 
@@ -116,17 +117,19 @@ def _most_moved(doses: DoseLogs) -> list[Words]:
 
 
 def _other_rule(subject: Subject) -> list[Words]:
-    """The best policy that can be said, where the chosen one cannot."""
+    """The best policy that can be said, where the chosen one cannot, and the best that needs no lots to be drawn."""
     result = subject.result
-    if result.plain is None or not result.words or result.plain == result.chosen:
-        return []
-    shown = result.points[result.plain].metrics.get("shown")
-    least = subject.gained(shown)
-    return [
-        Markup("The best rule that can be said in words: “{}” (at least {}).").format(
-            named(result.words, LONGEST_RULE), least
-        )
-    ]
+    told = result.promising if result.chosen is None else result.chosen
+    items: list[Words] = []
+    for what, place, words in (
+        ("The best rule that can be said in words", result.plain, result.words),
+        ("The best that people can follow without drawing lots", result.lotless, result.lotless_words),
+    ):
+        if place is not None and words and place != told:
+            least = subject.gained(result.points[place].metrics.get("own" if subject.trial else "shown"))
+            alone = "alone " * subject.trial
+            items.append(Markup("{}: “{}” ({}at least {}).").format(what, named(words, LONGEST_RULE), alone, least))
+    return items
 
 
 def cases_panel(subject: Subject) -> Panel:
@@ -164,7 +167,7 @@ def _changing(subject: Subject, departure: float) -> str:
     if train.n_steps == train.n_episodes:
         return decisions
     steps = train.n_steps / train.n_episodes
-    return f"{decisions}; {readable(departure * steps)} of the {steps:.3g} in a case"
+    return f"{decisions}; on average {departure * steps:.2g} of the {steps:.3g} decisions in a case"
 
 
 def _in_a_year(subject: Subject, departure: float) -> str:

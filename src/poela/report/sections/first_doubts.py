@@ -89,10 +89,17 @@ def _hidden(subject: Subject) -> list[Words]:
     factor = factor_in_words(gain.undone_by)
     if subject.study.record.data.estimated:
         why = "Those who decided may have known more than the log."
-        return [f"{why} The gain is gone if that makes weights wrong by a factor of {factor} (Γ)."]
+        wrong = f"made some decisions {factor} times as likely, or unlikely, as the log suggests (Γ)"
+        return [f"{why} The gain is gone if that {wrong}."]
     small = "A small error would undo it: the" if gain.undone_by < FRAGILE else "The"
     known = chances(subject.real)
-    return [f"{small} gain is gone if logged {known} are off by a factor of {factor} (Γ)."]
+    single = subject.train is not None and subject.train.n_steps == subject.train.n_episodes
+    like = (
+        ""
+        if subject.real or not single or not FRAGILE <= gain.undone_by <= 9
+        else f", such as {gain.undone_by / 10:.0%} logged as 10%"
+    )
+    return [f"{small} gain is gone if logged {known} are off by a factor of {factor} (Γ){like}."]
 
 
 def _few_cases(subject: Subject) -> list[Words]:

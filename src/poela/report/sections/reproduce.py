@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from poela.core.live import references_in
+from poela.core.references import described
 from poela.core.typed import to_plain
 from poela.report.blocks import Block, Code, Column, Entry, Section, Table, Text
 from poela.report.study_logs import StudyLogs
@@ -17,10 +19,14 @@ from poela.studies.study import Study
 TITLE, ABOUT = "How to reproduce", "command, settings, versions and hashes"
 
 
+BY_CODE = "No command makes this study: it was made with objects of a Python session ({}), whose code has to run again."
+
+
 def reproduce_section(study: Study, logs: StudyLogs | None) -> Section:
     """The command and everything that the result depends on."""
     data = study.record.data
     settings = study.settings
+    objects = sorted({described(text) for text in references_in(to_plain(settings))})
     same = "" if logs is None else " The logs behind this page have the same hash."
     blocks: list[Block] = [
         Text(
@@ -28,11 +34,11 @@ def reproduce_section(study: Study, logs: StudyLogs | None) -> Section:
             "logged decisions; layout.toml (below) names its columns. Categories and medians are not in it: they are "
             "learned from LOGS again."
         ),
-        Code("Command", command_of(settings)),
+        Code("Command", command_of(settings)) if not objects else Text(BY_CODE.format(", ".join(objects))),
         # Its schema holds values of features, and is learned again from the same logs.
         Code("layout.toml", toml_of(replace(data.layout, schema=None).to_json())),
     ]
-    if _learner_flags(settings) is None:
+    if not objects and _learner_flags(settings) is None:
         blocks.append(Code("candidates.toml", candidates_toml(settings.candidates)))
     blocks += [_hashes(study), _versions(study)]
     plain = json.dumps(to_plain(settings), indent=1)
