@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: fuzz mutants setup demo test check format bench evidence docs notebooks dist lowest clean
+.PHONY: fuzz mutants setup demo test check format bench evidence docs notebooks dist lowest pythons clean
 
 setup: $(STAMP)
 
@@ -67,6 +67,11 @@ dist: setup
 lowest: dist
 	$(BIN)/uv pip compile --quiet --resolution lowest-direct --extra report pyproject.toml --output-file build/lowest.txt
 	$(BIN)/python scripts/try_wheel.py dist/*.whl --requirements build/lowest.txt --exact
+
+# The wheel in a clean environment of each Python that is named: make pythons PYTHONS="python3.12 python3.13"
+PYTHONS ?= python3.12 python3.13 python3.14
+pythons: dist
+	for python in $(PYTHONS); do $(BIN)/python scripts/try_wheel.py dist/*.whl --python $$python || exit 1; done
 
 format: setup
 	$(BIN)/ruff format .

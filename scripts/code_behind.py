@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-FOLDERS, ENDS = ("src", "benchmarks"), (".py", ".toml")
+FOLDERS, ENDS = ("src", "benchmarks", "scripts", "tests"), (".py", ".toml")
 LEFT_OUT = ("poela.report", "poela.serving", "poela.cli", "poela_experiments.pages")
 NAMED = re.compile(r"^(poela(?:\.\w+)+)(?::\w+)?$")
 Sources = Mapping[str, str]  # module names, and their texts

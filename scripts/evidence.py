@@ -55,7 +55,7 @@ class Told:
 
             module = EXPERIMENTS[words[2]].place.partition(":")[0]
             return [f"poela_experiments.{module}", f"poela_experiments.data.{words[2]}", *self.also]
-        return [Path(words[1]).stem, *self.also]
+        return [".".join(Path(words[1]).with_suffix("").parts[1:]), *self.also]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +213,7 @@ def is_live(command: str) -> bool:
 
     if experiment := re.match(r"poela reproduce ([\w-]+)", command):
         return experiment[1] in EXPERIMENTS or experiment[1] == "list"
-    script = re.match(r"python (benchmarks/\w+\.py)", command)
+    script = re.match(r"python ((?:benchmarks|scripts|tests)/[\w/]+\.py)", command)
     return script is not None and (ROOT / script[1]).exists()
 
 

@@ -25,7 +25,7 @@ LAYOUTS = ((1280, "light"), (390, "dark"))
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built once for all worker processes."""
-    pytest.importorskip("material", reason="MkDocs Material is not installed: pip install 'poela[docs]'")
+    pytest.importorskip("material", reason="MkDocs Material is not installed: pip install '.[docs]'")
     shared = tmp_path_factory.getbasetemp()
     folder = (shared.parent if os.environ.get("PYTEST_XDIST_WORKER") else shared) / "site"
     with FileLock(f"{folder}.lock"):

@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from poela.studies.selection import Selection as Selection
     from poela.studies.study import Study as Study
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Where each public name lives; a test holds this table and the imports above (for type checkers) together.
 _HOME = {

@@ -11,6 +11,7 @@ import numpy as np
 
 from poela.core.arrays import Float32Array
 from poela.core.errors import PoelaError
+from poela.core.extras import how_to_install
 from poela.core.files import atomic_file
 from poela.simulators.cartpole import STEPS, CartPole, CartPoleBehavior, QNetworks
 from poela.simulators.episodes import run
@@ -31,7 +32,7 @@ def train_checkpoints(seed: int = 1, most_steps: int = MOST_STEPS) -> QNetworks:
         import gymnasium
         from stable_baselines3 import DQN
     except ImportError:
-        raise PoelaError("training the CartPole checkpoints needs Stable-Baselines3: pip install poela[dqn]") from None
+        raise PoelaError(f"training CartPole agents needs Stable-Baselines3: {how_to_install('dqn')}") from None
 
     saved: list[list[Float32Array]] = []
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import PoelaError
+from poela.core.extras import how_to_install
 
 ENVIRONMENTS = {"hopper": "Hopper-v5", "walker2d": "Walker2d-v5"}
 LEVELS = ("random", "medium", "expert")
@@ -96,7 +97,7 @@ def _environment(name: str, place: int) -> Any:
         import gymnasium
         import mujoco  # noqa: F401
     except ImportError:
-        raise PoelaError("the robots need MuJoCo: pip install poela[mujoco]") from None
+        raise PoelaError(f"the robots need MuJoCo: {how_to_install('mujoco')}") from None
     return gymnasium.make(name, disable_env_checker=True)
 
 

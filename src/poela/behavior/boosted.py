@@ -32,9 +32,9 @@ class BoostedBehavior(Behavior):
     """
 
     max_rounds: Count = 200  # one round: one tree for each action
-    learning_rate: Positive = 0.1
-    leaves: Annotated[int, Range(least=2, most=MAX_LEAVES)] = 15
-    steps_per_leaf: Count = 20
+    learning_rate: Positive = 0.1  # how much each tree counts
+    leaves: Annotated[int, Range(least=2, most=MAX_LEAVES)] = 15  # of each tree, at most
+    steps_per_leaf: Count = 20  # decisions in a leaf, at least
     held_out: HeldOut = 0.1  # the share of episodes that tells when to stop; 0: all rounds, on all episodes
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "BoostedModel":

@@ -43,7 +43,7 @@ class ClassifierBehavior(Behavior):
            [0., 1.]])
     """
 
-    classifier: Classifier
+    classifier: Classifier  # with fit and predict_proba, as scikit-learn has them
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "ClassifierModel":
         """The fitted model; a classifier that takes a `random_state` and has none gets the seed."""

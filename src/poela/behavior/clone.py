@@ -47,15 +47,15 @@ class CloneBehavior(Behavior):
            [0., 1.]])
     """
 
-    hidden: Hidden = (64, 64, 64)
-    learning_rate: Positive = 3e-4
+    hidden: Hidden = (64, 64, 64)  # units of each hidden layer
+    learning_rate: Positive = 3e-4  # step size of Adam
     steps: Count | None = None  # None: as many as the held-out likelihood asks for
-    max_steps: Count = 5000
-    patience: Count = 10
+    max_steps: Count = 5000  # of training, at most
+    patience: Count = 10  # looks without a gain before training stops
     held_out: HeldOut = 0.1  # the share of episodes that tells when to stop
-    weight_decay: NonNegative = 0.0
-    batch_episodes: Count = 100
-    device: Device = "auto"
+    weight_decay: NonNegative = 0.0  # of Adam
+    batch_episodes: Count = 100  # episodes in a step of training
+    device: Device = "auto"  # "cpu", "cuda" or "auto": a GPU where there is one
 
     network: ClassVar[NetworkKind] = "mlp"
 
@@ -125,7 +125,7 @@ class RecurrentCloneBehavior(CloneBehavior):
            [0., 1.]])
     """
 
-    hidden: Hidden = (100, 100, 100)
+    hidden: Hidden = (100, 100, 100)  # units of each hidden layer
 
     network: ClassVar[NetworkKind] = "gru"
 

@@ -45,15 +45,15 @@ class GaussianBehavior(NormalBehavior):
     (True, True)
     """
 
-    hidden: Hidden = (32, 32)
-    learning_rate: Positive = 1e-3
+    hidden: Hidden = (32, 32)  # units of each hidden layer
+    learning_rate: Positive = 1e-3  # step size of Adam
     steps: Count | None = None  # None: as many as the held-out likelihood asks for
-    max_steps: Count = 3000
-    patience: Count = 10
-    held_out: HeldOut = 0.1
-    weight_decay: NonNegative = 1e-4
-    batch_rows: Count = 1024
-    device: Device = "auto"
+    max_steps: Count = 3000  # of training, at most
+    patience: Count = 10  # looks without a gain before training stops
+    held_out: HeldOut = 0.1  # share of episodes that say when to stop
+    weight_decay: NonNegative = 1e-4  # of Adam
+    batch_rows: Count = 1024  # decisions in a step of training
+    device: Device = "auto"  # "cpu", "cuda" or "auto": a GPU where there is one
     linear: bool = True  # whether a linear form is tried beside the network
 
     def __post_init__(self) -> None:

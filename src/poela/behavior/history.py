@@ -30,7 +30,7 @@ class HistoryBehavior(Behavior):
            [0., 1.]])
     """
 
-    behavior: Behavior
+    behavior: Behavior  # the model that sees earlier steps, too
     steps: Count = 1  # how far it looks back
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "HistoryModel":

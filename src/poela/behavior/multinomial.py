@@ -28,7 +28,7 @@ class MultinomialBehavior(Behavior):
     """
 
     penalty: Positive = 1.0  # the weight of ½·‖coefficients‖² against the summed log likelihood
-    max_iterations: Count = 1000
+    max_iterations: Count = 1000  # of the solver
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "MultinomialModel":
         """The fitted model; the fit is deterministic, whatever the seed."""

@@ -32,7 +32,7 @@ class KNNBehavior(Behavior):
     array([[0.333, 0.667]])
     """
 
-    k: Count = 100
+    k: Count = 100  # neighbours whose actions are counted
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "KNNModel":
         """Keep the training contexts and actions; nothing is random, whatever the seed."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from poela.behavior.annotation import annotation
+from poela.behavior.annotation import Fits, annotation
 from poela.behavior.boosted import BoostedBehavior
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.arrays import Float32Array, FloatArray, IntArray
@@ -19,14 +19,17 @@ from poela.data.trajectories import Trajectories
 FOLDS = 5
 FLOOR = 0.05  # a chance below it would let one episode stand for more than twenty
 MOST_PRODUCTS = 200  # columns of contexts for each action
+MOST_CURVED = 12  # contexts with squares and products: 90 columns
+FARTHEST = 4.0  # standard deviations that squares tell apart
 FEWEST_LOST = 5
 
 
 def with_staying(logs: Trajectories, seed: int = 0) -> Trajectories:
     """The logs with what each step weighs for having been seen; as they are where nobody was lost, or it is known.
 
-    Each episode's chances come from models that saw neither it nor its cluster: of a logistic regression, with a slope
-    for each action, and of boosted trees, those under which who stayed is likelier.
+    Each episode's chances come from models that saw neither it nor its cluster: of logistic regressions with a slope
+    for each action, without and with squares and products of the contexts, and of boosted trees, those under which
+    who stayed is likeliest.
 
     >>> rng = np.random.default_rng(0)
     >>> actions = rng.integers(0, 2, 1000)
@@ -43,7 +46,7 @@ def with_staying(logs: Trajectories, seed: int = 0) -> Trajectories:
     seen = int((~logs.lost).sum())
     if seen < FEWEST_LOST:
         raise InputError(f"only {seen} of {logs.n_episodes} episodes were seen to their end: nothing tells of outcomes")
-    chances = _chances(_at_risk(logs), seed)
+    chances = _chances(logs, seed)
     staying = -np.log(np.maximum(chances, FLOOR))
     staying[last_rows(logs)[logs.lost]] = -np.inf
     return replace(logs, staying=staying)
@@ -93,30 +96,50 @@ def repeats(weights: FloatArray, seed: int) -> IntArray:
     return np.asarray(np.diff(np.floor(np.append(ends[0] - weights[0], ends) + 1e-9)), np.int64)
 
 
-def _at_risk(logs: Trajectories) -> Trajectories:
+def _at_risk(logs: Trajectories, curved: bool = False) -> Trajectories:
     """Each step as a decision between going (0) and staying (1), with what it may depend on as its context."""
     assert logs.lost is not None
     stayed = np.ones(logs.n_steps, np.int64)
     stayed[last_rows(logs)[logs.lost]] = 0
-    columns: list[Float32Array] = [logs.contexts]
+    contexts = _with_curves(logs.contexts) if curved else logs.contexts
+    columns: list[Float32Array] = [contexts]
     if logs.is_real:
         columns.append(logs.actions.astype(np.float32))
     else:
         chosen = np.eye(logs.n_actions, dtype=np.float32)[logs.actions]
         columns.append(chosen[:, 1:])
-        if logs.n_features * (logs.n_actions - 1) <= MOST_PRODUCTS:
-            columns += [logs.contexts * chosen[:, [action]] for action in range(1, logs.n_actions)]
+        if contexts.shape[1] * (logs.n_actions - 1) <= MOST_PRODUCTS:
+            columns += [contexts * chosen[:, [action]] for action in range(1, logs.n_actions)]
     if logs.lengths.max() > 1:
         steps = logs.step_numbers
         columns.append(np.stack([steps, steps == 0], axis=1).astype(np.float32))
-    contexts = np.hstack(columns)
-    return Trajectories(contexts, stayed, np.zeros(logs.n_steps), logs.offsets, n_actions=2, clusters=logs.clusters)
+    return Trajectories(
+        np.hstack(columns), stayed, np.zeros(logs.n_steps), logs.offsets, n_actions=2, clusters=logs.clusters
+    )
 
 
-def _chances(steps: Trajectories, seed: int) -> FloatArray:
+def _with_curves(contexts: Float32Array) -> Float32Array:
+    """Contexts [N, d] beside their squares and products, of standardised values: those who leave may be the extremes.
+
+    >>> _with_curves(np.array([[1.0], [3.0]], np.float32)).tolist()
+    [[1.0, 1.0], [3.0, 1.0]]
+    """
+    spread = contexts.std(axis=0, dtype=np.float64)
+    standard = (contexts - contexts.mean(axis=0, dtype=np.float64)) / np.where(spread > 0, spread, 1.0)
+    # One outlier must not be the only thing that squares can see.
+    standard = np.clip(standard, -FARTHEST, FARTHEST)
+    one, other = np.triu_indices(contexts.shape[1])
+    return np.hstack([contexts, (standard[:, one] * standard[:, other]).astype(np.float32)])
+
+
+def _chances(logs: Trajectories, seed: int) -> FloatArray:
     """The chance of staying [N] by the model under which who stayed is likeliest."""
-    folds = min(FOLDS, steps.n_units)
-    reports = [annotation(model, steps, folds, seed) for model in (MultinomialBehavior(), BoostedBehavior())]
+    straight = _at_risk(logs)
+    tried: list[tuple[Fits, Trajectories]] = [(MultinomialBehavior(), straight), (BoostedBehavior(), straight)]
+    if logs.n_features <= MOST_CURVED:
+        tried.append((MultinomialBehavior(), _at_risk(logs, curved=True)))
+    folds = min(FOLDS, straight.n_units)
+    reports = [annotation(model, steps, folds, seed) for model, steps in tried]
     best = max(reports, key=lambda report: report.calibration.log_likelihood)
     rows = best.trajectories.propensities
     assert rows is not None

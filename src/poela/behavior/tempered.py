@@ -28,7 +28,7 @@ class TemperedBehavior(Behavior):
     True
     """
 
-    behavior: Behavior
+    behavior: Behavior  # the model whose probabilities are tempered
     held_out: HeldOut = 0.2  # the share of episodes that the temperature is fitted on
 
     def fit_quietly(self, train: Trajectories, seed: int) -> "TemperedModel":

@@ -5,8 +5,11 @@ imports more than Python: the command line's help is made of it.
 """
 
 import inspect
+import re
+import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import partial
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from poela.core.errors import InputError
@@ -112,12 +115,54 @@ def with_options(
         named = inspect.signature(function).parameters
         offered = [one for group in groups for name, one in options_of(group).items() if name not in named]
         offered = [one for one in offered if only is None or one.name in only]
+        if annotate is None:  # for those who read `help`; a command line has a help of its own
+            function.__doc__ = described(function.__doc__ or "", offered)
         return with_keywords(
             function,
             {one.name: (annotate(one) if annotate else one.option.takes or one.kind, one.default) for one in offered},
         )
 
     return decorated
+
+
+def described(text: str, offered: Sequence[OptionSpec]) -> str:
+    """A docstring whose `Args` say what these options are; without `Args` it stays as it is.
+
+    >>> @dataclass(frozen=True)
+    ... class Settings:
+    ...     steps: Annotated[int, Option("How often, see --time.")] = 5
+    >>> text = "Learn.\\n\\nArgs:\\n    logs: What was done.\\n\\nAnd so on."
+    >>> print(described(text, [*options_of(Settings).values()]))
+    Learn.
+    <BLANKLINE>
+    Args:
+        logs: What was done.
+        steps: How often, see `time`. Default: 5.
+    <BLANKLINE>
+    And so on.
+    """
+    block = re.search(r"(?ms)^( *)Args:\n.+?\n(?=\n|\Z)", text)
+    if block is None:
+        return text
+    margin = block[1] + " " * 4
+    fill = partial(textwrap.fill, width=118, initial_indent=margin, subsequent_indent=margin + " " * 4)
+    told = (f"{one.name}: {in_python(one.option.help)}{_default_words(one)}" for one in offered)
+    lines = "".join(f"{fill(one, break_on_hyphens=False)}\n" for one in told)
+    return text[: block.end()] + lines + text[block.end() :]
+
+
+def in_python(text: str) -> str:
+    """Help of a command line with names as the library has them.
+
+    >>> in_python("As with --min-ess.")
+    'As with `min_ess`.'
+    """
+    return re.sub(r"`?--([a-z][a-z-]*[a-z])`?", lambda flag: f"`{flag[1].replace('-', '_')}`", " ".join(text.split()))
+
+
+def _default_words(one: OptionSpec) -> str:
+    said = one.default is None or one.default in ((), "") or "default" in one.option.help.lower()
+    return "" if said else f" Default: {one.default!r}."
 
 
 def with_fields(*kinds: type, **takes: str) -> Callable[[F], F]:

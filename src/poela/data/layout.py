@@ -71,30 +71,30 @@ class LogLayout:
     ('age',)
     """
 
-    episode: str | None = EPISODE
-    step: str | None = STEP
-    action: str | tuple[str, ...] = "action"
-    reward: str = "reward"
-    context: tuple[str, ...] | None = None
-    propensity: str | tuple[str, ...] | None = None
-    actions: "tuple[ActionName, ...] | None" = None
-    cluster: str | None = None
-    separator: str = ","
-    decimal: str = "."
-    encoding: str = "utf-8"
-    missing: str = "indicator"
-    category: tuple[str, ...] = ()
-    ordinal: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    origin: str | None = None
-    schema: TableSchema | None = None
-    log_density: str | None = None
-    side_outcomes: tuple[str, ...] = ()
-    censored: str | None = None
-    end: str | None = None
-    horizon: float | None = None
-    wide: tuple[str, ...] = ()
-    allowed: str | None = None
-    forbid: tuple[str, ...] = ()
+    episode: str | None = EPISODE  # column of what a decision belongs to; None: each row is an episode
+    step: str | None = STEP  # column of their order; "rows": as they stand
+    action: str | tuple[str, ...] = "action"  # column of what was done; several: real numbers
+    reward: str = "reward"  # column of what came of it, or a formula
+    context: tuple[str, ...] | None = None  # columns of what was known; None: all that play no other part
+    propensity: str | tuple[str, ...] | None = None  # column, or one for each action; None: not logged
+    actions: "tuple[ActionName, ...] | None" = None  # names, in the order of `propensity`; None: as found
+    cluster: str | None = None  # column of what episodes belong to
+    separator: str = ","  # of a CSV file
+    decimal: str = "."  # mark of a CSV file
+    encoding: str = "utf-8"  # of a CSV file
+    missing: str = "indicator"  # gaps: "indicator", "carry-forward", "refuse", "censored"
+    category: tuple[str, ...] = ()  # number columns that are codes
+    ordinal: tuple[tuple[str, tuple[str, ...]], ...] = ()  # the order of text columns
+    origin: str | None = None  # date that times count from; None: the first of the episode
+    schema: TableSchema | None = None  # what an earlier log taught about its columns
+    log_density: str | None = None  # column of the logged action's log density
+    side_outcomes: tuple[str, ...] = ()  # columns or formulas beside the reward, such as harms
+    censored: str | None = None  # column that says which records broke off
+    end: str | None = None  # column that says where an episode ended
+    horizon: float | None = None  # last step (or days) that counts
+    wide: tuple[str, ...] = ()  # columns by visit of a wide table, such as "dose_{visit}"
+    allowed: str | None = None  # column of the actions open to a case
+    forbid: tuple[str, ...] = ()  # such as "penicillin if allergy == 'yes'"
 
     def __post_init__(self) -> None:
         propensity: Any = self.propensity

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError, PoelaError, PoelaWarning
+from poela.core.extras import how_to_install
 from poela.core.typed import from_plain, to_plain
 from poela.data.array_inputs import array_of
 from poela.data.layout import DENSITY
@@ -123,7 +124,7 @@ def _minari() -> Any:
     try:
         import minari
     except ImportError:
-        raise PoelaError("Minari is not installed: pip install 'poela[minari]'") from None
+        raise PoelaError(f"Minari is not installed: {how_to_install('minari')}") from None
     return minari
 
 

@@ -51,23 +51,23 @@ class Trajectories:
 
     by_step: ClassVar = BY_STEP
 
-    contexts: Float32Array  # [N, d]
+    contexts: Float32Array  # [N, d] what was known at each decision
     actions: NDArray[Any]  # [N] whole numbers, or [N, m] real ones
-    rewards: FloatArray  # [N]
+    rewards: FloatArray  # [N] what came of each decision
     offsets: IntArray  # [n + 1]
     propensities: FloatArray | None = None  # [N, A] of every action, or [N] of the logged one
     n_actions: int = 0  # 0: as many as the data show; stays 0 where actions are real numbers
-    feature_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()  # of the columns of `contexts`
     action_names: tuple[ActionName, ...] = ()  # of the A actions, or of the m columns
-    episode_ids: NDArray[Any] | None = None  # [n]
+    episode_ids: NDArray[Any] | None = None  # [n] their names in the table
     clusters: IntArray | None = None  # [n], numbered from 0 in order of first appearance; None: each episode is its own
-    estimated: bool = False
+    estimated: bool = False  # whether propensities come from a model
     schema: TableSchema | None = None  # None: these were arrays
-    notes: tuple[str, ...] = ()
-    log_densities: FloatArray | None = None  # [N]
+    notes: tuple[str, ...] = ()  # what was done to the table while it was read
+    log_densities: FloatArray | None = None  # [N] of logged actions that are real numbers
     loggers: IntArray | None = None  # [n], the number of the logging policy of each episode; None: one made all of them
     logged_by: Any = None  # the name or folder of the logging policy, or the policy itself; None: nothing was said
-    outcomes: FloatArray | None = None  # [N, J]
+    outcomes: FloatArray | None = None  # [N, J] further outcomes beside the reward
     outcome_names: tuple[str, ...] = ()  # of the J outcomes
     recommended: IntArray | None = None  # [N] what a policy said, where `actions` are what was done after that
     lost: BoolArray | None = None  # [n]; None: every outcome was seen

@@ -49,9 +49,9 @@ class ContinuousEligibility(HasParams):
     array([ True, False,  True])
     """
 
-    radius: RadiusSetting = "q100"
-    action_weight: Positive = 1.0  # κ
-    neighbours: Count | None = None
+    radius: RadiusSetting = "q100"  # farthest logged pair of context and action: a number, or "q99"
+    action_weight: Positive = 1.0  # how much actions count beside contexts (κ)
+    neighbours: Count | None = None  # logged contexts that are looked at; None: 32 or more
 
     def __post_init__(self) -> None:
         refuse_problems(self)

@@ -118,16 +118,16 @@ class Eligibility(HasParams):
            [False,  True]])
     """
 
-    radius: RadiusSetting | None = None
-    minimum_probability: Share | None = None
-    relative_probability: Share | None = None
-    metric: Metric = "mean_squared"
+    radius: RadiusSetting | None = None  # farthest logged case of an action (δ): a number, or "q75"; None: no such rule
+    minimum_probability: Share | None = None  # least probability under practice; None: no such rule
+    relative_probability: Share | None = None  # least share of the likeliest action's probability
+    metric: Metric = "mean_squared"  # of distances: "mean_squared" (as published) or "euclidean"
     scale: Scale = None  # "standard", "robust", one number for each feature, or a function that gives features
-    weights: tuple[NonNegative, ...] | None = None
-    neighbours: Neighbourhood = "pooled"
-    fallback: Fallback = "nearest"
-    search: Search = "exact"
-    reach: ReachSetting | None = None
+    weights: tuple[NonNegative, ...] | None = None  # of the features' squared differences
+    neighbours: Neighbourhood = "pooled"  # the logged contexts that count: of all steps ("pooled") or of the same one
+    fallback: Fallback = "nearest"  # what decides where nothing is eligible
+    search: Search = "exact"  # "exact", "approximate" (millions of steps) or "sample" (of 20,000)
+    reach: ReachSetting | None = None  # farthest logged context with any action; None: no limit
     support: Share | None = None  # of logged decisions, that may be barred for want of support
     price: NonNegative | None = None  # of a nat of missing support; None: it is barred
     allows: OwnMask | None = None  # somebody's rule

@@ -26,10 +26,10 @@ class Interval:
     1.0
     """
 
-    low: float
-    high: float
-    method: str
-    undefined_resamples: int = 0
+    low: float  # its lower end
+    high: float  # its upper end
+    method: str  # that made it
+    undefined_resamples: int = 0  # in which the estimate was no number
 
     @property
     def width(self) -> float:
@@ -45,8 +45,8 @@ class Bounds:
     100.0
     """
 
-    lowest_return: float
-    highest_return: float
+    lowest_return: float  # no episode can have less
+    highest_return: float  # no episode can have more
     largest_weight: float | None = None  # None: not known
 
     def __post_init__(self) -> None:
@@ -105,14 +105,14 @@ class Sample:
     poela.core.errors.InputError: an interval needs at least 2 independent episodes; here are 1
     """
 
-    contributions: Contributions
-    seed: int = 0
-    resamples: int = DEFAULT_RESAMPLES
-    returns: FloatArray | None = None
-    bounds: Bounds | None = None
-    pool: Contributions | None = None
-    refitted: "Callable[[int, int], Resampled] | None" = None
-    ess: float | None = None
+    contributions: Contributions  # of the episodes to the estimate
+    seed: int = 0  # of the resamples
+    resamples: int = DEFAULT_RESAMPLES  # how many
+    returns: FloatArray | None = None  # of the episodes
+    bounds: Bounds | None = None  # what is known of returns and weights beforehand
+    pool: Contributions | None = None  # of episodes recombined from logged steps
+    refitted: "Callable[[int, int], Resampled] | None" = None  # estimates with behavior models fitted anew
+    ess: float | None = None  # effective sample size
 
     def __post_init__(self) -> None:
         problems = []

@@ -21,8 +21,8 @@ class Contributions:
     3.0
     """
 
-    numerators: FloatArray
-    denominators: FloatArray
+    numerators: FloatArray  # [n, K], of the episodes
+    denominators: FloatArray  # [n, K], whose sums divide those of the numerators
     fit_variance: float = 0.0  # of a fitted model that the estimate leans on: episodes' own influence does not show it
     strata: IntArray | None = None  # [n], the log of each unit, whose size is no chance; None: there is one
 

@@ -19,17 +19,17 @@ class Estimate:
     None where the value is that of the logging policy itself, or is no number.
     """
 
-    value: Unknowable
-    low: float | None
-    high: float | None
-    level: float | None
-    estimator: str
-    interval: str | None
-    n_episodes: Count
-    ess: Unknowable
-    standard_error: Unknowable
-    diagnostics: Diagnostics
-    gain: Gain | None = None
+    value: Unknowable  # mean return of an episode under the policy
+    low: float | None  # lower end of the interval
+    high: float | None  # upper end of the interval
+    level: float | None  # of the interval, such as 0.95
+    estimator: str  # its name
+    interval: str | None  # its name; None: none was asked for
+    n_episodes: Count  # episodes behind it
+    ess: Unknowable  # effective sample size, in episodes
+    standard_error: Unknowable  # of the value
+    diagnostics: Diagnostics  # of the weights, and what they warn of
+    gain: Gain | None = None  # over the logging policy, with its own interval
     verdict: str = ""  # trust, caution or do not trust
     reasons: tuple[str, ...] = ()  # for the verdict, the gravest first
     advice: str = ""  # what to do next

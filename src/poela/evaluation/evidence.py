@@ -55,11 +55,11 @@ class Evidence:
     array([2., 4.])
     """
 
-    weights: LogWeights
-    logs: Trajectories
-    discount: float = 1.0
-    truncation: float = DEFAULT_TRUNCATION
-    values: ModelValues | None = None
+    weights: LogWeights  # of the policy against those who made the logs
+    logs: Trajectories  # the logged decisions
+    discount: float = 1.0  # of rewards, per step
+    truncation: float = DEFAULT_TRUNCATION  # largest weight of an episode (M)
+    values: ModelValues | None = None  # of a model, where one is needed
     probabilities: FloatArray | None = None  # [N, A] of the target policy, where they are at hand
     stranded_steps: int | None = None  # where nothing was near and the policy fell back
     outside: OutsideSupport | None = None  # how much of the policy lies outside support, where that is known

@@ -32,10 +32,10 @@ class Gain:
     +1,260 [-40, 2,560]
     """
 
-    value: float
-    low: float | None
-    high: float | None
-    sensitivity: Annotated[float, Range(least=1)] | None = None
+    value: float  # new minus current
+    low: float | None  # lower end of its interval
+    high: float | None  # upper end of its interval
+    sensitivity: Annotated[float, Range(least=1)] | None = None  # Γ at which it vanishes; None: that means nothing
 
     def __post_init__(self) -> None:
         refuse_problems(self)

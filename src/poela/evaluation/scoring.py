@@ -58,18 +58,19 @@ class Scoring(CapSettings):
     poela.core.errors.InputError: level is 95: it must be a number, above 0 and below 1
     """
 
-    estimator: Annotated[str, named_in(ESTIMATORS)] = "sntis"
+    estimator: Annotated[str, named_in(ESTIMATORS)] = "sntis"  # a name of ESTIMATORS, or a function
+    # a name of INTERVALS, or a function; None: none
     interval: Annotated[str, named_in(INTERVALS)] | None = DEFAULT_INTERVAL
-    truncation: Positive = DEFAULT_TRUNCATION
-    smoothing: Annotated[float, Range(least=0, below=1)] = 0.0
-    regressor: Regressor = "ridge"
-    folds: Annotated[int, Range(least=1)] = 5
-    history: Whole = 1
+    truncation: Positive = DEFAULT_TRUNCATION  # largest weight of an episode (M)
+    smoothing: Annotated[float, Range(least=0, below=1)] = 0.0  # share of the logging policy mixed into greedy ones
+    regressor: Regressor = "ridge"  # kind of regression of the model of values
+    folds: Annotated[int, Range(least=1)] = 5  # that the model of values is cross-fitted in
+    history: Whole = 1  # earlier steps that the model of values sees
     bounds: Annotated[Bounds, RETURNS] | None = None
     cap: Annotated[Cap, CAP] | None = None
-    thresholds: TrustThresholds = field(default_factory=TrustThresholds)
-    resamples: Count = DEFAULT_RESAMPLES
-    seed: Seed = 0
+    thresholds: TrustThresholds = field(default_factory=TrustThresholds)  # of the verdict
+    resamples: Count = DEFAULT_RESAMPLES  # of the bootstrap
+    seed: Seed = 0  # of the bootstrap and of folds
 
     def estimates(self, policies: Sequence[Any], logs: Trajectories) -> list[Estimate]:
         """The estimate of each policy on the same logs; what does not depend on the policy is computed once.

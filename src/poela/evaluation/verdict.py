@@ -30,20 +30,20 @@ class TrustThresholds:
     the intervals of trusted estimates hold the truth, whatever the effective sample size.
     """
 
-    ess: tuple[float, float] = (40.0, 15.0)
-    expected_ess: tuple[float, float] = (25.0, 8.0)
+    ess: tuple[float, float] = (40.0, 15.0)  # effective sample size, at least
+    expected_ess: tuple[float, float] = (25.0, 8.0)  # that of typical returns, at least
     spliced_ess: tuple[float, float] = (60.0, 15.0)  # the same, where it is known less well
     expected_share: tuple[float, float] = (0.2, 0.1)  # of the log's own effective sample size
-    largest_share: tuple[float, float] = (0.1, 0.3)
+    largest_share: tuple[float, float] = (0.1, 0.3)  # weight of one episode, at most
     pareto_k: tuple[float, float] = (0.7, 1.0)  # where the weights' tail can only be guessed (Vehtari et al. 2024)
-    mean_weight_z: tuple[float, float] = (3.0, 6.0)
+    mean_weight_z: tuple[float, float] = (3.0, 6.0)  # errors of the mean weight from 1, at most
     missing_weight_z: tuple[float, float] = (2.3, 6.0)  # below 1: of what was never done, no weight is left
     outside_share: tuple[float, float] = (0.01, 0.1)  # of decisions
-    truncated_share: tuple[float, float] = (0.0, 0.01)
-    stranded_share: tuple[float, float] = (0.05, 0.5)
-    events: tuple[float, float] = (4.0, 1.0)
-    return_skew: tuple[float, float] = (0.2, 0.6)
-    trait_ratio: tuple[float, float] = (1.2, 2.0)
+    truncated_share: tuple[float, float] = (0.0, 0.01)  # of episodes with truncated weights, at most
+    stranded_share: tuple[float, float] = (0.05, 0.5)  # of decisions unlike anything logged, at most
+    events: tuple[float, float] = (4.0, 1.0)  # effective yes (or no) outcomes, at least
+    return_skew: tuple[float, float] = (0.2, 0.6)  # of returns, over √ESS, at most
+    trait_ratio: tuple[float, float] = (1.2, 2.0)  # error with traits of episodes over that without
 
 
 @dataclass(frozen=True)

@@ -38,16 +38,16 @@ class Clone(Learner):
     """
 
     network: NetworkKind = "mlp"  # or "gru": the logging policy may depend on the whole history
-    rule: AnyRule | None = None
+    rule: AnyRule | None = None  # which actions are eligible; None: by learned support
     hidden: Hidden | None = None  # None: as the behavior model's
-    learning_rate: Positive = 3e-4
+    learning_rate: Positive = 3e-4  # step size of Adam
     steps: Count | None = None  # None: as many as the held-out likelihood asks for
-    max_steps: Count = 5000
-    patience: Count = 10
-    held_out: HeldOut = 0.1
-    weight_decay: NonNegative = 0.0
-    batch_episodes: Count = 100
-    device: Device = "auto"
+    max_steps: Count = 5000  # of training, at most
+    patience: Count = 10  # looks without a gain before training stops
+    held_out: HeldOut = 0.1  # share of episodes that say when to stop
+    weight_decay: NonNegative = 0.0  # of Adam
+    batch_episodes: Count = 100  # episodes in a step of training
+    device: Device = "auto"  # "cpu", "cuda" or "auto": a GPU where there is one
 
     def __post_init__(self) -> None:
         super().__post_init__()

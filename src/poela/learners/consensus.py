@@ -28,8 +28,9 @@ class Consensus(Learner):
     """
 
     walks: ClassVar[bool] = True
+    # powers of practice, from mild to bold
     sharpness: tuple[Annotated[float, Range(above=0)], ...] = (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
-    rule: AnyRule | None = None
+    rule: AnyRule | None = None  # which actions are eligible; None: by learned support
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield the policy at each sharpness."""

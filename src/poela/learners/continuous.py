@@ -36,14 +36,14 @@ class ContinuousLearner(Learner):
 
     real_valued: ClassVar[bool] = True
 
-    hidden: Hidden = (32, 32)
+    hidden: Hidden = (32, 32)  # units of each hidden layer
     radius: RadiusSetting | None = None  # None: every action is eligible
-    action_weight: Positive = 1.0  # κ
+    action_weight: Positive = 1.0  # how much actions count beside contexts (κ)
     neighbours: Count | None = None  # None: 32, or as many as a rule over several action columns allows
-    clone_learning_rate: Positive = 1e-3
+    clone_learning_rate: Positive = 1e-3  # step size of Adam while cloning
     clone_steps: Count | None = None  # None: as many as the held-out likelihood asks for
-    held_out: HeldOut = 0.1
-    device: Device = "auto"
+    held_out: HeldOut = 0.1  # share of episodes that say when to stop
+    device: Device = "auto"  # "cpu", "cuda" or "auto": a GPU where there is one
 
     def fit(self, train: Trajectories, seed: int = 0, behavior: Any = None) -> Any:
         """The final policy."""
@@ -110,20 +110,20 @@ class ContinuousPOELA(ContinuousLearner):
     True
     """
 
-    ratios: Ratios = "auto"
+    ratios: Ratios = "auto"  # "episode", "step" or "auto"
     variance_penalty: NonNegative = 0.1  # λ, of episode weights
     least_ess: NonNegative = 0.0  # E₀, of episode weights
-    truncation: Positive = 1000.0  # M
+    truncation: Positive = 1000.0  # largest weight of an episode (M)
     clip: Annotated[float, Range(above=0, below=1)] = 0.2  # ε, of step ratios
     trace: Share = 0.95  # λ of the advantages; 1: returns alone, without a Markov assumption
-    value_steps: Count = 1000
+    value_steps: Count = 1000  # of training the values of single steps
     batch_rows: Count = 4096  # of step ratios
-    distance_penalty: NonNegative = 0.0  # β
-    discount: Discount = 1.0
-    learning_rate: Positive = 3e-3
-    weight_decay: NonNegative = 1e-4
-    steps: Count = 500
-    checkpoints: Count = 10
+    distance_penalty: NonNegative = 0.0  # of the distance from logged pairs (β)
+    discount: Discount = 1.0  # of rewards, per step
+    learning_rate: Positive = 3e-3  # step size of Adam
+    weight_decay: NonNegative = 1e-4  # of Adam
+    steps: Count = 500  # of training
+    checkpoints: Count = 10  # policies that are kept on the way
 
     def for_more(self, times: float) -> "ContinuousPOELA":
         """The same share of episodes stays effective: a bound for few of many would let the weights run away."""

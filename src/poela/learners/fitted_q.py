@@ -50,9 +50,11 @@ class FittedQ(ValueLearner):
     """
 
     walks: ClassVar[bool] = True
+    # kind of regression, "auto" or an object with fit and predict
     regressor: Kind | Literal["auto"] | AnyRegressor = "auto"
-    temperature: NonNegative = 0.0  # τ
+    temperature: NonNegative = 0.0  # where the path ends (τ); 0: greedy
     temperatures: tuple[NonNegative, ...] | None = None  # the path towards it, in falling order
+    # "max": the best next step; "soft": at a price for departures
     backup: Annotated[str, one_of("max", "soft")] = "max"
     cost: str = ""  # what decisions cost: a further outcome of the logs, or so much for each action (large=3,small=1)
     price: NonNegative = 0.0  # λ: values are those of reward − λ·cost

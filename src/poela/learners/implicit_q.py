@@ -42,15 +42,15 @@ class IQL(ContinuousLearner):
     True
     """
 
-    expectile: Annotated[float, Range(above=0, below=1)] = 0.7
-    temperature: NonNegative = 1.0
-    discount: Discount = 0.99
+    expectile: Annotated[float, Range(above=0, below=1)] = 0.7  # of Q that values stand for; 0.5: the mean
+    temperature: NonNegative = 1.0  # how much better actions count more; 0: cloning
+    discount: Discount = 0.99  # of rewards, per step
     target_share: Share = 0.005  # of the way that the target networks go at each step
-    learning_rate: Positive = 1e-3
-    weight_decay: NonNegative = 0.0
-    batch_rows: Count = 1024
-    steps: Count = 1000
-    checkpoints: Count = 10
+    learning_rate: Positive = 1e-3  # step size of Adam
+    weight_decay: NonNegative = 0.0  # of Adam
+    batch_rows: Count = 1024  # decisions in a step of training
+    steps: Count = 1000  # of training
+    checkpoints: Count = 10  # policies that are kept on the way
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Any = None) -> Iterator[Checkpoint]:
         """Yield the policy at each checkpoint, the final one last."""

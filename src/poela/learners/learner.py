@@ -16,9 +16,9 @@ from poela.data.trajectories import Trajectories
 class Checkpoint:
     """A policy on the way: after how many steps (or at which point of its path) it was taken."""
 
-    step: int
+    step: int  # after how many steps, or at which point of the path
     policy: Any  # a Policy; learners return richer classes
-    note: str = ""
+    note: str = ""  # what to call it
     plainness: float | None = None  # how plainly it can be said, see `plainness`; None: not at all
 
 

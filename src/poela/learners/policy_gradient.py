@@ -59,23 +59,23 @@ class PolicyGradient(StackedLearner):
     it can be verified.
     """
 
-    variance_penalty: NonNegative = 0.1  # λ
+    variance_penalty: NonNegative = 0.1  # of the estimate's spread (λ)
     least_ess: NonNegative = 0.0  # E₀: effective training episodes below which the objective falls steeply
-    truncation: Positive = 1000.0  # M
-    learning_rate: Positive = 3e-4  # α
-    weight_decay: NonNegative = 1e-3
-    steps: Count = 500
-    hidden: Hidden = (32, 32)
+    truncation: Positive = 1000.0  # largest weight of an episode (M)
+    learning_rate: Positive = 3e-4  # step size of Adam (α)
+    weight_decay: NonNegative = 1e-3  # of Adam
+    steps: Count = 500  # of training
+    hidden: Hidden = (32, 32)  # units of each hidden layer
     network: NetworkKind = "mlp"  # or "gru": a policy of the whole history
-    warm_start_steps: Whole = 500
+    warm_start_steps: Whole = 500  # of cloning before the ascent
     warm_start_episodes: Count = 100  # in one batch
     warm_start_last_steps: bool = True  # the authors' code leaves out each episode's last step
     standardise: bool = True  # False: raw inputs, as published
     relu_logits: bool = False  # True: as published
     batch_episodes: Count | None = None  # episodes at each step; None: the whole log
-    discount: Discount = 1.0
-    checkpoints: Count = 10
-    device: Device = "auto"
+    discount: Discount = 1.0  # of rewards, per step
+    checkpoints: Count = 10  # policies that are kept on the way
+    device: Device = "auto"  # "cpu", "cuda" or "auto": a GPU where there is one
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -219,17 +219,18 @@ class POELA(PolicyGradient):
     array([[0., 1.]])
     """
 
-    radius: RadiusSetting | None = None  # δ
+    radius: RadiusSetting | None = None  # farthest logged case of an action (δ); None: by learned support
     support: Annotated[str, one_of("auto")] | Share | None = "auto"  # 0.02, unless there is a radius
     price: NonNegative | None = None  # κ, of a nat of missing support; None: it is barred
-    metric: Metric = "mean_squared"
+    metric: Metric = "mean_squared"  # of distances: "mean_squared" (as published) or "euclidean"
+    # "standard", "robust", numbers, None or "auto"
     scale: Annotated[str, one_of("auto", "standard", "robust")] | tuple[Positive, ...] | FeatureMap | None = "auto"
-    feature_weights: tuple[NonNegative, ...] | None = None
-    neighbours: Neighbourhood = "pooled"
-    minimum_probability: Share | None = None
-    fallback: Fallback = "nearest"
+    feature_weights: tuple[NonNegative, ...] | None = None  # of the features' squared differences
+    neighbours: Neighbourhood = "pooled"  # the logged contexts that count: of all steps ("pooled") or of the same one
+    minimum_probability: Share | None = None  # least probability under practice; None: no such rule
+    fallback: Fallback = "nearest"  # what decides where nothing is eligible
     search: Search = "exact"  # or "approximate", for logs of millions of steps
-    reach: ReachSetting | None = None
+    reach: ReachSetting | None = None  # farthest logged context with any action; None: no limit
     allows: OwnMask | None = None  # somebody's rule, beside
 
     @property
@@ -257,8 +258,8 @@ class POELA(PolicyGradient):
 class POMu(PolicyGradient):
     """PO-mu: only actions that the logging policy takes with at least `minimum_probability`."""
 
-    minimum_probability: Share = 0.05
-    fallback: Fallback = "nearest"
+    minimum_probability: Share = 0.05  # least probability that practice gives an action
+    fallback: Fallback = "nearest"  # what decides where nothing is eligible
 
     @property
     def rule(self) -> Eligibility:

@@ -37,16 +37,16 @@ class QLearning(StackedLearner):
     """Double Q-learning on minibatches of logged transitions, with a slowly moving target network."""
 
     rule: AnyRule | None = None  # None: every action that passes the threshold, if there is one
-    steps: Count = 1000
-    batch_size: Count = 100
-    learning_rate: Positive = 3e-4
-    weight_decay: NonNegative = 1e-3
-    discount: Discount = 0.99
+    steps: Count = 1000  # of training
+    batch_size: Count = 100  # transitions in a step of training
+    learning_rate: Positive = 3e-4  # step size of Adam
+    weight_decay: NonNegative = 1e-3  # of Adam
+    discount: Discount = 0.99  # of rewards, per step
     target_rate: Discount = 0.005  # Polyak τ
-    hidden: Hidden = (32, 32)
-    standardise: bool = True
-    checkpoints: Count = 10
-    device: Device = "auto"
+    hidden: Hidden = (32, 32)  # units of each hidden layer
+    standardise: bool = True  # whether features are standardised first
+    checkpoints: Count = 10  # policies that are kept on the way
+    device: Device = "auto"  # "cpu", "cuda" or "auto": a GPU where there is one
 
     def eligibility_rule(self) -> Eligibility:
         """Which actions may be taken, and bootstrapped from."""
@@ -171,7 +171,7 @@ class BCQ(QLearning):
     array([[1., 0.]])
     """
 
-    threshold: Share = 0.0
+    threshold: Share = 0.0  # least share of the likeliest action's probability
 
     def eligibility_rule(self) -> Eligibility:
         """The rule together with the threshold on relative behavior probabilities."""
@@ -183,8 +183,8 @@ class PQL(BCQ):
     """Pessimistic Q-learning: BCQ that believes no value at contexts of low density, and takes `lowest_value` there."""
 
     percentile: Annotated[float, Range(least=0, most=100)] = 2.0  # b: contexts below it are not believed
-    density: Density = "vae"
-    density_steps: Count = 10_000
+    density: Density = "vae"  # what models the density of contexts: "vae" or "nearest"
+    density_steps: Count = 10_000  # of training the density
     lowest_value: float | None = None  # v_min; None: the lowest return-to-go in the training log
 
     def pessimistic_steps(self, train: Trajectories, seeds: Sequence[int]) -> tuple[Sequence[BoolArray], float]:
@@ -205,4 +205,4 @@ class PQL(BCQ):
 class CQL(QLearning):
     """Discrete conservative Q-learning: values of actions that were not taken are pushed down."""
 
-    conservatism: NonNegative = 1.0  # α
+    conservatism: NonNegative = 1.0  # weight of the penalty on actions not logged (α)

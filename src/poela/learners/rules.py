@@ -54,8 +54,9 @@ class Rules(ValueLearner):
     """
 
     walks: ClassVar[bool] = True
+    # shares of episodes that stay effective under bans
     left_by_bans: tuple[Share, ...] = (0.8, 0.6, 0.4, 0.25, 0.15, 0.1, 0.06)
-    left_by_rules: tuple[Share, ...] = (0.5, 0.2, 0.07, 0.0)
+    left_by_rules: tuple[Share, ...] = (0.5, 0.2, 0.07, 0.0)  # the same for trees; 0: as far as values point
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """Yield *always* and *never*, then bans by values, then trees of one condition and of two."""

@@ -33,7 +33,7 @@ class SafeImprovement(ValueLearner):
 
     walks: ClassVar[bool] = True
     reach: RadiusSetting = "q99"  # how near a logged context must be to be counted; "q99" as a radius of `Eligibility`
-    scale: Scale = "standard"
+    scale: Scale = "standard"  # of features, where cases are counted nearby
 
     @abstractmethod
     def departures(self, train: Trajectories) -> list[tuple[str, Departure]]:
@@ -72,6 +72,7 @@ class SPIBB(SafeImprovement):
     [[[0.5, 0.5]], [[0.0, 1.0]]]
     """
 
+    # cases nearby that free an action, from cautious to bold
     least_count: tuple[Whole, ...] = (1000, 500, 300, 200, 150, 100, 70, 50, 30, 10)
 
     def __post_init__(self) -> None:
@@ -92,6 +93,7 @@ class DPRL(SafeImprovement):
     the paper, with continuous contexts, it is the mean return of the neighbours.
     """
 
+    # cases nearby that allow acting, from cautious to bold
     least_count: tuple[Count, ...] = (1000, 500, 300, 200, 150, 100, 70, 50, 30, 10)
 
     def __post_init__(self) -> None:
@@ -111,8 +113,9 @@ class SoftSPIBB(SafeImprovement):
     contexts, by their greedy transfers (Approx-Soft-SPIBB), not by their linear programme.
     """
 
+    # room for departures, from cautious to bold
     epsilon: tuple[NonNegative, ...] = (0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.15, 0.2, 0.5, 1.0)
-    delta: Discount = 1.0
+    delta: Discount = 1.0  # chance of error in the bound of values
 
     def __post_init__(self) -> None:
         super().__post_init__()

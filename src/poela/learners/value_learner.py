@@ -29,11 +29,11 @@ class ValueLearner(Learner, ABC):
     """A learner with Q by one regression for each step, last to first."""
 
     # A kind of `BackwardInduction`; "auto" takes the one whose effects held-out training episodes bear out best.
-    regressor: Kind | Literal["auto"] | AnyRegressor = "ridge"
+    regressor: Kind | Literal["auto"] | AnyRegressor = "ridge"  # kind of regression behind values, or an object
     penalty: Positive = 0.3  # the ridge's smallest; each regression takes a larger one where that predicts better
-    rule: AnyRule | None = None
+    rule: AnyRule | None = None  # which actions are eligible; None: by learned support
     history: Whole = 2  # earlier steps (and the first context) that Q looks at; 0: the current context alone
-    discount: Discount = 1.0
+    discount: Discount = 1.0  # of rewards, per step
 
     def induction(self, train: Trajectories, seed: int, chances: FloatArray) -> BackwardInduction:
         """The regressions over these logs, with what Q looks at: the very same for the next learner that asks so.

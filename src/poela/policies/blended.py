@@ -121,7 +121,7 @@ class BlendedPolicy(RuledPolicy):
 class SharpenedPolicy(PracticePolicy):
     """π ∝ μ^α over the eligible actions: what most already do, done more consistently."""
 
-    sharpness: float  # α
+    sharpness: float  # the power of practice (α)
 
     def decided(self, contexts: Float32Array, behavior: FloatArray, eligible: Eligible) -> FloatArray:
         """Probabilities [N, A] from μ."""

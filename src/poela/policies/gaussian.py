@@ -109,11 +109,11 @@ class GaussianPolicy(RealPolicy):
     Ineligible actions have density exactly 0, and the density of the others is exactly normalised.
     """
 
-    model: GaussianModel
-    eligibility: FittedContinuousEligibility | None = None
-    behavior: NormalModel | None = None
-    share: float = 1.0
-    schema: TableSchema | None = None
+    model: GaussianModel  # mean and spread of actions, by context
+    eligibility: FittedContinuousEligibility | None = None  # its fitted rule of eligible actions
+    behavior: NormalModel | None = None  # the logging policy that it starts from
+    share: float = 1.0  # how far it is on the way from the logging policy
+    schema: TableSchema | None = None  # how tables become contexts
 
     @property
     def feature_names(self) -> tuple[str, ...]:

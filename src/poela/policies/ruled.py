@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class RuledPolicy(Decides, ABC):
     """What all learned policies share. Ineligible actions have probability exactly 0."""
 
-    eligibility: FittedEligibility
-    feature_names: tuple[str, ...]
-    action_names: tuple[ActionName, ...]
+    eligibility: FittedEligibility  # its fitted rule of eligible actions
+    feature_names: tuple[str, ...]  # of the contexts
+    action_names: tuple[ActionName, ...]  # of the actions
 
     @abstractmethod
     def scores(self, contexts: Float32Array, steps: IntArray | None) -> FloatArray:

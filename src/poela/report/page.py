@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 import poela
 from poela.core.errors import InputError
+from poela.core.extras import how_to_install
 from poela.core.files import atomic_file
 from poela.core.outputs import output_file
 from poela.core.progress import progress
@@ -54,7 +55,7 @@ class PageOptions:
     by: Sequence[str] = ()  # features that tell strata
     show_values: bool = False  # of features, in the cases that change most
     trajectory: int | None = None  # the episode whose eligible actions are drawn; None: no single case is shown
-    title: str | None = None
+    title: str | None = None  # of the page
     refresh: int | None = None  # seconds after which a browser reads the page again
     brief: bool = False  # the first screen alone, on one sheet
     per_year: int | None = None  # cases that are expected in a year
@@ -203,7 +204,7 @@ def _environment() -> Any:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError:
-        raise InputError("a page needs Jinja2: pip install 'poela[report]'") from None
+        raise InputError(f"a page needs Jinja2: {how_to_install('report')}") from None
     made = Environment(
         loader=PackageLoader("poela.report"),
         autoescape=True,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poela.core.errors import InputError
+from poela.core.extras import how_to_install
 from poela.report.numbers.changes import action_shares
 from poela.report.numbers.eligible import eligible_along
 from poela.report.numbers.judged import frontier_of, ladder_of
@@ -175,7 +176,7 @@ def _axes(axes: Any, size: tuple[float, float]) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError("figures need Matplotlib: pip install 'poela[figures]'") from None
+        raise InputError(f"figures need Matplotlib: {how_to_install('figures')}") from None
     # No pyplot: a figure of its own, which no global list keeps alive.
     made: Any = Figure(figsize=size, layout="constrained")
     return made.subplots()

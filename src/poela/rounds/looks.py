@@ -28,10 +28,10 @@ class WatchPlan:
     shared by both sides. Sequences are tightest at about `horizon` cases.
     """
 
-    method: Annotated[str, one_of(*METHODS)] = SEQUENCE
-    level: Share = 0.95
-    looks: Whole = 0
-    horizon: Count = 1000
+    method: Annotated[str, one_of(*METHODS)] = SEQUENCE  # valid at every look, or planned looks
+    level: Share = 0.95  # confidence of both sides together
+    looks: Whole = 0  # how many are planned
+    horizon: Count = 1000  # cases after which it is to be sharpest
 
     def __post_init__(self) -> None:
         if (self.looks > 0) != (self.method in DESIGNS):

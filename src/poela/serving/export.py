@@ -10,6 +10,7 @@ import numpy as np
 
 from poela.behavior.normal import NormalModel
 from poela.core.errors import InputError
+from poela.core.extras import how_to_install
 from poela.core.files import atomic_file
 from poela.core.outputs import output_file
 from poela.core.storage import fingerprint_of_stored
@@ -50,7 +51,7 @@ def export_onnx(
     only shrink what it makes eligible. What cannot be exported is refused in one sentence.
     """
     if find_spec("onnx") is None:
-        raise InputError("exporting needs onnx: pip install 'poela[onnx]'")
+        raise InputError(f"exporting needs onnx: {how_to_install('onnx')}")
     file = output_file(path, "an ONNX file", overwrite=overwrite)
     model, metadata = onnx_model(policy, include_contexts, findings or {})
     if model.ByteSize() > LARGEST:

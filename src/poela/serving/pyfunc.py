@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError
+from poela.core.extras import how_to_install
 from poela.core.files import make_private, refuse_foreign
 from poela.core.outputs import output_folder
 from poela.data.decided import CASE
@@ -46,7 +47,7 @@ def save_mlflow(policy: RuledPolicy, path: str | Path, *, include_contexts: str 
     if not isinstance(policy, RuledPolicy):
         raise InputError(f"a {type(policy).__name__} decides about no rows: give a learned policy")
     if find_spec("mlflow") is None:
-        raise InputError("MLflow models need it: pip install 'poela[track]'")
+        raise InputError(f"MLflow models need it: {how_to_install('track')}")
     place = output_folder(path, "an MLflow model")
     refuse_foreign(place, (), "MLflow model that may be replaced")
     make_private(place)  # before anything is in it

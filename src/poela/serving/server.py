@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError, PoelaError
+from poela.core.extras import how_to_install
 from poela.core.interruption import safe_point
 from poela.data.receipts import Receipts
 from poela.serving.source import PolicySource
@@ -59,7 +60,7 @@ def server_of(
     """The server, ready to be run."""
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
-        raise InputError(f"serving needs {' and '.join(missing)}: pip install 'poela[serve]'")
+        raise InputError(f"serving needs {' and '.join(missing)}: {how_to_install('serve')}")
     if getattr(source.policy, "builds_on_propensities", False):
         raise InputError(
             "this policy builds on the propensities that cases bring, which cannot be served: use poela decide"

@@ -47,11 +47,11 @@ class Dosing:
     normal. The logging policy gives too little, and heeds severity too little.
     """
 
-    noise: float = 1.0
-    real_valued: Literal[True] = field(default=True, init=False)
-    feature_names: tuple[str, ...] = field(default=("severity", "clearance"), init=False)
-    action_names: tuple[str, ...] = field(default=("dose",), init=False)
-    horizon: int = field(default=1, init=False)
+    noise: float = 1.0  # standard deviation of outcomes
+    real_valued: Literal[True] = field(default=True, init=False)  # whether actions are real numbers
+    feature_names: tuple[str, ...] = field(default=("severity", "clearance"), init=False)  # of the contexts
+    action_names: tuple[str, ...] = field(default=("dose",), init=False)  # of the actions
+    horizon: int = field(default=1, init=False)  # steps of an episode, at most
 
     @property
     def behavior(self) -> LinearGaussian:
@@ -90,10 +90,10 @@ class Titration:
     answers too weakly to the level.
     """
 
-    horizon: int = 10
-    real_valued: Literal[True] = field(default=True, init=False)
-    feature_names: tuple[str, ...] = field(default=("level", "drift"), init=False)
-    action_names: tuple[str, ...] = field(default=("rate",), init=False)
+    horizon: int = 10  # steps of an episode, at most
+    real_valued: Literal[True] = field(default=True, init=False)  # whether actions are real numbers
+    feature_names: tuple[str, ...] = field(default=("level", "drift"), init=False)  # of the contexts
+    action_names: tuple[str, ...] = field(default=("rate",), init=False)  # of the actions
 
     @property
     def behavior(self) -> LinearGaussian:

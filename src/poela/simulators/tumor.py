@@ -116,8 +116,8 @@ class TumorGrowth:
     True
     """
 
-    markov: bool = False
-    drug: str = "PCV"
+    markov: bool = False  # whether contexts tell the whole state
+    drug: str = "PCV"  # the set of parameters
 
     action_names: ClassVar[tuple[str, ...]] = ("wait", "treat")
     horizon: ClassVar[int] = MONTHS
@@ -202,7 +202,7 @@ class TumorBehavior(Memoryless):
            [0.85, 0.15]])
     """
 
-    as_published: bool = False
+    as_published: bool = False  # month 0 always treats, as in the published logs
 
     def probabilities(self, contexts: ArrayLike) -> FloatArray:
         """[N, 2]."""

@@ -52,8 +52,8 @@ class Candidate:
     True
     """
 
-    learner: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    learner: str  # its name
+    settings: Mapping[str, Any] = field(default_factory=dict)  # that differ from its defaults
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", MappingProxyType(_frozen_all(self.settings)))

@@ -76,18 +76,18 @@ class Groups:
     everybody    50% → 30%   50% → 70%      20%
     """
 
-    policy: str
-    actions: tuple[str, ...]
+    policy: str  # whose actions and gains these are
+    actions: tuple[str, ...]  # how often each action is taken, by group
     groups: tuple[Group, ...]  # the first is everybody
-    confidence: Share = 0.95
+    confidence: Share = 0.95  # of the bounds together
     level: Share = 0.95  # of two-sided intervals
-    smallest: Whole = SMALLEST_GROUP
+    smallest: Whole = SMALLEST_GROUP  # cases in a group, at least
     asked: tuple[str, ...] = ()  # the columns, as they were asked for
     amounts: bool = False  # whether actions are real numbers
     adds_up: bool = False  # whether gains, weighted by episodes, add up to that of everybody
     moves: tuple[Move, ...] = ()  # of everybody, the largest first; none where they are not known
-    notes: tuple[str, ...] = ()
-    outcome: Outcome = field(default_factory=Outcome)
+    notes: tuple[str, ...] = ()  # what was merged or left out
+    outcome: Outcome = field(default_factory=Outcome)  # its name and unit
 
     @property
     def everybody(self) -> Group:

@@ -70,16 +70,16 @@ def learn(
     """Learn a policy from logs, and recommend it if the logs show that it is better than what is done now.
 
     The episodes are split into `folds`: what four of five teach is judged by the fifth, and the weights of all folds
-    together show what a policy is worth. `test` keeps a share of episodes (or other logs) for one last look. With
-    `shares` (or `validation`) there is one split instead, to learn from, to choose by and to test with.
-    What is tried are the usual settings of some `learners`, or `candidates`.
-    `selection` says how the policy is chosen and `scoring` how policies are evaluated; their settings (`choose_by`,
-    `min_ess`, `level`, `discount`, …) may be given by themselves. See `help(poela.learn)` for all of them.
-    Several logs, each `logged_by` practice or by the policy of an earlier study, teach together; a log that taught a
-    policy which made another one judges nothing. A study `after` another one adds to what that has shown, at one error
-    level over as many `rounds` as the first one declared.
-    Everything is kept in the directory `out`, where `resume=True` continues after an interruption; without `out` the
-    study lives as long as the returned object.
+    together show what a policy is worth. Several logs teach together; one that taught a policy which made another log
+    judges nothing. What the command line takes as names separated by commas may be a list.
+
+    Args:
+        logs: The logged decisions: `Trajectories`, a table's file, or a list of them.
+        out: Directory of the study; None: it is kept as long as the object.
+        resume: Continue what an interruption left in `out`.
+        layout: Which parts the columns of files play; None: by their default names.
+        selection: How the policy is chosen; its settings may be given by themselves.
+        scoring: How policies are evaluated; its settings may be given by themselves.
 
     >>> from poela.simulators.registry import simulate
     >>> from poela.studies.candidates import Candidate

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from poela.behavior.registry import BEHAVIORS
 from poela.core.errors import InputError
+from poela.core.extras import how_to_install
 from poela.core.options import CHOOSING, EPISODES, REPORTING, RUNNING, TRYING, Option, names_in, numbers_in
 from poela.core.typed import Count, Positive, Range, Seed, named_in, one_of, refuse_problems
 
@@ -240,8 +241,8 @@ class Execution:
     def __post_init__(self) -> None:
         refuse_problems(self)
         if self.backend == "ray" and find_spec("ray") is None:
-            raise InputError("the Ray backend needs Ray: pip install 'poela[ray]'")
+            raise InputError(f"the Ray backend needs Ray: {how_to_install('ray')}")
         if self.address is not None and self.backend != "ray":
             raise InputError(f"address is that of a Ray cluster: choose the backend 'ray', not {self.backend!r}")
         if self.track is not None and find_spec(self.track) is None:
-            raise InputError(f"tracking with {self.track} needs it: pip install 'poela[track]'")
+            raise InputError(f"tracking with {self.track} needs it: {how_to_install('track')}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from poela.core.errors import InputError, PoelaError
+from poela.core.extras import how_to_install
 from poela.core.interruption import safe_point
 from poela.core.live import packed, unpack
 from poela.core.typed import from_plain, to_plain
@@ -90,7 +91,7 @@ def _cluster(address: str | None) -> Generator[Any, None, None]:
     try:
         import ray
     except ImportError:
-        raise InputError("the Ray backend needs Ray: pip install 'poela[ray]'") from None
+        raise InputError(f"the Ray backend needs Ray: {how_to_install('ray')}") from None
     if ray.is_initialized():
         yield ray
         return

@@ -86,6 +86,7 @@ class Selection:
             CHOOSING,
         ),
     ] = 0.0
+    # confidence that a policy must be better with; 0: none asked
     proof: Annotated[float, Range(least=0, below=1)] = 0.0
     sensitivity: Annotated[
         float,
@@ -201,11 +202,11 @@ class LoggingValue:
 class Point:
     """One policy of one path, as selection sees it: judged on the held-out episodes of all folds together."""
 
-    path_id: str
+    path_id: str  # of the path that it is on
     number: Whole  # on its path
-    final: bool
-    metrics: Mapping[str, float | None]
-    verdict: str = ""
+    final: bool  # whether it is the end of its path
+    metrics: Mapping[str, float | None]  # its estimates on held-out episodes
+    verdict: str = ""  # whether they are to be believed
 
     @property
     def run_id(self) -> str:

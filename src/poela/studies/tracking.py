@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from poela.core.errors import InputError
+from poela.core.extras import how_to_install
 from poela.studies.candidates import shown
 from poela.studies.records import RunRecord
 
@@ -29,7 +30,7 @@ class MLflow(Tracker):
         try:
             from mlflow.tracking import MlflowClient
         except ImportError:
-            raise InputError("tracking with MLflow needs it: pip install 'poela[track]'") from None
+            raise InputError(f"tracking with MLflow needs it: {how_to_install('track')}") from None
         store = os.environ.get("MLFLOW_TRACKING_URI")
         if not store:
             store = (study / "mlruns").resolve().as_uri()
@@ -60,7 +61,7 @@ class TensorBoard(Tracker):
         try:
             import tensorboard  # noqa: F401
         except ImportError:
-            raise InputError("tracking with TensorBoard needs it: pip install 'poela[track]'") from None
+            raise InputError(f"tracking with TensorBoard needs it: {how_to_install('track')}") from None
         self._directory = study / "tensorboard"
 
     def finished(self, run_id: str, record: RunRecord) -> None:

@@ -1,7 +1,7 @@
 """Paper, ours, difference: the table that every reproduction prints."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from scipy.special import stdtrit
 
@@ -13,7 +13,8 @@ COLUMNS = (
     *("paper", "± paper", "ours", "± ours", "difference", "± difference"),
 )
 BEYOND = 0.975  # the quantile beyond which a difference is a clear one
-AGREES = "agrees"
+AGREES, VAGUE = "agrees", "too vague"
+WIDE = 10.0  # points: where the error of a difference is that large, "they agree" says little
 
 
 def compared(table: PublishedTable, measured: Iterable[Number]) -> list[dict[str, Cell]]:
@@ -64,10 +65,21 @@ def agreement(difference: float | None, error: float | None, least: float = 2.0)
     ('yes', 'no', '', '')
     >>> agreement(0.0, 0.0), agreement(1.0, 0.0)
     ('yes', 'no')
+    >>> agreement(15.0, 12.0), agreement(40.0, 12.0)  # known too badly to agree, and yet apart
+    ('too vague', 'no')
     """
     if difference is None or error is None:
         return ""
-    return "yes" if abs(difference) <= least * error else "no"
+    if abs(difference) > least * error:
+        return "no"
+    return "yes" if error < WIDE else VAGUE
+
+
+def judged_today(row: Mapping[str, Cell]) -> dict[str, Cell]:
+    """A stored row with today's words: rows of earlier versions say "yes" where errors are too large to tell."""
+    error = row["± difference"]
+    vague = row[AGREES] == "yes" and isinstance(error, float) and error >= WIDE
+    return {**row, AGREES: VAGUE if vague else row[AGREES]}
 
 
 def measured(learner: str, contexts: str, quantity: str, values: Sequence[float]) -> Number:

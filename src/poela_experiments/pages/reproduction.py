@@ -13,10 +13,11 @@ from typing import Any
 
 from poela.core.files import atomic_file
 from poela_experiments import counterexamples, sepsis
-from poela_experiments.frame.judging import AGREES
+from poela_experiments.frame.judging import AGREES, VAGUE
 from poela_experiments.frame.published import EXPERIMENTS, PUBLISHED, PublishedTable
 from poela_experiments.frame.results import Report, ResultTable, markdown_rows, title_of
 from poela_experiments.order import order_rows
+from poela_experiments.pages.paper_items import item_rows
 from poela_experiments.pages.stored import about, is_regenerated, stored_report
 
 PICTURES = {"counterexamples": counterexamples.pictures, "sepsis": sepsis.pictures}
@@ -26,7 +27,7 @@ OTHER_DATA = {
     "sepsis": "other data: a simulator with a known truth, not MIMIC-III",
     "cartpole": "other data: the paper's logs are not public",
 }
-WIDE = 10.0  # points: with a larger error of their difference, that two numbers agree says little
+VERDICTS = ("yes", VAGUE, "no", "")
 Results = Mapping[str, Report]
 
 
@@ -41,10 +42,12 @@ def reproduction_page(results: Path) -> str:
     found = stored_reports(results)
     template = files("poela_experiments").joinpath("pages", "answer.md").read_text(encoding="utf-8")
     rows = [*summary_rows(found, results)]
-    head = ("the paper's table", "here", "agree", "do not", "not judged", "why")
-    return template.format_map(
-        {**facts(found), "summary": "\n".join(markdown_rows(head, rows)), "others": _others(found, results)}
-    )
+    head = ("the paper's table", "here", "agree", "too vague", "do not", "not judged", "why")
+    numbered = ("the paper's", "shows", "ours", "command", "state", "judgement")
+    made = {name: is_regenerated(results, name) for name in found}
+    tables = {"summary": markdown_rows(head, rows), "items": markdown_rows(numbered, [*item_rows(found, made)])}
+    blocks = {name: "\n".join(lines) for name, lines in tables.items()}
+    return template.format_map({**facts(found), **blocks, "others": _others(found, results)})
 
 
 def summary_rows(found: Results, results: Path) -> Iterator[list[str]]:
@@ -52,20 +55,28 @@ def summary_rows(found: Results, results: Path) -> Iterator[list[str]]:
     shared: dict[tuple[str, ...], list[tuple[str, int]]] = {}
     for (experiment, key), paper in PUBLISHED.items():
         table = _table(found, experiment, key)
-        counts = {word: 0 if table is None else _count(table, word) for word in ("yes", "no", "")}
+        counts = {word: 0 if table is None else _count(table, word) for word in VERDICTS}
         word = "no result" if table is None else _word(counts)
         why = "not run" if table is None else _why(experiment, paper, counts, is_regenerated(results, experiment))
-        apart = key if counts["yes"] + counts["no"] else ""
+        apart = key if counts["yes"] + counts[VAGUE] + counts["no"] else ""
         unjudged = len(paper.numbers) if table is None else counts[""]
-        said = (experiment, apart, word, str(counts["yes"]), str(counts["no"]), why)
+        said = (experiment, apart, word, str(counts["yes"]), str(counts[VAGUE]), str(counts["no"]), why)
         shared.setdefault(said, []).append((paper.title, unjudged))
-    for (experiment, _, word, agree, differ, why), tables in shared.items():
+    for (experiment, _, word, agree, vague, differ, why), tables in shared.items():
         titles = [title for title, _ in tables]
         title = titles[0] if len(titles) == 1 else f"{title_of(experiment)}: {len(titles)} tables"
         numbers = str(sum(number for _, number in tables))
-        yield [f"[{title}](results/{experiment}.md)", word, agree, differ, numbers, why]
+        yield [f"[{title}](results/{experiment}.md)", word, agree, vague, differ, numbers, why]
     title = f"[{title_of(ROBOTS)}](results/{ROBOTS}.md)" if ROBOTS in found else title_of(ROBOTS)
-    yield [title, "cannot be compared here", "0", "0", str(ROBOTS_NUMBERS), "other data: stands beside, not judged"]
+    yield [
+        title,
+        "cannot be compared here",
+        "0",
+        "0",
+        "0",
+        str(ROBOTS_NUMBERS),
+        "other data: stands beside, not judged",
+    ]
 
 
 def _table(found: Results, experiment: str, key: str) -> ResultTable | None:
@@ -78,11 +89,11 @@ def _count(table: ResultTable, word: str) -> int:
 
 
 def _word(counts: Mapping[str, int]) -> str:
-    if not counts["yes"] + counts["no"]:
+    if not counts["yes"] + counts[VAGUE] + counts["no"]:
         return "cannot be compared here"
-    if not counts["no"]:
-        return "reproduces"
-    return "reproduces in part" if counts["yes"] else "does not reproduce"
+    if not counts["yes"]:
+        return "does not reproduce" if counts["no"] else "too vague to tell"
+    return "reproduces in part" if counts["no"] or counts[VAGUE] else "reproduces"
 
 
 def _why(experiment: str, paper: PublishedTable, counts: Mapping[str, int], regenerated: bool) -> str:
@@ -103,17 +114,18 @@ def _others(found: Results, results: Path) -> str:
 
 def facts(found: Results) -> dict[str, Any]:
     """The figures that the sentences of the page have, each by its name."""
-    counts = {"yes": 0, "no": 0, "": ROBOTS_NUMBERS if ROBOTS in found else 0}
+    counts = {"yes": 0, VAGUE: 0, "no": 0, "": ROBOTS_NUMBERS if ROBOTS in found else 0}
     for experiment, key in PUBLISHED:
         table = _table(found, experiment, key)
         for word in counts if table is not None else ():
             counts[word] += _count(table, word)  # type: ignore[arg-type]
     given: dict[str, Any] = {"agree": counts["yes"], "differ": counts["no"], "unjudged": counts[""]}
+    given["vague"] = counts[VAGUE]
     given["published"] = sum(counts.values())
     needed = _table(found, "counterexamples", "needed")
     if needed is not None:
         given |= {"counts": _count(needed, "yes"), "of_counts": sum(map(bool, (row["paper"] for row in needed.rows)))}
-    given |= _wide(found)
+    given["poela_apart"] = _apart(found)
     for key in ("main", "checkpoint", "bcrnn-checkpoint", "weights", "weights-markov"):
         for row in () if (table := _table(found, "tumor", key)) is None else table.rows:
             name = "_".join((str(row["learner"]), str(row["contexts"]), str(row["quantity"])))
@@ -125,13 +137,10 @@ def facts(found: Results) -> dict[str, Any]:
     return given
 
 
-def _wide(found: Results) -> dict[str, Any]:
-    """Of the tumor numbers that agree, how many are known badly; and how often POELA's do not, contexts not Markov."""
+def _apart(found: Results) -> int:
+    """How often POELA's tumor numbers do not agree where contexts are not Markov."""
     rows = [row for table in found["tumor"].tables if table.compares for row in table.rows] if "tumor" in found else []
-    agree = [row for row in rows if row[AGREES] == "yes"]
-    apart = [row for row in rows if row[AGREES] == "no" and row["learner"] == "POELA" and row["contexts"] != "Markov"]
-    wide = sum(float(str(row["± difference"])) >= WIDE for row in agree)
-    return {"agree_tumor": len(agree), "agree_wide": wide, "poela_apart": len(apart)}
+    return sum(row[AGREES] == "no" and row["learner"] == "POELA" and row["contexts"] != "Markov" for row in rows)
 
 
 def _orders(found: Results) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from poela.core.storage import read_json
-from poela_experiments.frame.judging import AGREES
+from poela_experiments.frame.judging import AGREES, judged_today
 from poela_experiments.frame.results import NOT_REGENERATED, Report, ResultTable
 
 
@@ -15,7 +15,8 @@ def stored_table(path: Path) -> ResultTable:
     table = pq.read_table(path)
     about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
     notes = tuple(note.rstrip(".") for note in about["notes"].splitlines())
-    return ResultTable(path.stem, about["title"], table.to_pylist(), about["command"], notes)
+    found = ResultTable(path.stem, about["title"], table.to_pylist(), about["command"], notes)
+    return replace(found, rows=[*map(judged_today, found.rows)]) if found.compares else found
 
 
 def stored_report(results: Path, experiment: str) -> Report:
