@@ -9,9 +9,9 @@ export OMP_NUM_THREADS=1
 for i in 0 1 2 3; do taskset -c $((4*i))-$((4*i+3)) python benchmarks/serve_attacked.py \\
   --part $i/4 --most 1 --skip 0 --out build/attacked.$i.jsonl & done; wait
 
-A row of JSON for each kind, and one of how the server ended; exits with 1 where the 99th percentile beside an attacker is more than three times that
-alone. Everything stays on this machine: clients and attackers have loopback addresses of their own. Each attacker's
-requests are bounded in number, and all end with the script.
+A row of JSON for each kind, and one of how the server ended; exits with 1 where the 99th percentile beside an attacker
+is more than three times that alone. Everything stays on this machine: clients and attackers have loopback addresses of
+their own. Each attacker's requests are bounded in number, and all end with the script.
 """
 
 import argparse
