@@ -9,9 +9,9 @@ export OMP_NUM_THREADS=1
 for i in 0 1 2 3; do taskset -c $((4*i))-$((4*i+3)) python benchmarks/serve_attacked.py \\
   --part $i/4 --most 1 --skip 0 --out build/attacked.$i.jsonl & done; wait
 
-A row of JSON for each kind; exits with 1 where the 99th percentile beside an attacker is more than three times that
-alone. Everything stays on this machine: clients and attackers have loopback addresses of their own. Each attacker's
-requests are bounded in number, and all end with the script.
+A row of JSON for each kind, and one of how the server ended; exits with 1 where the 99th percentile beside an attacker
+is more than three times that alone. Everything stays on this machine: clients and attackers have loopback addresses of
+their own. Each attacker's requests are bounded in number, and all end with the script.
 """
 
 import argparse
@@ -32,6 +32,7 @@ import httpx
 import numpy as np
 from export_speed import network_policy
 from nearest_actions import logs_of
+from stored_rows import commit
 
 FEATURES = 8
 HEAD = b"POST /v1/decide HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -167,7 +168,8 @@ def compare(port: int, name: str, asked: argparse.Namespace) -> dict[str, Any]:
     finally:
         attacker.terminate()
         attacker.join()
-    row = {"kind": name, "receipts": asked.receipts, "clients": asked.clients, "cores": len(os.sched_getaffinity(0))}
+    row = {"kind": name, "commit": commit(), "receipts": asked.receipts, "clients": asked.clients}
+    row |= {"cores": len(os.sched_getaffinity(0)), "load": round(os.getloadavg()[0], 1)}
     for what, taken in (("alone", alone), ("beside", beside)):
         row |= {f"{what}_requests": len(taken), f"{what}_p50_ms": round(1000 * float(np.median(taken)), 1)}
         row[f"{what}_p99_ms"] = round(p99(taken), 1)
@@ -190,6 +192,14 @@ def asked_for() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def noted(row: dict[str, Any], out: Path | None) -> None:
+    """Print a row, and keep it."""
+    print(json.dumps(row), flush=True)
+    if out is not None:
+        with out.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
 @contextmanager
 def served(folder: Path, asked: argparse.Namespace) -> Iterator[int]:
     """The port of a server of its own, which ends with the block."""
@@ -207,7 +217,8 @@ def served(folder: Path, asked: argparse.Namespace) -> Iterator[int]:
             started = time.perf_counter()
             server.terminate()
             server.wait(30)
-            print(f"ended {time.perf_counter() - started:.1f} s after SIGTERM", file=sys.stderr)
+            ended = {"kind": "SIGTERM", "commit": commit(), "seconds": round(time.perf_counter() - started, 1)}
+            noted({**ended, "exit_code": server.returncode}, asked.out)
 
 
 def main() -> int:
@@ -220,10 +231,7 @@ def main() -> int:
         asyncio.run(clients(port, 1, asked.clients))
         for name in kinds:
             rows.append(compare(port, name, asked))
-            print(json.dumps(rows[-1]), flush=True)
-            if asked.out is not None:
-                with asked.out.open("a") as file:
-                    file.write(json.dumps(rows[-1]) + "\n")
+            noted(rows[-1], asked.out)
     return int(any(row["times"] > MOST_TIMES for row in rows))
 
 

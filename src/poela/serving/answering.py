@@ -19,12 +19,11 @@ from poela.policies.deciding import Deciding, decisions
 from poela.policies.ruled import RuledPolicy
 from poela.serving.asking import Case, DecisionRequest, Form
 from poela.serving.direct import PROPENSITIES, answered_directly, is_direct
+from poela.serving.line import SHARE
 from poela.serving.source import PolicySource
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-LARGEST_PIECE = 64  # steps of a request that are decided in one go, unless a single case has more
 
 
 @dataclass(frozen=True)
@@ -168,15 +167,15 @@ def _number(value: float) -> float | None:
 
 
 def pieces_of(request: DecisionRequest) -> list[tuple[DecisionRequest, int]]:
-    """A request in pieces of few steps each, with their numbers of steps: others come in between.
+    """A request in pieces of few steps each, with their numbers of steps: others come in between, and share goes.
 
-    >>> long = Case(({},) * 40, ("wait",) * 39)
+    >>> long = Case(({},) * 20, ("wait",) * 19)
     >>> [(len(piece.cases), steps) for piece, steps in pieces_of(DecisionRequest((long, long, Case(({},), ()))))]
-    [(1, 40), (2, 41)]
+    [(1, 20), (2, 21)]
     """
     pieces: list[tuple[list[Case], int]] = []
     for case in request.cases:
-        if not pieces or pieces[-1][1] + len(case.steps) > LARGEST_PIECE:
+        if not pieces or pieces[-1][1] + len(case.steps) > SHARE:
             pieces.append(([], 0))
         cases, steps = pieces[-1]
         pieces[-1] = ([*cases, case], steps + len(case.steps))

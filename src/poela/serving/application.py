@@ -105,7 +105,8 @@ class _Desk:
         """For one case, every action."""
         asked = await self._read(request, drawing=False)
         self._credits.charge(_client(request), EXPLAINED_COST)
-        (answer,) = await self._working.ask(_client(request), [(Explained(asked), asked.steps)])
+        steps = asked.steps + int(EXPLAINED_COST)
+        (answer,) = await self._working.ask(_client(request), [(Explained(asked), steps)])
         return _json(answer)
 
     async def _read(self, request: Request, *, drawing: bool) -> DecisionRequest:

@@ -9,9 +9,10 @@ from typing import Any
 
 from poela.core.errors import PoelaError
 
-MOST_TOGETHER = 256  # steps that are worked on in one go, while others wait
-MOST_WAITING = 512  # pieces of all clients
-MOST_OF_ONE = 128  # pieces of one client, and one more request
+MOST_TOGETHER = 256  # steps that are worked on in one go, of all clients
+SHARE_ALONE, SHARE = 64, 32  # steps of one client in one go: while nobody else waits, and beside others
+MOST_WAITING = 1024  # pieces of all clients
+MOST_OF_ONE = 256  # pieces of one client, and one more request
 
 
 class TooBusy(PoelaError):
@@ -31,8 +32,9 @@ Answer = Any | BaseException
 class FairLine:
     """Gathers pieces of work that come while others are worked on, and has them done in one go, by one thread.
 
-    A policy takes hardly longer for many cases than for one, so more clients at once wait little longer. Each go takes
-    one piece of every client in turn, and more only while it is small: who asks for much waits for themselves.
+    A policy takes hardly longer for a few cases than for one, so more clients at once wait little longer. Each go takes
+    a small share of every client in turn: who asks for much waits for themselves, and who comes during a go that is
+    theirs alone waits for few steps, too. A piece beyond the share, which cannot be split, has its client's turn alone.
     """
 
     def __init__(self, work: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
@@ -71,23 +73,29 @@ class FairLine:
 
     def _next(self) -> list[_Piece]:
         """Pieces for one go: clients in turn, until it is large enough."""
+        self._forget_the_gone()
+        share = SHARE if len(self._waiting) > 1 else SHARE_ALONE
         batch: list[_Piece] = []
         steps = 0
-        while self._waiting:
-            client = next(iter(self._waiting))
-            queue = self._waiting[client]
-            if queue[0].future.done():
-                queue.popleft()
-            elif batch and steps + queue[0].steps > MOST_TOGETHER:
-                break
-            else:
+        for client, queue in list(self._waiting.items()):
+            own = 0
+            while queue and (not own or own + queue[0].steps <= share):
+                if batch and steps + queue[0].steps > MOST_TOGETHER:
+                    return batch
                 batch.append(queue.popleft())
+                own += batch[-1].steps
                 steps += batch[-1].steps
-                del self._waiting[client]
+            del self._waiting[client]
+            if queue:
                 self._waiting[client] = queue  # to the end of the line
-            if not queue:
-                del self._waiting[client]
         return batch
+
+    def _forget_the_gone(self) -> None:
+        """Pieces that nobody waits for any longer are no work."""
+        for client, queue in list(self._waiting.items()):
+            self._waiting[client] = deque(piece for piece in queue if not piece.future.done())
+            if not self._waiting[client]:
+                del self._waiting[client]
 
     def _answers(self, items: Sequence[Any]) -> list[Answer]:
         try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TOKEN = "POELA_TOKEN"
 SHORTEST_TOKEN = 16
 MOST_CONNECTIONS, MOST_UNANSWERED = 1000, 2048
-LONGEST_END = 3  # seconds for what is being answered when the server is told to end
+LONGEST_END = 2  # seconds for what is being answered when the server is told to end
 
 
 def token_for(host: str) -> str | None:
