@@ -75,7 +75,7 @@ def _hints(kind: type) -> dict[str, Any]:
     try:
         return get_type_hints(kind)
     except NameError:
-        return {field.name: field.type for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+        return {field.name: field.type for field in dataclasses.fields(kind)}
 
 
 def _remarks(source: str) -> dict[str, str]:
@@ -91,7 +91,7 @@ def _remarks(source: str) -> dict[str, str]:
         if token.type == tokenize.COMMENT
     }
     lines, body = text.splitlines(), ast.parse(text).body[0].body  # type: ignore[attr-defined]
-    remarks = {}
+    remarks: dict[str, str] = {}
     for node in body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             above = node.lineno - 1
