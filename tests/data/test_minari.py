@@ -251,5 +251,5 @@ def test_ids_that_cannot_be_written() -> None:
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "minari", None)
-    with pytest.raises(PoelaError, match="poela\\[minari\\]"):
+    with pytest.raises(PoelaError, match="Minari is not installed: pip install"):
         poela.from_minari("visits-v0")

@@ -236,4 +236,5 @@ def test_real_valued_actions_and_evaluate_share_it() -> None:
     low, high = ends(estimate.gain)
     half = (high - low) / 2
     error = paired_error(weights, rewards)
-    assert norm.ppf(0.975) * error < half < 1.2 * norm.ppf(0.975) * error
+    # Wider, since it takes the worst and the best of the doses that nobody like them was given, too (0.2%).
+    assert norm.ppf(0.975) * error < half < 1.3 * norm.ppf(0.975) * error

@@ -27,6 +27,7 @@ OTHERS = {
     "continuous_eligibility",
     "gaussian_policy",
     "foreign_policy",  # in no file: tests/studies/test_objects.py
+    "foreign_doses",  # the same: tests/studies/test_foreign_doses.py
 }  # below and in tests/eligibility/test_support.py, on their own
 
 
@@ -440,7 +441,13 @@ def kinds_in(stored: Stored) -> set[str]:
 def test_arrays_of_real_valued_policies() -> None:
     train = simulate("dosing", episodes=40, seed=0)
     stored = ContinuousPOELA(radius="q100", hidden=(4,), steps=2).fit(train, seed=0).stored()
-    assert kinds_in(stored) == OTHERS - {"logged_propensities", "support_model", "supported_behavior", "foreign_policy"}
+    assert kinds_in(stored) == OTHERS - {
+        "logged_propensities",
+        "support_model",
+        "supported_behavior",
+        "foreign_policy",
+        "foreign_doses",
+    }
     load_object(stored)
     for path in arrays_in(stored):
         for change in (lambda values: values * np.nan, lambda values: values[:0], lambda values: values.astype("U8")):

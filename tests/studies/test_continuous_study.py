@@ -48,7 +48,10 @@ def test_what_is_handed_back_rests_on_the_same_share_of_episodes(study: Any) -> 
     assert weights.sum() ** 2 / np.square(weights).sum() > 0.95 * 60 * 3 / 2  # of two thirds it was 60
 
 
-def test_a_study_on_disk_decides_evaluates_and_reports(study: Any, tmp_path: Path, capsys: Any) -> None:
+def test_a_study_on_disk_decides_evaluates_and_reports(
+    study: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     opened = poela.Study.open(study.directory)
     rows = simulate("dosing", episodes=5, seed=2)
     contexts = rows.contexts
@@ -182,7 +185,7 @@ def test_the_help_names_what_serves_real_valued_actions(capsys: Any) -> None:
     assert main(["learn", "--help"]) == 0
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "continuouspoela,iql by default, and continuousclone" in said
-    assert "only auto, a Gaussian model" in said
+    assert "Real-valued actions (doses): auto, a Gaussian model" in said
 
 
 def test_densities_are_estimated_where_none_are_logged(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from poela.studies.study import Study
 def test_yes_or_no_in_percent_is_a_hundred_times_the_share() -> None:
     survival = Outcome.of("survival, %", np.array([0.0, 1.0]))
     assert survival == Outcome("survival", "%", 100.0)
-    assert survival.amount(0.021, 0.01) == "+2.1 % survival"
+    assert survival.amount(0.021, 0.01) == "+2.1 percentage points in survival"
     assert survival.between(-0.01, 0.052, 0.01) == "[-1.0, 5.2]"
     assert Outcome.of("survival, %", np.array([0.0, 55.0])).scale == 1.0  # these are percent already
     assert Outcome.of("survival, days", np.array([0.0, 1.0])).scale == 1.0
@@ -25,7 +25,7 @@ def test_yes_or_no_in_percent_is_a_hundred_times_the_share() -> None:
 
 def test_names_may_have_commas_and_units_may_be_missing() -> None:
     assert Outcome.of("pain, as told, points", np.zeros(1)) == Outcome("pain, as told", "points")
-    assert Outcome.of("QALYs", np.zeros(1)).amount(0.5) == "+0.500 QALYs"
+    assert Outcome.of("QALYs", np.zeros(1)).amount(0.5) == "+0.500 in QALYs"
     assert Outcome.of(", EUR", np.zeros(1)).amount(12.0) == "+12.0 EUR"
     assert Outcome().title == ""
     for wrong in ("", " , ", ","):
@@ -66,7 +66,7 @@ def test_the_command_line_has_outcome_and_groups(
     opened = Study.open(study)
     assert opened.gain is not None
     assert opened.gain.low is not None
-    least = f"+{100 * opened.gain.low:.1f} % survival"
+    least = f"+{100 * opened.gain.low:.1f} percentage points in survival"
     assert out.startswith(f"Change: at least {least} compared with what is done now (95%)")
     assert "Who gains, survival, %" in out
     assert "ward: ICU" in out
