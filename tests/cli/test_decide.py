@@ -14,6 +14,7 @@ import pytest
 
 from poela import InputError, LogLayout, Study, read_logs
 from poela.cli import main
+from poela.core.readable import readable
 from poela.studies.store import Store
 
 
@@ -118,7 +119,8 @@ def test_likeliest_actions_are_judged_as_the_policy_that_they_are(
     assert record.low is not None
     assert record.gain is not None
     assert 0.2 < record.low < 0.5 < record.gain + 0.1
-    assert f"at least {record.low:+.4g} better than what is done now (95%, as if no other policy had been tried)" in out
+    least = f"at least {readable(record.low, signed=True)} better than what is done now"
+    assert f"{least} (95%, as if no other policy had been tried)" in out
     found = pq.read_table(tmp_path / "out.parquet")
     assert set(found["policy"].to_pylist()) == {f"{Study.open(study).policy.short_hash}-likeliest"}
     acts = ~found["defer"].to_numpy()

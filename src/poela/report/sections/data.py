@@ -30,7 +30,7 @@ from poela.studies.findings_of_audit import context_in_words
 from poela.studies.study import Study
 from poela.studies.words import gaps_in_words, sentence
 
-TITLE, ABOUT = "The data", "cases, actions, outcomes, propensities, and what was found against them"
+TITLE, ABOUT = "The data", "cases, actions, outcomes, propensities, and what the audit found"
 MOST_ACTIONS = 60
 
 
@@ -53,7 +53,7 @@ def data_section(subject: Subject) -> Section:
             facts.insert(1, Fact("Clusters", f"{train.n_units:,}", "cases of one are kept together"))
     blocks: list[Block] = [Facts(facts), Text(sentence(data.propensities)), *_audit(study)]
     if train is None:
-        what = "A picture of how long cases are and of what came of them"
+        what = "A picture of the lengths of cases and of their outcomes"
         blocks += [_names(features, actions, None, subject.smallest), needs_logs(what)]
         return Section("data", TITLE, blocks, ABOUT)
     if subject.logs is not None:
