@@ -154,7 +154,7 @@ def rests_panel(subject: Subject) -> Panel:
     items: list[Words] = [
         first,
         *_lost_outcomes(data.lost),
-        f"Policies were judged on cases that they had not learned from ({data.validation_episodes:,}, {how}).",
+        f"Policies were judged on {data.validation_episodes:,} cases that they had not learned from ({how}).",
         "New cases are like past ones, and no case affects another.",
         Markup("For {}, higher is better{}.").format(subject.outcome_name, "" if cap is None else f" ({cap.in_words})"),
     ]
