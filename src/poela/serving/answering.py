@@ -10,7 +10,7 @@ import numpy as np
 from poela.core.draws import uniform_of
 from poela.core.errors import InputError
 from poela.data.decided import ABOUT, ACTION, DEFER, POLICY
-from poela.data.decision_rows import Wanted, parts_to_decide
+from poela.data.decision_rows import RowRequirements, parts_to_decide
 from poela.data.history import StepsToFollow
 from poela.data.layout import PREFIX, LogLayout
 from poela.data.receipts import ReceiptKeys, Receipts, keys_for, receipts_of
@@ -122,7 +122,7 @@ class Answering:
             raise InputError("explain takes one case")
         (case,), policy, rule = request.cases, self.policy, self.policy.eligibility
         form = self.form
-        wanted = Wanted(form.schema, form.action_names, form.reading)
+        wanted = RowRequirements(form.schema, form.action_names, form.reading)
         (rows,) = parts_to_decide(form.table([case]), wanted, LogLayout())
         contexts = rows.contexts.rows.contexts
         acted, whole = np.maximum(rows.actions, 0), np.array([0, len(contexts)])
