@@ -26,11 +26,11 @@ from poela.data.receipts import Receipts, read_receipts
 from poela.data.trajectories import Trajectories
 from poela.learners.consensus import Consensus
 from poela.learners.policy_gradient import POCRM
-from poela.serving.answering import Answering
 from poela.serving.application import application
-from poela.serving.asking import DecisionRequest
-from poela.serving.guarding import LARGEST_BODY
+from poela.serving.decisions import Answering
 from poela.serving.line import FairLine, TooBusy
+from poela.serving.middleware import LARGEST_BODY
+from poela.serving.requests import DecisionRequest
 from poela.serving.server import token_for
 from poela.serving.source import PolicySource
 
@@ -300,7 +300,7 @@ def test_an_unforeseen_error_is_answered_and_logged_without_its_text(
     def broken(*_: Any) -> Any:
         raise RuntimeError("SECRET")
 
-    monkeypatch.setattr("poela.serving.answering.Answering.decided", broken)
+    monkeypatch.setattr("poela.serving.decisions.Answering.decided", broken)
     app = served(POLICIES["pocrm"](logs()))
     answer = asked(app, "POST", "/v1/decide", json={"cases": [case()]})
     assert (answer.status_code, answer.json()) == (500, {"errors": ["the server could not answer: its log says more"]})

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from poela.core.interruption import safe_point, hold_sigint
+from poela.core.interruption import hold_sigint, safe_point
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -24,7 +24,7 @@ from poela.data.layout import PREFIX, LogLayout
 from poela.data.layout_problems import absent
 from poela.data.limited_rows import rows_within
 from poela.data.numbers import read_contexts, read_propensities
-from poela.data.opening import kind_of_file, open_source, readable
+from poela.data.opening import explain_read_errors, kind_of_file, open_source
 from poela.data.order import Order
 from poela.data.rows import RowProblems
 from poela.data.schema import TableSchema
@@ -148,7 +148,7 @@ def parts_to_decide(source: Any, wanted: RowRequirements, layout: LogLayout) -> 
     Everything that is wrong, in whatever part, is reported in one error. `layout` says how a CSV file is written.
     """
     row_problems, sound = RowProblems(), True
-    with readable(source):
+    with explain_read_errors(source):
         for part in _parts(source, wanted, layout):
             problems = wanted.problems(part.names)
             if problems:

@@ -24,7 +24,7 @@ from poela.data.layout_problems import NO_LIMITS
 from poela.data.limited_rows import lacks_limits, limited_rows
 from poela.data.losses import loss_in_words
 from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers, read_outcomes
-from poela.data.opening import AnyTable, readable
+from poela.data.opening import AnyTable, explain_read_errors
 from poela.data.order import Order, in_table, order_of, sortable_steps
 from poela.data.outcomes import joined_receipts
 from poela.data.propensity_columns import paired
@@ -113,7 +113,7 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool, beside: Beside)
         source, layout, notes, beside = joined.table, joined.layout, joined.notes, replace(beside, ended=joined.ended)
     elif beside.outcomes is not None:
         raise InputError("outcomes= goes with a folder of receipts, and this is none: name the folder of --receipts")
-    with readable(source):
+    with explain_read_errors(source):
         source, layout, said = put_right(source, layout)
         opened, logs = _opened_and_read(source, layout, beside)
         logs = _with_loss(logs, said)

@@ -15,7 +15,7 @@ from poela.core.policy import actions_at
 from poela.core.typed import Seed, parsed
 from poela.data.actions import metadata_of
 from poela.data.decided import ABOUT, ACTION, DEFER, POLICY, ROW
-from poela.data.decision_rows import PART_ROWS, Rows, RowRequirements, parts_to_decide
+from poela.data.decision_rows import PART_ROWS, RowRequirements, Rows, parts_to_decide
 from poela.data.history import StepsToFollow
 from poela.data.layout import PREFIX, LogLayout
 from poela.data.words import quoted

@@ -168,7 +168,7 @@ class Form:
         if missing or unknown:
             return {}
         for name, variable in variables.items():
-            problem = problem_of(variable, features[name])
+            problem = value_problem(variable, features[name])
             if problem:
                 problems.append(f"{where}: {shown(name)} must be {problem}")
         return features
@@ -196,10 +196,10 @@ class Form:
         return pa.table(columns)
 
 
-def problem_of(variable: Variable, value: Any) -> str | None:
+def value_problem(variable: Variable, value: Any) -> str | None:
     """What the value of a feature must be, where it is not.
 
-    >>> problem_of(Variable("age"), 5), problem_of(Variable("age"), "5")
+    >>> value_problem(Variable("age"), 5), value_problem(Variable("age"), "5")
     (None, 'a number')
     """
     if value is None:
