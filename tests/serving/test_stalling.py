@@ -243,7 +243,10 @@ def test_sockets_of_all_kinds_of_attackers(plain: Any, monkeypatch: pytest.Monke
         assert is_shut(upgrade)
         for one in (silent, unfinished, half, again, after, upgrade):
             one.close()
-        assert httpx.post(f"http://127.0.0.1:{port}/v1/decide", json={"cases": [case()]}).status_code == 200
+        assert (
+            httpx.post(f"http://127.0.0.1:{port}/v1/decide", json={"cases": [case()]}, timeout=PATIENCE).status_code
+            == 200
+        )
 
 
 def test_who_reads_no_answer_is_shut_out(plain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +258,10 @@ def test_who_reads_no_answer_is_shut_out(plain: Any, monkeypatch: pytest.MonkeyP
         with pytest.raises(ConnectionError):  # noqa: PT012
             for _ in range(20_000):  # more than any buffer holds
                 deaf.sendall(request)
-        assert httpx.post(f"http://127.0.0.1:{port}/v1/decide", json={"cases": [case()]}).status_code == 200
+        assert (
+            httpx.post(f"http://127.0.0.1:{port}/v1/decide", json={"cases": [case()]}, timeout=PATIENCE).status_code
+            == 200
+        )
 
 
 def healthy(one: socket.socket, more: bytes = b"") -> bool:

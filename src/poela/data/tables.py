@@ -18,6 +18,7 @@ from poela.data.checks import NO_CONTEXT, learning_problems
 from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
 from poela.data.decided import notes_of_decisions, of_decisions
+from poela.data.done import by_end, hiding, opened_with, with_done
 from poela.data.labels import Labels, encode, is_label
 from poela.data.layout import CENSORED, DENSITY, EPISODE, STEP, LogLayout
 from poela.data.layout_problems import NO_LIMITS
@@ -151,8 +152,6 @@ def warn_of(notes: Sequence[str]) -> None:
 
 
 def _opened_and_read(source: Any, layout: LogLayout, beside: Beside) -> tuple[TableSource, Trajectories]:
-    from poela.data.done import by_end, hiding, opened_with, with_done
-
     whole = opened_with(source, layout, beside.columns)
     opened, logs = _opened_log(hiding(whole, beside.columns) if beside.columns else whole, source, layout, beside)
     if beside.columns:
@@ -169,8 +168,6 @@ def _opened_log(
     import pyarrow as pa
 
     if (decided := of_decisions(layout, opened.names)) != layout:  # by which other columns are read
-        from poela.data.done import hiding, opened_with
-
         return _opened_log(
             hiding(opened_with(source, decided, beside.columns), beside.columns), source, decided, beside
         )
