@@ -12,6 +12,10 @@ from poela.studies.options import Execution, LearnOptions, StudyOptions
 
 SETTINGS = (ScoringOptions(), Execution(), StudyOptions(), LearnOptions())
 NEXT = "Next log (with a study)"
+By = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=NEXT, help="Which policy acts: policy or promising. Default: whichever is better."),
+]
 
 
 @column_flags
@@ -33,12 +37,7 @@ def plan(
             rich_help_panel=NEXT, help="Share of cases in which a new policy acts. Default: 0.1, 0.2, 0.5, 1."
         ),
     ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=NEXT, help="Which policy acts: policy or promising. Default: whichever is better."
-        ),
-    ] = None,
+    by: By = None,
     confidence: Annotated[
         float | None, typer.Option(help="Confidence with which to show a gain. Default: 0.95.")
     ] = None,
