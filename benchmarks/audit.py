@@ -266,6 +266,31 @@ def late_column(rng: Rng) -> Trajectories:
     return read(table | {"score": outcome + rng.normal(scale=outcome.std() / 3, size=1500)})
 
 
+def repeated_outcome(rng: Rng) -> Trajectories:
+    """The score of a stay in each of its rows, though it came once."""
+    table, lengths = one_step(rng, 1500), rng.integers(1, 4, 700)
+    stay = np.repeat(np.arange(700), lengths)[:1500]
+    score = rng.normal(size=700)[stay]
+    return read(
+        {name: column[: len(stay)] for name, column in table.items()} | {"episode": stay, "reward": score}, step="rows"
+    )
+
+
+def coded_outcome(rng: Rng) -> Trajectories:
+    """-999 where the outcome is not known, for one case in fifty."""
+    table = one_step(rng, 1500)
+    return read(table | {"reward": np.where(rng.random(1500) < 0.02, -999.0, table["reward"])})
+
+
+def adherence_of_three(rng: Rng) -> Trajectories:
+    """A trial of three arms that logs the chance of the arm taken, and how well each was followed afterwards."""
+    table = one_step(rng, 1500, 3, logged="none")
+    arm = rng.integers(0, 3, 1500)
+    followed = np.array([0.8, 0.6, 0.4])[arm] + rng.normal(scale=0.2, size=1500)
+    drawn = {"action": np.array(["rest", "treat", "wait"])[arm], "propensity": np.full(1500, 1 / 3)}
+    return read(table | drawn | {"followed": followed})
+
+
 def date_after_decision(rng: Rng) -> Trajectories:
     """Two visits of 300 people, with the day on which a result came: for some after the visit."""
     person, visit = np.repeat(np.arange(300), 2), np.tile([0, 1], 300)
@@ -315,6 +340,9 @@ TRAPS: dict[str, tuple[Callable[[Rng], Trajectories], tuple[str, ...], tuple[str
     "filled in above a value": (filled_above_a_value, ("filled",), ("note",)),
     "the date of the outcome": (date_of_outcome, ("date",), ("outcome_date",)),
     "a date after that of the visit": (later_date, ("date",), ("entered",)),
+    "an outcome repeated in each row": (repeated_outcome, ("repeated",), ()),
+    "a code for no outcome": (coded_outcome, ("code",), ()),
+    "adherence in a trial of three arms": (adherence_of_three, ("propensities", "action"), ("followed",)),
 }
 DATES = ("a date after the decision", "the date of the outcome", "a date after that of the visit")
 HARMLESS = ("an id", "nine tenths of the outcome", *DATES)  # which may not void weights

@@ -19,7 +19,7 @@ from stored_rows import made_by
 
 from poela.core.files import write_json
 from poela.data.trajectories import Trajectories
-from poela.rounds.compared import Units, compared
+from poela.rounds.compared import OldMean, Units, compared
 from poela.rounds.drift import drifts
 from poela.rounds.looks import WatchPlan
 
@@ -33,13 +33,13 @@ PLANS = {
 }
 
 
-def before_after(effect: float, rng: np.random.Generator) -> tuple[Units, tuple[float, float] | None]:
+def before_after(effect: float, rng: np.random.Generator) -> tuple[Units, OldMean | None]:
     """500 cases before, and 500 after."""
     old, new = rng.normal(size=500), effect + rng.normal(size=500)
-    return Units(new, np.arange(500)), (float(old.mean()), float(old.std(ddof=1) / np.sqrt(500)))
+    return Units(new, np.arange(500)), Units(old, np.arange(500)).summary
 
 
-def practice(effect: float, rng: np.random.Generator) -> tuple[Units, tuple[float, float] | None]:
+def practice(effect: float, rng: np.random.Generator) -> tuple[Units, OldMean | None]:
     """1000 cases of a policy that treats every second one, against a practice that treats none."""
     treated = rng.random(1000) < 0.5
     returns = effect * treated + rng.normal(size=1000)
@@ -49,7 +49,7 @@ def practice(effect: float, rng: np.random.Generator) -> tuple[Units, tuple[floa
 KINDS = {"before": before_after, "practice": practice}
 
 
-def naive(cases: Units, old: tuple[float, float] | None, sizes: list[int]) -> tuple[bool, bool]:
+def naive(cases: Units, old: OldMean | None, sizes: list[int]) -> tuple[bool, bool]:
     """Whether a plain 95% interval at each look says better, or worse."""
     found = [compared(cases.first(size), old, WatchPlan(), (size,), None) for size in sizes]
     return any(one.value > 1.96 * one.error for one in found), any(one.value < -1.96 * one.error for one in found)

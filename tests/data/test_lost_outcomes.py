@@ -112,6 +112,16 @@ def test_a_wide_table_is_recognised_and_read() -> None:
     assert logs.lengths.tolist() == [2, 1]
     assert logs.feature_names == ("age", "bp")
     assert logs.contexts[:, 1].tolist() == [90, 95, 80]
+    assert logs.returns().tolist() == [1, 0]  # not once for each visit
+    assert any("'alive', which is not by visit, counts once, at the last visit" in note for note in logs.notes)
+
+
+def test_outcomes_by_visit_add_up_and_a_cost_of_the_case_counts_once() -> None:
+    columns = WIDE | {"well_1": [1.0, 2.0], "well_2": [4.0, None], "fee": [10.0, 20.0]}
+    wide = ["dose_{visit}", "bp_{visit}", "well_{visit}"]
+    reward = "well - fee"
+    logs = poela.read_logs(pa.table(columns).drop(["alive"]), episode="id", action="dose", reward=reward, wide=wide)
+    assert logs.returns().tolist() == [1 + 4 - 10, 2 - 20]
 
 
 def test_wide_columns_that_are_not_there_are_named() -> None:

@@ -15,7 +15,7 @@ import poela
 from poela import InputError, Study, Trajectories
 from poela.cli import main
 from poela.evaluation.bounds import Bounds
-from poela.rounds.compared import Units, against_practice, two_arms
+from poela.rounds.compared import Units, against_practice, compared, two_arms
 from poela.rounds.drift import Drift
 from poela.rounds.looks import WatchPlan
 from poela.rounds.sequences import sequence_boundary
@@ -108,7 +108,8 @@ def test_before_and_after_is_the_difference_of_means(study: Path) -> None:
     watched = poela.watch(study, receipts, outcomes=known)
     old = Study.open(study).record.logging_policy
     new = known["reward"].to_numpy()
-    error = np.hypot(new.std(ddof=1) / np.sqrt(300), old.standard_error)
+    of_old = old.standard_error * np.sqrt(Study.open(study).record.data.validation_episodes)
+    error = np.hypot(max(new.std(ddof=1), of_old) / np.sqrt(300), old.standard_error)
     assert watched.main.value == pytest.approx(new.mean() - old.value)
     assert watched.main.error == pytest.approx(error)
     assert watched.main.low is not None
@@ -308,7 +309,8 @@ def test_practice_beside_is_the_difference_of_two_means(study: Path, capsys: pyt
     assert main(["watch", str(study), *flags, "--beside", str(study.parent / "practice.parquet"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     new, old = known["reward"].to_numpy(), practice["reward"].to_numpy()
-    error = np.sqrt(new.var(ddof=1) / 300 + old.var(ddof=1) / 200)
+    alike = (300 * new.var(ddof=1) + 200 * old.var(ddof=1)) / 500 * (1 / 300 + 1 / 200)
+    error = np.sqrt(max(new.var(ddof=1) / 300 + old.var(ddof=1) / 200, alike))
     assert told["main"]["value"] == pytest.approx(new.mean() - old.mean())
     assert told["main"]["error"] == pytest.approx(error)
     assert told["main"]["low"] == pytest.approx(told["main"]["value"] - sequence_boundary(240, 0.05, 1000) * error)
@@ -325,6 +327,24 @@ def test_two_arms_where_nothing_is_to_be_found() -> None:
         new, old = Units(rng.normal(size=300), np.arange(300)), Units(rng.normal(size=900), np.arange(900))
         looks = [two_arms(new.first(30 * k), old.first(90 * k), WatchPlan(), ()) for k in range(1, 11)]
         false += any(one.is_better or one.is_worse for one in looks)
+    assert false <= 16  # more than this has a chance of 2% at exactly 5%
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("rate", [0.98, 0.02])
+def test_a_rare_outcome_that_has_not_come_yet_shows_nothing(rate: float, beside: bool) -> None:
+    """Ten looks at each of 200 logs: new cases without a single event vary not at all, and say little all the same."""
+    false = 0
+    for seed in range(200):
+        rng = np.random.default_rng([13, seed])
+        new, old = ((rng.random(n) < rate).astype(float) for n in (500, 5000))
+        cases, before = Units(new, np.arange(500)), Units(old, np.arange(5000))
+        for k in range(1, 11):
+            against: Any = before.first(500 * k) if beside else before.summary
+            look = compared(cases.first(50 * k), against, WatchPlan(), (50 * k,), None)
+            if look.is_better or look.is_worse:
+                false += 1
+                break
     assert false <= 16  # more than this has a chance of 2% at exactly 5%
 
 

@@ -14,7 +14,7 @@ from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.layout import LogLayout
 from poela.data.losses import flags_in, loss_in_words, missing_at_the_end
 from poela.data.paid import Described, paid_rewards
-from poela.data.rewards import columns_paid_in
+from poela.data.rewards import columns_paid_in, harm_note
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.words import counted, kind_in_words, quoted
@@ -78,6 +78,7 @@ def read_numbers(
         if order is not None and layout.loses_missing:
             lost = _or_missing(paid, order, lost)
         rewards, notes = paid_rewards(paid, paid_in, layout.reward, order, problems, lost, described)
+        notes += [harm] if (harm := harm_note(layout.reward)) else []
     if not complete:
         return Numbers(contexts, rewards, None, tuple(notes), lost, described)
     known = propensities.ravel() if isinstance(layout.propensity, str) else propensities

@@ -80,8 +80,24 @@ def _long(table: "pa.Table", layout: LogLayout) -> tuple["pa.Table", LogLayout, 
     for other in taken[1:]:
         kept = pc.and_(kept, other)
     note = f"{counted(table.num_rows, 'row')} with {counted(len(visits), 'visit')} each became one row for each visit"
+    paid = {*layout.reward_columns(long.column_names), *layout.outcome_columns(long.column_names)}
+    if once := [name for name in fixed if name in paid]:
+        long = _once(long, once, np.asarray(kept.to_numpy(zero_copy_only=False)).reshape(len(visits), -1))
+        note += f"; {quoted(once)}, which is not by visit, counts once, at the last visit of each case"
     changed: dict[str, Any] = {"step": visit} if layout.step == STEP else {}
     return long.filter(kept), replace(layout, wide=(), **changed), note
+
+
+def _once(long: "pa.Table", names: Sequence[str], kept: BoolArray) -> "pa.Table":
+    """Outcomes of a whole case at its last visit [visits, cases] alone, blank before."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    last = pa.array((kept & (np.cumsum(kept[::-1], axis=0)[::-1] == 1)).ravel())
+    for name in names:
+        blank = pa.nulls(long.num_rows, long[name].type)
+        long = long.set_column(long.column_names.index(name), name, pc.if_else(last, long[name], blank))
+    return long
 
 
 def _visits(pattern: str, columns: Sequence[str]) -> dict[str, str]:

@@ -11,12 +11,33 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import episode_of_step
 from poela.data.formulas import LONGEST, is_arithmetic, parsed, worked_out
+from poela.data.header import spelling
+from poela.data.words import quoted
 
 FORMULA_LIKE = re.compile(r"[^\w .]")  # rarely in the name of a column, nearly always in a formula
 NO_FORMULA = (
     "reward= is no column and no formula of columns: write something like survived - 0.01*cost "
     f"(at most {LONGEST} characters; + - * / and brackets; `a name of several words` in backquotes)"
 )
+
+HARMS = {
+    *("death", "deaths", "died", "dead", "mortality", "relapse", "relapsed", "readmission", "readmitted", "infection"),
+    *("complication", "complications", "failure", "harm", "pain", "cost", "costs", "dropout", "churn", "churned"),
+}
+
+
+def harm_note(reward: str) -> str:
+    """What to say of a reward that is called like a harm; empty of any other.
+
+    >>> harm_note("Death")
+    "a larger 'Death' counts as better: if it is to be lower, say --reward=-Death (reward='-Death')"
+    >>> harm_note("survived")
+    ''
+    """
+    if spelling(reward) not in HARMS:
+        return ""
+    minus = f"-{reward}" if reward.isidentifier() else f"-`{reward}`"
+    return f"a larger {quoted(reward)} counts as better: if it is to be lower, say --reward={minus} (reward='{minus}')"
 
 
 @dataclass(frozen=True, eq=False)

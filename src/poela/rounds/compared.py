@@ -1,6 +1,7 @@
 """New cases against what was before: means, their errors and bounds, after every so many cases."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,6 +45,14 @@ class Comparison:
         return self.high is not None and self.high < 0
 
 
+class OldMean(NamedTuple):
+    """The mean return of an old log, its standard error, and the standard deviation of its units."""
+
+    mean: float
+    error: float
+    spread: float
+
+
 @dataclass(frozen=True, eq=False)
 class Units:
     """Returns, by independent unit in the order in which these end; `weights` are those of the old practice."""
@@ -58,10 +67,11 @@ class Units:
         return int(self.units.max()) + 1
 
     @property
-    def mean_and_error(self) -> tuple[float, float]:
+    def summary(self) -> OldMean:
         """Of the mean return of an episode."""
         mean = float(self.returns.mean())
-        return mean, _standard_error(self.summed(self.returns - mean))
+        error = _standard_error(self.summed(self.returns - mean))
+        return OldMean(mean, error, error * float(np.sqrt(self.n)))
 
     def first(self, units: int) -> "Units":
         """The first units alone."""
@@ -73,13 +83,19 @@ class Units:
         return np.asarray(np.bincount(self.units, influence) * (self.n / len(self.returns)), np.float64)
 
 
-def before_after(cases: Units, old: float, old_error: float, plan: WatchPlan, sizes: tuple[int, ...]) -> Comparison:
-    """The mean of new cases against the mean of the old log, whose own error counts too."""
-    new = float(cases.returns.mean())
-    influence = cases.summed(cases.returns - new)
-    error = float(np.hypot(_standard_error(influence), old_error))
-    low, high = _ends(new - old, error, cases.n, plan, sizes)
-    return Comparison("before", old, new, new - old, low, high, error, cases.n)
+def before_after(cases: Units, old: OldMean, plan: WatchPlan, sizes: tuple[int, ...]) -> Comparison:
+    """The mean of new cases against the mean of the old log, whose own error counts too.
+
+    New cases in which a rare outcome has not come yet hardly vary, so they are taken to vary at least as the old ones.
+
+    >>> nothing_yet = Units(np.ones(50), np.arange(50))
+    >>> before_after(nothing_yet, OldMean(0.97, 0.002, 0.17), WatchPlan(), (50,)).is_better
+    False
+    """
+    new = cases.summary
+    error = float(np.hypot(max(new.spread, old.spread) / np.sqrt(cases.n), old.error))
+    low, high = _ends(new.mean - old.mean, error, cases.n, plan, sizes)
+    return Comparison("before", old.mean, new.mean, new.mean - old.mean, low, high, error, cases.n)
 
 
 def two_arms(cases: Units, other: Units, plan: WatchPlan, sizes: tuple[int, ...]) -> Comparison:
@@ -89,19 +105,21 @@ def two_arms(cases: Units, other: Units, plan: WatchPlan, sizes: tuple[int, ...]
     >>> two_arms(arm, arm, WatchPlan(), (4,)).counted
     4
     """
-    (new, new_error), (old, old_error) = cases.mean_and_error, other.mean_and_error
-    error = float(np.hypot(new_error, old_error))
-    low, high = _ends(new - old, error, _counted(cases.n, other.n), plan, sizes)
+    new, old = cases.summary, other.summary
+    # An arm without a single rare outcome hardly varies: errors are at least those of arms that vary alike.
+    alike = (cases.n * new.spread**2 + other.n * old.spread**2) / (cases.n + other.n)
+    error = float(np.sqrt(max(new.error**2 + old.error**2, alike * (1 / cases.n + 1 / other.n))))
+    low, high = _ends(new.mean - old.mean, error, _counted(cases.n, other.n), plan, sizes)
     if min(cases.n, other.n) < FEWEST:
         low, high = None, None
-    return Comparison("beside", old, new, new - old, low, high, error, cases.n, other.n)
+    return Comparison("beside", old.mean, new.mean, new.mean - old.mean, low, high, error, cases.n, other.n)
 
 
 def _counted(units: int, beside: int) -> int:
     return 2 * units * beside // (units + beside)
 
 
-def exactly(cases: Units, old: float, old_error: float, plan: WatchPlan, bounds: Bounds) -> Comparison:
+def exactly(cases: Units, old: OldMean, plan: WatchPlan, bounds: Bounds) -> Comparison:
     """The same for returns within bounds: exact for the new cases, by its standard error for the old mean."""
     from scipy.special import ndtri
 
@@ -110,10 +128,11 @@ def exactly(cases: Units, old: float, old_error: float, plan: WatchPlan, bounds:
     means = sums / counts  # a unit's mean lies within the bounds, too
     low, high = bounds.lowest_return, bounds.highest_return
     ends = mixture_bounds(np.ones(cases.n), means, low, high, (1 - OLD_SHARE) * total)
-    reach = float(ndtri(1 - OLD_SHARE * total / 2)) * old_error
+    reach = float(ndtri(1 - OLD_SHARE * total / 2)) * old.error
     new = float(means.mean())
-    error = float(np.hypot(_standard_error(means - new), old_error))
-    return Comparison("before", old, new, new - old, ends[0] - old - reach, ends[1] - old + reach, error, cases.n)
+    error = float(np.hypot(_standard_error(means - new), old.error))
+    low, high = ends[0] - old.mean - reach, ends[1] - old.mean + reach
+    return Comparison("before", old.mean, new, new - old.mean, low, high, error, cases.n)
 
 
 def against_practice(cases: Units, plan: WatchPlan, sizes: tuple[int, ...]) -> Comparison:
@@ -144,7 +163,7 @@ def is_supported(weights: FloatArray) -> bool:
     return effective >= FEWEST and off <= MOST_OFF * _standard_error(weights - weights.mean()) + NEAR
 
 
-Old = tuple[float, float] | Units | None  # a mean and its error, practice at the same time, or one known by weights
+Old = OldMean | Units | None  # of an old log, practice at the same time, or one known by weights
 
 
 def compared(
@@ -160,8 +179,8 @@ def compared(
     if old is None:
         return against_practice(cases, plan, sizes)
     if plan.method == EXACT and bounds is not None:
-        return exactly(cases, *old, plan, bounds)
-    return before_after(cases, *old, plan, sizes)
+        return exactly(cases, old, plan, bounds)
+    return before_after(cases, old, plan, sizes)
 
 
 def _standard_error(influence: FloatArray) -> float:

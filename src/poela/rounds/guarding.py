@@ -57,7 +57,7 @@ def guards_seen(
     found = []
     for guard, now, then in zip(guards, new, before, strict=True):
         arms = [Units(values.values, place) for values, place in zip((now, then), places, strict=True)]
-        against = arms[1] if paired else arms[1].mean_and_error
+        against = arms[1] if paired else arms[1].summary
         seen = compared(arms[0], against, split, sizes, None)
         found.append(_seen(guard, seen, now.slack))
     return tuple(found)

@@ -22,7 +22,16 @@ from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.weights import log_weights, probabilities_along
-from poela.rounds.compared import Comparison, Old, Units, against_practice, compared, is_supported, two_arms
+from poela.rounds.compared import (
+    Comparison,
+    Old,
+    OldMean,
+    Units,
+    against_practice,
+    compared,
+    is_supported,
+    two_arms,
+)
 from poela.rounds.drift import Drift, drifts
 from poela.rounds.ending import by_last
 from poela.rounds.guarding import GuardSeen, guards_seen, watched_guards
@@ -230,8 +239,7 @@ class Against:
         """What `compared` takes."""
         if self.beside is not None:
             return _units(study, self.beside, None)
-        mean = study.record.logging_policy
-        return None if self.practice is not None else (mean.value, mean.standard_error)
+        return None if self.practice is not None else _before(study)
 
     def guards(
         self, study: Study, cases: Trajectories, plan: WatchPlan, sizes: tuple[int, ...]
@@ -244,6 +252,14 @@ class Against:
             one for one in watched_guards(study.settings.selection.rails, cases) if one.column in old.outcome_names
         ]
         return guards_seen(guards, cases, old, study.settings.scoring, plan, sizes, self.beside is not None)
+
+
+def _before(study: Study) -> OldMean:
+    """What the logs that taught a study achieved."""
+    result, mean = study.result, study.record.logging_policy
+    clusters = None if result is None else result.estimate.diagnostics.n_clusters
+    units = clusters or study.record.data.validation_episodes
+    return OldMean(mean.value, mean.standard_error, mean.standard_error * float(np.sqrt(units)))
 
 
 def _weights_before(study: Study, before: Trajectories | None) -> FloatArray | None:

@@ -20,6 +20,7 @@ from poela.data.trajectories import Trajectories
 from poela.studies.audited_columns import Column, columns_of, row_of_each_unit, without
 from poela.studies.doubted_propensities import doubted_propensities, known_propensities
 from poela.studies.findings_of_audit import SWITCHED_OFF, Audit, Finding, named
+from poela.studies.outcome_slips import outcome_slips
 from poela.studies.telling_columns import MOSTLY, Sample, filled_for_some, ids, told_actions, told_outcomes
 from poela.studies.telling_dates import dates_to_check
 from poela.studies.unnamed_clusters import may_be_cluster, unnamed_clusters
@@ -49,7 +50,7 @@ def audit(logs: Trajectories, seed: int = 0) -> Audit:
     columns = columns_of(logs)
     late = [Finding("date", (name,), sentence, LATE) for name, sentence in late_columns(logs)]
     late += dates_to_check(logs, columns)
-    findings = list(ids([column.take(logs.offsets[:-1]) for column in columns]))
+    findings = outcome_slips(logs) + list(ids([column.take(logs.offsets[:-1]) for column in columns]))
     if logs.n_units < FEWEST_UNITS:
         return Audit((*findings, *late), skipped=f"{FEWEST_UNITS} episodes or clusters are the fewest that can tell")
     columns = without(columns, _names(findings))

@@ -24,7 +24,10 @@ LATE = (
     "if it was recorded after the decision, leave it out of the context; if not, correct the propensities: they are "
     "not those at the moment of decision"
 )
-WRONG = "give the probabilities at the moment of decision, or leave the column out to have them estimated"
+WRONG = (
+    "leave out of the context what was recorded after the decision; if nothing was, correct the propensities: they are "
+    "not those at the moment of decision"
+)
 
 
 def known_propensities(logs: Trajectories) -> FloatArray | None:
@@ -56,6 +59,9 @@ def doubted_propensities(logs: Trajectories, columns: Sequence[Column], seed: in
     if imbalance.overall:
         sentence = "the logged propensities do not match how often actions were taken"
         return [Finding("propensities", (), sentence, WRONG, voids_weights=True)]
+    if better and known is None and (named_by_weights := _imbalance(logs, _weighed(logs), columns).columns):
+        sentence = f"{named(named_by_weights)} predicts the logged action better than its propensity does"
+        return [Finding("propensities", named_by_weights, sentence, LATE, voids_weights=True)]
     if better:
         sentence = (
             "the context predicts the logged actions better than the logged propensities do (held-out likelihood "
@@ -96,10 +102,23 @@ def imbalance_of(logs: Trajectories, known: FloatArray, columns: Sequence[Column
     >>> imbalance_of(rows, rows.propensities, [Column("x", x, late.empty), late])
     Imbalance(columns=('late',), overall=False)
     """
+    order = _usual_actions(logs)
+    return _imbalance(logs, (logs.actions[:, None] == order) - known[:, order], columns)
+
+
+def _usual_actions(logs: Trajectories) -> IntArray:
+    return np.asarray(np.argsort(-np.bincount(logs.actions, minlength=logs.n_actions))[:MOST_ACTIONS])
+
+
+def _weighed(logs: Trajectories) -> FloatArray:
+    """Each action's inverse weight less 1, of mean 0 whatever the context: where only the taken action's is known."""
+    taken = logs.actions[:, None] == _usual_actions(logs)
+    return np.asarray(taken / logs.logged_propensities[:, None] - 1)
+
+
+def _imbalance(logs: Trajectories, residuals: FloatArray, columns: Sequence[Column]) -> Imbalance:
     from scipy.stats import norm
 
-    order = np.argsort(-np.bincount(logs.actions, minlength=logs.n_actions))[:MOST_ACTIONS]
-    residuals = (logs.actions[:, None] == order) - known[:, order]
     unit_of_step = logs.units[logs.episode_of_step]
     limit = standard_errors(logs.n_units, float(norm.isf(CHANCE / 2 / (residuals.shape[1] * (3 * len(columns) + 1)))))
     overall = _correlation(residuals, np.ones((logs.n_steps, 1)), unit_of_step, limit) > LEAST_CORRELATION

@@ -9,7 +9,12 @@ from poela.data.words import counted, quoted
 
 MOST_NAMES = 12
 SWITCHED_OFF = "it was switched off (--no-audit)"
-Kind = Annotated[str, one_of("propensities", "action", "outcome", "filled", "id", "cluster", "date", "prognosis")]
+Kind = Annotated[
+    str,
+    one_of(
+        *("propensities", "action", "outcome", "filled", "id", "cluster", "date", "prognosis"), *("repeated", "code")
+    ),
+]
 
 
 @dataclass(frozen=True)
