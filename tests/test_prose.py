@@ -11,7 +11,7 @@ from scripts.site import notebooks
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))]
-LIMITS = {True: (24.0, 60), False: (30.0, 95)}  # words of a sentence, mean and most: pages to learn from, and records
+LIMITS = {True: (22.0, 60), False: (30.0, 95)}  # words of a sentence, mean and most: pages to learn from, and records
 RECORDS = re.compile(r"docs/(results/|reproduction|deviations)")
 NAMES = "worstcase,notin,noes,bloc,clos,complet,admi"  # of code, and pieces of words that it looks for
 

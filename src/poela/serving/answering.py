@@ -160,6 +160,7 @@ class Answering:
         if self.policy.eligibility.settings.measures:
             contexts = self.policy.eligibility.logged.contexts[:1]
             self.policy.eligibility.distances(contexts, [0])
+            self.policy.eligibility.counts(contexts, [0])
 
 
 def _number(value: float) -> float | None:
