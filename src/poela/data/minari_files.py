@@ -14,7 +14,7 @@ from typing import Any
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.paths import place, regular_file
-from poela.data.opening import kind_of_file, open_arrow, open_parquet, readable
+from poela.data.opening import explain_read_errors, kind_of_file, open_arrow, open_parquet
 from poela.data.unpacking import refuse_swollen
 
 METADATA = "metadata.json"
@@ -63,7 +63,7 @@ def _metadata(folder: Path, opened: bool) -> dict[str, Any]:
 def _refuse_odd_table(path: Path) -> None:
     """An Arrow or a Parquet file of one episode."""
     regular_file(path)
-    with readable(path):
+    with explain_read_errors(path):
         open_parquet(path) if kind_of_file(path) == "Parquet" else open_arrow(path)
 
 
