@@ -49,7 +49,7 @@ def edited(root: Path, **changes: Any) -> None:
 def test_a_dataset_cannot_run_a_program(space: str, root: Path, tmp_path: Path) -> None:
     """Minari builds the environment where a space is missing: any function, with any arguments."""
     written("arrow")
-    spec = {
+    spec: dict[str, Any] = {
         "id": "Any-v0", "entry_point": "os:system", "kwargs": {"command": f"touch {tmp_path}/it-ran"},
         "reward_threshold": None, "nondeterministic": False, "max_episode_steps": None, "order_enforce": True,
         "disable_env_checker": True, "additional_wrappers": [], "vector_entry_point": None,
