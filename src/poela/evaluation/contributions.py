@@ -97,6 +97,17 @@ def ratio_sum(numerators: FloatArray, denominators: FloatArray) -> FloatArray:
         return np.asarray((numerators / denominators).sum(axis=-1))
 
 
+def skewness(values: FloatArray) -> float:
+    """The third standardised moment; 0 of values that do not vary.
+
+    >>> skewness(np.array([1.0, 1.0, 1.0, -3.0])), skewness(np.ones(3))
+    (-1.1547005383792517, 0.0)
+    """
+    centred = values - values.mean()
+    spread = float(np.sqrt(np.square(centred).mean()))
+    return float(((centred / spread) ** 3).mean()) if spread > 0 else 0.0
+
+
 def standard_error(contributions: Contributions) -> float:
     """The normal approximation of the paper (Owen 2013, equation 9.9), for any estimator; NaN without weight.
 

@@ -11,6 +11,7 @@ from poela.core.typed import Count, Unknowable, Whole
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounded import two_valued
 from poela.evaluation.bounds import Bounds
+from poela.evaluation.contributions import skewness
 from poela.evaluation.estimators import Estimator
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import OutsideSupport
@@ -137,9 +138,7 @@ def _of_returns(used: FloatArray, returns: FloatArray | None, bounds: Bounds | N
         shares = np.exp(used - used.max())
         rate = float(shares @ (returns == bounds.highest_return) / shares.sum())
         return {"events": float(ess * min(rate, 1 - rate))}
-    centred = returns - returns.mean()
-    spread = float(np.sqrt(np.square(centred).mean()))
-    return {"return_skew": float(abs(((centred / spread) ** 3).mean()) if spread > 0 else 0.0) / float(np.sqrt(ess))}
+    return {"return_skew": abs(skewness(returns)) / float(np.sqrt(ess))}
 
 
 def diagnosed(

@@ -15,11 +15,12 @@ from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in, refu
 from poela.data.action_space import finite_actions
 from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
+from poela.evaluation.bounded import two_valued
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
 from poela.evaluation.cap import Cap, beyond_cap, capped
-from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.contributions import Contributions, skewness, standard_error
 from poela.evaluation.densities import density_problem
-from poela.evaluation.diagnostics import diagnosed
+from poela.evaluation.diagnostics import Diagnostics, diagnosed
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS, Estimator
 from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
@@ -157,6 +158,11 @@ class Evaluator:
         return (declared if cap is None else cap.within(declared)) or Bounds.of(self.returns)
 
     @cached_property
+    def is_rate(self) -> bool:
+        """Whether returns are yes or no: how many events there are tells more of them than skewness."""
+        return self.bounds is not None and two_valued(self.bounds, self.returns)
+
+    @cached_property
     def _recombined(self) -> Recombined:
         return Recombined(self.logs, self.scoring.seed)
 
@@ -247,6 +253,8 @@ class Evaluator:
         units = in_clusters(contributions, logs.clusters, logs.loggers)
         pool = pool or self.pool(evidence, chosen)
         diagnostics = diagnosed(evidence, chosen, pool, self.returns, self.bounds)
+        if not by_chance and not self.is_rate:
+            diagnostics = self._with_tail(diagnostics, units, evidence)
         interval, interval_notes = self._interval(units, evidence, chosen, pool, diagnostics.ess)
         estimated = logs.estimated and chosen.weights != "none"
         wrong = (self._wrong or density_problem(logs)) if chosen.weights != "none" else ""
@@ -283,6 +291,12 @@ class Evaluator:
             + interval_notes
             + verdict.reasons * (verdict.word != "trust"),
         )
+
+    def _with_tail(self, diagnostics: Diagnostics, units: Contributions, evidence: Evidence) -> Diagnostics:
+        """With the skewness of the gain's own influence, where it is larger: what is foreseen can hide a tail."""
+        done = in_clusters(evidence.done_now, self.logs.clusters, self.logs.loggers)
+        skew = abs(skewness(units.less(done).influence)) / float(np.sqrt(units.n_episodes))
+        return replace(diagnostics, return_skew=float(np.fmax(diagnostics.return_skew, skew)))
 
     def _allowing(
         self, worst: WorstCase, value: float, interval: Interval | None, gain: Gain | None, evidence: Evidence

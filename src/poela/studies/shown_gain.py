@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.progress import progress
 from poela.evaluation.bounds import in_clusters
-from poela.evaluation.contributions import Contributions, standard_error
+from poela.evaluation.contributions import Contributions, skewness, standard_error
 from poela.evaluation.controlled import Controlled, weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import sntis
@@ -32,6 +32,8 @@ from poela.studies.held_out import Episodes
 from poela.studies.known_estimates import estimate_of
 
 AHEAD_SHARE = 0.3  # of episodes, effective: a policy bold enough to gain, and not too bold to be judged
+
+TAIL = "what single cases add to the gain is so skewed towards losses that a few unseen ones could undo it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,11 +211,14 @@ def judged(
     of_first = [np.array([number == first for number in numbers]) for numbers in owners]
     wide = critical_pair(blocks, of_first, episodes.logs.n_units, confidence, scoring.seed)
     lowest = lowest_return(episodes.logs.rewards, whole.bounds)
+    most_skew = np.inf if whole.is_rate else scoring.thresholds.return_skew[0]
     for number in able:
         both = gains_of(points[number][0])
         estimate, widened = estimates[number], wide[0 if number == first else 1] / float(ndtri(confidence))
-        proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated)
+        proving = Proving(confidence, widened, lowest, sensitivity, known=not episodes.estimated, most_skew=most_skew)
         one = replace(result[number], proofs=proving.proofs(points[number][0], estimate, both, estimate.gain))
+        if all(map(proving.has_tail, both)):
+            one = replace(one, estimate=replace(estimate, verdict="caution", reasons=(TAIL, *estimate.reasons)))
         if (one.shown or 0.0) > 0:  # else no guardrail decides
             one = replace(one, guards=tuple(each.guarding(number, points[number][1], proving) for each in watched))
         result[number] = one
@@ -238,12 +243,25 @@ class Proving:
     lowest: float  # what an episode outside support is taken to return
     sensitivity: float = 1.0  # Γ
     known: bool = True  # whether propensities are
+    most_skew: float = np.inf  # towards losses, of a gain's influence over √units
+
+    def has_tail(self, gain: Contributions) -> bool:
+        """Whether a few units may hold losses that the others hide, so that no error of this gain can be believed.
+
+        Returns by themselves do not tell: what contexts foresee of them can hide a tail, and control variates take just
+        that away.
+
+        >>> losses = Contributions.mean(np.append(np.full(99, 0.1), -9.0))
+        >>> Proving(0.95, 1.0, 0.0, most_skew=0.2).has_tail(losses)
+        True
+        """
+        return skewness(gain.influence) < -self.most_skew * np.sqrt(gain.n_episodes)
 
     def proofs(
         self, evidence: Evidence, estimate: Estimate, both: Sequence[Contributions], found: Gain | Estimate | None
     ) -> tuple[Proof, ...]:
         """What shows the gain (or the value) that was found, at the one-sided level; none where it cannot be told."""
-        if found is None or found.low is None:
+        if found is None or found.low is None or all(map(self.has_tail, both)):
             return ()
         # As many standard errors of the gain as its own interval has, whatever shows it.
         reach = in_errors(found.value - found.low, both[0])
@@ -258,7 +276,7 @@ class Proving:
             lost = worst + factor
             if np.isfinite(by_chance):
                 bounds: Any = {"shown": gain.value - lost - by_chance, "low": gain.value - errors * error}
-                bounds |= {"lost": factor}
+                bounds |= {"lost": factor} | ({"shown": -np.inf, "low": -np.inf} if self.has_tail(gain) else {})
                 proofs.append(Proof(gain.value, reach=by_chance, error=error, controlled=bool(controlled), **bounds))
         return tuple(proofs)
 
@@ -296,7 +314,8 @@ class Watched:
             return Guarding(self.guarded, gain.value)
         lowest = lowest_return(self.episodes.logs.rewards, evaluator.bounds)
         found = estimate if self.guarded.record.guard.level else estimate.gain
-        proofs = replace(proving, lowest=lowest).proofs(evidence, estimate, [gain], found)
+        limit = np.inf if evaluator.is_rate else self.scoring.thresholds.return_skew[0]
+        proofs = replace(proving, lowest=lowest, most_skew=limit).proofs(evidence, estimate, [gain], found)
         return Guarding(self.guarded, gain.value, proofs[0] if proofs else None)
 
 
