@@ -56,14 +56,14 @@ def open_source(
         return from_table(_table_of_object(source, layout))
     path = regular_file(source)
     kind = kind_of_file(path)
-    with readable(source):
+    with explain_read_errors(source):
         if kind == "Parquet":
             return _parquet(path)
         return open_csv(path, layout, labels, others) if kind == "CSV" else from_table(_arrow_file(path))
 
 
 @contextmanager
-def readable(source: Any) -> Iterator[None]:
+def explain_read_errors(source: Any) -> Iterator[None]:
     """Turn what the readers throw at a damaged file into one sentence that quotes nothing of its content."""
     import pyarrow as pa
 

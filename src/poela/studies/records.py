@@ -12,6 +12,7 @@ from poela.core.typed import Count, NonNegative, Seed, Share, Whole, one_of, to_
 from poela.data.layout import LogLayout
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain
+from poela.evaluation.verdict import TrustThresholds
 from poela.studies.candidates import Candidate
 from poela.studies.findings_of_audit import Audit
 from poela.studies.groups import Groups
@@ -130,7 +131,22 @@ class StudyRecord:
     @property
     def fingerprint(self) -> str:
         """A hash of all that a result can rest on: not of who made it when, or of what the return is called."""
-        known = to_plain(replace(self, sessions=()))
+        return fingerprint_of(self._known)
+
+    def is_of(self, fingerprint: str) -> bool:
+        """Whether that is the hash of this study, also as it was before thresholds knew what lies outside support."""
+        if fingerprint == self.fingerprint:
+            return True
+        known = self._known
+        thresholds = known["settings"]["scoring"]["thresholds"]
+        for name in ("missing_weight_z", "outside_share"):
+            if getattr(self.settings.scoring.thresholds, name) == getattr(TrustThresholds(), name):
+                del thresholds[name]
+        return fingerprint == fingerprint_of(known)
+
+    @property
+    def _known(self) -> dict[str, Any]:
+        known: dict[str, Any] = to_plain(replace(self, sessions=()))
         del known["data"]["source"]  # a file may be called otherwise
         del known["outcome"]
         if self.logging_policy.ess is None:
@@ -151,7 +167,7 @@ class StudyRecord:
         for name in ("guards", "cost", "spend", "capacity"):
             if getattr(self.settings.selection, name) == getattr(Selection(), name):
                 del known["settings"]["selection"][name]
-        return fingerprint_of(known)
+        return known
 
 
 @dataclass(frozen=True)

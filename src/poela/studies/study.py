@@ -142,13 +142,13 @@ class Study:
         """What `choice.json` says, where the study as it is now has come to its end."""
         stored = self.store.read(ChoiceRecord)
         # One that goes on with other settings leaves the earlier result behind until it ends.
-        return stored if stored is not None and stored.study == self.record.fingerprint else None
+        return stored if stored is not None and self.record.is_of(stored.study) else None
 
     @property
     def so_far(self) -> SoFarRecord | None:
         """The provisional answer of a study that has not come to its end; None where there is none yet."""
         stored = None if self.result is not None else self.store.read(SoFarRecord)
-        return stored if stored is not None and stored.study == self.record.fingerprint else None
+        return stored if stored is not None and self.record.is_of(stored.study) else None
 
     @cached_property
     def _ended(self) -> ChoiceRecord:

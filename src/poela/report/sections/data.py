@@ -25,7 +25,7 @@ from poela.report.numbers.logged import HistogramBar, histogram, propensity_cali
 from poela.report.pictures.charts import Bar, Dot, Line, Plane, bars
 from poela.report.pictures.drawing import clean, short
 from poela.report.subject import Subject
-from poela.report.wording import readable
+from poela.report.wording import typeset
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.study import Study
 from poela.studies.words import gaps_in_words, sentence
@@ -102,7 +102,7 @@ def _bars_picture(title: str, values: FloatArray, x: str, logs: Trajectories, sm
         for bar, (name, span) in zip(found, names, strict=True)
     ]
     svg = bars(items, f"{title}: how many cases have each", x, "cases")
-    return Picture(title, svg, f"Median {readable(float(np.median(values)))}.")
+    return Picture(title, svg, f"Median {typeset(float(np.median(values)))}.")
 
 
 def _ends(bar: HistogramBar) -> tuple[str, str]:

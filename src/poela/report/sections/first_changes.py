@@ -11,7 +11,7 @@ from poela.report.sections.doses import curve_picture
 from poela.report.sections.groups import gaining
 from poela.report.sections.shares import percent, practice_picture, shares_picture
 from poela.report.subject import Subject
-from poela.report.wording import capital, out_of, readable
+from poela.report.wording import capital, out_of, typeset
 from poela.studies.groups import moves_in_words
 from poela.studies.words import changed_in_words
 
@@ -61,7 +61,7 @@ def _rule(subject: Subject) -> Block:
     groups = subject.groups
     if groups is not None and groups.amounts:
         words: list[Words] = [
-            Markup("{}: {} on average, now {}.").format(named(action, LONGEST_NAME), readable(after), readable(before))
+            Markup("{}: {} on average, now {}.").format(named(action, LONGEST_NAME), typeset(after), typeset(before))
             for action, before, after in zip(
                 groups.actions, groups.everybody.before, groups.everybody.after, strict=True
             )
@@ -107,11 +107,7 @@ def _most_moved(doses: DoseLogs) -> list[Words]:
         sentence.format(
             named(curve.action, LONGEST_NAME),
             named(curve.column, LONGEST_NAME),
-            *(
-                readable(float(part[place]))
-                for place in (most, least)
-                for part in (curve.at, curve.before, curve.after)
-            ),
+            *(typeset(float(part[place])) for place in (most, least) for part in (curve.at, curve.before, curve.after)),
         )
     ]
 
