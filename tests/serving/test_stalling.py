@@ -18,6 +18,7 @@ from tests.serving.policies import GRADIENT, POLICIES, last
 from tests.serving.running import running
 from tests.serving.test_serve import FINE, TOKEN, apart, asked, case, served
 
+from poela.eligibility.logged import LoggedContexts
 from poela.learners.policy_gradient import POCRM
 from poela.serving.application import Limits, application
 from poela.serving.decisions import Answering
@@ -130,6 +131,22 @@ def test_health_answers_while_all_else_waits_and_explanations_wait_in_the_same_l
     assert health == 200
     assert set(answers) == {200, 503}
     assert answers.count(503) in (19, 20)  # one may have been taken from the line at once
+
+
+def test_trees_are_made_before_the_first_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An explanation of a large log once kept everybody waiting, while the first one made them."""
+    policy = POLICIES["poela"](logs())
+    made: list[int] = []
+    search = LoggedContexts._by_action
+
+    def counted(self: LoggedContexts, *given: Any) -> Any:
+        made.append(len(given[0]))
+        return search(self, *given)
+
+    monkeypatch.setattr(LoggedContexts, "_by_action", counted)
+    app = served(policy)
+    assert made
+    assert asked(app, "POST", "/v1/explain", json={"cases": [case(step=0)]}).status_code == 200
 
 
 def test_who_asks_for_too_much_is_refused_on_every_route_but_health(

@@ -127,7 +127,8 @@ class Subject:
 
     def level(self, value: float | None) -> str:
         """A mean return with its unit."""
-        return " ".join(filter(None, (self.number(value), clean(self.outcome.unit))))
+        between = "" if self.outcome.unit == PERCENT else " "
+        return between.join(filter(None, (self.number(value), clean(self.outcome.unit))))
 
     def gained(self, value: float | None, *, signed: bool = True) -> str:
         """A gain with its unit."""

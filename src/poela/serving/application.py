@@ -51,6 +51,7 @@ def application(
     """
     credits = Credits((limits or Limits()).rate)
     desk = _Desk(Answering(source, receipts), Metrics(), credits)
+    desk.answering.warm_up()  # the first question would keep all others waiting
     document = description(desk.answering.form, version=poela.__version__, with_token=token is not None)
     policy_document = _policy(source, desk.answering.form)
     page, page_headers = _page()

@@ -155,6 +155,13 @@ class Answering:
             ],
         }
 
+    def warm_up(self) -> None:
+        """Make what is made at the first question: trees of contexts, above all."""
+        if self.policy.eligibility.settings.measures:
+            contexts = self.policy.eligibility.logged.contexts[:1]
+            self.policy.eligibility.distances(contexts, [0])
+            self.policy.eligibility.counts(contexts, [0])
+
 
 def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None

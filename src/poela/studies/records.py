@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from poela.core.errors import InputError
 from poela.core.files import sha256
+from poela.core.readable import effective
 from poela.core.typed import Count, NonNegative, Seed, Share, Whole, one_of, to_plain
 from poela.data.layout import LogLayout
 from poela.evaluation.estimate import Estimate
@@ -243,21 +244,25 @@ class LikeliestRecord:
         """Whether it is shown to be better than the logging policy."""
         return self.low is not None and self.low > 0
 
-    def __str__(self) -> str:
-        estimate = "no estimate" if self.gain is None else f"best estimate {self.gain:+.4g}"
+    def in_words(self, outcome: Outcome | None = None) -> str:
+        """What is shown, in the unit of the outcome."""
+        unit = outcome or Outcome()
+        estimate = "no estimate" if self.gain is None else f"best estimate {unit.amount(self.gain)}"
+        cases = f"{effective(self.ess)} effective cases"
         if self.low is None:
-            return f"no gain is shown for it ({estimate}, {self.ess:.3g} effective cases: {self.verdict})"
+            return f"no gain is shown for it ({estimate}, {cases}: {self.verdict})"
         alone = f"{100 * self.confidence:g}%, as if no other policy had been tried"
-        what = f"at least {self.low:+.4g} better than what is done now ({alone})"
+        than = "compared with" if unit.title else "better than"
+        what = f"at least {unit.amount(self.low)} {than} what is done now ({alone})"
         shown = what if self.is_shown else f"not shown to be better: {what}"
-        return f"{shown}; {estimate}, {self.ess:.3g} effective cases, verdict: {self.verdict}"
+        return f"{shown}; {estimate}, {cases}, verdict: {self.verdict}"
 
 
-def refuse_unshown(found: LikeliestRecord | None, anyway: str) -> None:
+def refuse_unshown(found: LikeliestRecord | None, anyway: str, outcome: Outcome | None = None) -> None:
     """Refuse to hand out likeliest actions where nothing is shown for them; `anyway` is how one says to do it."""
     if found is not None and found.is_shown:
         return
-    why = "its gain was not judged" if found is None else str(found)
+    why = "its gain was not judged" if found is None else found.in_words(outcome)
     raise InputError(
         f"always taking the likeliest action is not the policy that was judged: {why}; draw actions instead, or "
         f"add {anyway}"

@@ -124,7 +124,7 @@ def healthcare_items(study: Study, shown: ShownPolicy | None, logs: Trajectories
     """Gottesman et al.: does it see enough, is there enough, and would it behave?"""
     metrics = {} if shown is None else shown.point.metrics
     units = "" if study.result is None else study.result.units
-    enough = f"{effective(metrics.get('ess'))} effective cases of {units} speak for the policy."
+    enough = f"{effective(metrics.get('ess'))} effective cases of {units} support the policy."
     departure, changed = metrics.get("departure"), ""
     if departure is not None:
         changed = f" {departure:.0%} of decisions change; section “What changes, in detail” shows where."
@@ -141,7 +141,7 @@ def healthcare_items(study: Study, shown: ShownPolicy | None, logs: Trajectories
             else _without_logs(study),
         ),
         Item("Gottesman, variables", "How much hidden confounding would undo the result?", _gamma(study)),
-        Item("Gottesman, data", "How many past cases really speak for the policy?", YOURS if shown is None else enough),
+        Item("Gottesman, data", "How many past cases really support the policy?", YOURS if shown is None else enough),
         Item("Gottesman, data", "Does the policy stay where there are data?", _rule(shown)),
         Item("Gottesman, data", "Was it judged on cases that it has not seen?", _judged(study)),
         Item(

@@ -135,5 +135,5 @@ def _along_picture(along: EligibleAlong, by_radius: bool) -> Picture:
     return Picture(
         "One case, step by step",
         svg,
-        f"Case number {along.episode} of the log, as was asked for: keep this page as you keep the log.",
+        f"Case number {along.episode} of the log, shown on request: protect this page as you protect the log.",
     )
