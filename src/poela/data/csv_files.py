@@ -131,7 +131,8 @@ class _CsvFile:
         names = self.names
         if len(set(names)) < len(names):  # columns cannot be asked for by such names; whoever reads all says so
             return self.inferred()
-        keys = stream([name for name in (*self.as_text, *others) if name in names], self.as_text).read_all()
+        held = [name for name in dict.fromkeys((*self.as_text, *others)) if name in names]
+        keys = stream(held, self.as_text).read_all()
         keys = as_meant(keys)
         key_names = set(keys.column_names)
         fields = [keys.schema.field(name) if name in key_names else pa.field(name, pa.float64()) for name in names]
