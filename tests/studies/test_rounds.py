@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +16,6 @@ from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.studies.answer import Answer
 from poela.studies.candidates import Candidate
-from poela.studies.options import RoundOptions
-from poela.studies.rounds import Round
 from poela.studies.several_logs import _origins, gathered
 from poela.studies.study import Study
 
@@ -265,10 +262,6 @@ def test_limits_that_are_not_said_again_are_named(staircase: Any, tmp_path: Any)
     second = case_logs(2, None if one.keeps_logging_policy else one.policy)
     with pytest.warns(poela.PoelaWarning, match=r"one had harm <= \+0.5, and this round is without: say it again"):
         learned([first, second], tmp_path / "two", after=tmp_path / "one")
-    with pytest.warns(poela.PoelaWarning) as told:
-        warnings.warn("another", poela.PoelaWarning, stacklevel=1)
-        Round.of(RoundOptions(after=str(tmp_path / "one")), tmp_path / "three", one.settings)
-    assert not [one for one in told if "say it again" in str(one.message)]
 
 
 def test_receipts_are_a_log_of_the_next_round(tmp_path: Any, capsys: Any) -> None:
@@ -310,23 +303,6 @@ def test_receipts_are_a_log_of_the_next_round(tmp_path: Any, capsys: Any) -> Non
     told = capsys.readouterr().err
     assert "less.parquet: column " in told
     assert "is missing" in told
-
-
-def test_outcomes_of_two_folders_in_one_table_are_no_surprise(staircase: Any, tmp_path: Any, recwarn: Any) -> None:
-    """Outcomes that belong to the other folder are not called unused."""
-    folder, one, _, (first, _) = staircase
-    rows = first.to_table().select(list(first.feature_names))
-    for name in ("a", "b"):
-        cases = [f"{name}{number}" for number in range(N)]
-        one.decide(rows.append_column("case", [cases]), case="case", receipts=tmp_path / name)
-    every = [f"{name}{number}" for name in "ab" for number in range(N)]
-    rewards = np.random.default_rng(0).normal(size=2 * N)
-    outcomes = pa.table({"case": every, "reward": rewards})
-    logs = [first, tmp_path / "a", tmp_path / "b"]
-    names = ["practice", folder / "one", folder / "one"]
-    two = learned(logs, tmp_path / "two", after=folder / "one", logged_by=names, outcomes=outcomes)
-    assert [log.episodes for log in two.record.rounds.logs if log.judges] == [N, N]
-    assert not [one for one in recwarn if "belong to no receipt" in str(one.message)]
 
 
 def test_several_logs_evaluate_by_balanced_weights(staircase: Any, tmp_path: Any, capsys: Any) -> None:
