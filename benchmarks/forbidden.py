@@ -28,7 +28,7 @@ from poela.data.trajectories import Trajectories
 from poela.learners.registry import LEARNERS
 from poela.policies.deciding import Deciding, decisions
 from poela.policies.ruled import RuledPolicy
-from poela.serving.answering import Answering
+from poela.serving.decisions import Answering
 from poela.serving.export import onnx_model
 from poela.serving.pyfunc import PolicyModel
 from poela.serving.source import PolicySource

@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> None:
     seeds = [*range(options.first_seed, options.first_seed + options.logs)]
     if options.shard:  # of all scenarios alike, so that shards take as long
         seeds = [*options.shard.share({str(seed): seed for seed in seeds}).values()]
-    tasks = compare.tasks(names, options.size, seeds) if options.compare else _tasks(options, names, seeds)
+    tasks = _tasks(options, names, seeds)
     for row in carry_out(tasks, options.out, options.jobs, options.minutes, beside=made_by()):
         outcome = row.get("error") or f"shown {row['shown']}, true {row.get('true')}"
         kind = f"{row['scenario']} {row['variant']} {row['learners']}"
@@ -85,8 +85,10 @@ def main(arguments: list[str]) -> None:
 
 
 def _tasks(options: argparse.Namespace, names: list[str], seeds: list[int]) -> list[Task]:
-    """Those of one variant."""
+    """Those of one variant, or of all that are compared."""
     learners = tuple(filter(None, (options.learners or "").split(",")))
+    if options.compare:
+        return compare.tasks(names, options.size, seeds, learners)
     settings_of(options.variant, learners or None)  # which refuses what cannot be, before anything is begun
     return tasks_of(names, options.size, options.variant, learners, seeds)
 

@@ -10,11 +10,8 @@ ROOT = Path(__file__).parents[1] / "src"
 EDGES = (
     ("poela.cli", "poela.cli.application"),
     ("poela.data.done", "poela.behavior.adherence"),
-    ("poela.data.tables", "poela.data.done"),
     ("poela.eligibility.fitted", "poela.eligibility.files"),
-    ("poela.eligibility.fitting", "poela.eligibility.quantiles"),
     ("poela.eligibility.rules", "poela.eligibility.fitting"),
-    ("poela.evaluation.options", "poela.evaluation.cap"),
     ("poela.policies.decides", "poela.policies.deciding"),
     ("poela.policies.gaussian", "poela.policies.storage"),
     ("poela.policies.ruled", "poela.policies.storage"),

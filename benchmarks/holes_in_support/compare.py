@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from poela.core.errors import InputError
 from poela_experiments.frame.results import markdown_rows
 
 from .studies import Row, Task
@@ -28,18 +29,21 @@ COLUMNS = (
 )
 
 
-def tasks(scenarios: Sequence[str], n: int, seeds: Sequence[int]) -> list[Task]:
-    """All of them, seed by seed.
+def tasks(scenarios: Sequence[str], n: int, seeds: Sequence[int], learners: Sequence[str] = ()) -> list[Task]:
+    """All of them, or those of some learners, seed by seed.
 
-    >>> len(tasks(["half:own"], 1500, [1, 2]))
-    24
+    >>> len(tasks(["half:own"], 1500, [1, 2])), len(tasks(["half:own"], 1500, [1, 2], ["fittedq"]))
+    (24, 8)
     """
+    unknown = [learner for learner in learners if learner not in COMPARED]
+    if unknown:
+        raise InputError(f"{unknown[0]!r} is not compared: choose from {', '.join(COMPARED)}")
     return [
         Task(name, n, variant, (learner,), seed)
         for seed in seeds
         for name in scenarios
-        for learner, variants in COMPARED.items()
-        for variant in variants
+        for learner in learners or COMPARED
+        for variant in COMPARED[learner]
     ]
 
 

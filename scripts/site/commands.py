@@ -35,6 +35,7 @@ def _of(command: Any, path: str) -> str:
     about = (
         inspect.cleandoc(command.help or "")
         .replace("Example: ", "Example:\n\n    ")
+        .replace("The next round: ", "The next round:\n\n    ")
         .replace("Afterwards: ", "Afterwards:\n\n    ")
     )
     tables = "".join(

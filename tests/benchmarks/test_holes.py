@@ -184,6 +184,9 @@ def test_learners_are_compared_under_the_rules_that_they_are_said_to_have() -> N
             assert rule.price == (1.0 if task.variant == "soft" else None)
     for name in COMPARED_SCENARIOS:
         scenario(name)
+    assert [task.variant for task in tasks(["half:own"], 300, [1], ["pocrm"])] == ["norule"]
+    with pytest.raises(InputError, match="'consensus' is not compared: choose from pocrm, fittedq, bcq, poela"):
+        tasks(["half:own"], 300, [1], ["consensus"])
 
 
 def test_a_comparison_is_of_what_is_recommended_or_promising() -> None:

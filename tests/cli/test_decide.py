@@ -14,6 +14,9 @@ import pytest
 
 from poela import InputError, LogLayout, Study, read_logs
 from poela.cli import main
+from poela.core.readable import readable
+from poela.studies.outcome_unit import Outcome
+from poela.studies.records import LikeliestRecord
 from poela.studies.store import Store
 
 
@@ -118,7 +121,8 @@ def test_likeliest_actions_are_judged_as_the_policy_that_they_are(
     assert record.low is not None
     assert record.gain is not None
     assert 0.2 < record.low < 0.5 < record.gain + 0.1
-    assert f"at least {record.low:+.4g} better than what is done now (95%, as if no other policy had been tried)" in out
+    least = f"at least {readable(record.low, signed=True)} better than what is done now"
+    assert f"{least} (95%, as if no other policy had been tried)" in out
     found = pq.read_table(tmp_path / "out.parquet")
     assert set(found["policy"].to_pylist()) == {f"{Study.open(study).policy.short_hash}-likeliest"}
     acts = ~found["defer"].to_numpy()
@@ -289,3 +293,10 @@ def test_receipts_become_the_next_log(study: Path, tmp_path: Path, capsys: pytes
     assert main([*flags, "--out", str(tmp_path / "third.parquet")]) == 2
     assert "receipts need a name for each case" in capsys.readouterr().err
     assert not (tmp_path / "third.parquet").exists()
+
+
+def test_the_worth_of_likeliest_actions_is_told_in_the_unit_of_the_outcome() -> None:
+    found = LikeliestRecord(0.106, 0.0769, 0.95, "trust", 1049.6)
+    said = found.in_words(Outcome("survival", "%", 100.0))
+    assert said.startswith("at least +7.69 percentage points in survival compared with what is done now (95%")
+    assert said.endswith("best estimate +10.6 percentage points in survival, 1,050 effective cases, verdict: trust")

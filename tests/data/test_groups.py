@@ -86,6 +86,15 @@ def test_quantiles_hold_about_as_many_each_and_equal_values_stay_together() -> N
     assert names == ("up to 0", "above 0")
     assert np.bincount(place).tolist() == [90, 10]
     assert binned(np.full(5, 2.0), 3)[0] == ("2",)
+    names, place = binned(np.array([0.0] * 5 + [1.0] * 5 + [2.0] * 90), 3)  # most have the largest
+    assert names == ("up to 1", "above 1")
+    assert np.bincount(place).tolist() == [10, 90]
+
+
+def test_quantiles_of_whole_numbers_have_whole_ends() -> None:
+    names, place = binned(np.arange(30.0), 4)  # quartiles at 7.25, 14.5 and 21.75
+    assert names == ("up to 7", "7 to 14", "14 to 21", "above 21")
+    assert np.bincount(place).tolist() == [8, 7, 7, 8]
 
 
 @given(

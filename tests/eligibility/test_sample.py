@@ -9,7 +9,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility import logged
 from poela.eligibility.rules import Eligibility
 from poela.studies.defaults import FULL_STEPS, MANY_STEPS, SUPPORTED
-from poela.studies.requests import fit_to_actions, sorted_out
+from poela.studies.requests import fit_to_actions, parse_settings
 
 
 def logs_of(rows: int) -> Trajectories:
@@ -58,7 +58,7 @@ def test_a_log_that_is_no_larger_than_a_sample_is_all_there() -> None:
 @pytest.mark.parametrize(("rows", "sampled"), [(MANY_STEPS - 1, False), (MANY_STEPS, True)])
 def test_default_candidates_of_large_logs_look_for_like_cases_in_a_sample(rows: int, sampled: bool) -> None:
     logs = Trajectories(np.zeros((rows, 1)), np.arange(rows) % 2, np.zeros(rows), np.arange(rows + 1))
-    options, _, settings = sorted_out({"learners": ["fittedq", "poela"]}, None, None)
+    options, _, settings = parse_settings({"learners": ["fittedq", "poela"]}, None, None)
     fitted, ascent = fit_to_actions(settings, options, logs).candidates
     assert dict(fitted.settings["rule"]) == SUPPORTED | ({"search": "sample"} if sampled else {})
     assert ascent.settings.get("search") == ("sample" if sampled else None)
@@ -69,6 +69,6 @@ def test_ascent_on_large_logs_sees_a_part_of_them_at_each_step(rows: int, part: 
     offsets = np.arange(0, rows + 1, 2)
     logs = Trajectories(np.zeros((rows, 1)), np.arange(rows) % 2, np.zeros(rows), offsets)
     for learners, expected in ((["poela"], part), ([poela.POELA()], None)):  # what somebody made stays as it is
-        options, _, settings = sorted_out({"learners": learners}, None, None)
+        options, _, settings = parse_settings({"learners": learners}, None, None)
         [candidate] = fit_to_actions(settings, options, logs).candidates
         assert getattr(candidate.build(), "batch_episodes", None) == expected

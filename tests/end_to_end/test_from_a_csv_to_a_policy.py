@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -18,7 +19,22 @@ from poela.cli import main
 from poela.policies.storage import save_policy
 from poela.studies.study import Study
 
-POELA = [sys.executable, "-c", "import sys; from poela.cli import main; sys.exit(main())"]
+# The command, stopped by itself as soon as a run is written: at this moment, however busy the machine is.
+STOPPING = """
+import os, signal, sys
+from poela.cli import main
+from poela.studies.store import Store
+
+write_run = Store.write_run
+
+def write_and_stop(*given):
+    Store.write_run = write_run
+    write_run(*given)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+Store.write_run = write_and_stop
+sys.exit(main())
+"""
 COLUMNS = ["--episode", "patient", "--step", "visit", "--action", "drug", "--reward", "outcome"]
 GRID = """
 [[grid]]
@@ -154,19 +170,16 @@ def test_resuming_finds_nothing_to_do(home: Path) -> None:
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_and_resumed(home: Path, tmp_path: Path, sent: signal.Signals) -> None:
     out = tmp_path / "study"
-    process = subprocess.Popen(
-        [*POELA, *arguments_of_learn(home, out), "--jobs", "1"], stderr=subprocess.PIPE, text=True
-    )
-    while not list(out.glob("runs/*.safetensors")) and process.poll() is None:
-        time.sleep(0.01)
-    assert process.poll() is None, process.communicate()[1]
-    process.send_signal(signal.SIGSTOP)
+    command = [sys.executable, "-c", STOPPING, *arguments_of_learn(home, out), "--jobs", "1"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+    assert len(list(out.glob("runs/*.safetensors"))) == 1
     busy = learn(home, out, "--resume")
     assert (busy.code, busy.err.count("\n")) == (1, 1)
     assert "in use by another process" in busy.err
     process.send_signal(sent)
     process.send_signal(signal.SIGCONT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     if sent == signal.SIGINT:
         assert process.returncode == 1
         assert "continue with --resume" in errors
@@ -183,7 +196,7 @@ def test_interrupted_and_resumed(home: Path, tmp_path: Path, sent: signal.Signal
 
 def _wait_for_workers_to_leave(mark: bytes) -> None:
     """No worker outlives its parent; where there is no /proc, there is nothing to look at."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 600
     while (left := _running_with(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not left

@@ -13,7 +13,7 @@ import pytest
 from tests.end_to_end.test_limits_table import DOORS, rows_of_page
 
 from poela.cli import main
-from poela.serving.answering import Answering
+from poela.serving.decisions import Answering
 from poela.serving.export import onnx_model
 from poela.serving.source import open_policy
 from poela.studies.study import Study

@@ -15,7 +15,7 @@ import pytest
 import poela
 from poela import InputError
 from poela.cli import main
-from poela.serving.answering import Answering
+from poela.serving.decisions import Answering
 from poela.serving.export import onnx_model
 from poela.serving.pyfunc import PolicyModel
 from poela.serving.source import open_policy

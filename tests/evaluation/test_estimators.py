@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
+from tests.problems import PROBLEM, TARGET
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
@@ -16,17 +17,9 @@ from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.estimators_magic import lengths_considered, smallest_on_simplex
 from poela.evaluation.evidence import Evidence, ModelValues
 from poela.evaluation.weights import LogWeights, log_weights
-from poela.simulators.tabular import TablePolicy, TabularMDP
+from poela.simulators.tabular import TablePolicy
 
-# Two states, two actions, three steps; action 1 in state 1 may end the episode early, so episodes are ragged.
-PROBLEM = TabularMDP(
-    transitions=[[[0.7, 0.3], [0.2, 0.8]], [[0.5, 0.5], [0.1, 0.4]]],
-    rewards=[[1.0, -0.5], [0.3, 2.0]],
-    initial=[0.6, 0.4],
-    horizon=3,
-)
 BEHAVIOR = TablePolicy(PROBLEM, [[0.3, 0.7], [0.8, 0.2]])
-TARGET = TablePolicy(PROBLEM, [[0.9, 0.1], [0.25, 0.75]])
 
 
 def random_evidence(seed: int, discount: float = 0.9, n: int = 12) -> Evidence:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
+from tests.problems import BEHAVIOR, PROBLEM, TARGET
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
@@ -20,16 +21,6 @@ from poela.regression.backward_induction import BackwardInduction
 from poela.regression.ridge import PENALTIES
 from poela.regression.step_features import quadratic_features
 from poela.simulators.episodes import run
-from poela.simulators.tabular import TablePolicy, TabularMDP
-
-PROBLEM = TabularMDP(
-    transitions=[[[0.7, 0.3], [0.2, 0.8]], [[0.5, 0.5], [0.1, 0.4]]],
-    rewards=[[1.0, -0.5], [0.3, 2.0]],
-    initial=[0.6, 0.4],
-    horizon=3,
-)
-BEHAVIOR = TablePolicy(PROBLEM, [[0.4, 0.6], [0.6, 0.4]])
-TARGET = TablePolicy(PROBLEM, [[0.9, 0.1], [0.25, 0.75]])
 
 
 @pytest.fixture(scope="module")

@@ -4,22 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.problems import BEHAVIOR, PROBLEM, TARGET
 
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.values import given_values
 from poela.simulators.episodes import run
-from poela.simulators.tabular import TablePolicy, TabularMDP
-
-PROBLEM = TabularMDP(
-    transitions=[[[0.7, 0.3], [0.2, 0.8]], [[0.5, 0.5], [0.1, 0.4]]],
-    rewards=[[1.0, -0.5], [0.3, 2.0]],
-    initial=[0.6, 0.4],
-    horizon=3,
-)
-BEHAVIOR = TablePolicy(PROBLEM, [[0.4, 0.6], [0.6, 0.4]])
-TARGET = TablePolicy(PROBLEM, [[0.9, 0.1], [0.25, 0.75]])
 
 
 @pytest.fixture(scope="module")

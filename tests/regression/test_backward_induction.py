@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import RidgeCV
+from tests.problems import BEHAVIOR, PROBLEM, TARGET
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
@@ -13,16 +14,7 @@ from poela.regression.step_features import quadratic_features
 from poela.regression.step_regression import Regressor
 from poela.regression.step_values import StepQ
 from poela.simulators.episodes import run
-from poela.simulators.tabular import TablePolicy, TabularMDP
-
-PROBLEM = TabularMDP(
-    transitions=[[[0.7, 0.3], [0.2, 0.8]], [[0.5, 0.5], [0.1, 0.4]]],
-    rewards=[[1.0, -0.5], [0.3, 2.0]],
-    initial=[0.6, 0.4],
-    horizon=3,
-)
-BEHAVIOR = TablePolicy(PROBLEM, [[0.4, 0.6], [0.6, 0.4]])
-TARGET = TablePolicy(PROBLEM, [[0.9, 0.1], [0.25, 0.75]])
+from poela.simulators.tabular import TablePolicy
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def leaks(text: str) -> Iterator[str]:
     plain = text.replace(",", "").replace("−", "-")
     yield from re.findall(r"-37\.1\d*", plain)
     # How large a group must be to be noticed is no count of persons, nor is the usual number of steps.
-    counted = re.sub("would not be noticed.*?</li>|: 3 decisions in most cases", "", text)
+    counted = re.sub("may go unnoticed.*?</li>|: 3 decisions in most cases", "", text)
     yield from (found[0] for found in FEW.finditer(counted))
     yield from re.findall(rf"to {LONG} decisions", text)
     yield from re.findall(r"One case, step by step", text)

@@ -114,6 +114,9 @@ def test_a_rule_is_said_and_the_gain_has_its_unit(pages: dict[str, Path], studie
     assert "Propensities were logged when decisions were made." in seen
     assert "Decisions that would differ" in seen
     assert "By site:" in seen
+    assert "Not judged: other outcomes (--guard)." in seen
+    assert "Not judged: groups of cases (--by) or other outcomes (--guard)." in first_text(pages["doses"])
+    assert "Who made the logs" not in pages["rule"].read_text(encoding="utf-8")  # single decisions remember nothing
     assert "(Γ)" in seen
 
 
@@ -313,6 +316,7 @@ def test_a_brief_page_with_much_to_say_is_one_sheet(folder: Path, opened: Any, c
     out = str(folder / "much.html")
     given = ["report", str(folder / "much"), "--logs", str(folder / "much.parquet"), "--brief", "--out", out]
     assert main(given) == 0
+    assert "The actions of lowest estimated value are barred. Most often: " in first_text(Path(out))
     page = opened(Path(out)).page
     assert page_count(page.pdf(format="A4")) == 1
     for width in WIDTHS:

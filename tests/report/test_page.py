@@ -109,7 +109,7 @@ def test_values_of_features_stand_there_only_if_asked_for(study: Study, logs: Tr
     assert not re.search(r"98[,.]?[0-8]\d\d\b|9\.8\d*e\+0?4", usual)
     asked = study_page(study, None, PageOptions(show_values=True)).html()
     assert re.search(r"9\.8\d*e\+04", asked)
-    assert "keep this page as you keep the log" in asked
+    assert "protect this page as you protect the log" in asked
 
 
 def test_what_is_said_to_reproduce_a_study_does(study: Study) -> None:

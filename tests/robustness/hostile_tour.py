@@ -35,8 +35,8 @@ from poela.data.history import StepsToFollow
 from poela.data.rewards import reward_formula
 from poela.data.spreadsheets import as_meant, harmless
 from poela.data.trajectories import Trajectories
-from poela.serving.answering import Answering
 from poela.serving.application import Limits, application
+from poela.serving.decisions import Answering
 from poela.serving.export import export_onnx
 from poela.serving.source import PolicySource
 

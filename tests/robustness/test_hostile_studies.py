@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.robustness.fuzz_studies import document_in, fuzz, logs, make_study, put_document, uses
+from tests.robustness.fuzz_studies import document_in, fuzz, logs, put_document, uses
 from tests.robustness.seeds import seed
 
 from poela.cli import main
@@ -20,18 +20,6 @@ from poela.core.storage import canonical
 from poela.studies.records import StudyRecord
 from poela.studies.store import Store
 from poela.studies.study import Study
-
-
-@pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("studies") / "good"
-    make_study(out)
-    return out
-
-
-@pytest.fixture
-def study(good: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(good, tmp_path / "study"))
 
 
 def edit(path: Path, change: Callable[[Any], None]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.robustness.fuzz_studies import logs, make_study, uses
+from tests.robustness.fuzz_studies import logs, uses
 from tests.robustness.privileges import ordinary_user
 from tests.robustness.test_hostile_commands import snapshot
 
@@ -21,18 +21,6 @@ from poela.studies.study import Study
 resume = dict(uses())["resume"]
 PARTS = ("runs", "shared", "episodes", "behavior", "propensities", "policy")
 TOO_LONG = "x" * 300
-
-
-@pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("studies") / "good"
-    make_study(out)
-    return out
-
-
-@pytest.fixture
-def study(good: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(good, tmp_path / "study"))
 
 
 def moved_out(name: str) -> Callable[[Path], object]:

@@ -130,7 +130,7 @@ def test_words_and_numbers(study: Any, plan: NextLog, capsys: pytest.CaptureFixt
     said = " ".join(capsys.readouterr().out.split())
     assert f"by {plan.chosen.policy}, the others as before: {plan.target.policy}" in said
     assert "can be verified after about" in said
-    assert "Draw for each new case who decides" in said
+    assert "Draw at random, for each new case, who decides" in said
     assert main(["plan", folder, "--cases", "160", "--share", "0.3", "--by", plan.chosen.folder, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["by_share"]["share"] == 0.3
@@ -145,7 +145,7 @@ def test_words_and_numbers(study: Any, plan: NextLog, capsys: pytest.CaptureFixt
         (["--action", "drug"], "leave out --action"),
         (["--share", "1.5"], "--share is 1.5"),
         (["--cases", "0"], "--cases is 0.0"),
-        (["--by", "somebody"], "somebody is no rung that may log: choose from policy ("),
+        (["--by", "somebody"], "somebody is not a policy that may act: choose from policy ("),
     ],
 )
 def test_what_cannot_be_planned(study: Any, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,8 +168,8 @@ def test_what_as_before_is_after_logs_of_several_policies(plan: NextLog) -> None
 
 def test_without_a_rung_to_act_by(plan: NextLog) -> None:
     alone = replace(plan, logging=(), chosen=None, target=None, by_share=None)
-    assert str(alone).startswith("No rung is fit to act by yet")
-    assert str(replace(plan, target=None, by_share=None)).startswith("No rung beyond ")
+    assert str(alone).startswith("No policy is ready to act")
+    assert str(replace(plan, target=None, by_share=None)).startswith("No policy bolder than ")
 
 
 def test_a_study_that_chose_by_an_estimate_has_no_ladder() -> None:

@@ -45,5 +45,5 @@ def running(policy: Path, *arguments: str, token: str | None = None) -> Iterator
             yield Running(process, int(found.group(1)))
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(120)
             process.stdout.close()

@@ -12,8 +12,8 @@ from tests.serving.policies import MULTINOMIAL, NEAR, POLICIES, last
 from poela.core.typed import shown
 from poela.learners.consensus import Consensus
 from poela.policies.ruled import RuledPolicy
-from poela.serving import answering
-from poela.serving.answering import Answering
+from poela.serving import decisions
+from poela.serving.decisions import Answering
 from poela.serving.direct import is_direct
 from poela.serving.source import PolicySource
 
@@ -27,7 +27,7 @@ def both(policy: Any, cases: list[dict[str, Any]], outcomes: Any, monkeypatch: p
     assert is_direct(desk.form)
     request = desk.form.parsed(json.dumps({"cases": cases, "seed": 4}).encode())
     direct = desk.decided([request, request])
-    monkeypatch.setattr(answering, "is_direct", lambda form: False)
+    monkeypatch.setattr(decisions, "is_direct", lambda form: False)
     return direct, desk.decided([request, request])
 
 

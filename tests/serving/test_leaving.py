@@ -16,8 +16,8 @@ from poela.data.receipts import read_receipts
 from poela.policies.barring import BarringPolicy
 from poela.policies.cases import Case, Condition
 from poela.policies.plain import PlainPolicy
-from poela.serving import answering
-from poela.serving.answering import Answering
+from poela.serving import decisions
+from poela.serving.decisions import Answering
 from poela.serving.source import open_policy
 
 ACTIONS = ("refer", "treat", "wait")
@@ -122,7 +122,7 @@ def test_servers_and_models_leave_the_same(
     request = desk.form.parsed(json.dumps({"cases": cases}).encode())
     ((first, second),) = desk.decided([request])
     with monkeypatch.context() as patched:  # through a table
-        patched.setattr(answering, "is_direct", lambda form: False)
+        patched.setattr(decisions, "is_direct", lambda form: False)
         assert desk.decided([request]) == [[first, second]]
     assert (first["action"], first["barred"], first["defer"]) == (None, "wait", True)
     assert set(first["propensities"].values()) == {None}

@@ -13,7 +13,7 @@ from tests.serving.policies import GRADIENT, last
 from tests.serving.test_serve import FINE, apart, asked, case, served
 
 from poela.learners.policy_gradient import POCRM
-from poela.serving.answering import Answering, pieces_of
+from poela.serving.decisions import Answering, pieces_of
 from poela.serving.limits import EXPLAINED_COST
 from poela.serving.line import MOST_OF_ONE, MOST_TOGETHER, SHARE, SHARE_ALONE, FairLine, TooBusy
 from poela.serving.source import PolicySource

@@ -26,11 +26,11 @@ from poela.data.receipts import Receipts, read_receipts
 from poela.data.trajectories import Trajectories
 from poela.learners.consensus import Consensus
 from poela.learners.policy_gradient import POCRM
-from poela.serving.answering import Answering
 from poela.serving.application import application
-from poela.serving.asking import DecisionRequest
-from poela.serving.guarding import LARGEST_BODY
+from poela.serving.decisions import Answering
 from poela.serving.line import FairLine, TooBusy
+from poela.serving.middleware import LARGEST_BODY
+from poela.serving.requests import DecisionRequest
 from poela.serving.server import token_for
 from poela.serving.source import PolicySource
 
@@ -300,7 +300,7 @@ def test_an_unforeseen_error_is_answered_and_logged_without_its_text(
     def broken(*_: Any) -> Any:
         raise RuntimeError("SECRET")
 
-    monkeypatch.setattr("poela.serving.answering.Answering.decided", broken)
+    monkeypatch.setattr("poela.serving.decisions.Answering.decided", broken)
     app = served(POLICIES["pocrm"](logs()))
     answer = asked(app, "POST", "/v1/decide", json={"cases": [case()]})
     assert (answer.status_code, answer.json()) == (500, {"errors": ["the server could not answer: its log says more"]})
@@ -373,8 +373,8 @@ def test_a_running_server_outlives_malformed_slow_and_oversized_requests(server:
     body = json.dumps({"cases": [case()]}).encode()
     head = b"POST /v1/decide HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
-    def raw(content: bytes, patience: float = 10) -> bytes:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as found:
+    def raw(content: bytes, patience: float = 60) -> bytes:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as found:
             found.settimeout(patience)
             try:
                 found.sendall(content)
@@ -391,15 +391,15 @@ def test_a_running_server_outlives_malformed_slow_and_oversized_requests(server:
     assert b" 413 " in raw(head + b"Content-Length: 9999999\r\n\r\n" + b" " * 2_000_000)
     slow = []
     for _ in range(50):  # who say little and wait
-        one = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+        one = socket.create_connection(("127.0.0.1", server.port), timeout=60)
         one.sendall(head + b"Content-Length: 100\r\n\r\n{")
         slow.append(one)
     assert httpx.post(
-        f"{server.address}/v1/decide", content=body, headers={"content-type": "application/json"}
+        f"{server.address}/v1/decide", content=body, headers={"content-type": "application/json"}, timeout=60
     ).is_success
     for one in slow:
         one.close()
-    assert httpx.get(f"{server.address}/healthz").json() == {"status": "ok"}
+    assert httpx.get(f"{server.address}/healthz", timeout=60).json() == {"status": "ok"}
     assert server.process.poll() is None
 
 
@@ -407,7 +407,7 @@ def test_a_running_server_answers_many_at_once(server: Running) -> None:
     failed: list[Any] = []
 
     def ask(number: int) -> None:
-        with httpx.Client(base_url=server.address, timeout=30) as client:
+        with httpx.Client(base_url=server.address, timeout=300) as client:
             for turn in range(10):
                 features = {**FINE, "age": 0.1 * number} if turn % 3 else {"age": "x"}
                 answer = client.post("/v1/decide", json={"cases": [case(features)] * (1 + turn)})
@@ -421,16 +421,16 @@ def test_a_running_server_answers_many_at_once(server: Running) -> None:
     for thread in threads:
         thread.join()
     assert not failed
-    log = httpx.get(f"{server.address}/metrics").text
+    log = httpx.get(f"{server.address}/metrics", timeout=60).text
     assert 'path="/v1/decide",status="422"' in log
 
 
 def test_a_running_server_off_loopback_wants_its_token(tmp_path: Path) -> None:
     last(POCRM(**GRADIENT), logs()).save(tmp_path / "policy")
     with running(tmp_path / "policy", "--host", "0.0.0.0", token=TOKEN) as found:
-        assert httpx.get(f"{found.address}/v1/policy").status_code == 401
-        assert httpx.get(f"{found.address}/healthz").status_code == 200
-        right = httpx.get(f"{found.address}/v1/policy", headers={"authorization": f"Bearer {TOKEN}"})
+        assert httpx.get(f"{found.address}/v1/policy", timeout=60).status_code == 401
+        assert httpx.get(f"{found.address}/healthz", timeout=60).status_code == 200
+        right = httpx.get(f"{found.address}/v1/policy", timeout=60, headers={"authorization": f"Bearer {TOKEN}"})
         assert right.json()["actions"] == list(ACTIONS)
     log = (tmp_path / "server.log").read_text()
     assert "GET /v1/policy 401" in log

@@ -18,12 +18,13 @@ from tests.serving.policies import GRADIENT, POLICIES, last
 from tests.serving.running import running
 from tests.serving.test_serve import FINE, TOKEN, apart, asked, case, served
 
+from poela.eligibility.logged import LoggedContexts
 from poela.learners.policy_gradient import POCRM
-from poela.serving.answering import Answering
 from poela.serving.application import Limits, application
-from poela.serving.asking import Form
+from poela.serving.decisions import Answering
 from poela.serving.limits import Credits
 from poela.serving.line import MOST_OF_ONE
+from poela.serving.requests import Form
 from poela.serving.server import listening, server_of
 from poela.serving.source import PolicySource
 
@@ -132,10 +133,26 @@ def test_health_answers_while_all_else_waits_and_explanations_wait_in_the_same_l
     assert answers.count(503) in (19, 20)  # one may have been taken from the line at once
 
 
+def test_trees_are_made_before_the_first_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An explanation of a large log once kept everybody waiting, while the first one made them."""
+    policy = POLICIES["poela"](logs())
+    made: list[int] = []
+    search = LoggedContexts._by_action
+
+    def counted(self: LoggedContexts, *given: Any) -> Any:
+        made.append(len(given[0]))
+        return search(self, *given)
+
+    monkeypatch.setattr(LoggedContexts, "_by_action", counted)
+    app = served(policy)
+    assert made
+    assert asked(app, "POST", "/v1/explain", json={"cases": [case(step=0)]}).status_code == 200
+
+
 def test_who_asks_for_too_much_is_refused_on_every_route_but_health(
     plain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("poela.serving.guarding.LONGEST_WAIT", 0.01)
+    monkeypatch.setattr("poela.serving.middleware.LONGEST_WAIT", 0.01)
     app = application(PolicySource(plain, "a policy"), TOKEN, limits=Limits(rate=5.0))
     app.credits.charge("127.0.0.1", 1000.0)
     for path in ("/", "/v1/policy", "/metrics", "/openapi.json", "/nowhere"):
@@ -215,7 +232,7 @@ def test_sockets_of_all_kinds_of_attackers(plain: Any, monkeypatch: pytest.Monke
     """With short deadlines: what is not sent, sent twice, sent slowly or not read is closed, and others are served."""
     monkeypatch.setattr("poela.serving.connections.HEADER_SECONDS", 0.3)
     monkeypatch.setattr("poela.serving.connections.WRITE_SECONDS", 0.5)
-    monkeypatch.setattr("poela.serving.guarding.READ_SECONDS", 0.3)
+    monkeypatch.setattr("poela.serving.middleware.READ_SECONDS", 0.3)
     body = json.dumps({"cases": [case()]}).encode()
     whole = HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
     with listening_server(plain, connections=10, rate=1e9) as port:
@@ -243,7 +260,10 @@ def test_sockets_of_all_kinds_of_attackers(plain: Any, monkeypatch: pytest.Monke
         assert is_shut(upgrade)
         for one in (silent, unfinished, half, again, after, upgrade):
             one.close()
-        assert httpx.post(f"http://127.0.0.1:{port}/v1/decide", json={"cases": [case()]}).status_code == 200
+        assert (
+            httpx.post(f"http://127.0.0.1:{port}/v1/decide", json={"cases": [case()]}, timeout=PATIENCE).status_code
+            == 200
+        )
 
 
 def test_who_reads_no_answer_is_shut_out(plain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +275,10 @@ def test_who_reads_no_answer_is_shut_out(plain: Any, monkeypatch: pytest.MonkeyP
         with pytest.raises(ConnectionError):  # noqa: PT012
             for _ in range(20_000):  # more than any buffer holds
                 deaf.sendall(request)
-        assert httpx.post(f"http://127.0.0.1:{port}/v1/decide", json={"cases": [case()]}).status_code == 200
+        assert (
+            httpx.post(f"http://127.0.0.1:{port}/v1/decide", json={"cases": [case()]}, timeout=PATIENCE).status_code
+            == 200
+        )
 
 
 def healthy(one: socket.socket, more: bytes = b"") -> bool:

@@ -107,9 +107,9 @@ def test_effective_cases_of_clusters_are_of_clusters(study: Study) -> None:
     estimate = replace(study.result.estimate, diagnostics=diagnostics)
     gain = Gain(1.2, 0.6, 3.0)
     plain = told(study, chosen=None, promising=0, gain=gain, needed=None)
-    assert "effective cases of 80 episodes speak for it" in plain.why
+    assert "effective cases of 80 episodes support it" in plain.why
     clustered = told(study, chosen=None, promising=0, gain=gain, needed=None, estimate=estimate)
-    assert "effective cases of 16 clusters speak for it" in clustered.why
+    assert "effective cases of 16 clusters support it" in clustered.why
     shown = told(study, chosen=0, gain=gain, estimate=estimate)
     assert shown.why.startswith("80 held-out episodes of 16 clusters show it")
     known = findings(replace(study.result, promising=0, estimate=estimate), study.record, promising=True)

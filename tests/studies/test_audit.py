@@ -28,7 +28,7 @@ from poela.studies.learning import learn
 from poela.studies.planning import plan
 from poela.studies.records import StudyRecord, fingerprint_of
 from poela.studies.study import Study
-from poela.studies.telling_columns import explained
+from poela.studies.telling_columns import variance_explained
 from poela.studies.unnamed_clusters import likeness
 
 QUICK: Any = {"learners": ["fittedq"], "folds": 2, "backend": "inline"}
@@ -208,7 +208,7 @@ def test_context_in_one_line() -> None:
 def test_explained_is_one_less_the_share_of_noise() -> None:
     rng = np.random.default_rng(0)
     trend, noise = np.sin(np.linspace(0, 3, 50_000)), rng.normal(scale=0.1, size=50_000)
-    assert explained(trend + noise) == pytest.approx(1 - 0.01 / (trend.var() + 0.01), abs=0.003)
+    assert variance_explained(trend + noise) == pytest.approx(1 - 0.01 / (trend.var() + 0.01), abs=0.003)
 
 
 def test_likeness_counts_pairs_of_different_units() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.studies.coins import coins
 
 import poela
 from poela.core.arrays import FloatArray
@@ -33,16 +34,6 @@ from poela.studies.study import Study
 
 FITTED, CONSENSUS = Candidate("fittedq", {"history": 0, "regressor": "ridge"}), Candidate("consensus")
 RESULTS = ("table.parquet", "choice.json")
-
-
-def coins(episodes: int, effect: float = 0.0, seed: int = 0) -> Trajectories:
-    """One step, two actions by a fair coin, and what the second one adds."""
-    rng = np.random.default_rng(seed)
-    actions = rng.integers(0, 2, episodes)
-    rewards = effect * actions + rng.normal(size=episodes)
-    return Trajectories(
-        rng.normal(size=(episodes, 1)), actions, rewards, np.arange(episodes + 1), np.full((episodes, 2), 0.5)
-    )
 
 
 def learn(logs: Any, **settings: Any) -> Study:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.studies.coins import coins
 
 import poela
 from poela.behavior.memory import memory_of
@@ -28,16 +29,6 @@ from poela.studies.study import LOGGING_POLICY, Study
 Run = Callable[..., Study]
 QUICK = {"folds": 3, "restarts": 1}
 RESULTS = ("table.parquet", "choice.json")
-
-
-def coins(episodes: int, effect: float = 0.0, seed: int = 0) -> Trajectories:
-    """One step, two actions by a fair coin, and what the second one adds."""
-    rng = np.random.default_rng(seed)
-    actions = rng.integers(0, 2, episodes)
-    rewards = effect * actions + rng.normal(size=episodes)
-    return Trajectories(
-        rng.normal(size=(episodes, 1)), actions, rewards, np.arange(episodes + 1), np.full((episodes, 2), 0.5)
-    )
 
 
 @pytest.fixture(scope="module")

@@ -118,12 +118,12 @@ def test_a_rule_that_draws_lots_stands_beside_the_best_that_does_not(tilted: Stu
     assert lotless.metrics["shown"] == max(point.metrics["shown"] or 0.0 for point in without)
     least = f"at least +{lotless.metrics['shown']:.2f}."
     assert tilted.answer.words.endswith(
-        f"Without lots: {tilted.name_of(lotless)}, which lists what is barred in each case; {least}"
+        f"Without random draws: {tilted.name_of(lotless)}, which lists the barred actions of each case; {least}"
     )
     stored = poela.load_policy(tilted.directory / "without-lots")
     assert stored.content_hash == tilted.policy_of(lotless).content_hash
     card = (tilted.directory / "without-lots" / "MODEL_CARD.md").read_text(encoding="utf-8")
-    assert "Without lots" in card
+    assert "Without random draws" in card
 
 
 def point(name: str, plainness: float | None, **metrics: float | None) -> Point:

@@ -84,7 +84,7 @@ def test_estimated_propensities_are_kept_when_a_study_goes_on(
         raise AssertionError("the logging policy is estimated twice")
 
     with monkeypatch.context() as patched:
-        patched.setattr("poela.studies.logging_policy.logging_policy", again)
+        patched.setattr("poela.studies.logging_policy.find_logging_policy", again)
         poela.learn(bare, **settings, restarts=2)
         with pytest.raises(InputError, match="behavior was 'auto' and is now 'multinomial'"):
             poela.learn(bare, **settings, restarts=2, behavior="multinomial")

@@ -30,7 +30,7 @@ from poela.studies.guards import FEW, HARM, HOLDS
 from poela.studies.held_out import Episodes
 from poela.studies.priced_candidates import of_these_cases, with_spending
 from poela.studies.records import StudyRecord
-from poela.studies.requests import sorted_out
+from poela.studies.requests import parse_settings
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.shown_gain import judged
 from poela.studies.study import Study
@@ -143,7 +143,7 @@ def test_the_walk_spends_what_it_says_on_those_who_taught_it(cost: str) -> None:
 
 def test_candidates_have_prices_and_single_decisions_a_walk() -> None:
     logs = logged(100)
-    options, _, settings = sorted_out({"learners": ["fittedq"], "capacity": "large=25"}, None, None)
+    options, _, settings = parse_settings({"learners": ["fittedq"], "capacity": "large=25"}, None, None)
     found = with_spending(of_these_cases(settings, logs), options, logs)
     assert found.selection.capacity == "large=25/100"
     walk = [one for one in found.candidates if one.learner == "hullwalk"]
@@ -151,7 +151,7 @@ def test_candidates_have_prices_and_single_decisions_a_walk() -> None:
     assert sum("price" in one.settings for one in found.candidates) >= 2
     longer = dataclasses.replace(logs, offsets=np.arange(0, 101, 2), episode_ids=None)
     assert not any(one.learner == "hullwalk" for one in with_spending(settings, options, longer).candidates)
-    plain = sorted_out({"learners": ["fittedq"]}, None, None)[2]
+    plain = parse_settings({"learners": ["fittedq"]}, None, None)[2]
     assert with_spending(of_these_cases(plain, logs), options, logs) == plain
 
 

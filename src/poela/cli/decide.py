@@ -30,21 +30,20 @@ Likeliest = Annotated[
 Capacity = Annotated[
     str | None,
     typer.Option(
-        help="How many cases of this file may get an action: large=100, or large=100/1000. They go where the action "
-        "has most value. This is another policy than the one that draws, with its own gain."
+        help="How many cases of this file may get an action: large=100, or large=100/1000 (per 1,000). It goes to "
+        "those for whom it has most value. This is another policy than the one that draws, with its own gain."
     ),
 ]
 
 Spend = Annotated[
     float | None,
-    typer.Option(help="What may be spent per case in this file; allotted by value for money, as --capacity."),
+    typer.Option(help="Most to spend per case in this file; allotted by value for money, like --capacity."),
 ]
 Leave = Annotated[
     bool,
     typer.Option(
         "--leave",
-        help="Give no action where the policy only says what must not be done and more than one action is left: "
-        "those who decide choose.",
+        help="Where the policy only bars actions and more than one is left, give no action: those who decide choose.",
     ),
 ]
 Unproven = Annotated[
@@ -57,7 +56,8 @@ DrawSeed = Annotated[
 ReceiptsFolder = Annotated[
     Path | None,
     typer.Option(
-        "--receipts", help="Folder to append what was decided to, for poela watch and the next log. Cases need names."
+        "--receipts",
+        help="Folder of receipts: decisions are appended to it, for poela watch and the next log. Cases need ids.",
     ),
 ]
 
@@ -143,8 +143,8 @@ def _acting(study: Path, how: "Deciding", unproven: bool) -> Acting:
 
     source = open_policy(study)
     if how.likeliest and not unproven:
-        refuse_unshown(source.likeliest, "--unproven")
-    known = str(source.likeliest or "its gain was not judged")
+        refuse_unshown(source.likeliest, "--unproven", source.outcome)
+    known = "its gain was not judged" if source.likeliest is None else source.likeliest.in_words(source.outcome)
     worth = {"likeliest": to_plain(source.likeliest)} if how.likeliest else {}
     return Acting(source.policy, replace(how, outcomes=source.outcomes), known, worth, source.unshown)
 
@@ -177,9 +177,9 @@ def _about_batch(decided: "Decided", batch: "Allotted", known: str) -> list[str]
     lines.append(
         f"This is another policy than the recommended one, which draws; allotting by value for money was {known}."
     )
-    drawn = f"{lots:,} cases of equal worth drew lots, and have the chances of that" if lots else ""
+    drawn = f"{lots:,} cases of equal value were drawn at random, with the probabilities of that draw" if lots else ""
     given = "Probabilities are those given this batch: 1 for the action and 0 for others"
-    lines.append(f"{given}{f', but {drawn}' * bool(drawn)}. A log of such decisions has hardly anything to compare.")
+    lines.append(f"{given}{f', but {drawn}' * bool(drawn)}. A log of such decisions leaves hardly anything to compare.")
     return lines
 
 
@@ -192,7 +192,7 @@ def _about(decided: "Decided", likeliest: str | None, *, leave: bool) -> list[st
     if likeliest is not None:
         lines.append(f"These are the likeliest actions, which is a different policy: {likeliest}.")
     elif leave:
-        lines.append("An action is given where it alone is left, or where the policy says more than never.")
+        lines.append("A row has an action only if no other is left, or if the policy says more than never.")
     elif decided.actions or decided.means:
         lines.append(
             "Actions are drawn at random by their probabilities, as the policy was judged; the same file gives the "

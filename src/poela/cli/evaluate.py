@@ -65,7 +65,9 @@ def evaluate(
     is_study, names = is_there(study / "study.json"), " and ".join(map(str, logs))
     if len(logs) > 1 or several:
         if columns is not None or not is_study:
-            raise InputError("several logs, and receipts, judge the policy of a study, without groups (--by)")
+            raise InputError(
+                "several logs, or receipts, can only evaluate the policy of a study, and without groups (--by)"
+            )
         judged = _of_several(study, logs, described, changed, no_audit, several)
     else:
         judged = (_of_study if is_study else _of_policy)(study, logs[0], described, changed, no_audit, columns)

@@ -12,6 +12,10 @@ from poela.studies.options import Execution, LearnOptions, StudyOptions
 
 SETTINGS = (ScoringOptions(), Execution(), StudyOptions(), LearnOptions())
 NEXT = "Next log (with a study)"
+By = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=NEXT, help="Which policy acts: policy or promising. Default: whichever is better."),
+]
 
 
 @column_flags
@@ -25,7 +29,7 @@ def plan(
     gain: Annotated[float | None, typer.Option(help="Gain over what is done now that you want to show.")] = None,
     cases: Annotated[
         float | None,
-        typer.Option(rich_help_panel=NEXT, help="How many cases the next log shall have. Default: as many again."),
+        typer.Option(rich_help_panel=NEXT, help="Number of cases in the next log. Default: as many as in this one."),
     ] = None,
     share: Annotated[
         float | None,
@@ -33,12 +37,7 @@ def plan(
             rich_help_panel=NEXT, help="Share of cases in which a new policy acts. Default: 0.1, 0.2, 0.5, 1."
         ),
     ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=NEXT, help="Which policy acts: policy or promising. Default: whichever is better."
-        ),
-    ] = None,
+    by: By = None,
     confidence: Annotated[
         float | None, typer.Option(help="Confidence with which to show a gain. Default: 0.95.")
     ] = None,
@@ -51,9 +50,9 @@ def plan(
 ) -> None:
     """Estimate how many cases it takes to show a gain (sample size, power); after a study, design the next log.
 
-    Of logs, standard errors come from a quick study with one learner (fitted Q, or continuouspoela for real-valued
-    actions). Nothing is saved. Of a study, its held-out weights say which of its policies should act in what share of
-    cases, beside what is done now, and after how many cases a bolder one can be verified.
+    Given logs, standard errors come from a quick study with one learner (fitted Q, or continuouspoela for real-valued
+    actions); nothing is saved. Given a study, its held-out weights show which of its policies should act in what share
+    of cases, beside what is done now, and after how many cases a bolder one can be verified.
 
     Example: poela plan logs.parquet --gain 2
 
@@ -66,11 +65,15 @@ def plan(
         usual = {name: offer.default for group in SETTINGS for name, offer in options_of(group).items()}
         said = {"gain": gain, "confidence": confidence, **settings}
         if wrong := [f"--{name}".replace("_", "-") for name, value in said.items() if value != usual.get(name)]:
-            raise InputError(f"a study is planned with as it is: leave out {', '.join(wrong)}, or give the logs")
+            raise InputError(
+                f"after a study, the plan takes its settings: leave out {', '.join(wrong)}, or give the logs"
+            )
         _plan_next(logs, cases, share, by, json)
         return
     if gain is None:
-        raise InputError("say which gain over what is done now shall be shown: --gain 2; or give a study's directory")
+        raise InputError(
+            "say which gain over what is done now you want to show (--gain 2), or give a study's directory"
+        )
     if (cases, share, by) != (None, None, None):
         raise InputError("--cases, --share and --by plan the log after a study: give its directory")
     _plan_gain(logs, gain, confidence, settings, {"seed": seed, "backend": backend}, json)
@@ -131,8 +134,8 @@ def _plan_next(study: Path, cases: float | None, share: float | None, by: str | 
     )
     print_table(f"Until a bolder policy can be verified, where {chosen.policy} logs", columns, rows, note)
     say(
-        f"Draw for each new case who decides, and keep what {chosen.policy} (the folder {chosen.folder} of {study}) "
-        "decided and what was done as before in files of their own, with the propensities of all actions."
+        f"Draw at random, for each new case, who decides. Keep the decisions of {chosen.policy} (the folder "
+        f"{chosen.folder} of {study}) and those made as before in separate files, with the propensities of all actions."
     )
 
 

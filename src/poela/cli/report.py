@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Studies = Annotated[list[Path], typer.Argument(help="Directory of a study; of two or more with --compare.")]
 Logs = Annotated[
     Path | None,
-    typer.Option(help="Logs that the study was learned from. Without them, some details are missing."),
+    typer.Option(help="The log that the study was learned from. Without it, some details are missing."),
 ]
 By = Annotated[
     list[str] | None,
@@ -33,7 +33,7 @@ ShowValues = Annotated[
 ]
 SmallestGroup = Annotated[
     int | None,
-    typer.Option(min=1, help="Hide or merge what fewer cases share, for privacy. Default: as in the study, or 10."),
+    typer.Option(min=1, help="Hide or merge groups of fewer cases, for privacy. Default: as in the study, or 10."),
 ]
 Title = Annotated[str | None, typer.Option(help="Title of the page. Default: the name of the log file.")]
 Brief = Annotated[bool, typer.Option("--brief", help="Only the first screen, as one A4 page for printing.")]

@@ -265,7 +265,8 @@ def _print_places(study: "Study") -> None:
     if result.lotless is not None:
         name = study.name_of(result.points[result.lotless])
         say(
-            f"Without lots, beside it: {study.directory / LOTLESS} ({name}); poela decide --leave lists what is barred."
+            f"A policy that needs no random draws is in {study.directory / LOTLESS} ({name}); poela decide --leave "
+            "lists what it bars and leaves the rest to people."
         )
     if result.promising is not None and result.promising != result.chosen:
         beside = "" if result.chosen is None else ", beside it"
@@ -289,7 +290,7 @@ def print_estimate(estimate: "Estimate", where: str, caveat: str, advice: str, o
     _print_value(estimate, where, outcome)
     if gain is not None:
         ends = "" if gain.low is None else f" {unit.between(gain.low, gain.high, error)}"
-        factor, gone = gain.undone_by, "; gone if weights are wrong by a factor of"
+        factor, gone = gain.undone_by, "; it would vanish if weights were wrong by a factor of"
         undone = "" if factor is None else f"{gone} {factor_in_words(factor)}"
         say(f"New − current: {unit.number(gain.value, error, signed=True)}{ends}{in_unit(unit, gains=True)}{undone}")
     if words := outside_in_words(estimate.diagnostics.outside_share, estimate.diagnostics.leaving_share):

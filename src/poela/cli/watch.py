@@ -8,26 +8,37 @@ import typer
 STOP = 3  # the exit code where something must stop
 
 Logs = Annotated[
-    Path | None, typer.Option(help="Cases that the policy has decided, with outcomes: .parquet, .csv or .arrow.")
+    Path | None, typer.Option(help="Cases decided by the policy, with outcomes: .parquet, .csv or .arrow.")
 ]
 ReceiptsFolder = Annotated[
-    Path | None, typer.Option("--receipts", help="Or the folder of receipts that decide or serve wrote.")
+    Path | None, typer.Option("--receipts", help="Instead of --logs: folder of receipts written by decide or serve.")
 ]
-Outcomes = Annotated[Path | None, typer.Option(help="With --receipts: table of cases and what came of them.")]
-Done = Annotated[str | None, typer.Option(help="Column of what was done, where people may do otherwise.")]
-Ended = Annotated[str | None, typer.Option(help="Column that says when a case ended. Default: the order of the file.")]
+Outcomes = Annotated[Path | None, typer.Option(help="With --receipts: table of cases and their outcomes.")]
+Done = Annotated[
+    str | None, typer.Option(help="Column with the action actually taken, if people may overrule the policy.")
+]
+Ended = Annotated[
+    str | None, typer.Option(help="Column with the time when a case ended. Default: the order of the file.")
+]
 Before = Annotated[
     Path | None, typer.Option(help="The logs that the study was learned from, to measure drift against.")
 ]
 BesideIt = Annotated[
     Path | None,
-    typer.Option("--beside", help="Cases of practice at the same time, assigned at random: compare with these."),
+    typer.Option(
+        "--beside", help="Concurrent cases of current practice, assigned at random (controls): compare with these."
+    ),
 ]
 Practice = Annotated[
     Path | None,
-    typer.Option(help="Folder of a policy with the old way's probabilities: compare with it on the new cases."),
+    typer.Option(
+        help="Folder of a policy that knows the old practice's probabilities: compare with it on the new cases."
+    ),
 ]
-Looks = Annotated[int | None, typer.Option(help="Plan so many looks, instead of bounds that hold at every look.")]
+Looks = Annotated[
+    int | None,
+    typer.Option(help="Number of planned looks (interim analyses), instead of bounds that hold at every look."),
+]
 Method = Annotated[
     str | None,
     typer.Option(
@@ -35,7 +46,7 @@ Method = Annotated[
         "obrien-fleming or pocock: for planned looks. Default: sequence, or obrien-fleming with --looks."
     ),
 ]
-Page = Annotated[str | None, typer.Option(help="Write one page with a picture over time, too.")]
+Page = Annotated[str | None, typer.Option(help="Also write a page with a picture over time.")]
 
 
 def watch(
@@ -52,7 +63,7 @@ def watch(
     looks: Looks = None,
     method: Method = None,
     level: Annotated[float | None, typer.Option(help="Confidence over all looks together. Default: 0.95.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="About how many cases are expected. Default: 1000.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Expected number of cases, roughly. Default: 1000.")] = None,
     page: Page = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

@@ -36,7 +36,7 @@ def refuse_foreign(folder: Path, marks: Sequence[str], what: str) -> None:
 
 def make_private(folder: Path) -> None:
     """Make a folder, and those above it, for the owner alone; what is there already stays as it is."""
-    with explained(folder):
+    with explain_write_errors(folder):
         missing = [above for above in (folder, *folder.parents) if not above.exists()]
         for above in reversed(missing):
             above.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
@@ -51,7 +51,7 @@ def atomic_file(path: Path, *, replacing: bool = True, lasting: Lasting = "named
     names of many at once); "no", nothing, as of scratch files.
     """
     path = Path(path)
-    with explained(path):
+    with explain_write_errors(path):
         refuse_irregular(path)
         make_private(path.parent)
         temporary, handle = held_temporary(path.parent)
@@ -99,7 +99,7 @@ def write_json(path: Path, document: Any, *, lasting: Lasting = "named") -> None
 def remove_file(path: Path) -> None:
     """Remove a file of ours, if it is there; whatever else has its name stays, and is an error."""
     refuse_irregular(path)
-    with explained(path):
+    with explain_write_errors(path):
         path.unlink(missing_ok=True)
 
 
@@ -138,7 +138,7 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explain_write_errors(path: Path) -> Iterator[None]:
     """What the system says when a path cannot be written, as one sentence."""
     try:
         yield

@@ -64,7 +64,7 @@ def safe_point() -> None:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def hold_sigint() -> Iterator[None]:
     """Hold back a Ctrl-C inside a short block that must not be left half-way, also outside of `deferred_signals`."""
     plain = signal.default_int_handler
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not plain:

@@ -76,13 +76,13 @@ def options_of(settings: Any) -> dict[str, OptionSpec]:
     return offered
 
 
-def taken(settings: Any, values: dict[str, Any]) -> Any:
+def apply_options(settings: Any, values: dict[str, Any]) -> Any:
     """The same settings with those that are given by name, which are taken out of `values`.
 
     >>> @dataclass(frozen=True)
     ... class Settings:
     ...     steps: Annotated[int, Option("How often.")] = 5
-    >>> taken(Settings(), {"steps": 9})
+    >>> apply_options(Settings(), {"steps": 9})
     Settings(steps=9)
     """
     offered = options_of(settings)

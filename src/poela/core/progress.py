@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from poela.core.interruption import safe_point, undisturbed
+from poela.core.interruption import hold_sigint, safe_point
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -83,7 +83,7 @@ def progress(task: str, total: int) -> Iterator[Callable[..., None]]:
     finally:
         _enabled.reset(tokens[0])
         _shown.reset(tokens[1])
-        with undisturbed():  # an interruption within Rich's own clean-up would come out as another error
+        with hold_sigint():  # an interruption within Rich's own clean-up would come out as another error
             bar.stop()
 
 
@@ -99,7 +99,7 @@ class _LateBar:
         self._done += n
         if self._bar is None and time.monotonic() - self._started < PATIENCE_SECONDS:
             return
-        with undisturbed():
+        with hold_sigint():
             if self._bar is None:
                 self._bar = _new_bar()
                 self._bar.start()
@@ -113,7 +113,7 @@ class _LateBar:
         if self._bar is None:
             self._untold.append(line)
             return
-        with undisturbed():
+        with hold_sigint():
             self._bar.console.print(line, markup=False, highlight=False)
 
     def stop(self) -> None:

@@ -13,7 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.errors import InputError
-from poela.core.files import Lasting, explained, is_empty, make_private, remove_file, sha256, write_bytes, write_json
+from poela.core.files import (
+    Lasting,
+    explain_write_errors,
+    is_empty,
+    make_private,
+    remove_file,
+    sha256,
+    write_bytes,
+    write_json,
+)
 from poela.core.locks import locked_folder
 from poela.core.paths import folder_at, place
 from poela.core.reading import LARGEST_ARRAYS, LARGEST_JSON, parsed_json, regular_bytes, unpacked_arrays
@@ -81,7 +90,7 @@ def save_stored(
     name = _name_of_arrays(packed)
     checksums = {name: sha256(packed), "document": sha256(canonical(body))}
     make_private(directory)
-    with explained(directory), locked_folder(directory):
+    with explain_write_errors(directory), locked_folder(directory):
         refuse_foreign_stored(directory, file_format, overwrite)  # again: another may have been quicker
         earlier = _arrays_of(directory, file_format)
         write_bytes(directory / name, packed, lasting=lasting)
@@ -115,7 +124,7 @@ def remove_stored(directory: Path, file_format: str) -> None:
     if not directory.is_dir() or is_empty(directory):
         return
     refuse_foreign_stored(directory, file_format)
-    with explained(directory), locked_folder(directory):
+    with explain_write_errors(directory), locked_folder(directory):
         earlier = _arrays_of(directory, file_format)
         _remove_texts(directory)
         for name in (f"{file_format}.json", *sorted(earlier)):

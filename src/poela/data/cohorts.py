@@ -14,7 +14,7 @@ from poela.core.errors import InputError
 from poela.data.labels import encode
 from poela.data.layout import LogLayout
 from poela.data.numbers import note_type, numbers_of
-from poela.data.opening import open_source, readable
+from poela.data.opening import explain_read_errors, open_source
 from poela.data.rows import RowProblems
 from poela.data.sources import TableSource
 from poela.data.tables import read_logs
@@ -103,7 +103,7 @@ def read_mimic_sepsis(
         raise InputError(
             f"as_published=True is about the layout MIMIC_outcome, and this file is a {kind}: leave it out"
         )
-    with readable(path):
+    with explain_read_errors(path):
         return _Reader(source, LAYOUTS[kind]).read(kind, as_published)
 
 

@@ -24,7 +24,7 @@ from poela.data.layout import PREFIX, LogLayout
 from poela.data.layout_problems import absent
 from poela.data.limited_rows import rows_within
 from poela.data.numbers import read_contexts, read_propensities
-from poela.data.opening import kind_of_file, open_source, readable
+from poela.data.opening import explain_read_errors, kind_of_file, open_source
 from poela.data.order import Order
 from poela.data.rows import RowProblems
 from poela.data.schema import TableSchema
@@ -78,7 +78,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowRequirements:
     """How a policy wants its rows: by which schema, whether episodes are followed, what else is kept."""
 
     schema: TableSchema
@@ -142,13 +142,13 @@ class Wanted:
         return [*problems, *([f"column {quoted(repeated)} occurs several times: rename it"] if repeated else [])]
 
 
-def parts_to_decide(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[Rows]:
+def parts_to_decide(source: Any, wanted: RowRequirements, layout: LogLayout) -> Iterator[Rows]:
     """The rows of a table: in parts of bounded size or, where episodes are followed, all at once.
 
     Everything that is wrong, in whatever part, is reported in one error. `layout` says how a CSV file is written.
     """
     row_problems, sound = RowProblems(), True
-    with readable(source):
+    with explain_read_errors(source):
         for part in _parts(source, wanted, layout):
             problems = wanted.problems(part.names)
             if problems:
@@ -166,7 +166,7 @@ def parts_to_decide(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[
         raise InputError("there are no rows: give one for each decision")
 
 
-def _parts(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[TableSource]:
+def _parts(source: Any, wanted: RowRequirements, layout: LogLayout) -> Iterator[TableSource]:
     import pyarrow as pa
 
     is_path = isinstance(source, str | os.PathLike)
@@ -189,7 +189,7 @@ def _parts(source: Any, wanted: Wanted, layout: LogLayout) -> Iterator[TableSour
     yield from (from_table(table, opened.decimal) for table in in_parts(opened.batches(wanted.columns(opened.names))))
 
 
-def _csv_parts(path: Path, wanted: Wanted, layout: LogLayout) -> Iterator[TableSource]:
+def _csv_parts(path: Path, wanted: RowRequirements, layout: LogLayout) -> Iterator[TableSource]:
     import pyarrow as pa
 
     types = {v.name: pa.float64() for v in wanted.schema.variables if v.kind == "number"}
@@ -225,7 +225,7 @@ def in_parts(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.Table]":
         yield pa.Table.from_batches(waiting)
 
 
-def _rows(source: TableSource, wanted: Wanted, problems: RowProblems) -> Rows:
+def _rows(source: TableSource, wanted: RowRequirements, problems: RowProblems) -> Rows:
     import pyarrow as pa
 
     layout = wanted.layout
@@ -291,7 +291,7 @@ def _note_nameless(column: "pa.ChunkedArray", name: str, problems: RowProblems) 
     problems.note(pc.fill_null(nameless, True).to_numpy(), f"column {quoted(name)} is missing", remedy)
 
 
-def _note_unsaid(actions: IntArray, order: Order, wanted: Wanted, problems: RowProblems) -> None:
+def _note_unsaid(actions: IntArray, order: Order, wanted: RowRequirements, problems: RowProblems) -> None:
     """Earlier decisions must be known, since the policy looks at them; the last one of an episode is to be made."""
     unsaid = actions < 0
     unsaid[order.offsets[1:] - 1] = False
@@ -314,5 +314,5 @@ def loose_contexts(table: Any, schema: TableSchema) -> Float32Array:
     """The contexts [N, d] of a table whose rows stand for themselves; columns are found by name."""
     if schema.episode is not None and schema.follows_episodes:
         raise InputError("features of this policy depend on earlier rows of an episode: use decide(table)")
-    wanted = Wanted(schema, ())
+    wanted = RowRequirements(schema, ())
     return np.concatenate([part.contexts.rows.contexts for part in parts_to_decide(table, wanted, LogLayout())])

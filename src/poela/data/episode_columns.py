@@ -9,7 +9,7 @@ from poela.data.clusters import label_of_episodes
 from poela.data.decided import of_decisions
 from poela.data.labels import encode, is_label
 from poela.data.layout import LogLayout
-from poela.data.opening import open_source, readable
+from poela.data.opening import explain_read_errors, open_source
 from poela.data.order import in_table
 from poela.data.reshaping import put_right
 from poela.data.rows import RowProblems
@@ -31,7 +31,7 @@ def episode_columns(source: Any, layout: LogLayout | None, names: Sequence[str])
     if not names:
         return {}
     layout = layout or LogLayout()
-    with readable(source):
+    with explain_read_errors(source):
         source, layout, _ = put_right(source, layout)
         opened = open_source(source, layout, (*layout.label_columns, *names))
         layout = in_table(of_decisions(layout, opened.names), opened)

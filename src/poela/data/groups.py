@@ -124,9 +124,9 @@ def _number(value: Any) -> float | None:
 def binned(values: FloatArray, bins: int | None = None) -> tuple[tuple[str, ...], IntArray]:
     """Names and places [n] of the groups of a number: each value if there are few, else quantiles; NaN apart.
 
-    >>> names, places = binned(np.arange(8.0))
+    >>> names, places = binned(np.arange(8.0))  # whole numbers have whole ends
     >>> names, places
-    (('up to 1.75', '1.75 to 3.5', '3.5 to 5.25', 'above 5.25'), array([0, 0, 1, 1, 2, 2, 3, 3]))
+    (('up to 1', '1 to 3', '3 to 5', 'above 5'), array([0, 0, 1, 1, 2, 2, 3, 3]))
     >>> binned(np.array([1.0, 0.0, np.nan]))
     (('0', '1', 'missing'), array([1, 0, 2]))
     """
@@ -135,8 +135,10 @@ def binned(values: FloatArray, bins: int | None = None) -> tuple[tuple[str, ...]
     if len(distinct) <= (MOST_VALUES if bins is None else 1):
         names, place = tuple(f"{value:.6g}" for value in distinct), np.searchsorted(distinct, values)
     else:
-        edges = np.unique(np.quantile(known, np.linspace(0, 1, (bins or BINS) + 1)[1:-1]))
+        edges = np.quantile(known, np.linspace(0, 1, (bins or BINS) + 1)[1:-1])
+        edges = np.unique(np.floor(edges) if (distinct == np.round(distinct)).all() else edges)
         edges = edges[edges < distinct[-1]]  # nothing is above the largest
+        edges = edges if len(edges) else distinct[-2:-1]  # most have the largest
         shown = [plain(float(edge)) for edge in edges]
         names = (f"up to {shown[0]}", *(f"{a} to {b}" for a, b in pairwise(shown)), f"above {shown[-1]}")
         place = np.searchsorted(edges, values)

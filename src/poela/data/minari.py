@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,33 +17,33 @@ from poela.core.typed import from_plain, to_plain
 from poela.data.array_inputs import array_of
 from poela.data.layout import DENSITY
 from poela.data.mdp_arrays import ended_of
+from poela.data.minari_files import damaged, refuse_odd_files
 from poela.data.trajectories import Trajectories
 from poela.data.words import counted
 
 ONE, EVERY = "propensity", "propensities"  # of the logged action; of every action
 NOTES = "poela"  # what Minari has no place for: names, clusters, whether propensities are estimates
+# What Minari and the libraries under it raise on files that are damaged or made up.
+ODD_VALUES = (AssertionError, AttributeError, LookupError, OverflowError, TypeError, ValueError)
+UNREADABLE = (*ODD_VALUES, MemoryError, OSError, RuntimeError)
 MOST_FEATURES = 10_000  # more is an image, from which features should be made first
 
 
 def from_minari(dataset: Any) -> Any:
     """Logs from a Minari dataset, or from the id of one that is on this machine.
 
-    Discrete actions give `Trajectories`, a Box of numbers `Trajectories`. Observations are flattened,
-    discrete ones become one feature for each value. Each episode's last observation, after which nothing was decided,
+    Actions are one discrete choice, or a Box of numbers. Observations are flattened, discrete ones become one feature
+    for each value. Each episode's last observation, after which nothing was decided,
     is left out. Where the infos have `propensity` (of the logged action), `propensities` (of every action) or
     `log_density`, these are read: one for each step, or one more, the first of which belongs to the reset. How many
     episodes were cut (truncated) before their end is said in a warning.
     """
-    opened = _opened(dataset) if isinstance(dataset, str) else dataset
     try:
-        return _read(opened)
+        return _read(_opened(dataset) if isinstance(dataset, str) else _checked(dataset))
     except PoelaError:
         raise
-    except (AttributeError, LookupError, OSError, OverflowError, TypeError, ValueError) as error:
-        # Without its text, which may quote what was logged.
-        raise InputError(
-            f"the dataset cannot be read ({type(error).__name__}): it is damaged, or no Minari dataset"
-        ) from None
+    except UNREADABLE as error:
+        raise damaged(error) from None
 
 
 def _read(opened: Any) -> Any:
@@ -130,15 +131,31 @@ def _minari() -> Any:
 
 def _opened(dataset_id: str) -> Any:
     minari = _minari()
+    from minari.storage.datasets_root_dir import get_dataset_path
+
+    folder = get_dataset_path(dataset_id) / "data"
     try:
-        return minari.load_dataset(dataset_id)
-    except (FileNotFoundError, ValueError, TypeError):
+        there = folder.is_dir()
+    except (OSError, ValueError):  # a name that is too long, or has a zero byte
+        there = False
+    if not there:
         raise InputError(
             f"there is no Minari dataset {dataset_id!r} on this machine: list those that are with minari list local, "
             "and fetch others with minari download"
-        ) from None
+        )
+    refuse_odd_files(folder)
+    try:
+        return minari.load_dataset(dataset_id)
     except ImportError as error:
         raise PoelaError(f"the dataset {dataset_id!r} cannot be read: {error}") from None
+
+
+def _checked(dataset: Any) -> Any:
+    """One that was opened already; its episodes are still in its files."""
+    folder = getattr(getattr(dataset, "storage", None), "data_path", None)
+    if isinstance(folder, Path):
+        refuse_odd_files(folder, opened=True)
+    return dataset
 
 
 def _refuse_id(dataset_id: str) -> None:

@@ -55,14 +55,14 @@ def open_source(
         return from_table(_table_of_object(source, layout))
     path = regular_file(source)
     kind = kind_of_file(path)
-    with readable(source):
+    with explain_read_errors(source):
         if kind == "Parquet":
-            return _parquet(path)
-        return open_csv(path, layout, labels, others) if kind == "CSV" else from_table(_arrow_file(path))
+            return open_parquet(path)
+        return open_csv(path, layout, labels, others) if kind == "CSV" else from_table(open_arrow(path))
 
 
 @contextmanager
-def readable(source: Any) -> Iterator[None]:
+def explain_read_errors(source: Any) -> Iterator[None]:
     """Turn what the readers throw at a damaged file into one sentence that quotes nothing of its content."""
     import pyarrow as pa
 
@@ -114,7 +114,8 @@ def kind_of_file(path: Path) -> str:
     return FILE_KINDS[suffix.lower()]
 
 
-def _parquet(path: Path) -> TableSource:
+def open_parquet(path: Path) -> TableSource:
+    """A Parquet file, whose columns are read when they are asked for; one that unpacks to far too much is refused."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -149,7 +150,7 @@ def _parquet(path: Path) -> TableSource:
     return TableSource(with_notes(schema), rows, read, lambda columns: expected(rows, batches(columns)))
 
 
-def _arrow_file(path: Path) -> "pa.Table":
+def open_arrow(path: Path) -> "pa.Table":
     """The whole file, copied: one that is mapped kills the process if somebody else cuts it off meanwhile."""
     import pyarrow as pa
 

@@ -188,7 +188,7 @@ def read_receipts(path: Any) -> ReadReceipts:
     """All receipts in a folder, or those of one policy (`ReceiptsOf`); damaged parts are left out and named."""
     import pyarrow as pa
 
-    from poela.data.opening import readable
+    from poela.data.opening import explain_read_errors
 
     folder = Path(path)
     tables, damaged = _parts(folder)
@@ -205,7 +205,7 @@ def read_receipts(path: Any) -> ReadReceipts:
             f"{place(folder)} holds receipts of policies with other columns: keep those of each study in a folder of "
             "its own"
         )
-    with readable(folder):
+    with explain_read_errors(folder):
         whole = pa.concat_tables(tables, promote_options="permissive")
     return ReadReceipts(whole, own, tuple(notes))
 
@@ -220,7 +220,7 @@ def _parts(folder: Path) -> tuple[list["pa.Table"], list[str]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from poela.data.opening import readable
+    from poela.data.opening import explain_read_errors
 
     _refuse_other_version(folder)
     names = sorted(filter(_is_part, os.listdir(folder)))
@@ -228,7 +228,7 @@ def _parts(folder: Path) -> tuple[list["pa.Table"], list[str]]:
         raise InputError(f"{place(folder)} holds no receipts yet: decide with --receipts first")
     tables, damaged = [], []
     for name in names:
-        with readable(folder / name):  # which tells of files that are there, and that one may not read
+        with explain_read_errors(folder / name):  # which tells of files that are there, and that one may not read
             try:
                 tables.append(pq.read_table(folder / name))
             except (pa.ArrowInvalid, pa.ArrowSerializationError, EOFError):

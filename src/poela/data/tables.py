@@ -18,13 +18,14 @@ from poela.data.checks import NO_CONTEXT, learning_problems
 from poela.data.clusters import cluster_of_episodes
 from poela.data.context_columns import contexts_of, irregular, strict_columns, variables_of, without_constants
 from poela.data.decided import notes_of_decisions, of_decisions
+from poela.data.done import by_end, hiding, opened_with, with_done
 from poela.data.labels import Labels, encode, is_label
 from poela.data.layout import CENSORED, DENSITY, EPISODE, STEP, LogLayout
 from poela.data.layout_problems import NO_LIMITS
 from poela.data.limited_rows import lacks_limits, limited_rows
 from poela.data.losses import loss_in_words
 from poela.data.numbers import NOT_TOLD_APART, merges_in_single, numbers_of, read_numbers, read_outcomes
-from poela.data.opening import AnyTable, readable
+from poela.data.opening import AnyTable, explain_read_errors
 from poela.data.order import Order, in_table, order_of, sortable_steps
 from poela.data.outcomes import joined_receipts
 from poela.data.propensity_columns import paired
@@ -113,7 +114,7 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool, beside: Beside)
         source, layout, notes, beside = joined.table, joined.layout, joined.notes, replace(beside, ended=joined.ended)
     elif beside.outcomes is not None:
         raise InputError("outcomes= goes with a folder of receipts, and this is none: name the folder of --receipts")
-    with readable(source):
+    with explain_read_errors(source):
         source, layout, said = put_right(source, layout)
         opened, logs = _opened_and_read(source, layout, beside)
         logs = _with_loss(logs, said)
@@ -150,8 +151,6 @@ def warn_of(notes: Sequence[str]) -> None:
 
 
 def _opened_and_read(source: Any, layout: LogLayout, beside: Beside) -> tuple[TableSource, Trajectories]:
-    from poela.data.done import by_end, hiding, opened_with, with_done
-
     whole = opened_with(source, layout, beside.columns)
     opened, logs = _opened_log(hiding(whole, beside.columns) if beside.columns else whole, source, layout, beside)
     if beside.columns:
@@ -168,8 +167,6 @@ def _opened_log(
     import pyarrow as pa
 
     if (decided := of_decisions(layout, opened.names)) != layout:  # by which other columns are read
-        from poela.data.done import hiding, opened_with
-
         return _opened_log(
             hiding(opened_with(source, decided, beside.columns), beside.columns), source, decided, beside
         )

@@ -13,6 +13,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.foreign import OwnRule, OwnScale
 from poela.eligibility.logged import LoggedContexts
+from poela.eligibility.quantiles import with_numeric_radius, with_numeric_reach
 from poela.eligibility.rules import Eligibility
 from poela.eligibility.support import fit_support, has_holes
 from poela.neighbours.scales import FeatureRange, FeatureScale
@@ -46,8 +47,6 @@ def _plain(scale: FeatureScale | OwnScale) -> FeatureScale | None:
 
 def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -> FittedEligibility:
     """The rule over these logs, with everything checked."""
-    from poela.eligibility.quantiles import with_numeric_radius, with_numeric_reach
-
     settings = _without_limits(settings, train)
     settings.check(train.n_features)
     settings = with_numeric_reach(with_numeric_radius(settings, train), train)

@@ -43,9 +43,9 @@ def rule_in_words(
         return f"{rule_in_words(replace(rule, schema=None), named)} {limits}"
     if isinstance(rule, FittedContinuousEligibility):
         return (
-            f"An action is eligible within {rule.settings.radius:.4g} of a logged pair of context and action (mean "
-            "squared difference of features and largest of actions, in standard deviations). Where no logged context "
-            "is near, the nearest one stands for it."
+            "It only suggests amounts close to those that similar past cases received: within "
+            f"{rule.settings.radius:.4g} of a logged pair of context and action (mean squared difference of features "
+            "and largest of actions, in standard deviations). Where no logged context is near, the nearest one counts."
         )
     settings, parts, reach = rule.settings, _asked(rule), _reach_in_words(rule)
     if settings.support is not None:

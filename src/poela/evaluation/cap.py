@@ -4,8 +4,8 @@ What is claimed is then the gain in capped returns. A return below the cap's low
 highest as that; how many episodes lie beyond is said, and how much that may hide where the range of returns is known.
 """
 
-from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -14,14 +14,12 @@ from poela.core.errors import InputError
 from poela.core.kinds import is_number
 from poela.core.ragged import running_sums, step_numbers
 from poela.core.readable import readable, share_in_words
-from poela.core.references import named
-from poela.core.typed import NonNegative, Range, Share, refuse_problems, shown, to_plain
+from poela.core.typed import NonNegative, Range, Share, refuse_problems, shown
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounded import bounded_ends
 from poela.evaluation.bounds import Bounds, in_clusters
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.options import ScoringOptions
 from poela.evaluation.weights import safe_shift
 
 WHAT = "a share above 0.5 and below 1 (0.99), or two values, the lowest return that counts and then the highest"
@@ -137,30 +135,6 @@ def capped(logs: Trajectories, cap: Cap | None, discount: float) -> Trajectories
     known: Any = logs  # every kind of log is a dataclass
     result: Trajectories = logs if same.all() else replace(known, rewards=rewards)
     return result
-
-
-@dataclass(frozen=True)
-class CapSettings(ScoringOptions):
-    """The part of `Scoring` that caps."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cap", Cap.of(self.cap))
-        for name in ("estimator", "interval"):  # a function takes the place of a name
-            object.__setattr__(self, name, named(getattr(self, name)))
-        refuse_problems(self)
-
-    def to_json(self) -> dict[str, Any]:
-        """The settings as a JSON object; without a cap as they were when there was none."""
-        names = [field.name for field in fields(self) if field.name != "cap" or self.cap is not None]
-        return {name: to_plain(getattr(self, name)) for name in names}
-
-    def knowing(self, logs: Trajectories) -> Self:
-        """The same with the ends of its cap, as these logs have them where they were not known."""
-        return self if self.cap is None else replace(self, cap=self.cap.known(logs.returns(self.discount)))
-
-    def capped(self, logs: Trajectories) -> Trajectories:
-        """The logs with capped returns, where they are to be capped."""
-        return capped(logs, self.cap, self.discount)
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,22 @@
 """`Scoring`: how policies are evaluated, in `evaluate` and in studies alike, and `Evaluator`, which does it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from poela.behavior.staying import as_if_all_seen, lost_share, with_staying
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.core.references import described
-from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in
+from poela.core.references import described, named
+from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in, refuse_problems, to_plain
 from poela.data.action_space import finite_actions
 from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
-from poela.evaluation.cap import Cap, CapSettings, beyond_cap
+from poela.evaluation.cap import Cap, beyond_cap, capped
 from poela.evaluation.contributions import Contributions, standard_error
 from poela.evaluation.densities import density_problem
 from poela.evaluation.diagnostics import diagnosed
@@ -26,7 +26,7 @@ from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
 from poela.evaluation.gain import Gain, gain_over_logging, vanishing_sensitivity
 from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS, intervals_of
 from poela.evaluation.notes import cap_notes, computing_notes, smoothing_notes
-from poela.evaluation.options import CAP, RETURNS
+from poela.evaluation.options import CAP, RETURNS, ScoringOptions
 from poela.evaluation.outside import LoggedSupport, logged_support, outside_support
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
@@ -42,7 +42,7 @@ MOST_NUMBERS = 1e7  # probabilities that are looked at together: 80 MB
 
 
 @dataclass(frozen=True)
-class Scoring(CapSettings):
+class Scoring(ScoringOptions):
     """How policies are evaluated: everything that a number depends on, beside the policy and the logs.
 
     `estimator` and `interval` are names from `ESTIMATORS` and `INTERVALS`, or functions: from `Evidence` to
@@ -71,6 +71,25 @@ class Scoring(CapSettings):
     thresholds: TrustThresholds = field(default_factory=TrustThresholds)  # of the verdict
     resamples: Count = DEFAULT_RESAMPLES  # of the bootstrap
     seed: Seed = 0  # of the bootstrap and of folds
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cap", Cap.of(self.cap))
+        for name in ("estimator", "interval"):  # a function takes the place of a name
+            object.__setattr__(self, name, named(getattr(self, name)))
+        refuse_problems(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as a JSON object; without a cap as they were when there was none."""
+        names = [field.name for field in fields(self) if field.name != "cap" or self.cap is not None]
+        return {name: to_plain(getattr(self, name)) for name in names}
+
+    def knowing(self, logs: Trajectories) -> Self:
+        """The same with the ends of its cap, as these logs have them where they were not known."""
+        return self if self.cap is None else replace(self, cap=self.cap.known(logs.returns(self.discount)))
+
+    def capped(self, logs: Trajectories) -> Trajectories:
+        """The logs with capped returns, where they are to be capped."""
+        return capped(logs, self.cap, self.discount)
 
     def estimates(self, policies: Sequence[Any], logs: Trajectories) -> list[Estimate]:
         """The estimate of each policy on the same logs; what does not depend on the policy is computed once.

@@ -34,7 +34,7 @@ class ActiveEpisodes:
         found = self._batch.log_weights(stack)
         weights = truncated_weights(found.detach(), self._truncation)
         self.parts = [
-            _part(ruled, found.detach()[ruled.policies], matters(weights[ruled.policies]))
+            _part(ruled, found.detach()[ruled.policies], active_episodes(weights[ruled.policies]))
             for ruled in self._batch.ruled
         ]
         return found
@@ -56,10 +56,10 @@ class Part:
         return self.last_seen.index_copy(1, self.episodes, found)
 
 
-def matters(weights: Tensor) -> Tensor:
+def active_episodes(weights: Tensor) -> Tensor:
     """Episodes [n] that are not among the least of any policy's weights [K, n].
 
-    >>> matters(torch.tensor([[1e-9, 1.0, 2e-9, 3.0]], dtype=torch.float64))
+    >>> active_episodes(torch.tensor([[1e-9, 1.0, 2e-9, 3.0]], dtype=torch.float64))
     tensor([False,  True, False,  True])
     """
     sums, order = weights.sort(dim=1)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from poela.core.arrays import IntArray
-from poela.learners.active import matters
+from poela.learners.active import active_episodes
 from poela.learners.objective import truncated_weights
 from poela.learners.training_batch import TrainingBatch
 from poela.networks.logged import together
@@ -49,7 +49,7 @@ class Minibatches:
         if not self._turns:
             episodes = np.arange(last_seen.shape[1])
             if self._rounds % WHOLE_EVERY:
-                episodes = episodes[matters(truncated_weights(last_seen, self._truncation)).cpu().numpy()]
+                episodes = episodes[active_episodes(truncated_weights(last_seen, self._truncation)).cpu().numpy()]
             self._rounds, self._in_round = self._rounds + 1, len(episodes)
             self._turns = np.array_split(self._rng.permutation(episodes), -(-len(episodes) // self._size))
         return np.sort(self._turns.pop())

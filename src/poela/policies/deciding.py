@@ -15,7 +15,7 @@ from poela.core.policy import actions_at
 from poela.core.typed import Seed, parsed
 from poela.data.actions import metadata_of
 from poela.data.decided import ABOUT, ACTION, DEFER, POLICY, ROW
-from poela.data.decision_rows import PART_ROWS, Rows, Wanted, parts_to_decide
+from poela.data.decision_rows import PART_ROWS, RowRequirements, Rows, parts_to_decide
 from poela.data.history import StepsToFollow
 from poela.data.layout import PREFIX, LogLayout
 from poela.data.words import quoted
@@ -105,7 +105,7 @@ def decided_parts(
         yield table
 
 
-def rows_wanted(policy: "RuledPolicy | RealPolicy", how: Deciding) -> Wanted:
+def rows_wanted(policy: "RuledPolicy | RealPolicy", how: Deciding) -> RowRequirements:
     """The rows that the policy needs; refuses columns to keep that are called as those of the decisions."""
     schema, names, given = policy.table_schema, policy.action_names, False
     if isinstance(policy, RealPolicy):
@@ -117,7 +117,7 @@ def rows_wanted(policy: "RuledPolicy | RealPolicy", how: Deciding) -> Wanted:
         raise InputError(f"column {quoted(clashes)} is called as a column of the decisions: rename it")
     beside = tuple(name for name in schema.columns if name not in results) if how.contexts else ()
     needs = policy.needs if how.steps is None else "context"
-    return Wanted(schema, names, needs, how.keep, given, how.case, beside)
+    return RowRequirements(schema, names, needs, how.keep, given, how.case, beside)
 
 
 def _uniform_by_column(seed: object, keys: Iterable[Key], n_columns: int) -> FloatArray:

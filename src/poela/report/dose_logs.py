@@ -8,7 +8,7 @@ import numpy as np
 from poela.core.arrays import FloatArray
 from poela.data.groups import SMALLEST_GROUP
 from poela.data.trajectories import Trajectories
-from poela.report.study_logs import Given, Shown, shown_policy
+from poela.report.study_logs import Given, ShownPolicy, shown_policy
 from poela.studies.own_logs import checked_parts
 from poela.studies.study import Study
 
@@ -22,7 +22,7 @@ class DoseLogs:
 
     study: Study
     train: Trajectories
-    shown: Shown | None
+    shown: ShownPolicy | None
     smallest: int = SMALLEST_GROUP  # cases that a group must have to be told of
 
     @cached_property

@@ -31,7 +31,7 @@ USUAL_NEARNESS = Eligibility(radius="q100", scale="standard")  # where the polic
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class ShownPolicy:
     """The policy that a page is about: the recommended one or, where there is none, the one worth a trial."""
 
     point: Point
@@ -40,7 +40,7 @@ class Shown:
     recommended: bool
 
 
-def shown_policy(study: Study) -> Shown | None:
+def shown_policy(study: Study) -> ShownPolicy | None:
     """The policy that a page is about; None where there is neither."""
     if study.result is None:
         return None
@@ -49,7 +49,7 @@ def shown_policy(study: Study) -> Shown | None:
     point = chosen if chosen is not None else None if hopeful is None else study.points[hopeful]
     if point is None:
         return None
-    return Shown(point, study.name_of(point), study.policy_of(point), chosen is not None)
+    return ShownPolicy(point, study.name_of(point), study.policy_of(point), chosen is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class StudyLogs:
     study: Study
     train: Trajectories
     held_out: tuple[Trajectories, ...]
-    shown: Shown | None
+    shown: ShownPolicy | None
     smallest: int = SMALLEST_GROUP  # cases that a group must have to be told of
 
     @cached_property

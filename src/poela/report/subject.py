@@ -11,7 +11,7 @@ from poela.report.blocks import Words, named
 from poela.report.dose_logs import DoseLogs
 from poela.report.numbers.changes import STEP
 from poela.report.pictures.drawing import clean
-from poela.report.study_logs import Shown, StudyLogs
+from poela.report.study_logs import ShownPolicy, StudyLogs
 from poela.report.wording import with_signs
 from poela.studies.groups import Groups
 from poela.studies.outcome_unit import PERCENT, Outcome
@@ -63,7 +63,7 @@ class Subject:
 
     study: Study
     result: ChoiceRecord
-    shown: Shown | None
+    shown: ShownPolicy | None
     logs: StudyLogs | None = None  # of a finite set of actions
     doses: DoseLogs | None = None  # of real-valued ones
     given: Given | None = None  # where the logs came from
@@ -127,7 +127,8 @@ class Subject:
 
     def level(self, value: float | None) -> str:
         """A mean return with its unit."""
-        return " ".join(filter(None, (self.number(value), clean(self.outcome.unit))))
+        between = "" if self.outcome.unit == PERCENT else " "
+        return between.join(filter(None, (self.number(value), clean(self.outcome.unit))))
 
     def gained(self, value: float | None, *, signed: bool = True) -> str:
         """A gain with its unit."""

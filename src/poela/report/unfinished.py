@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from poela.core.readable import effective
 from poela.report.blocks import Block, Column, Entry, Fact, Facts, Section, Table, Text, named
 from poela.report.sections.reproduce import reproduce_section
-from poela.report.wording import readable
+from poela.report.wording import typeset
 from poela.studies.records import RunRecord, Task
 from poela.studies.so_far import so_far_in_words
 from poela.studies.study import Study
@@ -22,7 +22,7 @@ def unfinished_sections(study: Study) -> list[Section]:
         Fact("Runs finished", f"{done} of {every}", f"{done / max(every, 1):.0%}"),
         Fact("Work so far", f"{seconds / 60:.1f} min", "all processes together"),
         Fact("Episodes", f"{data.train_episodes:,}", f"in {data.folds} folds" if data.folds > 1 else "in one split"),
-        Fact("What is done now", readable(logging.value, logging.standard_error), "mean return"),
+        Fact("What is done now", typeset(logging.value, logging.standard_error), "mean return"),
     ]
     now = datetime.now(UTC).strftime("%H:%M:%S UTC")
     so_far = study.so_far
@@ -71,7 +71,7 @@ def _row(runs: list[RunRecord | None], task: Task) -> tuple[Entry, ...]:
     return (
         Entry(named(f"{without_rule(str(task.candidate))}, restart {task.restart}"), str(task.candidate)),
         Entry(f"{len(finished)}/{len(runs)}", len(finished)),
-        Entry(readable(value), value),
+        Entry(typeset(value), value),
         Entry(effective(ess), ess),
         Entry(state if finished else "waiting"),
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from poela.report.blocks import Block, Column, Entry, Fact, Facts, Picture, Pictures, Points, Section, Table, Text
 from poela.report.page import Page, write_page
 from poela.report.pictures.charts import NARROW, Band, Level, Line, Plane
-from poela.report.wording import readable
+from poela.report.wording import typeset
 from poela.rounds.drift import Drift
 from poela.rounds.watch import THAN, Watched
 from poela.studies.study import Study
@@ -26,9 +26,9 @@ def watch_page(study: Study, watched: Watched, out: str | PathLike[str]) -> Path
 def _first(watched: Watched) -> Section:
     main = watched.main
     facts = [
-        Fact("mean outcome now", readable(main.new, main.error)),
-        Fact(THAN[main.name], readable(main.old, main.error)),
-        Fact("new − old", readable(main.value, main.error, signed=True), _between(watched)),
+        Fact("mean outcome now", typeset(main.new, main.error)),
+        Fact(THAN[main.name], typeset(main.old, main.error)),
+        Fact("new − old", typeset(main.value, main.error, signed=True), _between(watched)),
         Fact("cases", f"{main.units:,}"),
     ]
     if watched.adherence is not None:
@@ -46,7 +46,7 @@ def _between(watched: Watched) -> str:
     main = watched.main
     if main.low is None or main.high is None:
         return "too early for bounds"
-    ends = f"{readable(main.low, main.error, signed=True)} to {readable(main.high, main.error, signed=True)}"
+    ends = f"{typeset(main.low, main.error, signed=True)} to {typeset(main.high, main.error, signed=True)}"
     return f"{ends}, {100 * watched.plan.level:g}% at all looks together"
 
 

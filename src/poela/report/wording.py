@@ -1,15 +1,15 @@
 """Numbers as a page shows them."""
 
-from poela.core.readable import readable as plain
+from poela.core.readable import readable
 
 
-def readable(value: float | None, error: float | None = None, *, signed: bool = False) -> str:
+def typeset(value: float | None, error: float | None = None, *, signed: bool = False) -> str:
     """As everywhere, with a true minus sign, and a dash where there is no number.
 
-    >>> readable(-2.0), readable(None)
+    >>> typeset(-2.0), typeset(None)
     ('−2.00', '–')
     """
-    return with_signs(plain(value, error, signed=signed))
+    return with_signs(readable(value, error, signed=signed))
 
 
 def with_signs(number: str) -> str:

@@ -90,13 +90,13 @@ class NextLog:
     def __str__(self) -> str:
         if self.chosen is None:
             return (
-                "No rung is fit to act by yet: none is recommended or worth a trial. Log as before (about as many "
+                "No policy is ready to act: none is recommended or worth a trial. Log as before (about as many "
                 "cases again, with the propensities of all actions), and learn again."
             )
         if self.target is None or self.by_share is None:
             return (
-                f"No rung beyond {self.chosen.policy} can be planned for: those with a larger estimated gain can be "
-                "verified already, or this log has too few effective cases to say how their weights will be. Act by "
+                f"No policy bolder than {self.chosen.policy} can be planned for: those with a larger estimated gain "
+                "can be verified already, or this log has too few effective cases to predict their weights. Act by "
                 f"{self.chosen.policy} ({self._worth(1.0)}), and learn again from its log."
             )
         share, needed, alone = self.by_share.share, self.by_share.verified or 0.0, self.target.alone.verified
@@ -126,8 +126,8 @@ class NextLog:
         return f"{readable(times * self.chosen.gain, signed=True)} {what}{least}"
 
     def _doubts(self) -> str:
-        mix = " Cases logged as before are taken to be like those of all logging policies here together."
-        doubt = " Weights rest on estimates here, so that what is shown has to survive Γ as well: log propensities."
+        mix = " Cases logged as before are assumed to be like those of all logging policies here together."
+        doubt = " Weights rest on estimated propensities here, so a gain must survive Γ as well: log propensities."
         return f"{mix if self.pooled else ''}{doubt if self.estimated else ''}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def plan_next(
     if by is not None:
         logging = tuple(one for one in logging if by in (one.policy, one.folder))
         if not logging:
-            raise InputError(f"{by} is no rung that may log: {pilot.choices()}")
+            raise InputError(f"{by} is not a policy that may act: {pilot.choices()}")
     size = float(n) if wish.cases is None else float(wish.cases)
     chosen, target, found = _best(logging, size)
     doubted, rounds = opened.record.data.doubted, opened.record.rounds

@@ -20,13 +20,13 @@ import poela
 from poela.core.errors import InputError
 from poela.data.receipts import Receipts
 from poela.eligibility.words import rule_in_words
-from poela.serving.answering import Answering, Explained, pieces_of
-from poela.serving.asking import DecisionRequest, Form, is_optional
-from poela.serving.guarding import OPEN, Guard
+from poela.serving.decisions import Answering, Explained, pieces_of
 from poela.serving.limits import BYTES_OF_A_STEP, EXPLAINED_COST, RATE, Credits, client_of
 from poela.serving.line import FairLine, TooBusy
 from poela.serving.metrics import Metrics
+from poela.serving.middleware import OPEN, Guard
 from poela.serving.openapi import description
+from poela.serving.requests import DecisionRequest, Form, is_optional
 from poela.serving.source import PolicySource
 
 LOG = logging.getLogger("poela.serving")
@@ -51,6 +51,7 @@ def application(
     """
     credits = Credits((limits or Limits()).rate)
     desk = _Desk(Answering(source, receipts), Metrics(), credits)
+    desk.answering.warm_up()  # the first question would keep all others waiting
     document = description(desk.answering.form, version=poela.__version__, with_token=token is not None)
     policy_document = _policy(source, desk.answering.form)
     page, page_headers = _page()

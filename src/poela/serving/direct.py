@@ -17,7 +17,7 @@ from poela.data.schema import TableSchema, Variable
 from poela.policies.deciding import DecidedSteps, Deciding, decide_steps
 from poela.policies.decision_cells import DEFERRED, LEFT, filled_in, not_logged
 from poela.policies.ruled import RuledPolicy
-from poela.serving.asking import Case, Form
+from poela.serving.requests import Case, Form
 
 PROPENSITIES = "propensities"
 KINDS = ("number", "category", "ordinal")  # others are times, which tables know how to count

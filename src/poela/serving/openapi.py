@@ -3,7 +3,7 @@
 from typing import Any
 
 from poela.data.schema import Variable
-from poela.serving.asking import (
+from poela.serving.requests import (
     LARGEST_NUMBER,
     LONGEST_TEXT,
     MOST_CASES,

@@ -12,7 +12,7 @@ from poela.core.extras import how_to_install
 from poela.core.files import make_private, refuse_foreign
 from poela.core.outputs import output_folder
 from poela.data.decided import CASE
-from poela.data.decision_rows import Wanted
+from poela.data.decision_rows import RowRequirements
 from poela.policies.ruled import RuledPolicy
 
 LOADER = "poela.serving.pyfunc"
@@ -32,7 +32,7 @@ class PolicyModel:
         Models are asked about a row or two at a time, whose numbers name no case: there must be a column that does.
         """
         there = [str(name) for name in getattr(data, "columns", data)]
-        if Wanted(self.policy.table_schema, ()).case_in(there) is None:
+        if RowRequirements(self.policy.table_schema, ()).case_in(there) is None:
             own = self.policy.table_schema.episode or CASE
             raise InputError(f"column {own!r} is missing: name the case of each row, since its action is drawn by it")
         decided = self.policy.decide(data, leave=self.leave)

@@ -24,7 +24,7 @@ LONGEST_END = 2  # seconds for what is being answered when the server is told to
 
 def token_for(host: str) -> str | None:
     """The token from the environment; anything but this machine needs one."""
-    from poela.serving.guarding import is_loopback
+    from poela.serving.middleware import is_loopback
 
     token = os.environ.get(TOKEN)
     if token and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token):

@@ -8,6 +8,7 @@ from typing import Any
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.core.paths import is_there, place
+from poela.studies.outcome_unit import Outcome
 from poela.studies.records import LikeliestRecord
 
 
@@ -22,6 +23,7 @@ class PolicySource:
     leave: bool = False  # whether choices among what is not barred are left to people
     likeliest: LikeliestRecord | None = None  # what its study has found about handing out likeliest actions
     unshown: str = ""  # of a policy that is worth a trial alone
+    outcome: Outcome | None = None  # the name and unit of its study's returns
 
 
 def open_policy(directory: Path, *, leave: bool = False) -> PolicySource:
@@ -47,7 +49,8 @@ def open_policy(directory: Path, *, leave: bool = False) -> PolicySource:
     policy = study.acting_policy
     known = {} if study.result is None else findings(study.result, study.record)
     likeliest = None if study.result is None else study.result.likeliest
-    return _checked(PolicySource(policy, study.chosen_name, read_outcomes(directory), known, leave, likeliest))
+    outcomes, unit = read_outcomes(directory), study.record.outcome
+    return _checked(PolicySource(policy, study.chosen_name, outcomes, known, leave, likeliest, outcome=unit))
 
 
 def _checked(source: PolicySource) -> PolicySource:

@@ -199,7 +199,7 @@ def _in_words(result: ChoiceRecord, record: StudyRecord, confidence: str) -> str
     other = "" if result.plain == told else ", the best simple rule"
     lines = (
         line(f"In words{other}", result.plain, result.words),
-        line("Without lots", result.lotless, result.lotless_words),
+        line("Without random draws", result.lotless, result.lotless_words),
     )
     return " ".join(filter(None, lines))
 
@@ -276,7 +276,7 @@ def _hope(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
     best = unit.amount(gain.value, error)
     alone = f"at least {unit.amount(gain.low, error)} if it had been the only one tried, {confidence}"
     none = best == unit.amount(0.0, error)
-    cases = f"{effective(result.points[place].metrics.get('ess'))} effective cases of {result.units} speak for it"
+    cases = f"{effective(result.points[place].metrics.get('ess'))} effective cases of {result.units} support it"
     named = f" ({result.trial})" if result.trial else ""
     if worth_a_trial(result):
         hope = f"One policy is worth a trial{named}: it looks better by {best} ({alone}); {cases}"

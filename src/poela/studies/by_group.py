@@ -49,7 +49,7 @@ class GroupRequest:
     def __post_init__(self) -> None:
         parsed("smallest_group", Count, self.smallest)
         if wrong := [text for text in self.by if not isinstance(text, str)]:
-            raise InputError(f"groups are told by names of columns, and {len(wrong)} of them are no text")
+            raise InputError(f"groups are named by columns, as text: {len(wrong)} of these are not text")
 
     @classmethod
     def of_table(cls, by: Sequence[str], smallest: int, source: Any, layout: LogLayout | None) -> "GroupRequest":

@@ -93,7 +93,7 @@ class Candidate:
     def __str__(self) -> str:
         if self.is_foreign:
             return described(self.settings[OBJECT])
-        return " ".join([self.learner, *(f"{name}={shown(value)}" for name, value in self.settings.items())])
+        return " ".join([self.learner, *(f"{name}={setting_text(value)}" for name, value in self.settings.items())])
 
     def build(self) -> Learner:
         """The learner itself, or all that is wrong with its settings."""
@@ -137,16 +137,16 @@ def _problems(candidate: Candidate) -> list[str]:
     return []
 
 
-def shown(value: Any) -> str:
+def setting_text(value: Any) -> str:
     """A setting as a table shows it.
 
-    >>> shown(0.1), shown((32, 32)), shown(()), shown(True)
+    >>> setting_text(0.1), setting_text((32, 32)), setting_text(()), setting_text(True)
     ('0.1', '32,32', 'none', 'True')
     """
     if isinstance(value, Mapping):
-        return "(" + " ".join(f"{name}={shown(item)}" for name, item in value.items()) + ")"
+        return "(" + " ".join(f"{name}={setting_text(item)}" for name, item in value.items()) + ")"
     if isinstance(value, tuple | list):
-        return ",".join(map(shown, value)) or "none"
+        return ",".join(map(setting_text, value)) or "none"
     return f"{value:.4g}" if isinstance(value, float) else described(str(value))
 
 

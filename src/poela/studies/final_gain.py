@@ -12,7 +12,7 @@ from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.verdict import TrustThresholds
 from poela.studies.held_out import Episodes, finite
-from poela.studies.judging import Shown, evidence_of
+from poela.studies.judging import PooledEvidence, evidence_of
 from poela.studies.own_bounds import fold_factor
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
@@ -31,7 +31,7 @@ class FinalEstimates:
     def __init__(self, study: "Study", episodes: Episodes, settings: StudySettings) -> None:
         self._study, self._episodes, self._settings = study, episodes, settings
         self._estimates: dict[tuple[str, bool], Estimate] = {}
-        self._evidence: dict[str, Shown] = {}
+        self._evidence: dict[str, PooledEvidence] = {}
 
     def estimate(self, point: Point | None, *, by_chance: bool = False) -> Estimate:
         """The estimate on the episodes that judged the point; None: what the logging policy achieved.
@@ -43,7 +43,7 @@ class FinalEstimates:
             self._estimates[key, by_chance] = self._estimated(point, by_chance)
         return self._estimates[key, by_chance]
 
-    def _evidence_of(self, point: Point) -> Shown:
+    def _evidence_of(self, point: Point) -> PooledEvidence:
         """The pooled evidence on a point; its weights are read once."""
         key = f"{point.path_id} {point.number}"
         if key not in self._evidence:

@@ -188,7 +188,7 @@ def _said(study: Study, points: Sequence[Point], point: Point | None, splits: Sp
         return ""
     rule = getattr(study.policy_of(point), "rule", "")
     if not rule:
-        return f"{_name(study, points, point)}, which lists what is barred in each case"
+        return f"{_name(study, points, point)}, which lists the barred actions of each case"
     return rule if splits.support.along is None else f"{rule.rstrip('.')}, where similar past cases received it"
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from poela.behavior.normal import NormalModel
 from poela.core.errors import InputError
-from poela.core.files import Lasting, atomic_file, explained, is_empty, make_private, remove_file, write_json
+from poela.core.files import Lasting, atomic_file, explain_write_errors, is_empty, make_private, remove_file, write_json
 from poela.core.paths import is_there, place
 from poela.core.policy import Policy
 from poela.core.storage import load_stored, read_json, remove_stored, save_stored
@@ -134,7 +134,7 @@ def remove_fold(directory: Path) -> None:
         remove_stored(directory / name, BEHAVIOR_FORMAT)
     sweep(directory)
     if is_empty(directory):
-        with explained(directory):
+        with explain_write_errors(directory):
             directory.rmdir()
 
 
@@ -196,14 +196,14 @@ def remove_folds(directory: Path) -> None:
         return
     if directory.is_symlink():
         raise InputError(f"{place(directory)} is a symbolic link, where a folder of ours should be: move it away")
-    with explained(directory):
+    with explain_write_errors(directory):
         names = os.listdir(directory)
     for name in names:
         if name.isdigit() or name == ALL:
             remove_fold(directory / name)
     sweep(directory)
     if is_empty(directory):
-        with explained(directory):
+        with explain_write_errors(directory):
             directory.rmdir()
 
 

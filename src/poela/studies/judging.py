@@ -28,7 +28,7 @@ METRICS = (
 )
 
 
-Shown = tuple[Evidence, Float32Array]  # pooled weights, and those of recombined episodes [copies, n]
+PooledEvidence = tuple[Evidence, Float32Array]  # pooled weights, and those of recombined episodes [copies, n]
 Part = tuple[int, Evidence, BoolArray | None]
 Shared = Callable[[str, Sequence[Part]], Sequence[Sequence[float | None]]]  # see `LeftTwoOut.shared`
 
@@ -52,7 +52,7 @@ def judged_points(
         if run.checkpoints and run.task.fold is not None:
             paths.setdefault(run.task.path_id, []).append(run)
     points: list[Point] = []
-    shown: list[Shown] = []
+    shown: list[PooledEvidence] = []
     for path_id, members in paths.items():
         if len(members) < folds:
             continue
@@ -110,7 +110,7 @@ def _equal(one: float | None, other: float | None) -> bool:
     return one == other if one is None or other is None else bool(np.isclose(one, other, rtol=1e-9, atol=1e-12))
 
 
-def evidence_of(store: Store, point: Point, episodes: Episodes, settings: StudySettings, folds: int) -> Shown:
+def evidence_of(store: Store, point: Point, episodes: Episodes, settings: StudySettings, folds: int) -> PooledEvidence:
     """The pooled evidence on one point."""
     ((_, shown),) = evidence_on(store, [point], episodes, settings, folds)
     return shown
@@ -118,7 +118,7 @@ def evidence_of(store: Store, point: Point, episodes: Episodes, settings: StudyS
 
 def evidence_on(
     store: Store, points: Sequence[Point], episodes: Episodes, settings: StudySettings, folds: int
-) -> Iterator[tuple[Point, Shown]]:
+) -> Iterator[tuple[Point, PooledEvidence]]:
     """The pooled evidence on each of some points, path by path, whose files are read once."""
     for path_id in dict.fromkeys(point.path_id for point in points):
         held_out = [store.held_out(f"{path_id}-{fold}") for fold in range(folds)]
@@ -141,7 +141,7 @@ def _evidence(
     outside: OutsideSupport | None,
     episodes: Episodes,
     settings: StudySettings,
-) -> Shown:
+) -> PooledEvidence:
     weights = np.concatenate([fold.log_weights[number] for fold in held_out])
     recombined = np.concatenate([fold.recombined[number] for fold in held_out], axis=1)
     steps = None if stranded is None else round(stranded * len(weights))  # an episode counts as one step here
@@ -169,7 +169,7 @@ def _averaged(metrics: Sequence[Mapping[str, float | None]], held_out: Sequence[
 
 
 def _by_estimate(
-    points: Sequence[Point], shown: Sequence[Shown], episodes: Episodes, settings: StudySettings
+    points: Sequence[Point], shown: Sequence[PooledEvidence], episodes: Episodes, settings: StudySettings
 ) -> list[Point]:
     evaluator = episodes.evaluator(settings.scoring)
     judged_points = []
@@ -184,7 +184,7 @@ def _by_estimate(
 
 def _by_gain(
     points: Sequence[Point],
-    shown: Sequence[Shown],
+    shown: Sequence[PooledEvidence],
     episodes: Episodes,
     settings: StudySettings,
     shared: Shared | None,
@@ -252,7 +252,7 @@ def guard_metrics_of(guards: Sequence[Guarding]) -> dict[str, float | None]:
 
 
 def _judged(
-    shown: Sequence[Shown],
+    shown: Sequence[PooledEvidence],
     episodes: Episodes,
     settings: StudySettings,
     confidence: float,
@@ -316,7 +316,7 @@ def judged_alone(
     return one, _verdict(one.estimate, episodes)
 
 
-def _paths_by_likeness(points: Sequence[Point], shown: Sequence[Shown]) -> list[str]:
+def _paths_by_likeness(points: Sequence[Point], shown: Sequence[PooledEvidence]) -> list[str]:
     """The path of each point, or an earlier one of the same policies: in one step, memory and backups do not differ."""
     weights: dict[str, list[FloatArray]] = {}
     for point, (evidence, _) in zip(points, shown, strict=True):

@@ -14,7 +14,7 @@ from poela.behavior.gaussian import refuse_plain_densities
 from poela.behavior.staying import lost_share, with_staying
 from poela.core.errors import InputError, PoelaWarning
 from poela.core.interruption import deferred_signals, safe_point
-from poela.core.options import taken, with_options
+from poela.core.options import apply_options, with_options
 from poela.core.temporary import own_folder, remove_own_folder
 from poela.core.validation import expect_kind, expect_list
 from poela.data.checks import learning_problems
@@ -42,7 +42,7 @@ from poela.studies.parents import refuse_changed_parents
 from poela.studies.place import study_place
 from poela.studies.priced_candidates import paid_columns
 from poela.studies.records import DataRecord, Session, StudyRecord, Task
-from poela.studies.requests import STUDY_SCORING, fit_to_logs, sorted_out
+from poela.studies.requests import STUDY_SCORING, fit_to_logs, parse_settings
 from poela.studies.rounds import Round, RoundLogs
 from poela.studies.running import run
 from poela.studies.runs import versions
@@ -90,8 +90,8 @@ def learn(
     """
     layout = None if layout is None else expect_kind("layout", layout, LogLayout, "a LogLayout, or None")
     resume = expect_kind("resume", resume, bool, "True or False")
-    round_options = taken(RoundOptions(), settings)
-    learn_options, execution, study_settings = sorted_out(settings, selection, scoring)
+    round_options = apply_options(RoundOptions(), settings)
+    learn_options, execution, study_settings = parse_settings(settings, selection, scoring)
     deadlines = Deadlines.of(execution.time)
     place = None if out is None else study_place(out, resume)
     study_settings = _as_recorded(study_settings, place)

@@ -51,7 +51,7 @@ class LoggingPolicy:
         return any(part is not None and part.estimated for part in self.parts)
 
 
-def logging_policy(
+def find_logging_policy(
     parts: tuple[Trajectories | None, ...], behavior: str, seed: int, whole: Trajectories | None = None
 ) -> LoggingPolicy:
     """The parts (train, validation, test) with propensities: the logged ones, or estimates of a model.
@@ -119,7 +119,7 @@ def stored_logging_policy(
 ) -> LoggingPolicy:
     """As `logging_policy`; estimates that the study in this directory has made of the same logs are read from there."""
     if parts[0] is not None and parts[0].knows_logging_policy:
-        return logging_policy(parts, behavior, seed, whole)
+        return find_logging_policy(parts, behavior, seed, whole)
     basis = _basis(parts, behavior, seed)
     if is_there(directory / PROPENSITIES):
         stored, _ = load_stored(directory / PROPENSITIES, file_format=PROPENSITIES_FORMAT, version=1)
@@ -130,7 +130,7 @@ def stored_logging_policy(
                 for place, part in enumerate(parts)
             )
             return LoggingPolicy(annotated, model, str(stored.settings["note"]), basis)
-    return replace(logging_policy(parts, behavior, seed, whole), basis=basis)
+    return replace(find_logging_policy(parts, behavior, seed, whole), basis=basis)
 
 
 def store_logging_policy(directory: Path, logging: LoggingPolicy) -> None:

@@ -157,8 +157,8 @@ class RoundOptions:
     logged_by: Annotated[
         Sequence[str] | None,
         Option(
-            "Who made each log, in their order, separated by commas: practice, or the folder of the study or policy "
-            "that was acted by.",
+            "Who made each log, in the order of the logs, separated by commas: practice, or the folder of the study "
+            "or policy that decided.",
             EPISODES,
             read=names_in,
             takes="Sequence[str] | None",
@@ -170,7 +170,7 @@ class RoundOptions:
     after: Annotated[
         Any,
         Option(
-            "The folder of the round before: gains add up, at one error level over all rounds.",
+            "The previous round's study: gains add up, at one error level over all rounds.",
             CHOOSING,
             kind=Path,
             takes="str | PathLike[str] | None",
@@ -179,21 +179,26 @@ class RoundOptions:
     outcomes: Annotated[
         Any,
         Option(
-            "Where a log is a folder of receipts: the table of cases and what came of them.",
+            "For a log that is a folder of receipts: the table of cases and their outcomes.",
             EPISODES,
             kind=Path,
             takes="AnyTable | None",
         ),
     ] = None
     done: Annotated[
-        str | None, Option("With --outcomes: the column of what was done, where people may do otherwise.", EPISODES)
+        str | None,
+        Option(
+            "With --outcomes: the column with the action actually taken, if people may overrule the policy.", EPISODES
+        ),
     ] = None
-    ended: Annotated[str | None, Option("With --outcomes: the column that says when a case ended.", EPISODES)] = None
+    ended: Annotated[str | None, Option("With --outcomes: the column with the time when a case ended.", EPISODES)] = (
+        None
+    )
     rounds: (
         Annotated[
             int,
             Range(least=1, most=100),
-            Option("How many rounds there will be in all; each spends an equal part of the error.", CHOOSING),
+            Option("Number of rounds in all; each spends an equal part of the error level.", CHOOSING),
         ]
         | None
     ) = None  # as many as the round before declared
@@ -216,8 +221,8 @@ class Execution:
         Annotated[
             Positive,
             Option(
-                "Time limit for learning, e.g. 2m or 2h: the best answer of this time. Quick learners come first, a "
-                "fifth is kept to check what is claimed, and what was left out is listed.",
+                "Time limit, e.g. 2m or 2h. Quick learners run first, a fifth of the time is kept to check what is "
+                "claimed, and what was left out is listed.",
                 TRYING,
                 kind=str,
                 takes="float | str | None",

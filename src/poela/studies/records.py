@@ -8,10 +8,12 @@ from typing import Annotated, Any
 
 from poela.core.errors import InputError
 from poela.core.files import sha256
+from poela.core.readable import effective
 from poela.core.typed import Count, NonNegative, Seed, Share, Whole, one_of, to_plain
 from poela.data.layout import LogLayout
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.gain import Gain
+from poela.evaluation.verdict import TrustThresholds
 from poela.studies.candidates import Candidate
 from poela.studies.findings_of_audit import Audit
 from poela.studies.groups import Groups
@@ -130,7 +132,22 @@ class StudyRecord:
     @property
     def fingerprint(self) -> str:
         """A hash of all that a result can rest on: not of who made it when, or of what the return is called."""
-        known = to_plain(replace(self, sessions=()))
+        return fingerprint_of(self._known)
+
+    def is_of(self, fingerprint: str) -> bool:
+        """Whether that is the hash of this study, also as it was before thresholds knew what lies outside support."""
+        if fingerprint == self.fingerprint:
+            return True
+        known = self._known
+        thresholds = known["settings"]["scoring"]["thresholds"]
+        for name in ("missing_weight_z", "outside_share"):
+            if getattr(self.settings.scoring.thresholds, name) == getattr(TrustThresholds(), name):
+                del thresholds[name]
+        return fingerprint == fingerprint_of(known)
+
+    @property
+    def _known(self) -> dict[str, Any]:
+        known: dict[str, Any] = to_plain(replace(self, sessions=()))
         del known["data"]["source"]  # a file may be called otherwise
         del known["outcome"]
         if self.logging_policy.ess is None:
@@ -151,7 +168,7 @@ class StudyRecord:
         for name in ("guards", "cost", "spend", "capacity"):
             if getattr(self.settings.selection, name) == getattr(Selection(), name):
                 del known["settings"]["selection"][name]
-        return fingerprint_of(known)
+        return known
 
 
 @dataclass(frozen=True)
@@ -227,21 +244,25 @@ class LikeliestRecord:
         """Whether it is shown to be better than the logging policy."""
         return self.low is not None and self.low > 0
 
-    def __str__(self) -> str:
-        estimate = "no estimate" if self.gain is None else f"best estimate {self.gain:+.4g}"
+    def in_words(self, outcome: Outcome | None = None) -> str:
+        """What is shown, in the unit of the outcome."""
+        unit = outcome or Outcome()
+        estimate = "no estimate" if self.gain is None else f"best estimate {unit.amount(self.gain)}"
+        cases = f"{effective(self.ess)} effective cases"
         if self.low is None:
-            return f"no gain is shown for it ({estimate}, {self.ess:.3g} effective cases: {self.verdict})"
+            return f"no gain is shown for it ({estimate}, {cases}: {self.verdict})"
         alone = f"{100 * self.confidence:g}%, as if no other policy had been tried"
-        what = f"at least {self.low:+.4g} better than what is done now ({alone})"
+        than = "compared with" if unit.title else "better than"
+        what = f"at least {unit.amount(self.low)} {than} what is done now ({alone})"
         shown = what if self.is_shown else f"not shown to be better: {what}"
-        return f"{shown}; {estimate}, {self.ess:.3g} effective cases, verdict: {self.verdict}"
+        return f"{shown}; {estimate}, {cases}, verdict: {self.verdict}"
 
 
-def refuse_unshown(found: LikeliestRecord | None, anyway: str) -> None:
+def refuse_unshown(found: LikeliestRecord | None, anyway: str, outcome: Outcome | None = None) -> None:
     """Refuse to hand out likeliest actions where nothing is shown for them; `anyway` is how one says to do it."""
     if found is not None and found.is_shown:
         return
-    why = "its gain was not judged" if found is None else str(found)
+    why = "its gain was not judged" if found is None else found.in_words(outcome)
     raise InputError(
         f"always taking the likeliest action is not the policy that was judged: {why}; draw actions instead, or "
         f"add {anyway}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from poela.behavior.classifier import behavior_reference
 from poela.core.errors import InputError, PoelaWarning
-from poela.core.options import options_of, refuse_unknown, taken
+from poela.core.options import apply_options, options_of, refuse_unknown
 from poela.core.references import is_reference
 from poela.core.validation import expect_kind, expect_list
 from poela.data.layout import LogLayout
@@ -34,26 +34,26 @@ STUDY_SCORING = Scoring(smoothing=0.01, folds=2)
 SHARES = (0.5, 0.3, 0.2)  # where one split is asked for in other words
 
 
-def sorted_out(
+def parse_settings(
     values: dict[str, Any], selection: Selection | None, scoring: Scoring | None
 ) -> tuple[LearnOptions, Execution, StudySettings]:
     """Where the logs come from, how the study is carried out, and its settings; everything is checked.
 
-    >>> asked, execution, settings = sorted_out({"learners": ["clone"], "jobs": 2, "choose_by": "wdr"}, None, None)
+    >>> asked, execution, settings = parse_settings({"learners": ["clone"], "jobs": 2, "choose_by": "wdr"}, None, None)
     >>> execution.jobs, settings.selection.by, settings.scoring.level
     (2, 'wdr', 0.95)
-    >>> sorted_out({"returns": (0, 1)}, None, None)[2].scoring.bounds
+    >>> parse_settings({"returns": (0, 1)}, None, None)[2].scoring.bounds
     Bounds(lowest_return=0, highest_return=1, largest_weight=None)
     """
-    learn_options = taken(LearnOptions(), values)
+    learn_options = apply_options(LearnOptions(), values)
     if "behavior" in values:
         values["behavior"] = behavior_reference(values["behavior"])
-    study_options = taken(StudyOptions(), values)
+    study_options = apply_options(StudyOptions(), values)
     if "budget" in values:
         _renamed(values)
     if "time" in values:
         values["time"] = seconds_of(values["time"])
-    execution = taken(Execution(), values)
+    execution = apply_options(Execution(), values)
     chosen = _selection(selection, values)
     scored = _scoring(scoring, values)
     one_split = study_options.shares is not None or learn_options.validation is not None or study_options.folds is None
@@ -92,7 +92,7 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Traject
     """The settings as the actions of the logs ask for: other learners, and no model of values, where they are real.
 
     >>> from poela.simulators.registry import simulate
-    >>> options, _, settings = sorted_out({}, None, None)
+    >>> options, _, settings = parse_settings({}, None, None)
     >>> sorted({one.learner for one in fit_to_actions(settings, options, simulate("dosing", episodes=9)).candidates})
     ['continuouspoela', 'iql']
     """
@@ -138,7 +138,7 @@ def _candidates(options: LearnOptions, behavior: str) -> Sequence[Candidate | An
 def _selection(selection: Selection | None, values: dict[str, Any]) -> Selection:
     if selection is None:
         selection = usual_selection(values.get("choose_by", DEFAULT_SELECTION.by))
-    changed: Selection = taken(expect_kind("selection", selection, Selection, "a Selection, or None"), values)
+    changed: Selection = apply_options(expect_kind("selection", selection, Selection, "a Selection, or None"), values)
     return changed
 
 
@@ -147,7 +147,7 @@ def _scoring(scoring: Scoring | None, values: dict[str, Any]) -> Scoring:
     for name in ("returns", "bounds"):
         if isinstance(values.get(name), tuple | list):
             values[name] = Bounds(*values[name])
-    own: Scoring = taken(scoring or STUDY_SCORING, values)
+    own: Scoring = apply_options(scoring or STUDY_SCORING, values)
     names = [field.name for field in fields(Scoring)]
     changed = replace(own, **{name: values.pop(name) for name in names if name in values})
     if columns := [name for name in values if name in {field.name for field in fields(LogLayout)}]:

@@ -109,8 +109,8 @@ class Selection:
     guards: Annotated[
         tuple[str, ...],
         Option(
-            'By how much another outcome may change at most: "kidney_failure <= +0.01", or for each group the return: '
-            '"return by ward >= -0.02". A policy that may go beyond is not recommended. May be repeated.',
+            'Guardrail, the largest allowed change of another outcome: "kidney_failure <= +0.01"; or of the return in '
+            'each group: "return by ward >= -0.02". A policy that may exceed it is not recommended. May be repeated.',
             CHOOSING,
             kind=list[str],
             flag="--guard",
@@ -121,23 +121,23 @@ class Selection:
     cost: Annotated[
         str,
         Option(
-            "What decisions cost: a column (or formula), or so much for each action: large=3,small=1 (others cost "
-            "nothing). The answer then has what policies spend per case.",
+            "What decisions cost: a column (or formula), or an amount for each action: large=3,small=1 (others cost "
+            "nothing). The answer then reports what policies spend per case.",
             CHOOSING,
         ),
     ] = ""
     spend: (
         Annotated[
             NonNegative,
-            Option("What may be spent per case on average; a policy that may spend more is not recommended.", CHOOSING),
+            Option("Most to spend per case on average; a policy that may spend more is not recommended.", CHOOSING),
         ]
         | None
     ) = None
     capacity: Annotated[
         str,
         Option(
-            "How many cases may get an action, as large=100 (of the cases of the log) or large=100/1000; a policy that "
-            "may need more on average is not recommended.",
+            "How many cases may get an action: large=100 (of the cases in the log) or large=100/1000 (per 1,000); a "
+            "policy that may need more on average is not recommended.",
             CHOOSING,
         ),
     ] = ""

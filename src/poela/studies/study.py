@@ -142,13 +142,13 @@ class Study:
         """What `choice.json` says, where the study as it is now has come to its end."""
         stored = self.store.read(ChoiceRecord)
         # One that goes on with other settings leaves the earlier result behind until it ends.
-        return stored if stored is not None and stored.study == self.record.fingerprint else None
+        return stored if stored is not None and self.record.is_of(stored.study) else None
 
     @property
     def so_far(self) -> SoFarRecord | None:
         """The provisional answer of a study that has not come to its end; None where there is none yet."""
         stored = None if self.result is not None else self.store.read(SoFarRecord)
-        return stored if stored is not None and stored.study == self.record.fingerprint else None
+        return stored if stored is not None and self.record.is_of(stored.study) else None
 
     @cached_property
     def _ended(self) -> ChoiceRecord:
@@ -270,7 +270,7 @@ class Study:
             return decided_batch(self, rows, limits, unproven=unproven, likeliest=likeliest, **how)
         policy = self.acting_policy
         if likeliest and not unproven:
-            refuse_unshown(self._ended.likeliest, "unproven=True")
+            refuse_unshown(self._ended.likeliest, "unproven=True", self.record.outcome)
         known = read_outcomes(self.directory)
         return policy.decide(rows, outcomes=known, likeliest=likeliest, unproven=likeliest, leave=leave, **how)
 
@@ -278,9 +278,10 @@ class Study:
     def acting_policy(self) -> Any:
         """The recommended policy; an error where the study recommends to carry on as before."""
         if self._ended.chosen is None:
-            raise InputError(
-                f"{self.directory} recommends no new policy, so there is nothing to decide by: carry on as before"
-            )
+            tried = f", or try {self.directory / 'promising'} where that is safe"
+            trial = "" if self._ended.promising is None else tried
+            none = "recommends no new policy, so there is nothing to decide by"
+            raise InputError(f"{self.directory} {none}: carry on as before{trial}")
         return self.policy
 
     @cached_property

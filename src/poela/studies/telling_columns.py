@@ -58,7 +58,7 @@ def told_actions(sample: Sample, rng: np.random.Generator) -> list[str]:
 
 def _amount_told(amounts: IntArray | FloatArray, column: Column, rng: np.random.Generator) -> bool:
     order = order_by(column, rng)
-    return any(explained(ranks(one)[order]) > EXPLAINED for one in amounts.T)
+    return any(variance_explained(ranks(one)[order]) > EXPLAINED for one in amounts.T)
 
 
 def _action_told(sample: Sample, column: Column, rng: np.random.Generator) -> bool:
@@ -76,10 +76,10 @@ def _action_told(sample: Sample, column: Column, rng: np.random.Generator) -> bo
     return False
 
 
-def explained(values: FloatArray) -> float:
+def variance_explained(values: FloatArray) -> float:
     """The share of variance that neighbours explain: each value against the mean of the two beside it.
 
-    >>> explained(np.arange(100.0)), explained(np.random.default_rng(0).normal(size=10000)) < 0.05
+    >>> variance_explained(np.arange(100.0)), variance_explained(np.random.default_rng(0).normal(size=10000)) < 0.05
     (1.0, True)
     """
     if len(values) < FEWEST or not (variance := float(values.var())):
@@ -124,13 +124,13 @@ def _outcome_told(
     rng: np.random.Generator,
 ) -> bool:
     rows = np.any(groups, axis=0) if groups else np.zeros(len(outcomes), np.bool_)
-    if explained(outcomes[rows][order_by(column.take(rows), rng)]) < limits[1]:
+    if variance_explained(outcomes[rows][order_by(column.take(rows), rng)]) < limits[1]:
         return False
     left = total = 0.0
     for group in groups:
         own = outcomes[group][order_by(column.take(group), rng)]
         size = len(own) * float(own.var()) if len(own) >= FEWEST else 0.0
-        total, left = total + size, left + size * (1 - explained(own))
+        total, left = total + size, left + size * (1 - variance_explained(own))
     return total > 0 and 1 - left / total > limits[0]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from poela.core.errors import InputError
 from poela.core.extras import how_to_install
-from poela.studies.candidates import shown
+from poela.studies.candidates import setting_text
 from poela.studies.records import RunRecord
 
 
@@ -89,7 +89,7 @@ def tracker(name: str | None, study: Path) -> Tracker | None:
 
 def _settings(record: RunRecord) -> dict[str, str]:
     task = record.task
-    settings = {name: shown(value) for name, value in task.candidate.settings.items()}
+    settings = {name: setting_text(value) for name, value in task.candidate.settings.items()}
     return {"learner": task.candidate.learner, "restart": str(task.restart), "seed": str(task.seed), **settings}
 
 

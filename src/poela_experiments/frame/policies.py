@@ -15,7 +15,7 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evaluate import evaluate
 from poela.studies.candidates import Candidate
-from poela.studies.logging_policy import LoggingPolicy, logging_policy
+from poela.studies.logging_policy import LoggingPolicy, find_logging_policy
 from poela_experiments.frame.candidates import name_of
 from poela_experiments.frame.published import NO_PENALTY, Number
 from poela_experiments.frame.trials import ANY, SMOOTHING, UNLIMITED, Choosing, Tried, tried
@@ -91,7 +91,7 @@ class Source:
 
     @cached_property
     def _logging(self) -> LoggingPolicy:
-        return logging_policy(tuple(self.given), self.behavior_model, self.seed)
+        return find_logging_policy(tuple(self.given), self.behavior_model, self.seed)
 
     @property
     def propensities(self) -> str:

@@ -77,7 +77,7 @@ def strata_of(column: str, values: FloatArray, bins: int | None = None) -> list[
     """Names and members of a column's strata: one for each value, or quantiles of many values.
 
     >>> [(name, int(inside.sum())) for name, inside in strata_of("age", np.arange(8.0))]
-    [('age up to 1.75', 2), ('age 1.75 to 3.5', 2), ('age 3.5 to 5.25', 2), ('age above 5.25', 2)]
+    [('age up to 1', 2), ('age 1 to 3', 2), ('age 3 to 5', 2), ('age above 5', 2)]
     """
     names, place = binned(values, bins)
     between = " = " if bins is None and len(np.unique(values)) <= MOST_VALUES else " "

@@ -219,5 +219,5 @@ def _values(logs: StudyLogs, changes: Sequence[Change]) -> Table:
         "What was known in these cases",
         columns,
         rows,
-        note="These are values of the log: keep this page as you keep the log.",
+        note="These are values from the log: protect this page as you protect the log.",
     )

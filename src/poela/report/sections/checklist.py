@@ -12,7 +12,7 @@ from poela.eligibility.words import rule_in_words
 from poela.evaluation.verdict import chances
 from poela.report.blocks import Column, Entry, Section, Table, Text, Words
 from poela.report.numbers.enough import usual_range
-from poela.report.study_logs import Shown
+from poela.report.study_logs import ShownPolicy
 from poela.report.subject import Numbers, Subject
 from poela.studies.answer import whose_gain
 from poela.studies.study import Study
@@ -49,7 +49,7 @@ def checklist_section(subject: Subject) -> Section:
     return Section("checklist", TITLE, (Text(words), table), ABOUT)
 
 
-def target_items(study: Study, shown: Shown | None, logs: Trajectories | None) -> list[Item]:
+def target_items(study: Study, shown: ShownPolicy | None, logs: Trajectories | None) -> list[Item]:
     """TARGET: the trial that one would have liked to run, and how the logs stand in for it."""
     data = study.record.data
     kind = "Estimated from logged decisions, not from a trial, by importance sampling"
@@ -120,11 +120,11 @@ def _target_results(study: Study) -> list[Item]:
     ]
 
 
-def healthcare_items(study: Study, shown: Shown | None, logs: Trajectories | None) -> list[Item]:
+def healthcare_items(study: Study, shown: ShownPolicy | None, logs: Trajectories | None) -> list[Item]:
     """Gottesman et al.: does it see enough, is there enough, and would it behave?"""
     metrics = {} if shown is None else shown.point.metrics
     units = "" if study.result is None else study.result.units
-    enough = f"{effective(metrics.get('ess'))} effective cases of {units} speak for the policy."
+    enough = f"{effective(metrics.get('ess'))} effective cases of {units} support the policy."
     departure, changed = metrics.get("departure"), ""
     if departure is not None:
         changed = f" {departure:.0%} of decisions change; section “What changes, in detail” shows where."
@@ -141,7 +141,7 @@ def healthcare_items(study: Study, shown: Shown | None, logs: Trajectories | Non
             else _without_logs(study),
         ),
         Item("Gottesman, variables", "How much hidden confounding would undo the result?", _gamma(study)),
-        Item("Gottesman, data", "How many past cases really speak for the policy?", YOURS if shown is None else enough),
+        Item("Gottesman, data", "How many past cases really support the policy?", YOURS if shown is None else enough),
         Item("Gottesman, data", "Does the policy stay where there are data?", _rule(shown)),
         Item("Gottesman, data", "Was it judged on cases that it has not seen?", _judged(study)),
         Item(
@@ -161,7 +161,7 @@ def healthcare_items(study: Study, shown: Shown | None, logs: Trajectories | Non
     ]
 
 
-def _strategies(study: Study, shown: Shown | None) -> str:
+def _strategies(study: Study, shown: ShownPolicy | None) -> str:
     tried = f"What is done now, against the best of {len(study.points)} policies"
     if shown is None or not shown.recommended:
         return f"{tried}; none is recommended."
@@ -230,7 +230,7 @@ def _gamma(study: Study) -> str:
     return f"Weights that are wrong by a factor of Γ = {factor_in_words(gain.undone_by)}, in the worst way."
 
 
-def _rule(shown: Shown | None) -> str:
+def _rule(shown: ShownPolicy | None) -> str:
     rule = None if shown is None else getattr(shown.policy, "eligibility", None)
     return YOURS if rule is None else rule_in_words(rule)
 

@@ -25,12 +25,12 @@ from poela.report.numbers.logged import HistogramBar, histogram, propensity_cali
 from poela.report.pictures.charts import Bar, Dot, Line, Plane, bars
 from poela.report.pictures.drawing import clean, short
 from poela.report.subject import Subject
-from poela.report.wording import readable
+from poela.report.wording import typeset
 from poela.studies.findings_of_audit import context_in_words
 from poela.studies.study import Study
 from poela.studies.words import gaps_in_words, sentence
 
-TITLE, ABOUT = "The data", "cases, actions, outcomes, propensities, and what was found against them"
+TITLE, ABOUT = "The data", "cases, actions, outcomes, propensities, and what the audit found"
 MOST_ACTIONS = 60
 
 
@@ -48,15 +48,17 @@ def data_section(subject: Subject) -> Section:
         Fact("Mean return", mean, "" if cap is None else cap.in_words),
     ]
     if train is not None:
-        facts.insert(1, Fact("Decisions", f"{train.n_steps:,}", f"{train.lengths.mean():.1f} in a case"))
+        single = train.n_steps == train.n_episodes
+        each = "one in each case" if single else f"{train.lengths.mean():.1f} in a case"
+        facts.insert(1, Fact("Decisions", f"{train.n_steps:,}", each))
         if train.clusters is not None:
             facts.insert(1, Fact("Clusters", f"{train.n_units:,}", "cases of one are kept together"))
     blocks: list[Block] = [Facts(facts), Text(sentence(data.propensities)), *_audit(study)]
     if train is None:
-        what = "A picture of how long cases are and of what came of them"
+        what = "A picture of the lengths of cases and of their outcomes"
         blocks += [_names(features, actions, None, subject.smallest), needs_logs(what)]
         return Section("data", TITLE, blocks, ABOUT)
-    if subject.logs is not None:
+    if subject.logs is not None and train.n_steps > train.n_episodes:  # single decisions have nothing to remember
         blocks.append(Text(f"Who made the logs: {memory_of(subject.logs.train, study.settings.seed)}."))
     blocks.append(Text(f"Missing values: {gaps_in_words(data.layout.schema)}"))
     blocks += [
@@ -102,7 +104,7 @@ def _bars_picture(title: str, values: FloatArray, x: str, logs: Trajectories, sm
         for bar, (name, span) in zip(found, names, strict=True)
     ]
     svg = bars(items, f"{title}: how many cases have each", x, "cases")
-    return Picture(title, svg, f"Median {readable(float(np.median(values)))}.")
+    return Picture(title, svg, f"Median {typeset(float(np.median(values)))}.")
 
 
 def _ends(bar: HistogramBar) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from poela.report.numbers.doses import DoseCurve, dose_curves, dose_shifts
 from poela.report.pictures.charts import NARROW, Band, Key, Line, Plane
 from poela.report.pictures.drawing import WIDTH
 from poela.report.sections.shares import AFTER, BEFORE
-from poela.report.wording import readable
+from poela.report.wording import typeset
 
 TITLE = "Doses, before and after"
 MOST_CURVES = 6
@@ -43,7 +43,7 @@ def _everybody(logs: DoseLogs) -> Table:
 
 
 def _span(ends: tuple[float, float]) -> str:
-    return f"{readable(ends[0])} to {readable(ends[1])}"
+    return f"{typeset(ends[0])} to {typeset(ends[1])}"
 
 
 def curve_picture(curve: DoseCurve, *, small: bool = False) -> Picture:
@@ -57,7 +57,7 @@ def curve_picture(curve: DoseCurve, *, small: bool = False) -> Picture:
         Band([(place, low, high) for place, (low, high) in zip(at, ends.tolist(), strict=True)], css)
         for ends, css in ((curve.before_range, "log"), (curve.after_range, "new"))
     ]
-    first, last = (f"{readable(curve.before[place])} → {readable(curve.after[place])}" for place in (0, -1))
+    first, last = (f"{typeset(curve.before[place])} → {typeset(curve.after[place])}" for place in (0, -1))
     plane = Plane(
         f"{curve.action} against {curve.column}, now and under the new policy: {first} where {curve.column} is lowest, "
         f"{last} where it is highest",

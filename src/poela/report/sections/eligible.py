@@ -30,7 +30,7 @@ from poela.report.numbers.eligible import (
 from poela.report.numbers.enough import told
 from poela.report.pictures.charts import Bar, Key, bars
 from poela.report.pictures.grids import GridPanel, action_grid
-from poela.report.study_logs import Shown, StudyLogs
+from poela.report.study_logs import ShownPolicy, StudyLogs
 from poela.studies.words import outside_in_words
 
 TITLE, ABOUT = "Which actions are allowed", "what similar past cases received, and where an action is missing"
@@ -43,7 +43,7 @@ MOST_STEPS = 60  # of the episode that is drawn
 KEYS = (Key("open", "allowed"), Key("did", "what was done"), Key("ring", "the policy’s first choice"))
 
 
-def eligible_section(shown: Shown | None, logs: StudyLogs | None, episode: int | None) -> Section:
+def eligible_section(shown: ShownPolicy | None, logs: StudyLogs | None, episode: int | None) -> Section:
     """What the policy may do at all."""
     rule = None if shown is None else getattr(shown.policy, "eligibility", None)
     if rule is None:
@@ -135,5 +135,5 @@ def _along_picture(along: EligibleAlong, by_radius: bool) -> Picture:
     return Picture(
         "One case, step by step",
         svg,
-        f"Case number {along.episode} of the log, as was asked for: keep this page as you keep the log.",
+        f"Case number {along.episode} of the log, shown on request: protect this page as you protect the log.",
     )

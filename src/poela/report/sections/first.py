@@ -103,7 +103,9 @@ def _how_sure(subject: Subject) -> list[Words]:
         return [*items, *_more_cases(subject)]
     clusters = result.estimate.diagnostics.n_clusters is not None
     units = result.units if clusters else f"{result.estimate.n_episodes:,} past cases"
-    items.append(f"{effective(shown.point.metrics.get('ess'))} of {units} speak for it. {_verdict(subject)}".rstrip())
+    items.append(
+        f"In effect, {effective(shown.point.metrics.get('ess'))} of {units} support it. {_verdict(subject)}".rstrip()
+    )
     if (evaluation := study.test_evaluation) is not None:
         cases, value = evaluation.estimate.n_episodes, subject.level(evaluation.estimate.value)
         items.append(f"On {cases:,} test cases, used for nothing else, it is worth {value}.")
@@ -165,4 +167,5 @@ def next_steps(subject: Subject) -> list[Words]:
         return steps
     if subject.logs is not None:
         steps.append("Go through the largest changes (see the details) with those who decide.")
-    return [*steps, "Then evaluate it on the new cases (poela evaluate): does the gain hold?"]
+    act = "Check" if subject.trial else "Act with poela decide, and check"
+    return [*steps, f"{act} on new cases that the gain holds (poela evaluate)."]

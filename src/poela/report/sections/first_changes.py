@@ -3,6 +3,7 @@
 import numpy as np
 from markupsafe import Markup
 
+from poela.policies.barring import BarringPolicy
 from poela.report.blocks import Block, Fact, Facts, Panel, Pictures, Points, Text, Words, named
 from poela.report.dose_logs import DoseLogs
 from poela.report.numbers.doses import dose_curves
@@ -11,13 +12,13 @@ from poela.report.sections.doses import curve_picture
 from poela.report.sections.groups import gaining
 from poela.report.sections.shares import percent, practice_picture, shares_picture
 from poela.report.subject import Subject
-from poela.report.wording import capital, out_of, readable
+from poela.report.wording import capital, out_of, typeset
 from poela.studies.groups import moves_in_words
 from poela.studies.words import changed_in_words
 
 MOST_ACTIONS = 6  # in the picture: those that change most, and the rest together
 MOST_SENTENCES = 6  # of a rule
-LONGEST_NAME, LONGEST_RULE = 60, 220  # letters; the whole is in the details
+LONGEST_NAME, LONGEST_MOVE, LONGEST_RULE = 60, 120, 220  # letters; the whole is in the details
 LEAST_SAID = 0.005  # of decisions: fewer read as 0%
 DIFFER = "Decisions that would differ"
 
@@ -33,7 +34,7 @@ def changes_panel(subject: Subject) -> Panel:
     elif subject.doses is not None and (curves := dose_curves(subject.doses, 1)):
         blocks.append(Pictures((curve_picture(curves[0], small=True),)))
     else:
-        blocks.append(Text("Who gets what, before and after, needs the logs: add --logs.", "small"))
+        blocks.append(Text("To see who gets what, before and after, add --logs.", "small"))
     if items := [*_whom(subject), *gaining(subject), *_other_rule(subject)]:
         blocks.append(Points(items))
     return Panel("changes-first", title, blocks)
@@ -61,7 +62,7 @@ def _rule(subject: Subject) -> Block:
     groups = subject.groups
     if groups is not None and groups.amounts:
         words: list[Words] = [
-            Markup("{}: {} on average, now {}.").format(named(action, LONGEST_NAME), readable(after), readable(before))
+            Markup("{}: {} on average, now {}.").format(named(action, LONGEST_NAME), typeset(after), typeset(before))
             for action, before, after in zip(
                 groups.actions, groups.everybody.before, groups.everybody.after, strict=True
             )
@@ -70,6 +71,9 @@ def _rule(subject: Subject) -> Block:
     if subject.real:
         return Text("Doses change with what is known of a case.", "rule")
     moves = "" if groups is None else moves_in_words(groups, 1)
+    if isinstance(subject.shown.policy, BarringPolicy):
+        most = Markup(" Most often: {}.").format(named(moves, LONGEST_MOVE)) if moves else ""
+        return Text(Markup("The actions of lowest estimated value are barred.{}").format(most), "rule")
     first = named(capital(moves), LONGEST_RULE) if moves else "The same actions, in other proportions"
     return Text(Markup("{}. No short rule says when.").format(first), "rule")
 
@@ -83,13 +87,13 @@ def _whom(subject: Subject) -> list[Words]:
     where = touched(subject.logs)
     if where is None:
         return []
-    sentence = Markup("Of decisions with {}, {} change; of those with {}, {}.")
+    sentence = Markup("{} of decisions with {} change, but {} of those with {}.")
     return [
         sentence.format(
-            named(where.most, LONGEST_NAME),
             percent(where.most_share),
+            named(where.most, LONGEST_NAME),
+            f"only {percent(where.fewest_share)}" if where.fewest_share >= LEAST_SAID else "hardly any",
             named(where.fewest, LONGEST_NAME),
-            percent(where.fewest_share) if where.fewest_share >= LEAST_SAID else "hardly any",
         )
     ]
 
@@ -107,11 +111,7 @@ def _most_moved(doses: DoseLogs) -> list[Words]:
         sentence.format(
             named(curve.action, LONGEST_NAME),
             named(curve.column, LONGEST_NAME),
-            *(
-                readable(float(part[place]))
-                for place in (most, least)
-                for part in (curve.at, curve.before, curve.after)
-            ),
+            *(typeset(float(part[place])) for place in (most, least) for part in (curve.at, curve.before, curve.after)),
         )
     ]
 
@@ -123,7 +123,7 @@ def _other_rule(subject: Subject) -> list[Words]:
     items: list[Words] = []
     for what, place, words in (
         ("The best rule that can be said in words", result.plain, result.words),
-        ("The best that people can follow without drawing lots", result.lotless, result.lotless_words),
+        ("The best policy that needs no random draws", result.lotless, result.lotless_words),
     ):
         if place is not None and words and place != told:
             least = subject.gained(result.points[place].metrics.get("own" if subject.trial else "shown"))

@@ -28,6 +28,7 @@ def watch_panel(subject: Subject) -> Panel:
         *_hidden(subject),
         *_few_cases(subject),
         *_mean(subject),
+        *_not_judged(subject),
     ]
     if subject.shown is None:
         points += [*_unseen(subject), "Practice may drift: learn again when cases, staff or guidelines change."]
@@ -90,7 +91,7 @@ def _hidden(subject: Subject) -> list[Words]:
     if subject.study.record.data.estimated:
         why = "Those who decided may have known more than the log."
         wrong = f"made some decisions {factor} times as likely, or unlikely, as the log suggests (Γ)"
-        return [f"{why} The gain is gone if that {wrong}."]
+        return [f"{why} The gain would vanish if that {wrong}."]
     small = "A small error would undo it: the" if gain.undone_by < FRAGILE else "The"
     known = chances(subject.real)
     single = subject.train is not None and subject.train.n_steps == subject.train.n_episodes
@@ -99,7 +100,7 @@ def _hidden(subject: Subject) -> list[Words]:
         if subject.real or not single or not FRAGILE <= gain.undone_by <= 9
         else f", such as {gain.undone_by / 10:.0%} logged as 10%"
     )
-    return [f"{small} gain is gone if logged {known} are off by a factor of {factor} (Γ){like}."]
+    return [f"{small} gain would vanish if logged {known} were off by a factor of {factor} (Γ){like}."]
 
 
 def _few_cases(subject: Subject) -> list[Words]:
@@ -108,7 +109,9 @@ def _few_cases(subject: Subject) -> list[Words]:
     ess = subject.shown.point.metrics.get("ess")
     if ess is None or ess >= FEW_CASES:
         return []
-    return [f"Few past cases did as the policy does: in effect {ess:.0f}. A bolder policy would rest on fewer."]
+    return [
+        f"Few past cases were decided as the policy decides: in effect {ess:.0f}. A bolder policy would rest on fewer."
+    ]
 
 
 def _mean(subject: Subject) -> list[Words]:
@@ -119,17 +122,24 @@ def _mean(subject: Subject) -> list[Words]:
     if subject.trial:
         stop = Markup("Stop the trial if {} falls clearly below {}, as it is now.")
         return [stop.format(subject.outcome_name, subject.level(now))]
-    expect = Markup(
-        "Expect a mean of at least {} once it acts. Stop and look again if {} falls below {}, as it is now."
-    )
+    expect = Markup("Expect a mean of at least {}. Stop and look again if {} falls below {}, as it is now.")
     return [expect.format(subject.level(now + gain.low), subject.outcome_name, subject.level(now))]
+
+
+def _not_judged(subject: Subject) -> list[Words]:
+    """What the gain does not tell of: groups of cases and other outcomes, unless these were asked for."""
+    if subject.shown is None:
+        return []
+    missing = [] if subject.groups is not None and len(subject.groups) > 1 else ["groups of cases (--by)"]
+    missing += [] if subject.study.settings.selection.guards else ["other outcomes (--guard)"]
+    return [f"Not judged: {' or '.join(missing)}."] if missing else []
 
 
 def _lost_outcomes(share: float) -> list[Words]:
     if not share:
         return []
-    stand = "those seen stand for others like them, so everything that made cases go must be in the log"
-    return [f"The outcomes of {share:.0%} of cases were not seen: {stand}."]
+    stand = "cases like them stand in, so everything that made cases drop out must be in the log"
+    return [f"The outcomes of {share:.0%} of cases were not observed: {stand}."]
 
 
 def rests_panel(subject: Subject) -> Panel:
@@ -144,7 +154,7 @@ def rests_panel(subject: Subject) -> Panel:
     items: list[Words] = [
         first,
         *_lost_outcomes(data.lost),
-        f"{data.validation_episodes:,} past cases judged policies that other cases had taught ({how}).",
+        f"Policies were judged on {data.validation_episodes:,} cases that they had not learned from ({how}).",
         "New cases are like past ones, and no case affects another.",
         Markup("For {}, higher is better{}.").format(subject.outcome_name, "" if cap is None else f" ({cap.in_words})"),
     ]

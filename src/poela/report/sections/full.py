@@ -6,7 +6,7 @@ from poela.core.readable import effective, factor_in_words
 from poela.eligibility.words import rule_in_words, strictness_in_words
 from poela.report.blocks import Block, Fact, Facts, Section, Text, named
 from poela.report.pictures.drawing import clean
-from poela.report.study_logs import Shown
+from poela.report.study_logs import ShownPolicy
 from poela.report.subject import Subject
 from poela.studies.answer import whose_gain
 from poela.studies.so_far import left_out_in_words
@@ -30,7 +30,7 @@ def full_section(subject: Subject) -> Section:
     return Section("full", TITLE, (*blocks, Text(f"Next: {answer.next}", "next")), ABOUT)
 
 
-def _policy(subject: Subject, shown: Shown) -> Markup:
+def _policy(subject: Subject, shown: ShownPolicy) -> Markup:
     """Which policy the page is about, how it was made, and what it may do."""
     called = subject.study.answer.called.capitalize()
     if not shown.recommended:
@@ -70,7 +70,7 @@ def _holds(subject: Subject) -> str:
     return f"{ends} ({100 * study.settings.scoring.level:g}%), as if no other policy had been tried"
 
 
-def _of_policy(subject: Subject, shown: Shown) -> list[Fact]:
+def _of_policy(subject: Subject, shown: ShownPolicy) -> list[Fact]:
     study, metrics = subject.study, shown.point.metrics
     verdict = study.estimate.verdict if shown.recommended else shown.point.verdict
     reason = study.estimate.reasons[0] if shown.recommended and study.estimate.reasons else ""

@@ -34,7 +34,7 @@ def ladder_section(subject: Subject) -> Section:
     blocks: list[Block] = [
         Text(
             f"{len(study.points)} policies were judged by {_judges(study)} that they had not learned from. A bolder "
-            "policy may gain more, but fewer past cases speak for it."
+            "policy may gain more, but fewer past cases support it."
         )
     ]
     if not frontier.points:

@@ -5,7 +5,7 @@ from poela.report.blocks import Block, Column, Entry, Fact, Facts, Picture, Pict
 from poela.report.numbers.weights import WeightsByReturn, avoided, training_gap, weights_by_return
 from poela.report.pictures.charts import Bar, Key, bars
 from poela.report.subject import Subject
-from poela.report.wording import readable
+from poela.report.wording import typeset
 
 TITLE, ABOUT = "Does it only look good?", "checks for propensity overfitting"
 KEYS = (Key("log", "share of cases"), Key("new", "share of weight"))
@@ -73,10 +73,10 @@ def _spans(lows: list[float], highs: list[float]) -> list[tuple[str, str]]:
     for place, (low, high) in enumerate(zip(lows, highs, strict=True)):
         start, end = place == 0, place == len(lows) - 1
         if start or end:
-            span = "of all cases" if start and end else f"up to {readable(high)}" if start else f"from {readable(low)}"
-            spans.append((span if start else readable(low), span))
+            span = "of all cases" if start and end else f"up to {typeset(high)}" if start else f"from {typeset(low)}"
+            spans.append((span if start else typeset(low), span))
         else:
-            spans.append((readable(low), f"{readable(low)} to {readable(high)}"))
+            spans.append((typeset(low), f"{typeset(low)} to {typeset(high)}"))
     return spans
 
 
@@ -94,7 +94,7 @@ def _avoided_block(avoided: list[AvoidedContext]) -> Block:
             Entry(f"{item.neighbours:,}", item.neighbours),
             Entry(f"{item.weight:.1f}", item.weight),
             Entry(f"{item.missing:.1f}", item.missing),
-            Entry(readable(item.mean_return), item.mean_return),
+            Entry(typeset(item.mean_return), item.mean_return),
         )
         for item in avoided
     ]

@@ -10,16 +10,16 @@ import numpy as np
 from poela.core.draws import uniform_of
 from poela.core.errors import InputError
 from poela.data.decided import ABOUT, ACTION, DEFER, POLICY
-from poela.data.decision_rows import Wanted, parts_to_decide
+from poela.data.decision_rows import RowRequirements, parts_to_decide
 from poela.data.history import StepsToFollow
 from poela.data.layout import PREFIX, LogLayout
 from poela.data.receipts import ReceiptKeys, Receipts, keys_for, receipts_of
 from poela.eligibility.words import rule_in_words
 from poela.policies.deciding import Deciding, decisions
 from poela.policies.ruled import RuledPolicy
-from poela.serving.asking import Case, DecisionRequest, Form
 from poela.serving.direct import PROPENSITIES, answered_directly, is_direct
 from poela.serving.line import SHARE
+from poela.serving.requests import Case, DecisionRequest, Form
 from poela.serving.source import PolicySource
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Answering:
 
         Decisions come last, since their receipts stay even where something else is wrong.
         """
-        explained = [self.explained(one.request) if isinstance(one, Explained) else None for one in requests]
+        explained = [self.explanation_of(one.request) if isinstance(one, Explained) else None for one in requests]
         asked = [one for one in requests if isinstance(one, DecisionRequest)]
         decided = iter(self.decided(asked) if asked else ())
         return [next(decided) if one is None else one for one in explained]
@@ -116,13 +116,13 @@ class Answering:
         own = {ACTION: row[ACTION], PROPENSITIES: chances, DEFER: row[DEFER], POLICY: row[POLICY]}
         return {**own, **{name: row.get(name) for name in ABOUT}}
 
-    def explained(self, request: DecisionRequest) -> dict[str, Any]:
+    def explanation_of(self, request: DecisionRequest) -> dict[str, Any]:
         """For the one case of a request and every action: whether it is eligible, why, and who was given it."""
         if len(request.cases) != 1:
             raise InputError("explain takes one case")
         (case,), policy, rule = request.cases, self.policy, self.policy.eligibility
         form = self.form
-        wanted = Wanted(form.schema, form.action_names, form.reading)
+        wanted = RowRequirements(form.schema, form.action_names, form.reading)
         (rows,) = parts_to_decide(form.table([case]), wanted, LogLayout())
         contexts = rows.contexts.rows.contexts
         acted, whole = np.maximum(rows.actions, 0), np.array([0, len(contexts)])
@@ -160,6 +160,7 @@ class Answering:
         if self.policy.eligibility.settings.measures:
             contexts = self.policy.eligibility.logged.contexts[:1]
             self.policy.eligibility.distances(contexts, [0])
+            self.policy.eligibility.counts(contexts, [0])
 
 
 def _number(value: float) -> float | None:

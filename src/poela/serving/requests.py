@@ -18,7 +18,7 @@ from poela.core.draws import Key, text_of
 from poela.core.errors import InputError
 from poela.core.typed import shown
 from poela.data.action_space import ActionName
-from poela.data.decision_rows import Wanted
+from poela.data.decision_rows import RowRequirements
 from poela.data.schema import TableSchema, Variable
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ class Form:
         return (self.schema.pace if self.schema.step is not None else None) or (0, 1)
 
     @cached_property
-    def _wanted(self) -> Wanted:
-        return Wanted(self.schema, self.action_names, self.needs)
+    def _wanted(self) -> RowRequirements:
+        return RowRequirements(self.schema, self.action_names, self.needs)
 
     def parsed(self, body: bytes, *, drawing: bool = True) -> DecisionRequest:
         """The request in a JSON document, or all that is wrong with it; only who wants no draw may leave out ids."""
@@ -168,7 +168,7 @@ class Form:
         if missing or unknown:
             return {}
         for name, variable in variables.items():
-            problem = problem_of(variable, features[name])
+            problem = value_problem(variable, features[name])
             if problem:
                 problems.append(f"{where}: {shown(name)} must be {problem}")
         return features
@@ -196,10 +196,10 @@ class Form:
         return pa.table(columns)
 
 
-def problem_of(variable: Variable, value: Any) -> str | None:
+def value_problem(variable: Variable, value: Any) -> str | None:
     """What the value of a feature must be, where it is not.
 
-    >>> problem_of(Variable("age"), 5), problem_of(Variable("age"), "5")
+    >>> value_problem(Variable("age"), 5), value_problem(Variable("age"), "5")
     (None, 'a number')
     """
     if value is None:
