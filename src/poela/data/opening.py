@@ -86,6 +86,24 @@ def explain_read_errors(source: Any) -> Iterator[None]:
         ) from None
 
 
+@contextmanager
+def named(source: Any) -> Iterator[None]:
+    """Say in which of several logs something is wrong.
+
+    >>> with named("second.csv"):
+    ...     raise InputError("column 'age' is missing")
+    Traceback (most recent call last):
+    poela.core.errors.InputError: second.csv: column 'age' is missing
+    """
+    try:
+        yield
+    except InputError as error:
+        if not isinstance(source, str | os.PathLike):
+            raise
+        name = place(Path(source))
+        raise InputError([one if name in one else f"{name}: {one}" for one in error.problems]) from None
+
+
 def kind_of_file(path: Path) -> str:
     """What a file holds, by its name: Parquet, CSV or Arrow."""
     suffix = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
