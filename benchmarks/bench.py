@@ -1,10 +1,11 @@
 """Every benchmark of speed, one after the other: ours, a named alternative and the floor, growth and peak memory.
 
-    python benchmarks/bench.py [NAME …] [--large] [--out build/bench]
+    python benchmarks/bench.py [NAME …] [--large] [--rounds 3] [--out build/bench]
     python benchmarks/bench.py --compare OLD NEW          two files or folders of results, of two commits
     python benchmarks/bench.py --page docs/results/speed.md    one page from the results in --out
 
-Times are seconds of the processor, by one thread, each case in a process of its own.
+Times are seconds of the processor, by one thread, each case in a process of its own. A round measures ours, the
+alternative and the floor in turn, at every size; told are medians over the rounds, and the range of the ratios.
 """
 
 import argparse
@@ -13,7 +14,9 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from measuring import HERE, benchmark
@@ -79,13 +82,47 @@ def by_itself(name: str, file: Path) -> dict[str, Any]:
     return found
 
 
+def merged(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The rounds of one benchmark as one: medians of seconds, the greatest memory, and the ratio of every round.
+
+    >>> ours = [{"benchmark": "b", "exponent": 1.0, "rows": [{"ours": s, "alternative": 4.0, "floor": None,
+    ...          "peak_mb": s}]} for s in (1.0, 2.0, 8.0)]
+    >>> merged(ours)["rows"]
+    [{'ours': 2.0, 'alternative': 4.0, 'floor': None, 'peak_mb': 8.0, 'ratios': [4.0, 2.0, 0.5]}]
+    """
+    rows = []
+    for own in zip(*(one["rows"] for one in rounds), strict=True):
+        seconds = {way: None if own[0][way] is None else median(row[way] for row in own) for way in SECONDS}
+        ratios = [] if own[0]["alternative"] is None else [row["alternative"] / row["ours"] for row in own]
+        rows.append({**own[0], **seconds, "peak_mb": max(row["peak_mb"] for row in own), "ratios": ratios})
+    exponents = [one["exponent"] for one in rounds if one["exponent"] is not None]
+    return {**rounds[0], "rows": rows, "exponent": median(exponents) if exponents else None}
+
+
+def _ratio(row: dict[str, Any]) -> str:
+    """The median ratio of the rounds and its range, which says so where it cannot tell which way is the faster one.
+
+    >>> _ratio({"ours": 2.0, "alternative": 3.0, "ratios": [1.5, 1.4, 1.6]})
+    '1.50 (1.40 to 1.60)'
+    >>> _ratio({"ours": 2.0, "alternative": 2.0, "ratios": [1.0, 0.9, 1.2]})
+    '1.00 (0.90 to 1.20): no difference shown'
+    """
+    if row["alternative"] is None:
+        return ""
+    ratios = row.get("ratios", [])
+    if len(ratios) < 2:
+        return f"{row['alternative'] / row['ours']:.2f}"
+    same = ": no difference shown" if min(ratios) <= 1 <= max(ratios) else ""
+    return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}){same}"
+
+
 def _cells(row: dict[str, Any]) -> dict[str, str]:
     ours, alternative, floor = row["ours"], row["alternative"], row["floor"]
     cells = [
         f"{row['size']:,}",
         _seconds(ours),
         _seconds(alternative),
-        "" if alternative is None else f"{alternative / ours:.2f}",
+        _ratio(row),
         _seconds(floor),
         "" if not floor else f"{ours / floor:.2f}",
         f"{row['peak_mb']:.0f}",
@@ -122,16 +159,26 @@ def compare(old: Path, new: Path) -> str:
 def page(folder: Path) -> str:
     """All results of a folder on one page."""
     found = results(folder)
-    about = next((one["machine"] for one in found.values() if "machine" in one), {})
-    facts = ", ".join(f"{name} {value}" for name, value in about.items())
+    about: dict[str, Any] = next((one["machine"] for one in found.values() if "machine" in one), {})
     head = (
         "# Speed\n\n`make bench` measures this in seconds of the processor, by one thread, each case in its own "
         "process.\nTold are ratios: to a named alternative (above 1: we are faster), and to the floor, the least that "
-        "any way must do."
+        "any way must do.\nWhere a ratio has a range, it is that of the rounds, which take every way in turn; a range "
+        "around 1 shows no difference."
     )
     larger = (HERE / "larger.md").read_text(encoding="utf-8")
-    tables = [table(one, seconds=False) for one in found.values()]
-    return "\n".join([f"{head}\nMeasured with {facts}.\n", larger, *tables])
+    tables = [_section(one, about) for one in found.values()]
+    return "\n".join([f"{head}\nMeasured with {_facts(about)}, unless a table says otherwise.\n", larger, *tables])
+
+
+def _facts(about: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in about.items())
+
+
+def _section(result: dict[str, Any], about: dict[str, Any]) -> str:
+    """A benchmark on the page, with the machine and the commit where they are not those of the page."""
+    own = {name: value for name, value in result.get("machine", about).items() if value != about.get(name)}
+    return table(result, seconds=False) + (f"\nMeasured with {_facts(own)}.\n" if own else "")
 
 
 def main() -> None:
@@ -139,6 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SCRIPTS)}; all of them by default")
     parser.add_argument("--large", action="store_true", help="the sizes that matter, which take long")
+    parser.add_argument("--rounds", type=int, default=3, help="how often all is measured, in turn")
     parser.add_argument("--sizes", type=int, nargs="+", default=[], help="other sizes")
     parser.add_argument("--out", type=Path, default=HERE.parent / "build" / "bench")
     parser.add_argument("--compare", type=Path, nargs=2, metavar=("OLD", "NEW"))
@@ -161,8 +209,11 @@ def main() -> None:
     for name in asked.names or known:
         file = asked.out / f"{name}.json"
         alone = name in BY_THEMSELVES
-        result = by_itself(name, file) if alone else benchmark(name, asked.large, tuple(asked.sizes))
-        result["machine"] = facts
+        rounds = [
+            by_itself(name, file) if alone else benchmark(name, asked.large, tuple(asked.sizes))
+            for _ in range(max(asked.rounds, 1))
+        ]
+        result = {**merged(rounds), "machine": facts}
         file.write_text(json.dumps(result, indent=1), encoding="utf-8")
         print(table(result), flush=True)
 

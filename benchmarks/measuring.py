@@ -93,7 +93,7 @@ def _processor_seconds() -> float:
 def _run_here(script: str, way: str, size: int) -> None:
     work = getattr(speed_of(script), way)(size)
     seconds: list[float] = []
-    while len(seconds) < 3 and sum(seconds) < 5:  # the first pays for new memory: the shortest counts
+    while len(seconds) < 2 and sum(seconds) < 5:  # the first pays for new memory: the shortest counts
         started = _processor_seconds()
         work()
         seconds.append(_processor_seconds() - started)

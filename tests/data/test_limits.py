@@ -217,6 +217,17 @@ def test_dates_codes_and_truths_are_read_from_csv_as_from_parquet(tmp_path: Path
         ]
 
 
+def test_a_later_csv_file_is_read_with_the_limits_of_the_first(tmp_path: Path) -> None:
+    """The columns of limits are no context, and both text and what may be a time: named twice, asked for once."""
+    more = {"born": [date(1990, 1, 1)] * 3 + [date(2020, 5, 1)] * 3, "ill": [True, False, False, None, True, False]}
+    pa.csv.write_csv(table(**more), tmp_path / "logs.csv")
+    for forbid in (*FORBID, "penicillin if born > '2019-01-01' and age > 99", "penicillin if ill and age > 99"):
+        first = read_logs(tmp_path / "logs.csv", context=["age"], forbid=[forbid])
+        later = read_logs(tmp_path / "logs.csv", layout=LogLayout().fixed(first))
+        assert later.feature_names == first.feature_names
+        np.testing.assert_array_equal(later.contexts, first.contexts)
+
+
 def test_real_valued_actions_are_refused() -> None:
     with pytest.raises(InputError, match="need a finite set of actions"):
         LogLayout(action=("dose", "rate"), forbid=("dose if age > 1",))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import poela
@@ -224,3 +225,14 @@ def test_a_wide_table_without_any_part_named_is_recognised() -> None:
         poela.read_logs(pa.table(WIDE))
     with pytest.raises(InputError, match=r"say --wide 'dose_\{visit\}, bp_\{visit\}'"):
         poela.read_logs(pa.table(WIDE), episode="id", reward="alive")
+
+
+def test_csv_files_with_a_named_context_say_who_was_lost_and_where_an_end_was_not_named(tmp_path: Path) -> None:
+    """The columns that say so are neither labels nor context: they are read when they are asked for."""
+    rows = {"episode": [1, 1, 2, 2], "step": [0, 1, 0, 1], "age": [5.0, 5.0, 6.0, 6.0], "action": ["a", "b", "b", "a"]}
+    more = {"reward": [1.0, 2.0, 3.0, 4.0], "lost": [0, 1, 0, 0], "died": [0, 0, 1, 0]}
+    pa.csv.write_csv(pa.table(rows | more), tmp_path / "logs.csv")
+    logs = poela.read_logs(tmp_path / "logs.csv", context=["age"], censored="lost")
+    assert logs.lost is not None
+    assert logs.lost.tolist() == [True, False]
+    assert any("'died'" in note for note in poela.read_logs(tmp_path / "logs.csv", context=["age"]).notes)

@@ -10,10 +10,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.data.log_files import SOURCES, Write, csv, parquet
 
 from poela import InputError, LogLayout, Trajectories, read_logs
+from poela.data.opening import open_source
+from poela.data.sources import BATCH_ROWS
 
 ROWS = pa.table(
     {
@@ -313,3 +316,21 @@ def test_reading_does_not_import_torch(tmp_path: Path) -> None:
     code = "import sys, poela; print(poela.read_logs(sys.argv[1])); sys.exit('torch' in sys.modules)"
     command = [sys.executable, "-c", code, str(parquet(ROWS, tmp_path))]
     assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+def test_a_parquet_file_is_read_in_blocks_that_do_not_depend_on_its_row_groups(tmp_path: Path) -> None:
+    """Several blocks are decoded at once; rows are those of the table, in blocks of the same size."""
+    n = 5 * BATCH_ROWS + 17
+    rng = np.random.default_rng(0)
+    columns: dict[str, Any] = {"episode": rng.permutation(n), "x": rng.normal(size=n).astype(np.float32)}
+    columns |= {"ward": rng.choice(["a", "b"], n), "action": rng.integers(0, 2, n), "reward": rng.normal(size=n)}
+    table = pa.table(columns)
+    pq.write_table(table, tmp_path / "logs.parquet", row_group_size=2 * BATCH_ROWS + 5)
+    source = open_source(tmp_path / "logs.parquet", LogLayout(), ())
+    for names in (["x", "reward"], ["x", "ward"]):  # text is decoded block by block
+        blocks = list(source.batches(names))
+        assert max(map(len, blocks)) == BATCH_ROWS
+        assert pa.Table.from_batches(blocks).equals(table.select(names))
+    ours, whole = read_logs(tmp_path / "logs.parquet"), read_logs(table)
+    for name in ("contexts", "actions", "rewards", "offsets"):
+        assert np.array_equal(getattr(ours, name), getattr(whole, name))

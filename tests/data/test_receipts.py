@@ -15,6 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from poela import InputError, read_logs
+from poela.data.beside import Beside
+from poela.data.layout import LogLayout
+from poela.data.outcomes import joined_receipts
 from poela.data.receipts import ReceiptKeys, Receipts, ReceiptsOf, receipts_of
 
 KEYS = ReceiptKeys("case", None, ("age",))
@@ -165,7 +168,7 @@ def test_words_for_what_is_wrong(tmp_path: Path) -> None:
     folder = written(tmp_path / "receipts", table)
     with pytest.raises(InputError, match="receipts do not know what came of them"):
         read_logs(folder)
-    with pytest.raises(InputError, match="no case of the receipts has an outcome"):
+    with pytest.raises(InputError, match=r"no case of the receipts in .* has an outcome"):
         read_logs(folder, outcomes=pa.table({"case": ["x"], "reward": [1.0]}))
     with pytest.raises(InputError, match="the outcomes have no column 'reward'"):
         read_logs(folder, outcomes=pa.table({"case": ["c0001"]}))
@@ -258,3 +261,15 @@ def test_csv_outcomes(tmp_path: Path) -> None:
     pa.csv.write_csv(outcomes(table, np.arange(30.0)), tmp_path / "outcomes.csv")
     assert read_logs(folder, outcomes=tmp_path / "outcomes.csv").rewards.tolist() == list(range(30))
     assert pq.read_table(next(folder.glob("part-*"))).num_rows == 30
+
+
+def test_outcomes_of_two_folders_in_one_table_are_no_surprise(tmp_path: Path) -> None:
+    """Outcomes that belong to another folder are called unused only where there is no other one."""
+    folder = written(tmp_path / "receipts", decided(5))
+    cases = [str(one) for one in decided(5)["case"].to_pylist()]
+    beside = Beside(pa.table({"case": [*cases, "elsewhere"], "reward": [0.0] * 6}))
+    alone, shared = (
+        joined_receipts(folder, beside.among(given), LogLayout()).notes for given in ([folder], [folder, folder])
+    )
+    assert "1 outcomes belong to no receipt: not used" in alone
+    assert not [note for note in shared if "belong to no receipt" in note]

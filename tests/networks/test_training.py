@@ -1,5 +1,7 @@
 """The training loop finds minima and speaks up when training breaks down."""
 
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -112,3 +114,29 @@ def test_ctrl_c_while_torch_turns_gradients_off() -> None:
     with pytest.raises(KeyboardInterrupt):
         next(train_steps(network, loss, name="toy", steps=1, learning_rate=0.1))
     assert torch.is_grad_enabled()
+
+
+def test_several_losses_go_back_as_each_alone_would() -> None:
+    """A single loss has no slope of its own handed to torch, several have: the steps are the same bits."""
+    together, alone = (nn.Linear(2, 3, bias=False) for _ in range(2))
+    alone.load_state_dict(together.state_dict())
+    targets = torch.tensor([1.0, -2.0, 3.0])
+
+    def losses(network: nn.Linear) -> torch.Tensor:
+        return (network.weight.sum(dim=1) - targets).square()
+
+    for _ in train_steps(together, lambda step: losses(together), name=["a", "b", "c"], steps=40, learning_rate=0.05):
+        pass
+    run(alone, lambda step: losses(alone).sum(), steps=40)
+    assert torch.equal(together.weight, alone.weight)
+
+
+def test_training_alone_does_without_an_algebra_system() -> None:
+    """Importing it costs as much as some hundred steps and thirty megabytes, in every worker process."""
+    code = (
+        "import sys; from torch import nn; from poela.networks.training import train_steps\n"
+        "network = nn.Linear(1, 1)\n"
+        "list(train_steps(network, lambda step: network.weight.square().sum(), name='a', steps=2, learning_rate=0.1))\n"
+        "sys.exit('sympy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import poela
@@ -13,6 +14,7 @@ from poela.core.errors import InputError
 from poela.core.policy import sample_actions
 from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
+from poela.studies.answer import Answer
 from poela.studies.candidates import Candidate
 from poela.studies.several_logs import _origins, gathered
 from poela.studies.study import Study
@@ -244,9 +246,26 @@ def test_what_was_not_followed_is_not_what_was_shown(staircase: Any, tmp_path: A
     assert not third.record.rounds.parents[-1].known
 
 
+def test_where_nobody_followed_everything_the_advice_is_to_follow(staircase: Any) -> None:
+    _, _, two, _ = staircase
+    kept = replace(two.result, chosen=None)
+    data = replace(two.record.data, estimated=True)
+    for followed, told in ((1.0, "record the propensities"), (0.7, "have more recommendations followed")):
+        record = replace(two.record, data=data, rounds=replace(two.record.rounds, followed=followed))
+        assert told in Answer.of(kept, two.settings, record).next
+
+
+def test_limits_that_are_not_said_again_are_named(staircase: Any, tmp_path: Any) -> None:
+    """A guardrail of the round before does not go on by itself, and is not dropped without a word."""
+    first = replace(case_logs(1), outcomes=np.zeros((N, 1)), outcome_names=("harm",))
+    one = learned(first, tmp_path / "one", rounds=2, guards=["harm <= +0.5"])
+    second = case_logs(2, None if one.keeps_logging_policy else one.policy)
+    with pytest.warns(poela.PoelaWarning, match=r"one had harm <= \+0.5, and this round is without: say it again"):
+        learned([first, second], tmp_path / "two", after=tmp_path / "one")
+
+
 def test_receipts_are_a_log_of_the_next_round(tmp_path: Any, capsys: Any) -> None:
     """From the command line: decide with receipts, outcomes later, learn again."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from poela.cli import main
@@ -274,6 +293,16 @@ def test_receipts_are_a_log_of_the_next_round(tmp_path: Any, capsys: Any) -> Non
     assert f"The 180 episodes logged by {one} judged" in " ".join(said.out.split())
     assert main(["learn", logs[0], *more, "--out", str(tmp_path / "none"), *small]) == 2
     assert "none of these logs is one" in capsys.readouterr().err
+    # What is wrong with one of several logs is said with its name.
+    pq.write_table(pa.table({"case": ["nobody"], "reward": [1.0]}), tmp_path / "outcomes.parquet")
+    assert main(["learn", *logs, *more, "--out", str(tmp_path / "none"), *small]) == 2
+    assert f"no case of the receipts in {receipts} has an outcome" in " ".join(capsys.readouterr().err.split())
+    pq.write_table(first.to_table().drop([first.feature_names[0]]), tmp_path / "less.parquet")
+    others = [str(tmp_path / "first.parquet"), str(tmp_path / "less.parquet"), "--logged-by", "practice,practice"]
+    assert main(["learn", *others, "--out", str(tmp_path / "none"), *small]) == 2
+    told = capsys.readouterr().err
+    assert "less.parquet: column " in told
+    assert "is missing" in told
 
 
 def test_several_logs_evaluate_by_balanced_weights(staircase: Any, tmp_path: Any, capsys: Any) -> None:

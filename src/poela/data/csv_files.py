@@ -118,12 +118,15 @@ class _CsvFile:
         return {"column_names": self.names, "skip_rows_after_names": 1}
 
     def streamed(self, others: Sequence[str]) -> TableSource:
-        """Only labels and others are held; the rest, supposed to be numbers, is parsed again in small batches."""
+        """Only labels and others are held; the rest, supposed to be numbers, is parsed again when it is read."""
         import pyarrow as pa
         from pyarrow import csv
 
         def stream(columns: Sequence[str], types: "Mapping[str, pa.DataType]") -> "pa.RecordBatchReader":
             return csv.open_csv(self.path, **self.options(include_columns=columns, column_types=types))
+
+        def read(name: str) -> "pa.ChunkedArray":
+            return keys[name] if name in key_names else as_meant(stream([name], {}).read_all())[name]
 
         def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
             return expected(keys.num_rows, stream(columns, dict.fromkeys(columns, pa.float64())))
@@ -131,12 +134,13 @@ class _CsvFile:
         names = self.names
         if len(set(names)) < len(names):  # columns cannot be asked for by such names; whoever reads all says so
             return self.inferred()
-        keys = stream([name for name in (*self.as_text, *others) if name in names], self.as_text).read_all()
+        held = [name for name in dict.fromkeys((*self.as_text, *others)) if name in names]
+        keys = stream(held, self.as_text).read_all()
         keys = as_meant(keys)
         key_names = set(keys.column_names)
         fields = [keys.schema.field(name) if name in key_names else pa.field(name, pa.float64()) for name in names]
         how: dict[str, Any] = {"decimal": self.layout.decimal, "notes": self.notes}
-        return TableSource(pa.schema(fields), keys.num_rows, keys.column, batches, **how, reopened=self.inferred)
+        return TableSource(pa.schema(fields), keys.num_rows, read, batches, **how, reopened=self.inferred)
 
     def inferred(self) -> TableSource:
         """The whole table, each column of the type that all its cells fit."""

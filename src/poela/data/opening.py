@@ -39,6 +39,7 @@ FILE_KINDS = {
     ".ipc": "Arrow",
     ".feather": "Arrow",
 }
+MOST_DECODED = 2**21  # numbers of a Parquet file at once: some 16 MB
 FRAME = b"ARROW1"  # begins and ends a file in Arrow's file format
 
 
@@ -85,6 +86,24 @@ def explain_read_errors(source: Any) -> Iterator[None]:
         ) from None
 
 
+@contextmanager
+def named(source: Any) -> Iterator[None]:
+    """Say in which of several logs something is wrong.
+
+    >>> with named("second.csv"):
+    ...     raise InputError("column 'age' is missing")
+    Traceback (most recent call last):
+    poela.core.errors.InputError: second.csv: column 'age' is missing
+    """
+    try:
+        yield
+    except InputError as error:
+        if not isinstance(source, str | os.PathLike):
+            raise
+        name = place(Path(source))
+        raise InputError([one if name in one else f"{name}: {one}" for one in error.problems]) from None
+
+
 def kind_of_file(path: Path) -> str:
     """What a file holds, by its name: Parquet, CSV or Arrow."""
     suffix = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
@@ -123,11 +142,15 @@ def open_parquet(path: Path) -> TableSource:
 
     def batches(columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
         size = 0
-        for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)):
+        # Each decoded batch costs time for each column, so several are decoded at once, but not of text, which swells.
+        together = 1 if set(columns) & set(texts) else max(MOST_DECODED // (BATCH_ROWS * max(len(columns), 1)), 1)
+        for batch in file.iter_batches(batch_size=together * BATCH_ROWS, columns=list(columns)):
             size += sum(map(text_bytes, batch.columns))
             refuse_swollen(path, size)
             kinds = pa.schema([schema.field(name) for name in batch.schema.names])
-            yield batch.cast(kinds)
+            batch = batch if batch.schema == kinds else batch.cast(kinds)
+            for start in range(0, len(batch), BATCH_ROWS):
+                yield batch.slice(start, BATCH_ROWS)
 
     return TableSource(with_notes(schema), rows, read, lambda columns: expected(rows, batches(columns)))
 

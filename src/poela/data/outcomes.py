@@ -3,12 +3,15 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poela.core.draws import text_of
 from poela.core.errors import InputError
+from poela.core.paths import place
+from poela.data.beside import Beside
 from poela.data.decided import ACTION, DEFER, POLICY
 from poela.data.layout import EPISODE, PREFIX, STEP, LogLayout
 from poela.data.numbers import note_type
@@ -35,25 +38,24 @@ class Joined:
     ended: str  # the column that says when a case ended
 
 
-def joined_receipts(
-    receipts: Any, outcomes: Any, layout: LogLayout, done: str | None = None, ended: str | None = None
-) -> Joined:
+def joined_receipts(receipts: Any, beside: Beside, layout: LogLayout) -> Joined:
     """The finished cases among the receipts; what has no outcome, or was left to people, is counted in the notes.
 
-    `ended` is the column of outcomes that says when a case ended; without it, the last decision does.
+    Where no column of outcomes says when a case ended, the last decision does.
     """
     import pyarrow as pa
 
     read = read_receipts(receipts)
     keys = read.keys
     table, repeated = _without_repeats(read.table, keys)
-    found = _Outcomes.read(outcomes, keys, layout, done, ended)
+    ended = beside.ended
+    found = _Outcomes.read(beside.outcomes, keys, layout, beside.done, ended)
     cases = list(map(text_of, table[keys.case].to_pylist()))
     rows = [found.row_of(key) for key in _keys_of(table, keys, found.by_step)]
     last = _last_rows(table, keys, cases)
     finished = _finished(cases, rows, last, found)
     deferred = {case for case, left in zip(cases, table[DEFER].to_pylist(), strict=True) if left}
-    notes = [*read.notes, *repeated, *found.notes(set(cases))]
+    notes = [*read.notes, *repeated, *([] if beside.shared else found.notes(set(cases)))]
     unfinished = len(set(cases) - finished)
     if unfinished:
         notes.append(f"{unfinished:,} of {len(set(cases)):,} cases have no outcome yet: unfinished, left out")
@@ -67,7 +69,8 @@ def joined_receipts(
             )
     taken = np.array([row for row, case in enumerate(cases) if case in finished - deferred], np.int64)
     if not len(taken):
-        raise InputError("no case of the receipts has an outcome yet: wait, or check the column that names cases")
+        where = place(Path(receipts))
+        raise InputError(f"no case of the receipts in {where} has an outcome yet: wait, or check the column of cases")
     by_row = [rows[row] if found.by_step or row in last else None for row in taken]
     ends = _ends(table, found, rows, cases, ended)
     taken_ends = [ends[cases[row]] for row in taken]

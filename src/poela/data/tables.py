@@ -110,7 +110,7 @@ def _checked(source: Any, layout: LogLayout, for_learning: bool, beside: Beside)
     if is_receipts(source):
         if beside.outcomes is None:
             raise InputError("receipts do not know what came of them: give outcomes=, a table of cases and rewards")
-        joined = joined_receipts(source, beside.outcomes, layout, beside.done, beside.ended)
+        joined = joined_receipts(source, beside, layout)
         source, layout, notes, beside = joined.table, joined.layout, joined.notes, replace(beside, ended=joined.ended)
     elif beside.outcomes is not None:
         raise InputError("outcomes= goes with a folder of receipts, and this is none: name the folder of --receipts")
@@ -138,8 +138,7 @@ def read_and_warn(
     beside: Beside | None = None,
 ) -> Trajectories:
     """The logs, with what was noted while they were read said as warnings; the command line shows them as notes."""
-    more = {} if beside is None else vars(beside)
-    logs: Trajectories = read_logs(source, layout=layout, for_learning=for_learning, **more)
+    logs = _checked(source, layout or LogLayout(), for_learning, beside or Beside())
     warn_of(logs.notes)
     return logs
 

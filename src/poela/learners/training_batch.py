@@ -284,7 +284,8 @@ def _runs(masks: Sequence[BoolArray]) -> list[slice]:
 def _padded(rows: Sequence[np.ndarray], device: torch.device | str) -> Tensor:
     """Arrays of different lengths as one tensor, filled up with zeros."""
     width = max(map(len, rows))
-    return torch.as_tensor(np.stack([np.pad(own, (0, width - len(own))) for own in rows]), device=device)
+    filled = [own if len(own) == width else np.pad(own, (0, width - len(own))) for own in rows]
+    return torch.as_tensor(np.stack(filled), device=device)
 
 
 def _cloning_targets(train: Trajectories, eligible: BoolArray, device: torch.device | str) -> Tensor | None:

@@ -63,7 +63,8 @@ def train_steps(
             for parameter in parameters:
                 parameter.grad = None
             losses = loss(step)
-            losses.backward(torch.ones_like(losses))  # type: ignore[no-untyped-call]
+            # Of a single loss torch makes the same slope by itself; given one, it would first import an algebra system.
+            losses.backward(None if losses.numel() == 1 else torch.ones_like(losses))  # type: ignore[no-untyped-call]
             if step % CHECK_EVERY == 0 or step == steps - 1:
                 check(step, losses.detach())
             optimizer.step()

@@ -225,10 +225,17 @@ def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
     action = f"carry on as before, and collect more episodes with their {known}; then learn again."
     if record.data.estimated:
         action = f"record the {known} of decisions from now on: estimated ones can hardly show a gain."
+    if record.rounds is not None and record.rounds.followed < 1:
+        action = "have more recommendations followed: what was done instead has estimated propensities alone."
     if none_trusted(result.points):
         action = "carry on as before; fix what makes these estimates unreliable (see the verdicts), then learn again."
     if lacks_support(result.points):
-        action = "learn with the rule that only allows what similar cases received (without --no-rule)."
+        action = (
+            "carry on as before, but let chance decide in a share of the cases, so that more actions are logged; then "
+            "learn again."
+            if any("rule" in one.settings for one in record.settings.candidates)
+            else "learn with the rule that only allows what similar cases received (without --no-rule)."
+        )
     tried = worth_a_trial(result)
     nothing = "nothing is shown to be better"
     if any((point.metrics.get("shown") or 0.0) > 0 for point in result.points):

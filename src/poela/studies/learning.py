@@ -20,6 +20,7 @@ from poela.core.validation import expect_kind, expect_list
 from poela.data.checks import learning_problems
 from poela.data.context_columns import with_features, without_constants
 from poela.data.layout import LogLayout
+from poela.data.opening import named
 from poela.data.receipts import is_receipts
 from poela.data.tables import read_and_warn, warn_of
 from poela.data.trajectories import Trajectories
@@ -273,8 +274,7 @@ def _read(
     logs: Sequence[Given], options: LearnOptions, layout: LogLayout | None, begun: Round
 ) -> tuple[Trajectories | None, Trajectories | None, RoundLogs]:
     """The logs as they were given: those to judge and to test by, and what teaches."""
-    given, beside = logs[0], begun.beside
-    beside.refuse_idle([*logs, options.validation, options.test])
+    given, beside = logs[0], begun.beside.among([*logs, options.validation, options.test])
     first = (
         without_constants(given)
         if isinstance(given, Trajectories)
@@ -289,7 +289,8 @@ def _read(
     def read(other: Given) -> Trajectories:
         if isinstance(other, Trajectories):
             return with_features(other, first)
-        return read_and_warn(other, fixed, beside=beside.of(other))
+        with named(other):
+            return read_and_warn(other, fixed, beside=beside.of(other))
 
     later = {f"{place}.": read(other) for place, other in enumerate(logs[1:], start=2)}
     refuse_unlike(first, later)

@@ -10,6 +10,7 @@ from poela.core.errors import InputError
 from poela.core.files import sha256
 from poela.data.beside import Beside
 from poela.data.layout import LogLayout
+from poela.data.opening import named
 from poela.data.tables import read_and_warn, warn_of
 from poela.data.trajectories import Trajectories
 from poela.studies.audit import audited
@@ -43,8 +44,7 @@ def evaluate_on_several(
     logs, logged_by = by_policy(logs, logged_by)
     if logged_by is not None and len(logged_by) != len(logs):
         raise InputError(f"logged_by has {len(logged_by)} names for {len(logs)} logs: name one for each log")
-    asked = beside or Beside()
-    asked.refuse_idle(logs)
+    asked = (beside or Beside()).among(logs)
     read = [_read(one, described, asked) for one in logs]
     refuse_unlike(read[0], {f"{number}.": one for number, one in enumerate(read[1:], start=2)})
     fresh = [place for place, one in enumerate(read) if not _taught(study, one)]
@@ -75,7 +75,10 @@ def evaluate_on_several(
 
 
 def _read(source: Any, layout: LogLayout, beside: Beside) -> Trajectories:
-    return source if isinstance(source, Trajectories) else read_and_warn(source, layout, beside=beside.of(source))
+    if isinstance(source, Trajectories):
+        return source
+    with named(source):
+        return read_and_warn(source, layout, beside=beside.of(source))
 
 
 def _taught(study: Study, logs: Trajectories) -> bool:

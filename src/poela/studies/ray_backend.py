@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +29,30 @@ _at_hand: dict[str, Folds] = {}  # of the worker process: the folds that it was 
 
 
 def run_ray(
-    tasks: Sequence[Task], directory: Path, address: str | None = None, deadline: float | None = None
+    tasks: Sequence[Task],
+    directory: Path,
+    address: str | None = None,
+    deadline: float | None = None,
+    jobs: int | None = None,
 ) -> Generator[Outcome, None, None]:
-    """On the cluster at `address` ("auto": the one this machine belongs to; None: a small one started here)."""
+    """On the cluster at `address` ("auto": the one this machine belongs to; None: a small one started here).
+
+    At most `jobs` tasks are there at a time; None: all of them, so that every core of the cluster has something to do.
+    """
     files = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     key = hashlib.sha256(repr(sorted((name, hashlib.sha256(c).digest()) for name, c in files.items())).encode())
     with _cluster(address) as ray:
         shared, objects = ray.put(files), ray.put(objects_for(tasks, directory))
         # Retried where a worker or its node dies; what goes wrong inside a run is part of its result.
         work = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_answer)
-        waiting = {work.remote(to_plain(task), key.hexdigest(), shared, objects): task for task in staged(tasks)}
+        waiting: dict[Any, Task] = {}
+        left, most = iter(staged(tasks)), jobs or len(tasks)
         try:
-            while waiting:
+            while True:
+                for task in islice(left, most - len(waiting)):
+                    waiting[work.remote(to_plain(task), key.hexdigest(), shared, objects)] = task
                 safe_point()
-                if deadline is not None and time.monotonic() >= deadline:
+                if not waiting or (deadline is not None and time.monotonic() >= deadline):
                     return
                 ready, _ = ray.wait(list(waiting), num_returns=1, timeout=POLL_SECONDS)
                 if not ready:

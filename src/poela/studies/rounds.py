@@ -9,7 +9,9 @@ from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
 from poela.data.beside import Beside
 from poela.data.layout import LogLayout
+from poela.data.tables import warn_of
 from poela.data.trajectories import Trajectories
+from poela.studies.guards_kept import with_limits_of
 from poela.studies.options import RoundOptions
 from poela.studies.parents import parents_of
 from poela.studies.round_records import ParentRecord, RoundsRecord
@@ -55,6 +57,10 @@ class Round:
                 f"{last.name} was round {last.number} of {last.declared}, so that no error is left to spend: begin "
                 "anew with more rounds"
             )
+        dropped = with_limits_of(Study.open(last.name).settings.selection, settings.selection)[1]
+        if dropped:
+            limits = "; ".join(dropped)
+            warn_of([f"{last.name} had {limits}, and this round is without: say it again to keep to it"])
         return cls(parents, last.number + 1, last.declared, last.error, *logs)
 
     def settings(self, settings: StudySettings) -> StudySettings:

@@ -63,4 +63,4 @@ def _outcomes(
         return (run_stacked if has_gpu() else run_local)(tasks, scratch, jobs, deadline)
     from poela.studies.ray_backend import run_ray
 
-    return run_ray(tasks, scratch, execution.address, deadline)
+    return run_ray(tasks, scratch, execution.address, deadline, execution.jobs)
