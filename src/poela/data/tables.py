@@ -102,10 +102,11 @@ def read_logs(
     named = LogLayout(**{one.name: said[one.name] for one in fields(LogLayout) if one.name in said})
     if layout is not None and named != LogLayout():
         raise InputError("columns are named twice: give either a layout or names of columns")
-    return _checked(source, layout or named, for_learning, Beside(outcomes, done, ended, logged_by))
+    return read_beside(source, layout or named, Beside(outcomes, done, ended, logged_by), for_learning)
 
 
-def _checked(source: Any, layout: LogLayout, for_learning: bool, beside: Beside) -> Trajectories:
+def read_beside(source: Any, layout: LogLayout, beside: Beside, for_learning: bool = False) -> Trajectories:
+    """The logs, with what is known of their cases beside the table."""
     notes: tuple[str, ...] = ()
     if is_receipts(source):
         if beside.outcomes is None:
@@ -138,7 +139,7 @@ def read_and_warn(
     beside: Beside | None = None,
 ) -> Trajectories:
     """The logs, with what was noted while they were read said as warnings; the command line shows them as notes."""
-    logs = _checked(source, layout or LogLayout(), for_learning, beside or Beside())
+    logs = read_beside(source, layout or LogLayout(), beside or Beside(), for_learning)
     warn_of(logs.notes)
     return logs
 

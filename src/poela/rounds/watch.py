@@ -18,7 +18,7 @@ from poela.core.typed import to_plain
 from poela.data.beside import Beside
 from poela.data.opening import AnyTable
 from poela.data.receipts import ReceiptsOf, is_receipts
-from poela.data.tables import read_logs
+from poela.data.tables import read_beside
 from poela.data.trajectories import Trajectories
 from poela.evaluation.bounds import Bounds
 from poela.evaluation.weights import log_weights, probabilities_along
@@ -174,8 +174,8 @@ def _read(study: Study, source: Any, beside: Beside) -> Trajectories:
     layout = layout_for(study, None)
     if needed := outcomes_of(study.settings.selection.rails):
         with suppress(InputError):  # or they are read without, which says what else is wrong
-            return read_logs(source, layout=replace(layout, side_outcomes=needed), **vars(beside))
-    return read_logs(source, layout=layout, **vars(beside))
+            return read_beside(source, replace(layout, side_outcomes=needed), beside)
+    return read_beside(source, layout, beside)
 
 
 def _units(study: Study, cases: Trajectories, practice: Any) -> Units:

@@ -246,10 +246,7 @@ class Proving:
     most_skew: float = np.inf  # towards losses, of a gain's influence over √units
 
     def has_tail(self, gain: Contributions) -> bool:
-        """Whether a few units may hold losses that the others hide, so that no error of this gain can be believed.
-
-        Returns by themselves do not tell: what contexts foresee of them can hide a tail, and control variates take just
-        that away.
+        """Whether few units may hold losses that the others hide. Returns do not tell: what is foreseen hides tails.
 
         >>> losses = Contributions.mean(np.append(np.full(99, 0.1), -9.0))
         >>> Proving(0.95, 1.0, 0.0, most_skew=0.2).has_tail(losses)
