@@ -68,7 +68,7 @@ def test_the_command_line_has_outcome_and_groups(
     assert opened.gain.low is not None
     least = f"+{100 * opened.gain.low:.1f} percentage points in survival"
     assert out.startswith(f"Change: at least {least} compared with what is done now (95%)")
-    assert "Who gains, survival, %" in out
+    assert "Who gains, survival, percentage points" in out
     assert "ward: ICU" in out
     assert "At least: 95%, for all groups together" in out
     # A study that goes on keeps what the return is called, and groups that are asked for anew replace the others.

@@ -252,7 +252,7 @@ class Proving:
         >>> Proving(0.95, 1.0, 0.0, most_skew=0.2).has_tail(losses)
         True
         """
-        return skewness(gain.influence) < -self.most_skew * np.sqrt(gain.n_episodes)
+        return bool(skewness(gain.influence) < -self.most_skew * np.sqrt(gain.n_episodes))
 
     def proofs(
         self, evidence: Evidence, estimate: Estimate, both: Sequence[Contributions], found: Gain | Estimate | None
