@@ -92,6 +92,10 @@ class Yardstick:
         return None if error is None or error <= NO_ERROR * self.spread else fold_factor(point, self.folds) * error
 
 
+def _or_least(bound: float | None) -> float:
+    return -inf if bound is None else bound
+
+
 def with_own_bounds(
     points: Sequence[Point], yardstick: Yardstick, own: Callable[[Point], float | None]
 ) -> tuple[list[Point], Point | None]:
@@ -99,7 +103,8 @@ def with_own_bounds(
 
     An interval takes time, so that `own` is asked in the order of what it cannot be above, until no other can be
     higher: among all, among those that can be said, and among those that people can carry out. The closest is the one
-    whose gain is most standard errors above zero, worth a trial or not; its bound is always known.
+    whose gain is most standard errors above zero, or the one that shows most among all, if its own bound is higher;
+    worth a trial or not. Its bound is always known.
 
     >>> metrics = [{"sntis": gain, "own_error": 1.0} for gain in (2.0, 4.0)]
     >>> points = [Point(str(place), 0, True, known, "caution") for place, known in enumerate(metrics)]
@@ -122,8 +127,13 @@ def with_own_bounds(
             if place not in bounds:
                 bounds[place] = own(points[place])
             best = max(best, bounds[place] or 0.0)
-    closest = max(limits, key=lambda place: yardstick.nearness(points[place]), default=None)
-    if closest is not None and closest not in bounds:
-        bounds[closest] = own(points[closest])
+    # An error of few effective cases may be too small, which only the interval knows: the higher bound counts.
+    shown = [place for place in limits if points[place].metrics.get("shown") is not None]
+    near = [max(limits, key=lambda place: yardstick.nearness(points[place]))] if limits else []
+    near += [max(shown, key=lambda place: points[place].metrics["shown"] or 0.0)] if shown else []
+    for place in near:
+        if place not in bounds:
+            bounds[place] = own(points[place])
+    closest = max(near, key=lambda place: _or_least(bounds[place]), default=None)
     found = [replace(point, metrics={**point.metrics, "own": bounds.get(place)}) for place, point in enumerate(points)]
     return found, None if closest is None else found[closest]

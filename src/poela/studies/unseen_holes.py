@@ -32,7 +32,7 @@ def unseen_holes(study: "Study") -> str:
     taken = sorted((rate, name) for rate, name in zip(everybody.before, groups.actions, strict=True) if 0 < rate < 1)
     told = []
     for rate, name in taken[:MOST_ACTIONS]:
-        size = least_noticed(rate)
+        size = min(least_noticed(rate), everybody.episodes)
         told.append(f"{size:,} cases ({share_in_words(size / everybody.episodes)}) for action {escaped(name)}")
     if not told:
         return ""
