@@ -207,8 +207,8 @@ class LogLayout:
         there = set(columns)
         if self.step == ROWS and ROWS in there:
             return self  # a column that is called so
-        rest = {*self.action_columns, *self.reward_columns(columns)}
-        unnamed = (self.episode, self.step) == (EPISODE, STEP) and rest <= there
+        known = there & {*self.action_columns, *self.reward_columns(columns)}  # else it may have no header
+        unnamed = (self.episode, self.step) == (EPISODE, STEP) and known
         alike = {EPISODE, "episodes", STEP, "steps"} & {spelling(name) for name in columns}
         one_step = self.episode is None or (unnamed and not alike)
         return replace(self, episode=None, step=None) if one_step and self.step is not None else self
