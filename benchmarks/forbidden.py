@@ -34,7 +34,7 @@ from poela.serving.pyfunc import PolicyModel
 from poela.serving.source import PolicySource
 from poela.studies.ambition import ambition_path
 from poela.studies.defaults import SUPPORTED
-from poela.studies.logging_policy import logging_policy
+from poela.studies.logging_policy import find_logging_policy
 
 ACTIONS = ("penicillin", "surgery", "wait")
 FORBID = ("penicillin if allergy == 'yes'", "surgery if age < 30")
@@ -80,7 +80,7 @@ def policies_of(
     train: Trajectories, seed: int, learners: Sequence[str], under: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[str, RuledPolicy]]:
     """A policy of every learner, under the usual rule of studies and under none, and one blended with practice."""
-    model = logging_policy((train, None, None), "auto", seed)
+    model = find_logging_policy((train, None, None), "auto", seed)
     train, behavior = model.parts[0] or train, model.model
     for name in learners:
         if LEARNERS[name].real_valued:
