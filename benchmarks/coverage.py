@@ -3,7 +3,7 @@
     python benchmarks/coverage.py [--full] [--out docs/results]
     python benchmarks/coverage.py --page docs/intervals.md
     python benchmarks/coverage.py --words docs/results
-    python benchmarks/coverage.py --gains docs/results/coverage/gains --logs 100 --jobs 16 --minutes 5
+    python benchmarks/coverage.py --gains docs/results/gain-coverage --logs 100 --jobs 16 --minutes 5
 
 The first measures and writes tables (after an interruption it continues; hours with `--full`, minutes without, and
 `--shard` and `--join` share it between machines). The second fills the page on intervals from the results beside it;

@@ -253,7 +253,7 @@ class Evaluator:
         units = in_clusters(contributions, logs.clusters, logs.loggers)
         pool = pool or self.pool(evidence, chosen)
         diagnostics = diagnosed(evidence, chosen, pool, self.returns, self.bounds)
-        if not by_chance and not self.is_rate:
+        if not by_chance and not self.is_rate and np.isfinite(contributions.value):
             diagnostics = self._with_tail(diagnostics, units, evidence)
         interval, interval_notes = self._interval(units, evidence, chosen, pool, diagnostics.ess)
         estimated = logs.estimated and chosen.weights != "none"

@@ -37,6 +37,6 @@ def unseen_holes(study: "Study") -> str:
     if not told:
         return ""
     return (
-        "A small group that never received an action may go unnoticed, and the bound does not allow for it: any of "
-        f"fewer than about {', '.join(told)}, and often a larger one."
+        "Small groups that never received an action may go unnoticed, and the bound does not cover that: fewer than "
+        f"about {', '.join(told)}, often more."
     )
