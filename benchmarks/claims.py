@@ -183,6 +183,12 @@ def _risky(rng: np.random.Generator, x: Any, a: Any) -> Any:
     return np.where(a == 0, 1 - rng.exponential(size=len(x)), 0.0)
 
 
+def _hidden_tail(rng: np.random.Generator, x: Any, a: Any) -> Any:
+    """The second action is mostly a little better and rarely much worse; what contexts foresee hides that."""
+    loss = rng.lognormal(-2.0, 2.0, size=len(x)) - 1  # of mean 0
+    return 3 * x[:, :3].sum(axis=1) / np.sqrt(3) - a * loss + 0.1 * rng.normal(size=len(x))
+
+
 KINDS: dict[str, Kind] = {
     "arms-2": one_step(2, _noise),
     "arms-5": one_step(5, _noise),
@@ -193,6 +199,7 @@ KINDS: dict[str, Kind] = {
     "prognosis": one_step(3, lambda rng, x, a: 2 * x[:, 0] + rng.normal(size=len(x))),
     "skewed": one_step(3, lambda rng, x, a: rng.exponential(size=len(x))),
     "rare": one_step(3, lambda rng, x, a: 1.0 * (rng.random(len(x)) < 0.05), episodes=1000),
+    "hidden-tail": one_step(2, _hidden_tail, chances=lambda x: np.tile([0.8, 0.2], (len(x), 1))),
     "clusters": Kind(clusters, 400),
     "steps-3": several_steps(3),
     "steps-8": several_steps(8),
