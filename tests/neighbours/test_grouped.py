@@ -45,8 +45,8 @@ def test_distances_are_those_of_a_plain_search(rows: int, groups: int, features:
         assert squared[0, 0] == 0
 
 
-@pytest.mark.parametrize("tails", ["light", "heavy"])
-def test_bytes_leave_few_cases_to_floats(tails: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("tails", "far"), [("light", 90.0), ("heavy", 900.0)])
+def test_bytes_leave_few_cases_to_floats(tails: str, far: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a few points lie far outside, too; a case far from all points is left, since all are about as near."""
     rng = np.random.default_rng(5)
 
@@ -56,7 +56,7 @@ def test_bytes_leave_few_cases_to_floats(tails: str, monkeypatch: pytest.MonkeyP
 
     points = [drawn(2000) for _ in range(3)]
     points[1][7] = points[1][3]
-    contexts = np.concatenate([points[1][3:4], rng.normal(size=(99, 9)), np.full((1, 9), 900.0)])
+    contexts = np.concatenate([points[1][3:4], rng.normal(size=(99, 9)), np.full((1, 9), far)])
     search = NearestOfGroups(points)
     expected = search.squared(contexts)
     search.in_bytes(products_by_numpy)

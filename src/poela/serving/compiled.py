@@ -1,9 +1,9 @@
 """A policy run by ONNX Runtime inside a server: the same numbers in a fraction of the time, and the same draws.
 
-The graph is that of the export, but that distances and counts are given to it by the rule of the policy, to the last
-bit. That rule looks at eight bits a number first. What rounding may decide is left to the policy: the graph says how far
-its probabilities may be off, and whether anything that it compared was about equal; where a draw lies that near the edge of
-an action, or a comparison was that close, the policy answers for this case, so that actions are those of `decide`.
+The graph is that of the export, but that distances and counts are given to it by the policy's own rule. What rounding
+may decide is left to the policy: the graph says how far its probabilities may be off, and whether anything that it
+compared was about equal; where a draw lies that near the edge of an action, or a comparison was that close, the policy
+answers for this case, so that actions are those of `decide`.
 """
 
 from dataclasses import dataclass
