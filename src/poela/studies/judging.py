@@ -11,12 +11,13 @@ from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.recombination import effective_share
+from poela.evaluation.tails import gains_of
 from poela.studies.guarded import Guarded
 from poela.studies.held_out import OUTSIDE, Episodes, HeldOut, finite
 from poela.studies.records import RunRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.shown_gain import Guarding, Judged, Proof, corrected, first_of, gains_of, judged, lost_to
+from poela.studies.shown_gain import Guarding, Judged, Proof, corrected, first_of, judged, lost_to
 from poela.studies.store import Store
 
 METRICS = (
