@@ -12,6 +12,7 @@ from poela.core.errors import InputError
 from poela.core.policy import LoggedSteps, log_prob_of
 from poela.core.storage import Stored, fingerprint_of_stored
 from poela.data.opening import AnyTable
+from poela.policies.deciding import Deciding, decisions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,8 +93,6 @@ class Decides:
         [{'age': 2, 'defer': False, 'eligible': 'treat:0; wait:1'},
          {'age': 50, 'defer': True, 'eligible': ''}]
         """
-        from poela.policies.deciding import Deciding, decisions
-
         if likeliest and not unproven:
             raise InputError(
                 "the likeliest action is another policy than the drawn one, and nothing is shown for it here: "
