@@ -54,7 +54,7 @@ def added_by_weights(evidence: Evidence, log_weights: FloatArray, episodes: IntA
     """What some episodes add to a self-normalised value, around it, if a policy with these weights [m] takes its place.
 
     >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories([[0.0]] * 2, [0] * 2, [0.0, 3.0], [0, 1, 2])
     >>> evidence = Evidence(LogWeights(np.log([1.0, 2.0]), logs.offsets), logs)
     >>> added_by_weights(evidence, np.log([1.0, 1.0]), np.array([0, 1])).round(6)  # (0 − 2) / 3 and (3 − 2) / 3
