@@ -45,7 +45,7 @@ def with_done(logs: Trajectories, source: TableSource, order: Order, done: str) 
     """
     from poela.behavior.adherence import propensities_of_done
 
-    if logs.is_real or logs.all_propensities is None:
+    if logs.all_propensities is None:
         raise InputError("done= needs the probabilities of every recommended action: columns propensity_<action>")
     code_of = {text_of(name): code for code, name in enumerate(logs.action_names)}
     values = [None if value is None else text_of(value) for value in source.read(done).to_pylist()]
