@@ -10,13 +10,13 @@ from poela.data.action_space import DENSITY, Box
 from poela.data.decided import DEFER, POLICY, ROW, SPREAD
 from poela.data.decision_rows import Rows
 from poela.policies.decision_cells import FEWEST_CASES, NEAREST_CASES, columns_before, notes_of
-from poela.policies.gaussian import GaussianPolicy
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import TypeIs
 
     from poela.policies.deciding import Deciding
-    from poela.policies.gaussian import RealPolicy
+    from poela.policies.gaussian import GaussianPolicy, RealPolicy
 
 
 def decided_amounts(policy: "RealPolicy", rows: Rows, how: "Deciding", start: int, uniform: FloatArray) -> "pa.Table":
@@ -33,7 +33,7 @@ def decided_amounts(policy: "RealPolicy", rows: Rows, how: "Deciding", start: in
         acts = policy.drawn_by(contexts, order.place(uniform))
         density = policy.log_density(contexts, acts)
     chosen, density = order.in_file(acts), order.in_file(density)
-    spread = order.in_file(policy.moments(contexts)[1]) if isinstance(policy, GaussianPolicy) else None
+    spread = order.in_file(policy.moments(contexts)[1]) if _is_gaussian(policy) else None
     near, outcome, stranded = (order.in_file(part) for part in _similar(policy, contexts, acts, how.outcomes))
     columns = columns_before(rows, start)
     for place, name in enumerate(policy.action_names):
@@ -59,7 +59,7 @@ def columns_of_amounts(policy: "RealPolicy") -> tuple[str, ...]:
 
 def likeliest(policy: "RealPolicy", contexts: Float32Array) -> FloatArray:
     """The action of the highest density [N, m]: the mean or, where that is barred, the eligible action next to it."""
-    if not isinstance(policy, GaussianPolicy):
+    if not _is_gaussian(policy):
         raise InputError(f"the likeliest amount of {policy} is not known: its density is only known where it is asked")
     mean, std = policy.moments(contexts)
     if policy.eligibility is None or not len(mean):
@@ -68,6 +68,11 @@ def likeliest(policy: "RealPolicy", contexts: Float32Array) -> FloatArray:
     inside = np.clip(mean[:, None], boxes.lower, boxes.upper)
     off = np.square((inside - mean[:, None]) / std[:, None]).sum(axis=2)
     return np.asarray(inside[np.arange(len(mean)), np.where(boxes.there, off, np.inf).argmin(axis=1)])
+
+
+def _is_gaussian(policy: "RealPolicy") -> "TypeIs[GaussianPolicy]":
+    """Whether mean and spread of its amounts are known."""
+    return hasattr(policy, "moments")
 
 
 def _similar(

@@ -13,6 +13,7 @@ from poela.core.policy import LoggedSteps, log_prob_of
 from poela.core.storage import Stored, fingerprint_of_stored
 from poela.data.action_space import ActionSpace, Finite
 from poela.data.opening import AnyTable
+from poela.policies.deciding import Deciding, decisions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,8 +100,6 @@ class Decides:
         [{'age': 2, 'defer': False, 'eligible': 'treat:0; wait:1'},
          {'age': 50, 'defer': True, 'eligible': ''}]
         """
-        from poela.policies.deciding import Deciding, decisions
-
         if likeliest and not unproven:
             raise InputError(
                 "the likeliest action is another policy than the drawn one, and nothing is shown for it here: "

@@ -29,12 +29,13 @@ from poela.policies.decision_cells import (
     eligible_texts,
     notes_of,
 )
-from poela.policies.gaussian import RealPolicy
 from poela.policies.likeliest import likeliest_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import TypeIs
 
+    from poela.policies.gaussian import RealPolicy
     from poela.policies.ruled import RuledPolicy
 
 LIKELIEST = "-likeliest"  # after the hash of a policy: its likeliest actions are another one
@@ -95,7 +96,7 @@ def decided_parts(
     for rows in parts_to_decide(source, wanted, layout or LogLayout()):
         undrawn = how.uniform is not None or how.likeliest or how.allotted is not None
         keys = () if undrawn else rows.keys(start, seen)
-        if isinstance(policy, RealPolicy):
+        if _draws_amounts(policy):
             table = decided_amounts(policy, rows, how, start, _uniform_by_column(seed, keys, len(policy.action_names)))
         else:
             drawn = uniforms(seed, keys) if how.uniform is None else how.uniform[start : start + rows.n]
@@ -105,10 +106,15 @@ def decided_parts(
         yield table
 
 
+def _draws_amounts(policy: "RuledPolicy | RealPolicy") -> "TypeIs[RealPolicy]":
+    """Whether actions are real numbers; told by the policy, since policies are made of what is here."""
+    return policy.real_valued
+
+
 def rows_wanted(policy: "RuledPolicy | RealPolicy", how: Deciding) -> RowRequirements:
     """The rows that the policy needs; refuses columns to keep that are called as those of the decisions."""
     schema, names, given = policy.table_schema, policy.action_names, False
-    if isinstance(policy, RealPolicy):
+    if _draws_amounts(policy):
         results, names = columns_of_amounts(policy), ()
     else:
         results, given = columns_of(policy), policy.builds_on_propensities

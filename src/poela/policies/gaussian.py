@@ -26,6 +26,7 @@ from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
 from poela.eligibility.continuous import FittedContinuousEligibility
 from poela.policies.decides import Decides
+from poela.policies.saving import save_policy
 
 if TYPE_CHECKING:
     from poela.eligibility.pair_explanation import PairExplanation
@@ -94,8 +95,6 @@ class RealPolicy(Decides, ABC):
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> None:
         """Write the policy as JSON and safetensors, for the owner alone, into an empty folder or a new one."""
-        from poela.policies.storage import save_policy
-
         save_policy(self, output_folder(directory, "a policy"), overwrite=overwrite)
 
     def as_filed(self) -> "RealPolicy":
