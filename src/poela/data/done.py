@@ -44,7 +44,7 @@ def with_done(logs: Trajectories, source: TableSource, order: Order, done: str) 
     Where all was done as recommended, propensities stay what they were; else the probability that a recommendation is
     followed is estimated, cross-fitted, and the logs are marked as `estimated`.
     """
-    if logs.is_real or logs.all_propensities is None:
+    if logs.all_propensities is None:
         raise InputError("done= needs the probabilities of every recommended action: columns propensity_<action>")
     code_of = {text_of(name): code for code, name in enumerate(logs.action_names)}
     values = [None if value is None else text_of(value) for value in source.read(done).to_pylist()]

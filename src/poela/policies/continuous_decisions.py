@@ -6,10 +6,9 @@ import numpy as np
 
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import InputError
+from poela.data.action_space import DENSITY, Box
 from poela.data.decided import DEFER, POLICY, ROW, SPREAD
 from poela.data.decision_rows import Rows
-from poela.data.layout import DENSITY
-from poela.data.writing import noted_action_columns
 from poela.policies.decision_cells import FEWEST_CASES, NEAREST_CASES, columns_before, notes_of
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def decided_amounts(policy: "RealPolicy", rows: Rows, how: "Deciding", start: in
         if how.outcomes is not None:
             columns["outcome"] = pa.array(outcome, mask=stranded | np.isnan(outcome))
     columns["note"] = notes_of(rows, stranded)
-    return pa.table(columns, metadata=noted_action_columns(policy.action_names))
+    return pa.table(columns, metadata=Box(policy.action_names).metadata)
 
 
 def columns_of_amounts(policy: "RealPolicy") -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.policy import actions_at
 from poela.core.typed import Seed, parsed
-from poela.data.actions import metadata_of
+from poela.data.action_space import Finite
 from poela.data.decided import ABOUT, ACTION, DEFER, POLICY, ROW
 from poela.data.decision_rows import PART_ROWS, RowRequirements, Rows, parts_to_decide
 from poela.data.history import StepsToFollow
@@ -215,7 +215,7 @@ def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks:
     if outcome is not None:
         columns["outcome"] = pa.array(outcome, mask=undecided | np.isnan(outcome))
     columns["note"] = notes_of(rows, stranded, {LEFT: left, **_of_allotted(how.allotted, start, rows.n)})
-    return pa.table(columns, metadata=metadata_of(policy.action_names))
+    return pa.table(columns, metadata=Finite(policy.action_names).metadata)
 
 
 def _of_allotted(allotted: Allotted | None, start: int, n: int) -> dict[str, BoolArray]:

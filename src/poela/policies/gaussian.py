@@ -20,6 +20,7 @@ from poela.core.outputs import output_folder
 from poela.core.storage import Stored
 from poela.core.typed import Share
 from poela.core.validation import expect_contents, expect_part, expect_setting, refuse
+from poela.data.action_space import ActionSpace, Box
 from poela.data.decision_rows import has_columns, loose_contexts
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
@@ -35,6 +36,7 @@ class RealPolicy(Decides, ABC):
     """What policies of real-valued actions share, beside a density and draws."""
 
     real_valued: ClassVar[bool] = True
+    acts_in: ClassVar[type[ActionSpace]] = Box
     behavior: NormalModel | None
     schema: TableSchema | None
 
