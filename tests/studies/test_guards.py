@@ -9,11 +9,11 @@ from scipy.special import ndtri
 import poela
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
-from poela.evaluation.normal import against_tail
 from poela.evaluation.scoring import Scoring
 from poela.evaluation.tails import gains_of, tail_of, ways_of
 from poela.report.sections.ladder import guard_blocks
 from poela.report.subject import Numbers
+from poela.stats.normal import against_tail
 from poela.studies.candidates import Candidate
 from poela.studies.critical_values import critical_values
 from poela.studies.guard_words import guard_cell, guard_sentences

@@ -14,13 +14,13 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.controlled import Controlled
 from poela.evaluation.evaluate import evaluate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import Gain
-from poela.evaluation.normal import against_tail
-from poela.evaluation.outside import OutsideSupport
 from poela.evaluation.scoring import Scoring
 from poela.evaluation.tails import Tail, gains_of, tail_of, ways_of
-from poela.evaluation.verdict import TAIL
-from poela.evaluation.weights import LogWeights
+from poela.stats.diagnostics import OutsideSupport
+from poela.stats.gain import Gain
+from poela.stats.normal import against_tail
+from poela.stats.verdict import TAIL
+from poela.stats.weights import LogWeights
 from poela.studies.held_out import Episodes
 from poela.studies.shown_gain import Proving, judged
 

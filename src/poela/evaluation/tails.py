@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from poela.core.arrays import FloatArray
-from poela.evaluation.bounds import in_clusters
-from poela.evaluation.contributions import Contributions, skewness
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence
+from poela.stats.bounds import in_clusters
+from poela.stats.contributions import Contributions, skewness
 
 
 def ways_of(evidence: Evidence) -> list[Contributions]:
@@ -42,13 +42,13 @@ NO_TAIL = Tail()
 
 
 def tail_of(ways: Sequence[Contributions], evidence: Evidence) -> Tail:
-    """The skewness towards losses of what episodes add to a gain, in any way to show it; 0 where gains are what is rare.
+    """The skewness towards losses of what episodes add to a gain, in any way to show it; 0 if gains are what is rare.
 
     Turned: where it has less weight than others, what an episode adds counts with the other sign. A loss that the
     policy would rather have avoided tells of losses that it would have had elsewhere.
 
     >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories(np.zeros((100, 1)), [0, 1] * 50, np.append(np.zeros(99), -9.0), np.arange(101))
     >>> more, less = (Evidence(LogWeights(np.log([2 - one, one] * 50), logs.offsets), logs) for one in (1.5, 0.5))
     >>> tails = [tail_of(ways_of(one), one) for one in (more, less)]  # the action of the loss is taken more, or less

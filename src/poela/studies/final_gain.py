@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from poela.evaluation.contributions import standard_error
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
-from poela.evaluation.normal import against_tail
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.tails import NO_TAIL, gains_of, tail_of, ways_of
-from poela.evaluation.verdict import TrustThresholds
+from poela.stats.contributions import standard_error
+from poela.stats.gain import Gain, least_value, vanishing_sensitivity
+from poela.stats.normal import against_tail
+from poela.stats.verdict import TrustThresholds
 from poela.studies.held_out import Episodes, finite
 from poela.studies.judging import PooledEvidence, evidence_of
 from poela.studies.own_bounds import fold_factor

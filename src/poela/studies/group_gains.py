@@ -15,12 +15,12 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.evaluation.controlled import weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import least_value, student_quantile
-from poela.evaluation.normal import against_tail
 from poela.evaluation.outside import highest_return, lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
 from poela.evaluation.tails import NO_TAIL, gains_of, tail_of, ways_of
-from poela.evaluation.verdict import WORDS
+from poela.stats.gain import least_value, student_quantile
+from poela.stats.normal import against_tail
+from poela.stats.verdict import WORDS
 from poela.studies.by_episode import part_of, units_of
 from poela.studies.critical_values import critical_pair, critical_values
 from poela.studies.fold_errors import Pair, shared_within
@@ -104,7 +104,10 @@ class GroupJudge:
         gains = gains_of(evidence)
         everybody = self.episodes.evaluator(scoring)
         lowest = lowest_return(self.episodes.logs.rewards, episodes.evaluator(scoring).bounds)
-        tail, most = NO_TAIL if everybody.is_rate else tail_of(ways_of(evidence), evidence), scoring.thresholds.gain_skew
+        tail, most = (
+            NO_TAIL if everybody.is_rate else tail_of(ways_of(evidence), evidence),
+            scoring.thresholds.gain_skew,
+        )
         known = not self.episodes.estimated
         proving = Proving(self.confidence, at_least, lowest, self.gamma, known, tail, most[0])
         proofs = proving.proofs(evidence, one, gains, one.gain) if word in WORDS[:2] else ()
