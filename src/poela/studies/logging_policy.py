@@ -165,7 +165,7 @@ def best_behavior(train: Trajectories, seed: int, whole: Trajectories | None = N
     """
     judged_by = train if whole is None else whole
     memory = cached(judged_by, ("memory", seed), None, lambda: memory_of(judged_by, seed))
-    tried = AUTO
+    tried: tuple[str, ...] = AUTO
     if train.n_steps > MANY_STEPS:
         tried, train = tuple(name for name in AUTO if name != "knn"), _some(train, MOST_COMPARED, seed)
     fitted_on, judged_on = train.split((1 - HELD_OUT, HELD_OUT), seed=seed)
