@@ -84,7 +84,8 @@ def find_logging_policy(
     if train.propensities is not None:
         name, model = _fitted(train, behavior, seed, asked)
         others = f"{NOT_TAKEN}, which some learners ask for, are estimated by"
-        return LoggingPolicy(parts, model, f"{known}; {others} {_in_words(name)}")
+        fitted_on = _fitted_on(train) if behavior == "auto" else ""
+        return LoggingPolicy(parts, model, f"{known}; {others} {_in_words(name)}{fitted_on}")
     name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed, asked)
     settings = _settings(name, train.n_steps)
     crossed = annotation(settings, train, folds=min(5, train.n_units), seed=seed)
@@ -190,6 +191,13 @@ def _fitted(train: Trajectories, behavior: str, seed: int, whole: Trajectories |
     if behavior == "auto" and train.propensities is not None and train.n_steps > MANY_STEPS:
         train = _some(train, MOST_BESIDE, seed)
     return name, _settings(name, train.n_steps).fit_quietly(train, seed)
+
+
+def _fitted_on(train: Trajectories) -> str:
+    """On how many steps the model of actions not taken rests, in words, where these are not all."""
+    if train.n_steps <= max(MANY_STEPS, MOST_BESIDE):
+        return ""
+    return f", fitted on about {MOST_BESIDE:,} of {train.n_steps:,} steps"
 
 
 def _some(train: Trajectories, most: int, seed: int) -> Trajectories:
