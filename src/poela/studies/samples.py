@@ -21,4 +21,4 @@ def said_of_samples(train: Trajectories) -> str:
     ]
     if train.n_steps == train.n_episodes > MOST_FITTED:
         parts.append(f"values that steady the weights are fitted on {MOST_FITTED:,}")
-    return f"; of {train.n_steps:,} decisions every one teaches and judges; {' and '.join(parts)}"
+    return f"; of {train.n_steps:,} decisions every one teaches; {' and '.join(parts)}"
