@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
 from poela.evaluation import value_model
 from poela.evaluation.value_model import ValueModel, is_single
+from poela.regression.step_regression import Regressor
 
 
 def logs_of(count: int, seed: int) -> Trajectories:
@@ -16,13 +18,15 @@ def logs_of(count: int, seed: int) -> Trajectories:
     return Trajectories(contexts, actions, rewards, np.arange(count + 1), np.full((count, 3), 1 / 3))
 
 
-def policies_of(logs: Trajectories) -> list[np.ndarray]:
+def policies_of(logs: Trajectories) -> list[FloatArray]:
     rng = np.random.default_rng(1)
     return [rng.dirichlet(np.ones(3), size=logs.n_steps) for _ in range(2)]
 
 
 @pytest.mark.parametrize("regressor", ["ridge", "boosted"])
-def test_values_of_single_decisions_are_those_of_induction(monkeypatch: pytest.MonkeyPatch, regressor: str) -> None:
+def test_values_of_single_decisions_are_those_of_induction(
+    monkeypatch: pytest.MonkeyPatch, regressor: Regressor
+) -> None:
     logs, beside = logs_of(300, 2), logs_of(400, 3)
     own, others = policies_of(logs), policies_of(beside)
     plain = ValueModel(logs, beside=beside, regressor=regressor).values(
@@ -31,10 +35,13 @@ def test_values_of_single_decisions_are_those_of_induction(monkeypatch: pytest.M
     monkeypatch.setattr(value_model, "MANY_SINGLE", 100)
     once = ValueModel(logs, beside=beside, regressor=regressor).values(own)
     for one, other in zip(plain, once, strict=True):
+        assert other.logged is not None
+        assert one.logged is not None
         np.testing.assert_allclose(other.taken, one.taken, rtol=1e-8)
         np.testing.assert_allclose(other.expected, one.expected, rtol=1e-8)
         np.testing.assert_allclose(other.logged, one.logged, rtol=1e-8)
-        if regressor == "ridge":
+        if one.squared_weights is not None:
+            assert other.squared_weights is not None
             np.testing.assert_allclose(other.squared_weights, one.squared_weights, rtol=1e-6)
 
 
@@ -44,6 +51,8 @@ def test_without_episodes_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_model, "MANY_SINGLE", 100)
     once = ValueModel(logs).values(policies_of(logs))
     np.testing.assert_allclose(once[1].expected, plain[1].expected, rtol=1e-8)
+    assert once[1].squared_weights is not None
+    assert plain[1].squared_weights is not None
     np.testing.assert_allclose(once[1].squared_weights, plain[1].squared_weights, rtol=1e-6)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from poela.core.arrays import Float32Array
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.outside import OutsideSupport
+from poela.stats.diagnostics import OutsideSupport
 from poela.studies.held_out import Episodes, HeldOut
 from poela.studies.settings import StudySettings
 from poela.studies.store import Store
