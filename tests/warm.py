@@ -172,6 +172,9 @@ def _become(order: dict[str, Any], streams: list[int], python: str) -> None:
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
     sys.executable = python
     sys.path[:] = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *sys.path]
+    if "ipykernel_launcher" in order["arguments"] and "pandas" in sys.modules:
+        # What it sets when a notebook imports it; here it was imported before there was one.
+        sys.modules["pandas"].set_option("display.max_columns", 20)
     code = 1
     try:
         _run(order["arguments"])
