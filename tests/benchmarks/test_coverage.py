@@ -18,9 +18,10 @@ from tests.warm import warm
 
 from poela.core.storage import read_json
 from poela.data.trajectories import Trajectories
-from poela.evaluation.verdict import WORDS
-from poela.evaluation.weights import effective_sample_size, log_weights
+from poela.evaluation.weights import log_weights
 from poela.simulators.tabular import TablePolicy
+from poela.stats.verdict import WORDS
+from poela.stats.weights import effective_sample_size
 from poela.studies.options import Execution
 from poela_experiments.frame import kept
 

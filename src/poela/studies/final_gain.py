@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
 from poela.evaluation.outside import lost_outside, lowest_return
-from poela.evaluation.verdict import TrustThresholds
+from poela.stats.gain import Gain, least_value, vanishing_sensitivity
+from poela.stats.verdict import TrustThresholds
 from poela.studies.held_out import Episodes, finite
 from poela.studies.judging import PooledEvidence, evidence_of
 from poela.studies.own_bounds import fold_factor

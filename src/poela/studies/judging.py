@@ -6,11 +6,11 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.interruption import safe_point
-from poela.evaluation.contributions import standard_error
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.outside import OutsideSupport
-from poela.evaluation.recombination import effective_share
+from poela.stats.contributions import standard_error
+from poela.stats.diagnostics import OutsideSupport
+from poela.stats.weights import effective_share
 from poela.studies.guarded import Guarded
 from poela.studies.held_out import OUTSIDE, Episodes, HeldOut, finite
 from poela.studies.records import RunRecord
