@@ -27,7 +27,7 @@ from poela.evaluation.outside import LoggedSupport, logged_support, outside_supp
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
 from poela.evaluation.tails import NO_TAIL, Tail, tail_of
-from poela.evaluation.value_model import ValueModel
+from poela.evaluation.value_model import ValueModel, is_single
 from poela.evaluation.values import QValues, given_values
 from poela.evaluation.weights import is_greedy, log_weights, probabilities_along, smoothed, weights_of
 from poela.evaluation.worst_case import WorstCase
@@ -193,7 +193,8 @@ class Evaluator:
         if self.logs.is_real and not with_model:
             yield from (self._with_weights(policy, log_weights(policy, self.logs)) for policy in policies)
             return
-        seen = self._with_beside if with_model else self._finite
+        asks_beside = with_model and not (self._q is None and is_single(self._finite, self._beside))
+        seen = self._with_beside if asks_beside else self._finite
         step = max(int(MOST_NUMBERS / (seen.n_steps * seen.n_actions)), 1)
         for start in range(0, len(policies), step):
             some = policies[start : start + step]

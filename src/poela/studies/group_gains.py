@@ -25,7 +25,7 @@ from poela.studies.by_episode import part_of, units_of
 from poela.studies.critical_values import critical_pair, critical_values
 from poela.studies.fold_errors import Pair, shared_within
 from poela.studies.held_out import Episodes, HeldOut
-from poela.studies.judging import PooledEvidence
+from poela.studies.pooled_points import PooledEvidence
 from poela.studies.shown_gain import Proof, Proving, in_errors
 
 
