@@ -27,9 +27,8 @@ def joined(*logs: Trajectories) -> Trajectories:
         offsets=np.concatenate(
             [[0], *(one.offsets[1:] + start for one, start in zip(logs, _starts(logs), strict=True))]
         ),
-        propensities=None if first.is_real else _known(logs),
-        log_densities=_known(logs) if first.is_real else None,
-        n_actions=None if first.is_real else first.n_actions,
+        **_known(logs),
+        n_actions=first.n_actions or None,
         feature_names=first.feature_names,
         action_names=first.action_names,
         episode_ids=_ids(logs),
@@ -61,13 +60,14 @@ def _starts(logs: tuple[Trajectories, ...]) -> IntArray:
     return np.cumsum([0, *(one.n_steps for one in logs[:-1])])
 
 
-def _known(logs: tuple[Trajectories, ...]) -> NDArray[Any] | None:
+def _known(logs: tuple[Trajectories, ...]) -> dict[str, Any]:
     """What all logs know of their logging policies."""
     known = [one.logging_probabilities for one in logs]
     if any(rows is None for rows in known):
-        return None
-    full = logs[0].is_real or all(rows is not None and rows.ndim == 2 for rows in known)
-    return np.concatenate([rows if full else one.logged_propensities for one, rows in zip(logs, known, strict=True)])
+        return {}
+    alike = len({np.ndim(own) for own in known if own is not None}) == 1
+    rows: Any = [own if alike else one.logged_propensities for one, own in zip(logs, known, strict=True)]
+    return {logs[0].action_space.known_in: np.concatenate(rows)}
 
 
 def _ids(logs: tuple[Trajectories, ...]) -> NDArray[Any] | None:
