@@ -9,6 +9,7 @@ from poela.core.errors import TrainingError
 from poela.core.params import HasParams
 from poela.core.policy import Policy
 from poela.core.typed import refuse_problems
+from poela.data.action_space import ActionSpace, Finite
 from poela.data.trajectories import Trajectories
 
 
@@ -41,7 +42,7 @@ class Learner(HasParams):
     """
 
     walks: ClassVar[bool] = False
-    real_valued: ClassVar[bool] = False  # whether it learns from logs whose actions are real numbers
+    acts_in: ClassVar[type[ActionSpace] | None] = Finite  # what it chooses from; None: its policies will tell
 
     def __post_init__(self) -> None:
         refuse_problems(self)

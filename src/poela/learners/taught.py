@@ -10,6 +10,7 @@ from poela.core.errors import InputError, PoelaError
 from poela.core.policy import Policy
 from poela.core.references import description
 from poela.core.typed import shown
+from poela.data.action_space import ActionSpace, Box, Finite
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import AnyRule
 from poela.learners.learner import Checkpoint, Learner, learned_by
@@ -31,12 +32,14 @@ class TaughtLearner(Learner):
         return bool(getattr(self.object, "walks", False))
 
     @property
-    def real_valued(self) -> bool | None:  # type: ignore[override]
+    def acts_in(self) -> type[ActionSpace] | None:  # type: ignore[override]
         """As the learner says, or what it can do as a policy; None where only its first policy will tell."""
-        said = getattr(self.object, "real_valued", None)
-        if said is not None or isinstance(self.object, DensityPolicy):
-            return said is None or bool(said)
-        return False if callable(getattr(self.object, "probabilities", None)) else None
+        said = getattr(self.object, "acts_in", None)
+        if said is not None:
+            return said  # type: ignore[no-any-return]
+        if isinstance(self.object, DensityPolicy):
+            return Box
+        return Finite if callable(getattr(self.object, "probabilities", None)) else None
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """The learner's own path, or its one policy."""

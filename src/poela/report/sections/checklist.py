@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from poela.core.readable import effective, factor_in_words
 from poela.data.trajectories import Trajectories
 from poela.eligibility.words import rule_in_words
-from poela.evaluation.verdict import chances
 from poela.report.blocks import Column, Entry, Section, Table, Text, Words
 from poela.report.numbers.enough import usual_range
 from poela.report.study_logs import ShownPolicy
@@ -197,8 +196,7 @@ def _assumptions(study: Study) -> str:
             "No hidden confounding: contexts hold everything that decisions rested on. No log can check this; see Γ"
         )
         return f"{hidden}. {ratio}"
-    known = chances(study.record.data.layout.is_real)
-    return f"The logged {known} are those by which decisions were made. {ratio}"
+    return f"The logged {study.record.data.chances} are those by which decisions were made. {ratio}"
 
 
 def _analysis(study: Study) -> str:

@@ -4,7 +4,6 @@ from markupsafe import Markup
 
 from poela.core.readable import factor_in_words, share_in_words
 from poela.evaluation.outside import LEAST_OUTSIDE
-from poela.evaluation.verdict import chances
 from poela.report.blocks import Panel, Points, Words, named
 from poela.report.numbers.eligible import missing_actions
 from poela.report.pictures.drawing import clean
@@ -50,7 +49,7 @@ def _unseen(subject: Subject) -> list[Words]:
         return [least]
     reach = subject.gained(gain.value - gain.low, signed=False)
     # Where they are estimated, bounds allow for wrong weights, and more cases would not help.
-    known = f"estimated {chances(subject.real)}" if data.estimated else f"{data.validation_episodes:,} cases"
+    known = f"estimated {data.chances}" if data.estimated else f"{data.validation_episodes:,} cases"
     return [f"{least} With {known}, gains below about {reach}{subject.each} stay unseen."]
 
 
@@ -93,7 +92,7 @@ def _hidden(subject: Subject) -> list[Words]:
         wrong = f"made some decisions {factor} times as likely, or unlikely, as the log suggests (Γ)"
         return [f"{why} The gain would vanish if that {wrong}."]
     small = "A small error would undo it: the" if gain.undone_by < FRAGILE else "The"
-    known = chances(subject.real)
+    known = subject.study.record.data.chances
     single = subject.train is not None and subject.train.n_steps == subject.train.n_episodes
     like = (
         ""
@@ -146,7 +145,7 @@ def rests_panel(subject: Subject) -> Panel:
     """Where probabilities come from, and what is assumed, a line each."""
     study = subject.study
     data, cap = study.record.data, study.settings.scoring.cap
-    known = capital(chances(subject.real))
+    known = capital(subject.study.record.data.chances)
     first = f"{known} were logged when decisions were made."
     if data.estimated:
         first = f"{known} were not logged but estimated: everything that decisions rested on must be in the log."

@@ -1,6 +1,5 @@
 """Sensitivity: how wrong weights may be, by something that was not recorded, before the gain is gone."""
 
-from poela.evaluation.verdict import chances
 from poela.report.blocks import Block, Picture, Pictures, Section, Text, needs_logs
 from poela.report.numbers.weights import GammaCurve, gamma_curve
 from poela.report.pictures.charts import Level, Line, Plane
@@ -22,7 +21,7 @@ def sensitivity_section(subject: Subject) -> Section:
         Text(_vanishes(None if gain is None else gain.undone_by, shown=not study.keeps_logging_policy)),
     ]
     if data.estimated:
-        known = chances(data.layout.is_real).capitalize()
+        known = data.chances.capitalize()
         blocks.append(Text(f"{known} are estimates here, so a gain counts as shown only if it survives Γ = {gamma:g}."))
     if middle := unconfounded_in_words(subject.result, study.record):
         blocks.append(Text(middle))
