@@ -348,13 +348,13 @@ def kind_of(actions: NDArray[Any]) -> type[ActionSpace]:
     return Box if actions.ndim == 2 else Finite
 
 
-def said_space(action: str | tuple[str, ...]) -> ActionSpace:
-    """The space by the columns that a layout names: those of real numbers, or one that will tell the names.
+def said_space(action: str | tuple[str, ...], names: tuple[ActionName, ...] = ()) -> ActionSpace:
+    """The space by the columns that a layout names: those of real numbers, or that of named actions.
 
     >>> said_space("drug"), said_space(("dose",))
     (Finite(names=()), Box(names=('dose',)))
     """
-    return Finite(()) if isinstance(action, str) else Box(action)
+    return Finite(names) if isinstance(action, str) else Box(action)
 
 
 def finite_actions(logs: "Trajectories", what: str) -> "Trajectories":

@@ -11,6 +11,7 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.words import rule_in_words
 from poela.report.blocks import Column, Entry, Section, Table, Text, Words
 from poela.report.numbers.enough import usual_range
+from poela.report.said import said_of
 from poela.report.study_logs import ShownPolicy
 from poela.report.subject import Numbers, Subject
 from poela.studies.answer import whose_gain
@@ -135,9 +136,7 @@ def healthcare_items(study: Study, shown: ShownPolicy | None, logs: Trajectories
         Item(
             "Gottesman, variables",
             "Did the logging policy remember more than the contexts show?",
-            "See section “The data”."
-            if logs is not None and not study.record.data.layout.is_real
-            else _without_logs(study),
+            said_of(study.record.data.layout.action_space).memory[logs is None],
         ),
         Item("Gottesman, variables", "How much hidden confounding would undo the result?", _gamma(study)),
         Item("Gottesman, data", "How many past cases really support the policy?", YOURS if shown is None else enough),
@@ -165,11 +164,6 @@ def _strategies(study: Study, shown: ShownPolicy | None) -> str:
     if shown is None or not shown.recommended:
         return f"{tried}; none is recommended."
     return f"{tried}; {study.answer.called}: {shown.name}."
-
-
-def _without_logs(study: Study) -> str:
-    real = study.record.data.layout.is_real
-    return "This is not checked for real-valued actions." if real else "Needs the logs (--logs)."
 
 
 def _follow_up(logs: Trajectories | None) -> str:

@@ -94,11 +94,7 @@ def _hidden(subject: Subject) -> list[Words]:
     small = "A small error would undo it: the" if gain.undone_by < FRAGILE else "The"
     known = subject.study.record.data.chances
     single = subject.train is not None and subject.train.n_steps == subject.train.n_episodes
-    like = (
-        ""
-        if subject.real or not single or not FRAGILE <= gain.undone_by <= 9
-        else f", such as {gain.undone_by / 10:.0%} logged as 10%"
-    )
+    like = subject.said.like.format(gain.undone_by / 10) if single and FRAGILE <= gain.undone_by <= 9 else ""
     return [f"{small} gain would vanish if logged {known} were off by a factor of {factor} (Γ){like}."]
 
 

@@ -35,8 +35,8 @@ def sensitivity_section(subject: Subject) -> Section:
     curve = None if subject.logs is None else gamma_curve(subject.logs)
     if curve is not None:
         blocks.append(Pictures((gamma_picture(curve, gamma if data.estimated else None, Numbers.of(study)),)))
-    elif not subject.real:
-        blocks.append(needs_logs("The curve of the gain over Γ"))
+    elif subject.said.curve:
+        blocks.append(needs_logs(subject.said.curve))
     return Section("sensitivity", TITLE, blocks, ABOUT)
 
 
