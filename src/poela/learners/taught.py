@@ -34,9 +34,10 @@ class TaughtLearner(Learner):
     @property
     def acts_in(self) -> type[ActionSpace] | None:  # type: ignore[override]
         """As the learner says, or what it can do as a policy; None where only its first policy will tell."""
-        said = getattr(self.object, "acts_in", None)
-        if said is not None:
-            return said  # type: ignore[no-any-return]
+        said: type[ActionSpace] | None = getattr(self.object, "acts_in", None)
+        real = getattr(self.object, "real_valued", None)  # as it was once said
+        if said is not None or real is not None:
+            return said or (Box if real else Finite)
         if isinstance(self.object, DensityPolicy):
             return Box
         return Finite if callable(getattr(self.object, "probabilities", None)) else None
