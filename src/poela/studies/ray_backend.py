@@ -82,7 +82,9 @@ def _stored(ray: Any, tasks: Sequence[Task], directory: Path) -> dict[str, Store
     study, folds = uuid.uuid4().hex, dict[str, StoredFold]()
     for name in sorted({fold_name(task) for task in tasks}):
         folder = directory / name
-        columns = {path.name: ray.put(np.asarray(np.load(path, mmap_mode="r"))) for path in sorted(folder.glob("*.npy"))}
+        columns = {
+            path.name: ray.put(np.asarray(np.load(path, mmap_mode="r"))) for path in sorted(folder.glob("*.npy"))
+        }
         others = [path for path in folder.rglob("*") if path.is_file() and path.name not in columns]
         files = {str(path.relative_to(folder)): path.read_bytes() for path in others}
         folds[name] = StoredFold(study, name, columns, ray.put(files))
