@@ -28,7 +28,7 @@ from poela.data.receipts import Receipts
 from poela.data.trajectories import Trajectories
 from poela.learners.consensus import Consensus
 from poela.policies.gaussian import GaussianPolicy
-from poela.policies.storage import FILE_FORMAT
+from poela.policies.saving import FILE_FORMAT
 from poela.report.blocks import Section, Text
 from poela.report.page import Page, page_place, write_page
 from poela.serving.export import export_onnx

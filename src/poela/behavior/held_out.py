@@ -28,10 +28,9 @@ def held_out_split(train: Trajectories, share: float, seed: int) -> tuple[Trajec
     count = min(max(1, round(share * train.n_episodes)), train.n_episodes - 1)
     held = np.zeros(train.n_episodes, np.bool_)
     held[random_parts(train.units, [0, count, train.n_episodes], seed)[0]] = True
-    if not train.is_real:
-        held_steps = held[train.episode_of_step]
-        only_held = held_steps & ~np.isin(train.actions, train.actions[~held_steps])
-        held &= ~np.isin(train.units, train.units[train.episode_of_step[only_held]])
+    held_steps, kinds = held[train.episode_of_step], train.action_space.kinds(train.actions)
+    only_held = held_steps & ~np.isin(kinds, kinds[~held_steps])
+    held &= ~np.isin(train.units, train.units[train.episode_of_step[only_held]])
     return (train.take(~held), train.take(held)) if held.any() else (train, None)
 
 

@@ -191,10 +191,7 @@ def _of_policy(
     from poela.studies.selection import DEFAULT_SELECTION
 
     policy = load_policy(directory)
-    if policy.real_valued:
-        own = LogLayout(action=tuple(map(str, policy.action_names))).fixed_by(policy.table_schema, None)
-    else:
-        own = LogLayout().fixed_by(policy.table_schema, policy.action_names)
+    own = LogLayout().fixed_by(policy.table_schema, policy.action_space)
     described = own if layout is None else layout.over(own)
     read = read_and_warn(path, described)
     looked_at = audited(read, no_audit)

@@ -9,6 +9,7 @@ import numpy as np
 from poela.core.arrays import IntArray
 from poela.core.draws import text_of
 from poela.core.errors import InputError
+from poela.core.forward import forward
 from poela.core.readable import share_in_words
 from poela.data.layout import LogLayout
 from poela.data.opening import open_source
@@ -43,9 +44,7 @@ def with_done(logs: Trajectories, source: TableSource, order: Order, done: str) 
     Where all was done as recommended, propensities stay what they were; else the probability that a recommendation is
     followed is estimated, cross-fitted, and the logs are marked as `estimated`.
     """
-    from poela.behavior.adherence import propensities_of_done
-
-    if logs.is_real or logs.all_propensities is None:
+    if logs.all_propensities is None:
         raise InputError("done= needs the probabilities of every recommended action: columns propensity_<action>")
     code_of = {text_of(name): code for code, name in enumerate(logs.action_names)}
     values = [None if value is None else text_of(value) for value in source.read(done).to_pylist()]
@@ -58,7 +57,7 @@ def with_done(logs: Trajectories, source: TableSource, order: Order, done: str) 
     advised = replace(logs, recommended=logs.actions)
     if followed == 1:
         return replace(advised, notes=(*logs.notes, note))
-    chances = propensities_of_done(advised, acted)
+    chances = forward("propensities_of_done")(advised, acted)
     note += ": weights are those of what was done, by estimated probabilities of being followed"
     return replace(
         advised,

@@ -33,11 +33,10 @@ def joined(*logs: Trajectories) -> Trajectories:
         offsets=np.concatenate(
             [[0], *(one.offsets[1:] + start for one, start in zip(logs, _starts(logs), strict=True))]
         ),
-        propensities=None if first.is_real else known,
-        log_densities=known if first.is_real else None,
+        **{"propensities": None, "log_densities": None, **known},
         episode_ids=np.arange(sum(one.n_episodes for one in logs)) if ids is None else ids,
         clusters=_clusters(logs),
-        estimated=known is not None and any(one.estimated for one in logs),
+        estimated=bool(known) and any(one.estimated for one in logs),
         notes=(),
         loggers=_loggers(logs),
         logged_by=None,
@@ -66,13 +65,14 @@ def _starts(logs: tuple[Trajectories, ...]) -> IntArray:
     return np.cumsum([0, *(one.n_steps for one in logs[:-1])])
 
 
-def _known(logs: tuple[Trajectories, ...]) -> NDArray[Any] | None:
+def _known(logs: tuple[Trajectories, ...]) -> dict[str, Any]:
     """What all logs know of their logging policies."""
     known = [one.logging_probabilities for one in logs]
     if any(rows is None for rows in known):
-        return None
-    full = logs[0].is_real or all(rows is not None and rows.ndim == 2 for rows in known)
-    return np.concatenate([rows if full else one.logged_propensities for one, rows in zip(logs, known, strict=True)])
+        return {}
+    alike = len({np.ndim(own) for own in known if own is not None}) == 1
+    rows: Any = [own if alike else one.logged_propensities for one, own in zip(logs, known, strict=True)]
+    return {logs[0].action_space.known_in: np.concatenate(rows)}
 
 
 def _ids(logs: tuple[Trajectories, ...]) -> NDArray[Any] | None:

@@ -27,8 +27,7 @@ from poela.data.action_space import real_actions
 from poela.data.trajectories import Trajectories
 from poela.eligibility.boxes import Boxes, most_boxes
 from poela.eligibility.pair_explanation import LoggedPair, PairExplanation
-from poela.eligibility.quantiles import distances_to_others
-from poela.eligibility.rules import RadiusSetting, quantile_of
+from poela.eligibility.quantiles import RadiusSetting, distances_to_others, quantile_of
 from poela.neighbours.search import Neighbours
 
 NEAREST = 32

@@ -13,11 +13,11 @@ from poela.data.limits import FORBIDDEN
 from poela.eligibility.foreign import OwnRule
 from poela.eligibility.leaves import MOST_CANDIDATES, most_alike
 from poela.eligibility.likeness import Likeness, likenesses
-from poela.eligibility.rules import Eligibility
 from poela.eligibility.support_model import SupportModel
 
 if TYPE_CHECKING:
     from poela.eligibility.fitted import FittedEligibility
+    from poela.eligibility.rules import Eligibility
 
 HEADER = ("action", "eligible", "distance", "why", "nearest logged cases")
 
@@ -170,7 +170,7 @@ def _received(support: SupportModel, row: Any) -> list[_Received | None]:
     return [_Received(*one) for one in zip(*columns, strict=True)]
 
 
-def _why_barred(rule: Eligibility, distance: float | None, probability: float | None, highest: float) -> list[str]:
+def _why_barred(rule: "Eligibility", distance: float | None, probability: float | None, highest: float) -> list[str]:
     reasons = []
     if rule.radius is not None and distance is not None:
         if np.isinf(distance):
@@ -188,7 +188,7 @@ def _why_barred(rule: Eligibility, distance: float | None, probability: float | 
     return reasons
 
 
-def _why_allowed(rule: Eligibility, stranded: bool, received: _Received | None) -> str:
+def _why_allowed(rule: "Eligibility", stranded: bool, received: _Received | None) -> str:
     if stranded:
         nearest = "nearest" if rule.measures else "most probable"
         return "fallback: " + {"nearest": nearest, "behavior": "as the logging policy", "all": "all"}[rule.fallback]

@@ -1,7 +1,7 @@
 """A rule of eligible actions, fitted on training logs."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.foreign import OwnRule, OwnScale
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.quantiles import with_numeric_radius, with_numeric_reach
-from poela.eligibility.rules import Eligibility
 from poela.eligibility.support import fit_support, has_holes
 from poela.neighbours.scales import FeatureRange, FeatureScale
 
+if TYPE_CHECKING:
+    from poela.eligibility.rules import Eligibility
 
-def _without_limits(settings: Eligibility, train: Trajectories) -> Eligibility:
+
+def _without_limits(settings: "Eligibility", train: Trajectories) -> "Eligibility":
     """Settings by which what is forbidden makes no case nearer: the features that say so count nothing in distances."""
     limits = LimitsInContexts.of(train.feature_names, train.action_names)
     if limits is None or not settings.measures or callable(settings.scale):
@@ -31,7 +33,7 @@ def _without_limits(settings: Eligibility, train: Trajectories) -> Eligibility:
     return replace(settings, weights=tuple(counted.tolist()))
 
 
-def _scale(settings: Eligibility, train: Trajectories) -> FeatureScale | OwnScale:
+def _scale(settings: "Eligibility", train: Trajectories) -> FeatureScale | OwnScale:
     own = settings.scale
     if isinstance(own, OwnScale):
         return own
@@ -45,7 +47,7 @@ def _plain(scale: FeatureScale | OwnScale) -> FeatureScale | None:
     return scale if isinstance(scale, FeatureScale) else None
 
 
-def fit_eligibility(settings: Eligibility, train: Trajectories, behavior: Any) -> FittedEligibility:
+def fit_eligibility(settings: "Eligibility", train: Trajectories, behavior: Any) -> FittedEligibility:
     """The rule over these logs, with everything checked."""
     settings = _without_limits(settings, train)
     settings.check(train.n_features)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,11 +11,13 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, rea
 from poela.core.log_cache import cached
 from poela.data.trajectories import Trajectories
 from poela.eligibility.foreign import OwnScale
-from poela.eligibility.rules import Eligibility
 from poela.neighbours.approximate import ApproximateNeighbours
 from poela.neighbours.grouped import FEW, NearestOfGroups
 from poela.neighbours.scales import FeatureScale
 from poela.neighbours.search import TREE_FEATURES, Neighbours
+
+if TYPE_CHECKING:
+    from poela.eligibility.rules import Eligibility
 
 COVER_BLOCK = 512
 MOST_SAMPLED = 20_000  # logged contexts that a sample has
@@ -36,7 +39,7 @@ class LoggedContexts:
     approximate: bool = False  # distances are to a near context, which may not be the nearest
 
     @classmethod
-    def of(cls, train: Trajectories, scale: FeatureScale | OwnScale, rule: Eligibility) -> "LoggedContexts":
+    def of(cls, train: Trajectories, scale: FeatureScale | OwnScale, rule: "Eligibility") -> "LoggedContexts":
         """The contexts of the training log: all of them, or a sample if the rule says so."""
         rows, contexts = np.arange(train.n_steps), train.contexts
         if rule.search == "sample" and train.n_steps > MOST_SAMPLED:

@@ -1,21 +1,18 @@
 """The rules that make an action eligible, as settings: near logged contexts, probable enough, or anything."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
-
-import numpy as np
+from typing import Annotated, Any, Protocol
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.errors import InputError
 from poela.core.params import HasParams
 from poela.core.typed import Check, NonNegative, Positive, Share, one_of, refuse_problems
 from poela.data.trajectories import Trajectories
-
-if TYPE_CHECKING:
-    from poela.eligibility.fitted import FittedEligibility
+from poela.eligibility.fitted import FittedEligibility
+from poela.eligibility.fitting import fit_eligibility
+from poela.eligibility.quantiles import RadiusSetting, ReachSetting
 
 Metric = Annotated[str, one_of("mean_squared", "euclidean")]
 Neighbourhood = Annotated[str, one_of("pooled", "same_step")]
@@ -51,35 +48,6 @@ Scale = Annotated[str, one_of("standard", "robust")] | tuple[Positive, ...] | Fe
 def _is_own(value: Any) -> bool:
     """Whether a setting is somebody's object."""
     return callable(value) or hasattr(value, "mask")
-
-
-def quantile_of(radius: float | str) -> float | None:
-    """The share that a radius such as "q50" asks for; None where it is none.
-
-    >>> quantile_of("q50"), quantile_of(0.1)
-    (0.5, None)
-    """
-    if not isinstance(radius, str) or not re.fullmatch(r"q[0-9]{1,3}(\.[0-9]{1,9})?", radius):
-        return None
-    share = float(radius[1:]) / 100
-    return share if share <= 1 else None
-
-
-def _radius_problem(radius: Any) -> str | None:
-    number = isinstance(radius, int | float | np.integer | np.floating) and not isinstance(radius, bool)
-    if (number and (0 <= radius < 1e308 or radius == np.inf)) or quantile_of(radius) is not None:
-        return None
-    return "it must be a number, at least 0, or a quantile from 'q0' to 'q100'"
-
-
-def _reach_problem(reach: Any) -> str | None:
-    if reach == "auto" or (quantile_of(reach) is None and _radius_problem(reach) is None and reach < np.inf):
-        return None
-    return "it must be a number, at least 0, or 'auto'"
-
-
-RadiusSetting = Annotated[float | str, Check(_radius_problem)]
-ReachSetting = Annotated[float | str, Check(_reach_problem)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,10 +116,8 @@ class Eligibility(HasParams):
         values = (getattr(self, one.name) for one in fields(self))
         return tuple(id(value) if _is_own(value) else value for value in values)  # which need not be hashable
 
-    def fit(self, train: Trajectories, behavior: Any = None) -> "FittedEligibility":
+    def fit(self, train: Trajectories, behavior: Any = None) -> FittedEligibility:
         """The rule over these training logs; `behavior` is any object with `probabilities(contexts)`."""
-        from poela.eligibility.fitting import fit_eligibility
-
         return fit_eligibility(self, train, behavior)
 
     @property
@@ -236,3 +202,14 @@ class AnyAction(Eligibility):
 
 
 AnyRule = Eligibility | OwnMask  # what learners take for a rule
+
+
+def as_rule(rule: AnyRule | None) -> Eligibility:
+    """Any rule as one of ours: a function or an object as one that asks nothing else; None bars nothing.
+
+    >>> as_rule(None) == Eligibility()
+    True
+    """
+    if rule is None:
+        return Eligibility()
+    return rule if isinstance(rule, Eligibility) else Eligibility(allows=rule)

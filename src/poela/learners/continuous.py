@@ -17,7 +17,7 @@ from poela.data.action_space import real_actions
 from poela.data.trajectories import Trajectories
 from poela.eligibility.boxes import Cells
 from poela.eligibility.continuous import NEAREST, ContinuousEligibility, FittedContinuousEligibility, fitted
-from poela.eligibility.rules import RadiusSetting
+from poela.eligibility.quantiles import RadiusSetting
 from poela.learners.advantages import batches, fitted_values, generalised_advantages
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.objective import crm_objective, shortfall

@@ -4,8 +4,7 @@ from poela.core.policy import HasProbabilities
 from poela.data.trajectories import Trajectories
 from poela.eligibility.eligible import Eligible
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.foreign import as_rule
-from poela.eligibility.rules import AnyRule
+from poela.eligibility.rules import AnyRule, as_rule
 
 
 def eligible_in_training(

@@ -17,6 +17,7 @@ from poela.core.progress import progress
 from poela.core.typed import Count, Discount, NonNegative, Positive, Share, Whole, one_of
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import Eligible, FittedEligibility
+from poela.eligibility.quantiles import RadiusSetting, ReachSetting, quantile_of
 from poela.eligibility.rules import (
     USUAL_SUPPORT,
     Eligibility,
@@ -25,10 +26,7 @@ from poela.eligibility.rules import (
     Metric,
     Neighbourhood,
     OwnMask,
-    RadiusSetting,
-    ReachSetting,
     Search,
-    quantile_of,
 )
 from poela.learners.active import ActiveEpisodes
 from poela.learners.eligible_training import eligible_in_training

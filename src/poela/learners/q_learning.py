@@ -19,8 +19,7 @@ from poela.core.ragged import returns_to_go
 from poela.core.typed import Count, Discount, NonNegative, Positive, Range, Share
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import FittedEligibility
-from poela.eligibility.foreign import as_rule
-from poela.eligibility.rules import AnyRule, Eligibility
+from poela.eligibility.rules import AnyRule, Eligibility, as_rule
 from poela.learners.density import Density, low_density
 from poela.learners.divergence import reachable_return, refuse_divergence
 from poela.learners.eligible_training import eligible_in_training

@@ -6,18 +6,17 @@ import numpy as np
 
 from poela.core.arrays import Float32Array, FloatArray
 from poela.core.errors import InputError
+from poela.data.action_space import DENSITY, Box
 from poela.data.decided import DEFER, POLICY, ROW, SPREAD
 from poela.data.decision_rows import Rows
-from poela.data.layout import DENSITY
-from poela.data.writing import noted_action_columns
 from poela.policies.decision_cells import FEWEST_CASES, NEAREST_CASES, columns_before, notes_of
-from poela.policies.gaussian import GaussianPolicy
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import TypeIs
 
     from poela.policies.deciding import Deciding
-    from poela.policies.gaussian import RealPolicy
+    from poela.policies.gaussian import GaussianPolicy, RealPolicy
 
 
 def decided_amounts(policy: "RealPolicy", rows: Rows, how: "Deciding", start: int, uniform: FloatArray) -> "pa.Table":
@@ -34,7 +33,7 @@ def decided_amounts(policy: "RealPolicy", rows: Rows, how: "Deciding", start: in
         acts = policy.drawn_by(contexts, order.place(uniform))
         density = policy.log_density(contexts, acts)
     chosen, density = order.in_file(acts), order.in_file(density)
-    spread = order.in_file(policy.moments(contexts)[1]) if isinstance(policy, GaussianPolicy) else None
+    spread = order.in_file(policy.moments(contexts)[1]) if _is_gaussian(policy) else None
     near, outcome, stranded = (order.in_file(part) for part in _similar(policy, contexts, acts, how.outcomes))
     columns = columns_before(rows, start)
     for place, name in enumerate(policy.action_names):
@@ -49,7 +48,7 @@ def decided_amounts(policy: "RealPolicy", rows: Rows, how: "Deciding", start: in
         if how.outcomes is not None:
             columns["outcome"] = pa.array(outcome, mask=stranded | np.isnan(outcome))
     columns["note"] = notes_of(rows, stranded)
-    return pa.table(columns, metadata=noted_action_columns(policy.action_names))
+    return pa.table(columns, metadata=Box(policy.action_names).metadata)
 
 
 def columns_of_amounts(policy: "RealPolicy") -> tuple[str, ...]:
@@ -60,7 +59,7 @@ def columns_of_amounts(policy: "RealPolicy") -> tuple[str, ...]:
 
 def likeliest(policy: "RealPolicy", contexts: Float32Array) -> FloatArray:
     """The action of the highest density [N, m]: the mean or, where that is barred, the eligible action next to it."""
-    if not isinstance(policy, GaussianPolicy):
+    if not _is_gaussian(policy):
         raise InputError(f"the likeliest amount of {policy} is not known: its density is only known where it is asked")
     mean, std = policy.moments(contexts)
     if policy.eligibility is None or not len(mean):
@@ -69,6 +68,11 @@ def likeliest(policy: "RealPolicy", contexts: Float32Array) -> FloatArray:
     inside = np.clip(mean[:, None], boxes.lower, boxes.upper)
     off = np.square((inside - mean[:, None]) / std[:, None]).sum(axis=2)
     return np.asarray(inside[np.arange(len(mean)), np.where(boxes.there, off, np.inf).argmin(axis=1)])
+
+
+def _is_gaussian(policy: "RealPolicy") -> "TypeIs[GaussianPolicy]":
+    """Whether mean and spread of its amounts are known."""
+    return hasattr(policy, "moments")
 
 
 def _similar(

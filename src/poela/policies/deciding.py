@@ -13,7 +13,7 @@ from poela.core.errors import InputError
 from poela.core.interruption import safe_point
 from poela.core.policy import actions_at
 from poela.core.typed import Seed, parsed
-from poela.data.actions import metadata_of
+from poela.data.action_space import Finite
 from poela.data.decided import ABOUT, ACTION, DEFER, POLICY, ROW
 from poela.data.decision_rows import PART_ROWS, RowRequirements, Rows, parts_to_decide
 from poela.data.history import StepsToFollow
@@ -29,12 +29,13 @@ from poela.policies.decision_cells import (
     eligible_texts,
     notes_of,
 )
-from poela.policies.gaussian import RealPolicy
 from poela.policies.likeliest import likeliest_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import TypeIs
 
+    from poela.policies.gaussian import RealPolicy
     from poela.policies.ruled import RuledPolicy
 
 LIKELIEST = "-likeliest"  # after the hash of a policy: its likeliest actions are another one
@@ -95,7 +96,7 @@ def decided_parts(
     for rows in parts_to_decide(source, wanted, layout or LogLayout()):
         undrawn = how.uniform is not None or how.likeliest or how.allotted is not None
         keys = () if undrawn else rows.keys(start, seen)
-        if isinstance(policy, RealPolicy):
+        if _draws_amounts(policy):
             table = decided_amounts(policy, rows, how, start, _uniform_by_column(seed, keys, len(policy.action_names)))
         else:
             drawn = uniforms(seed, keys) if how.uniform is None else how.uniform[start : start + rows.n]
@@ -105,10 +106,15 @@ def decided_parts(
         yield table
 
 
+def _draws_amounts(policy: "RuledPolicy | RealPolicy") -> "TypeIs[RealPolicy]":
+    """Whether actions are real numbers; told by the policy, since policies are made of what is here."""
+    return policy.real_valued
+
+
 def rows_wanted(policy: "RuledPolicy | RealPolicy", how: Deciding) -> RowRequirements:
     """The rows that the policy needs; refuses columns to keep that are called as those of the decisions."""
     schema, names, given = policy.table_schema, policy.action_names, False
-    if isinstance(policy, RealPolicy):
+    if _draws_amounts(policy):
         results, names = columns_of_amounts(policy), ()
     else:
         results, given = columns_of(policy), policy.builds_on_propensities
@@ -209,7 +215,7 @@ def _table(policy: "RuledPolicy", rows: Rows, how: Deciding, start: int, blocks:
     if outcome is not None:
         columns["outcome"] = pa.array(outcome, mask=undecided | np.isnan(outcome))
     columns["note"] = notes_of(rows, stranded, {LEFT: left, **_of_allotted(how.allotted, start, rows.n)})
-    return pa.table(columns, metadata=metadata_of(policy.action_names))
+    return pa.table(columns, metadata=Finite(policy.action_names).metadata)
 
 
 def _of_allotted(allotted: Allotted | None, start: int, n: int) -> dict[str, BoolArray]:

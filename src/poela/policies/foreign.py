@@ -27,8 +27,7 @@ from poela.core.validation import (
 from poela.data.schema import TableSchema
 from poela.data.trajectories import Trajectories
 from poela.eligibility.fitted import Eligible
-from poela.eligibility.foreign import as_rule
-from poela.eligibility.rules import AnyRule
+from poela.eligibility.rules import AnyRule, as_rule
 from poela.policies.gaussian import RealPolicy
 from poela.policies.network import NAMES, common_fields
 from poela.policies.practice import PracticePolicy, stored_behavior

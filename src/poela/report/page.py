@@ -112,6 +112,11 @@ def study_page(study: Study, logs: Given | None = None, options: PageOptions | N
     )
 
 
+def report_on(study: Study, out: str | PathLike[str], logs: Given | None, *options: Any) -> Path:
+    """Write the page of a study with these options, in the order of `PageOptions`."""
+    return write_page(study_page(study, logs, PageOptions(*options)), out)
+
+
 def _subject(study: Study, logs: Given | None, options: PageOptions) -> Subject:
     assert study.result is not None
     smallest = _smallest_group(study.result.groups, options)

@@ -15,7 +15,7 @@ from poela.core.files import atomic_file
 from poela.core.outputs import output_file
 from poela.core.stored import fingerprint_of_stored
 from poela.policies.ruled import RuledPolicy
-from poela.policies.storage import as_filed, holds_logged_contexts, refuse_live
+from poela.policies.saving import as_filed, holds_logged_contexts, refuse_live
 
 FORMAT = "poela-onnx"
 FORMAT_VERSION = "1"

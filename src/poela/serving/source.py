@@ -31,7 +31,8 @@ def open_policy(directory: Path, *, leave: bool = False) -> PolicySource:
 
     `leave`: choices are left to people where the policy only says what is barred; refused where it never does.
     """
-    from poela.policies.storage import FILE_FORMAT, load_policy
+    from poela.policies.saving import FILE_FORMAT
+    from poela.policies.storage import load_policy
     from poela.studies.findings import findings
     from poela.studies.outcomes import read_outcomes
     from poela.studies.study import Study

@@ -35,11 +35,11 @@ class Source:
     def collect(self, episodes: int, seed: int = 0) -> Trajectories:
         """Logs of the behavior."""
         logs: Trajectories = run(self.seen or self.simulator, self.behavior, episodes, seed)
-        if logs.is_real:
-            return logs.with_log_densities(None) if self.recorded is None else logs
-        if self.recorded is not self.behavior:
+        if self.recorded is None:
+            logs = logs.with_logging_probabilities(None)
+        elif self.recorded is not self.behavior:
             assert not isinstance(self.recorded, DensityPolicy)
-            logs = logs.with_propensities(None if self.recorded is None else self.recorded.along(logs))
+            logs = logs.with_propensities(self.recorded.along(logs))
         if self.logged_only:
             logs = logs.with_propensities(logs.logged_propensities)
         shown = self.simulator.feature_names

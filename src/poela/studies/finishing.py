@@ -12,8 +12,8 @@ from poela.core.storage import remove_stored
 from poela.data.groups import Grouping
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
-from poela.policies.storage import FILE_FORMAT as POLICY_FORMAT
-from poela.policies.storage import live_objects, save_policy
+from poela.policies.saving import FILE_FORMAT as POLICY_FORMAT
+from poela.policies.saving import live_objects, save_policy
 from poela.studies.allotment import walk_end
 from poela.studies.answer import none_trusted
 from poela.studies.by_group import GroupRequest, groups_of

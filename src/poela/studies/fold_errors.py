@@ -9,6 +9,7 @@ seen by leaving out both.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +20,9 @@ from poela.studies.held_out import HeldOut
 from poela.studies.records import FoldsError, Task
 from poela.studies.splits import Splits
 from poela.studies.store import Store
-from poela.studies.study import Study
+
+if TYPE_CHECKING:
+    from poela.studies.study import Study
 
 Pair = tuple[int, int]
 Fit = Callable[[Sequence[Task], Mapping[str, FoldData]], None]  # carries runs out, as far as time allows
@@ -127,7 +130,7 @@ class LeftTwoOut:
     They are kept beside the others: the number of a fold in their tasks stands for a pair of folds.
     """
 
-    def __init__(self, study: Study, splits: Splits, fit: Fit) -> None:
+    def __init__(self, study: "Study", splits: Splits, fit: Fit) -> None:
         self._study, self._splits, self._fit = study, splits, fit
         self._pairs = numbered_pairs(len(splits.folds))
         self._finished: dict[str, tuple[str, ...]] = {}

@@ -26,7 +26,7 @@ from poela.data.tables import read_and_warn, warn_of
 from poela.data.trajectories import Trajectories
 from poela.evaluation.densities import density_problem
 from poela.evaluation.scoring import Scoring
-from poela.policies.storage import live_objects
+from poela.policies.saving import live_objects
 from poela.studies.audit import audited
 from poela.studies.budget import Deadlines
 from poela.studies.by_group import GroupRequest

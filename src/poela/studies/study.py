@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError, PoelaError
+from poela.core.forward import forward
 from poela.data.groups import SMALLEST_GROUP
 from poela.data.opening import AnyTable
 from poela.evaluation.estimate import Estimate
@@ -372,17 +373,15 @@ class Study:
 
         `logs` are those that it was made of, which a study on disk does not keep: some sections need them.
         """
-        from poela.report.page import PageOptions, study_page, write_page
-
-        options = PageOptions(by, show_values, trajectory, title, refresh, brief, per_year, smallest_group)
-        return write_page(study_page(self, logs, options), out)
+        options = by, show_values, trajectory, title, refresh, brief, per_year, smallest_group
+        path: Path = forward("page")(self, out, logs, *options)
+        return path
 
     @property
     def plot(self) -> "Plots":
         """Figures for papers, as Matplotlib axes: `study.plot.frontier()`, `.ladder()`, `.actions(by=…)`, …"""
-        from poela.report.plots import Plots
-
-        return Plots(self)
+        plots: Plots = forward("plots")(self)
+        return plots
 
     def table(self) -> "pa.Table":
         """Every policy that was judged with its settings and metrics, in the order of the study."""
