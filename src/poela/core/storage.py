@@ -17,6 +17,7 @@ from poela.core.files import (
     make_private,
     remove_file,
     sha256,
+    sync_folder,
     write_bytes,
     write_json,
 )
@@ -78,10 +79,13 @@ def save_stored(
         earlier = _arrays_of(directory, file_format)
         write_bytes(directory / name, packed, lasting=lasting)
         _remove_texts(directory)  # before the document: no text may speak of another object than the one beside it
-        write_json(directory / f"{file_format}.json", {**body, "checksums": checksums}, lasting=lasting)
+        whole: Lasting = "no" if lasting == "no" else "whole"  # their names come to last together
+        write_json(directory / f"{file_format}.json", {**body, "checksums": checksums}, lasting=whole)
         for text, content in (beside or {}).items():
             if not os.path.lexists(directory / text):
-                write_bytes(directory / text, content)
+                write_bytes(directory / text, content, lasting=whole)
+        if lasting == "named":
+            sync_folder(directory)
         for old in earlier - {name}:
             remove_file(directory / old)
         sweep(directory)

@@ -26,7 +26,7 @@ from poela.core.reading import LARGEST_JSON, parsed_json, regular_head, unpacked
 from poela.core.storage import read_bytes
 from poela.core.stored import Arrays, Reading, Stored, canonical, together
 
-LARGE = 1 << 18  # bytes of a part's arrays from which on they are set apart
+LARGE = 1 << 20  # bytes of a part's arrays from which on they are set apart
 RECORD, POLICIES = "record", "policies"  # in the header's metadata
 ALIGNMENT = 8
 LENGTH = 8  # bytes that say how long the header is

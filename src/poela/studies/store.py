@@ -5,7 +5,8 @@
     runs/ID.safetensors  one finished run: its record (settings, seed, versions, time, metrics of every checkpoint), the
                          policies of its checkpoints, and their weights on the episodes held out from them; ID ends in
                          the fold that was held out, or beyond the last fold in the number of a pair of folds
-    runs/PATH-pairs.safetensors  the finished runs of a path that leave out two folds, once there are all of them
+    runs/PATH-pairs.safetensors  the finished runs of a path that leave out two folds, once there are all of them: what
+                         their policies show, without these
     shared/HASH.safetensors  large arrays that many runs share, such as the logged contexts of a radius rule
     episodes/            hashes of the episodes that learn and choose
     behavior/, propensities/   the estimated logging policy, where the logs carry no propensities or it is kept
