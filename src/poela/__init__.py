@@ -37,18 +37,11 @@ if TYPE_CHECKING:
     from poela.eligibility.rules import Eligibility as Eligibility
     from poela.eligibility.rules import MinimumProbability as MinimumProbability
     from poela.eligibility.rules import Radius as Radius
-    from poela.evaluation.bounds import Bounds as Bounds
-    from poela.evaluation.bounds import Interval as Interval
-    from poela.evaluation.bounds import Sample as Sample
-    from poela.evaluation.contributions import Contributions as Contributions
-    from poela.evaluation.contributions import standard_error as standard_error
     from poela.evaluation.estimate import Estimate as Estimate
     from poela.evaluation.evaluate import evaluate as evaluate
     from poela.evaluation.evidence import Evidence as Evidence
-    from poela.evaluation.gain import Gain as Gain
     from poela.evaluation.rollouts import true_value as true_value
     from poela.evaluation.scoring import Scoring as Scoring
-    from poela.evaluation.verdict import TrustThresholds as TrustThresholds
     from poela.learners.clone import Clone as Clone
     from poela.learners.consensus import Consensus as Consensus
     from poela.learners.continuous import ContinuousClone as ContinuousClone
@@ -84,6 +77,13 @@ if TYPE_CHECKING:
     from poela.simulators.tumor import Schedule as Schedule
     from poela.simulators.tumor import TumorBehavior as TumorBehavior
     from poela.simulators.tumor import TumorGrowth as TumorGrowth
+    from poela.stats.bounds import Bounds as Bounds
+    from poela.stats.bounds import Interval as Interval
+    from poela.stats.bounds import Sample as Sample
+    from poela.stats.contributions import Contributions as Contributions
+    from poela.stats.contributions import standard_error as standard_error
+    from poela.stats.gain import Gain as Gain
+    from poela.stats.verdict import TrustThresholds as TrustThresholds
     from poela.studies.audit import audit as audit
     from poela.studies.candidates import Candidate as Candidate
     from poela.studies.groups import Groups as Groups
@@ -127,18 +127,18 @@ _HOME = {
     "Eligibility": "poela.eligibility.rules",
     "MinimumProbability": "poela.eligibility.rules",
     "Radius": "poela.eligibility.rules",
-    "Bounds": "poela.evaluation.bounds",
-    "Interval": "poela.evaluation.bounds",
-    "Sample": "poela.evaluation.bounds",
-    "Contributions": "poela.evaluation.contributions",
-    "standard_error": "poela.evaluation.contributions",
+    "Bounds": "poela.stats.bounds",
+    "Interval": "poela.stats.bounds",
+    "Sample": "poela.stats.bounds",
+    "Contributions": "poela.stats.contributions",
+    "standard_error": "poela.stats.contributions",
     "Estimate": "poela.evaluation.estimate",
     "evaluate": "poela.evaluation.evaluate",
     "Evidence": "poela.evaluation.evidence",
-    "Gain": "poela.evaluation.gain",
+    "Gain": "poela.stats.gain",
     "true_value": "poela.evaluation.rollouts",
     "Scoring": "poela.evaluation.scoring",
-    "TrustThresholds": "poela.evaluation.verdict",
+    "TrustThresholds": "poela.stats.verdict",
     "Clone": "poela.learners.clone",
     "Consensus": "poela.learners.consensus",
     "ContinuousClone": "poela.learners.continuous",

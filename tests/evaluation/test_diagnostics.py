@@ -6,17 +6,10 @@ from scipy.stats import genpareto
 
 from poela.core.typed import from_plain, to_plain
 from poela.data.trajectories import Trajectories
-from poela.evaluation.diagnostics import (
-    Diagnostics,
-    calibration_error,
-    diagnose,
-    ess_by_step,
-    largest_share,
-    mean_weight,
-    undiagnosed,
-)
-from poela.evaluation.pareto import fit_generalised_pareto, pareto_k
-from poela.evaluation.weights import LogWeights
+from poela.evaluation.diagnosed import calibration_error, undiagnosed
+from poela.stats.diagnostics import Diagnostics, diagnose, ess_by_step, largest_share, mean_weight
+from poela.stats.pareto import fit_generalised_pareto, pareto_k
+from poela.stats.weights import LogWeights
 
 
 @pytest.mark.parametrize("shape", [-0.3, 0.2, 0.5, 0.9])

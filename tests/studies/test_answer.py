@@ -9,7 +9,7 @@ import pytest
 
 import poela
 from poela.data.trajectories import Trajectories
-from poela.evaluation.gain import Gain
+from poela.stats.gain import Gain
 from poela.studies.answer import Answer
 from poela.studies.candidates import Candidate
 from poela.studies.final_gain import FinalEstimates

@@ -20,8 +20,8 @@ from poela.core.stored import canonical
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.weights import LogWeights
 from poela.learners.stacked import Learned
+from poela.stats.weights import LogWeights
 from poela.studies import fold_errors, runs
 from poela.studies.candidates import Candidate
 from poela.studies.fold_errors import added_by_weights, shared_variance

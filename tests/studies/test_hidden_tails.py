@@ -3,8 +3,8 @@
 import numpy as np
 
 from poela.data.trajectories import Trajectories
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.evaluate import evaluate
+from poela.stats.contributions import Contributions
 from poela.studies.shown_gain import Proving
 
 

@@ -142,7 +142,7 @@ def _plan_next(study: Path, cases: float | None, share: float | None, by: str | 
 def _print(result: object, real: bool) -> None:
     from poela.cli.output import print_table, say
     from poela.core.readable import about, readable
-    from poela.evaluation.verdict import chances
+    from poela.stats.verdict import chances
     from poela.studies.planning import Plan
 
     assert isinstance(result, Plan)

@@ -7,8 +7,8 @@ from typing import Any
 from poela.core.readable import between, effective, readable
 from poela.core.typed import Count, Unknowable, from_plain, to_plain
 from poela.evaluation.cap import Beyond
-from poela.evaluation.diagnostics import Diagnostics
-from poela.evaluation.gain import Gain
+from poela.stats.diagnostics import Diagnostics
+from poela.stats.gain import Gain
 
 
 @dataclass(frozen=True)

@@ -11,59 +11,58 @@ import numpy as np
 
 from poela.core.arrays import FloatArray
 from poela.core.registry import Registry
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators_by_step import cwpdis, dr, fit_variance, guarded, pdis, wdr
 from poela.evaluation.estimators_magic import magic
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.weights import safe_shift
+from poela.stats.contributions import Contributions
 
 
 def importance_sampling(evidence: Evidence) -> Contributions:
     """IS: the mean of weighted returns. Unbiased.
 
     >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories([[0.0], [0.0]], [0, 1], [1.0, 2.0], [0, 1, 2])
     >>> importance_sampling(Evidence(LogWeights(np.log([0.5, 1.5]), logs.offsets), logs)).value
     1.75
     """
-    return _weighted_mean(evidence.weights.episodes, evidence.returns)
+    return Contributions.weighted(evidence.weights.episodes, evidence.returns)
 
 
 def truncated_is(evidence: Evidence) -> Contributions:
     """Truncated IS: no weight counts above the truncation.
 
     >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories([[0.0], [0.0]], [0, 1], [1.0, 2.0], [0, 1, 2])
     >>> truncated_is(Evidence(LogWeights(np.log([0.5, 1.5]), logs.offsets), logs, truncation=1.0)).value
     1.25
     """
-    return _weighted_mean(evidence.weights.truncated(evidence.truncation), evidence.returns)
+    return Contributions.weighted(evidence.weights.truncated(evidence.truncation), evidence.returns)
 
 
 def snis(evidence: Evidence) -> Contributions:
     """Self-normalised IS: the mean return under weights that are made to sum to 1.
 
     >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories([[0.0], [0.0]], [0, 1], [1.0, 2.0], [0, 1, 2])
     >>> snis(Evidence(LogWeights([5000.0, 5000.0], logs.offsets), logs)).value
     1.5
     """
-    return _self_normalised(evidence.weights.episodes, evidence.returns)
+    return Contributions.self_normalised(evidence.weights.episodes, evidence.returns)
 
 
 def sntis(evidence: Evidence) -> Contributions:
     """The paper's SNTIS: self-normalised IS with weights min(∏W, M).
 
     >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories([[0.0], [0.0]], [0, 1], [1.0, 2.0], [0, 1, 2])
     >>> round(sntis(Evidence(LogWeights(np.log([1000.0, 4000.0]), logs.offsets), logs)).value, 9)
     1.5
     """
-    return _self_normalised(evidence.weights.truncated(evidence.truncation), evidence.returns)
+    return Contributions.self_normalised(evidence.weights.truncated(evidence.truncation), evidence.returns)
 
 
 def model_average(evidence: Evidence) -> Contributions:
@@ -73,7 +72,7 @@ def model_average(evidence: Evidence) -> Contributions:
 
     >>> from poela.data.trajectories import Trajectories
     >>> from poela.evaluation.evidence import ModelValues
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories([[0.0], [0.0]], [0, 1], [1.0, 2.0], [0, 1, 2])
     >>> given = ModelValues(taken=np.array([1.0, 2.0]), expected=np.array([1.5, 2.5]))
     >>> model_average(Evidence(LogWeights([0.0, 0.0], logs.offsets), logs, values=given)).value
@@ -88,23 +87,12 @@ def behavior_mean(evidence: Evidence) -> Contributions:
     """The mean return of the logs: the value of the policy that made them.
 
     >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories([[0.0], [0.0]], [0, 1], [1.0, 2.0], [0, 1, 2])
     >>> behavior_mean(Evidence(LogWeights([0.0, 0.0], logs.offsets), logs)).value
     1.5
     """
     return Contributions.of_logging(evidence.returns, evidence.logs.seen_weights)
-
-
-def _weighted_mean(log_values: FloatArray, returns: FloatArray) -> Contributions:
-    # An unnormalised weight beyond double precision is honestly infinite, and so is the estimate.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return Contributions.mean(np.asarray(np.exp(log_values) * returns))
-
-
-def _self_normalised(log_values: FloatArray, returns: FloatArray) -> Contributions:
-    weights = np.exp(log_values - safe_shift(log_values))
-    return Contributions.ratio(weights * returns, weights)
 
 
 @dataclass(frozen=True)

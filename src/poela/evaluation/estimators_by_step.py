@@ -10,9 +10,9 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.ragged import episode_sums, step_numbers
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.weights import LogWeights, safe_shift
+from poela.stats.contributions import Contributions
+from poela.stats.weights import LogWeights, safe_shift
 
 # One table of this size takes a gigabyte, and an estimate makes a few: better a clear word than no memory left.
 MOST_CELLS = 1 << 27

@@ -8,9 +8,9 @@ from scipy.optimize import nnls
 from scipy.special import ndtri
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators_by_step import fit_variance, wdr
 from poela.evaluation.evidence import Evidence
+from poela.stats.contributions import Contributions
 
 MOST_LENGTHS = 64
 # The bias of a return is its distance from WDR's 90% interval, as published.
@@ -25,7 +25,7 @@ def magic(evidence: Evidence) -> Contributions:
 
     >>> from poela.data.trajectories import Trajectories
     >>> from poela.evaluation.evidence import ModelValues
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories([[0.0]] * 2, [0, 0], [3.0, 3.0], [0, 1, 2])
     >>> perfect = ModelValues(taken=np.array([3.0, 3.0]), expected=np.array([3.0, 3.0]))
     >>> magic(Evidence(LogWeights([0.0, 0.0], logs.offsets), logs, values=perfect)).value

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from poela.evaluation.bounds import Interval, carriers
 from poela.evaluation.cap import Beyond
-from poela.evaluation.contributions import Contributions
-from poela.evaluation.diagnostics import Diagnostics
-from poela.evaluation.gain import Gain
+from poela.stats.bounds import Interval, carriers
+from poela.stats.contributions import Contributions
+from poela.stats.diagnostics import Diagnostics
+from poela.stats.gain import Gain
 
 
 def computing_notes(

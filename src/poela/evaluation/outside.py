@@ -12,8 +12,9 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.doses import DoseRanges, dose_support
 from poela.eligibility.rules import USUAL_SUPPORT
 from poela.eligibility.support import Support, cross_fitted_support, has_holes, limits, looks_back
-from poela.evaluation.bounds import Bounds
-from poela.evaluation.weights import LogWeights
+from poela.stats.bounds import Bounds
+from poela.stats.diagnostics import OutsideSupport
+from poela.stats.weights import LogWeights
 
 # A judge's model and a rule's draw the edge of a hole a little differently: beyond half of the limit is surely outside.
 SURELY = 0.5
@@ -41,20 +42,6 @@ class LoggedSupport:
         if self.ranges is None:
             return probabilities
         return self.ranges.shares(policy, logs.contexts, np.asarray(self.outside.any(axis=0)))
-
-
-@dataclass(frozen=True)
-class OutsideSupport:
-    """How much of a policy lies outside support.
-
-    `missing` is the probability that an episode takes a doubtful pair that is never taken, as far as weights can tell:
-    what it does there, less the weight of those who did. It is unbiased where propensities are known.
-    """
-
-    decisions: float  # the share of its decisions
-    episodes: float  # the share of episodes with any such decision
-    missing: float = 0.0
-    missing_error: float = 0.0
 
 
 def logged_support(logs: Trajectories, behavior: Any = None) -> LoggedSupport | None:

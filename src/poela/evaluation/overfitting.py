@@ -15,7 +15,7 @@ from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.weights import LogWeights
+from poela.stats.weights import LogWeights
 
 # Distances held at once.
 _CELLS = 1 << 23

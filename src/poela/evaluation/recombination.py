@@ -22,10 +22,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from poela.core.arrays import Float32Array, FloatArray, IntArray, with_sound
 from poela.core.ragged import episode_of_step, lengths_of, step_numbers
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import in_clusters
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.weights import LogWeights, effective_sample_size
+from poela.stats.bounds import in_clusters
+from poela.stats.contributions import Contributions
+from poela.stats.weights import LogWeights, effective_share
 
 STRETCHES = 4  # of steps that stay together
 # Recombined episodes for each logged one: enough to show the tail, few enough to stay in the processor's cache.
@@ -67,20 +67,6 @@ def _returns_alone(returns: FloatArray) -> Trajectories:
     actions, offsets, ids = np.zeros(n, np.int64), np.arange(n + 1), np.arange(n)
     how: Any = {"contexts": contexts, "actions": actions, "rewards": rewards, "offsets": offsets, "episode_ids": ids}
     return with_sound(_ONE_STEP, **how)
-
-
-def effective_share(log_weights: FloatArray, clusters: IntArray | None = None) -> float:
-    """The effective sample size as a share of all episodes, or of all clusters by the weight that each holds.
-
-    >>> effective_share(np.log([1.0, 1.0, 2.0, 2.0]), clusters=np.array([0, 0, 0, 1]))
-    0.9
-    """
-    if clusters is None:
-        return effective_sample_size(log_weights) / len(log_weights)
-    if log_weights.max() == -np.inf:
-        return 0.0
-    sums = np.bincount(clusters, np.exp(log_weights - log_weights.max()))
-    return float(sums.sum() ** 2 / np.square(sums).sum() / len(sums))
 
 
 class Recombined:

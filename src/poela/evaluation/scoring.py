@@ -15,28 +15,30 @@ from poela.core.typed import Count, Positive, Range, Seed, Whole, named_in, refu
 from poela.data.action_space import finite_actions
 from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounded import two_valued
-from poela.evaluation.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
 from poela.evaluation.cap import Cap, beyond_cap, capped
-from poela.evaluation.contributions import Contributions, skewness, standard_error
 from poela.evaluation.densities import density_problem
-from poela.evaluation.diagnostics import Diagnostics, diagnosed
+from poela.evaluation.diagnosed import diagnosed
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import ESTIMATORS, Estimator
 from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
-from poela.evaluation.gain import Gain, gain_over_logging, vanishing_sensitivity
-from poela.evaluation.intervals import DEFAULT_INTERVAL, INTERVALS, intervals_of
 from poela.evaluation.notes import cap_notes, computing_notes, smoothing_notes
 from poela.evaluation.options import CAP, RETURNS, ScoringOptions
 from poela.evaluation.outside import LoggedSupport, logged_support, outside_support
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
-from poela.evaluation.value_model import ValueModel
+from poela.evaluation.value_model import ValueModel, is_single
 from poela.evaluation.values import QValues, given_values
-from poela.evaluation.verdict import NOT_SHOWN, TrustThresholds, verdict_on
-from poela.evaluation.weights import LogWeights, is_greedy, log_weights, probabilities_along, smoothed, weights_of
+from poela.evaluation.weights import is_greedy, log_weights, probabilities_along, smoothed, weights_of
 from poela.evaluation.worst_case import WorstCase
 from poela.regression.step_regression import Regressor
+from poela.stats.bounded import two_valued
+from poela.stats.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
+from poela.stats.contributions import Contributions, skewness, standard_error
+from poela.stats.diagnostics import Diagnostics
+from poela.stats.gain import Gain, gain_over_logging, vanishing_sensitivity
+from poela.stats.intervals import DEFAULT_INTERVAL, INTERVALS, intervals_of
+from poela.stats.verdict import NOT_SHOWN, TrustThresholds, verdict_on
+from poela.stats.weights import LogWeights
 
 MODEL = "an estimator that rests on a model of values"
 MOST_NUMBERS = 1e7  # probabilities that are looked at together: 80 MB
@@ -190,7 +192,8 @@ class Evaluator:
         if self.logs.is_real and not with_model:
             yield from (self._with_weights(policy, log_weights(policy, self.logs)) for policy in policies)
             return
-        seen = self._with_beside if with_model else self._finite
+        asks_beside = with_model and not (self._q is None and is_single(self._finite, self._beside))
+        seen = self._with_beside if asks_beside else self._finite
         step = max(int(MOST_NUMBERS / (seen.n_steps * seen.n_actions)), 1)
         for start in range(0, len(policies), step):
             some = policies[start : start + step]

@@ -1,73 +1,18 @@
-"""Importance weights in log space: ratios of target to logging probability, step by step, of ragged episodes."""
-
-from dataclasses import dataclass
+"""The log weights of policies along logs: what a policy says there, checked, over what the logging policy said."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from poela.core.arrays import FloatArray, IntArray, first_bad, readonly
+from poela.core.arrays import FloatArray, first_bad
 from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
 from poela.core.policy import Policy, as_policy, log_prob_of
-from poela.core.ragged import episode_sums, running_sums
 from poela.data.trajectories import Trajectories
+from poela.stats.weights import LogWeights
 
 # Policies may compute in single precision; rows further from 1 than this are mistakes.
 ROW_SUM_TOLERANCE = 1e-5
-# Weights within exp(±300) keep finite squares and sums in double precision, so only others are rescaled.
-SAFE_LOG_RANGE = 300.0
 GREEDY = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class LogWeights:
-    """Log ratios [N] of target to logging probability of the logged actions; −inf where the target never acts so.
-
-    >>> weights = LogWeights(np.log([2.0, 0.5, 3.0]), np.array([0, 2, 3]))
-    >>> np.exp(weights.episodes)
-    array([1., 3.])
-    >>> np.exp(weights.truncated(2.0))
-    array([1., 2.])
-    """
-
-    log_ratios: FloatArray  # [N]
-    offsets: IntArray  # [n + 1]
-
-    def __init__(self, log_ratios: ArrayLike, offsets: ArrayLike) -> None:
-        object.__setattr__(self, "log_ratios", readonly(log_ratios, np.float64))
-        object.__setattr__(self, "offsets", readonly(offsets, np.int64))
-        problems = self._problems()
-        if problems:
-            raise InputError(problems)
-
-    def _problems(self) -> list[str]:
-        steps = len(self.log_ratios)
-        if self.offsets[0] != 0 or self.offsets[-1] != steps or (np.diff(self.offsets) <= 0).any():
-            return [f"offsets must increase from 0 to the number of log ratios, {steps}"]
-        bad = np.isnan(self.log_ratios) | (self.log_ratios == np.inf)
-        if bad.any():
-            count, first = first_bad(bad)
-            return [f"{count} log ratios are NaN or +infinity, first at step {first}: check the probabilities"]
-        return []
-
-    @property
-    def n_episodes(self) -> int:
-        """How many episodes."""
-        return len(self.offsets) - 1
-
-    @property
-    def episodes(self) -> FloatArray:
-        """The log weight [n] of each whole episode."""
-        return episode_sums(self.log_ratios, self.offsets)
-
-    @property
-    def running(self) -> FloatArray:
-        """The log weight [N] of each episode up to and including each step."""
-        return running_sums(self.log_ratios, self.offsets)
-
-    def truncated(self, truncation: float) -> FloatArray:
-        """The log weight [n] of each episode, at most log(truncation)."""
-        return np.minimum(self.episodes, np.log(truncation))
 
 
 def log_weights(policy: object, trajectories: Trajectories) -> LogWeights:
@@ -181,30 +126,3 @@ def is_greedy(probabilities: FloatArray) -> bool:
     (True, False)
     """
     return bool((probabilities.max(axis=1) > 1 - GREEDY).all())
-
-
-def safe_shift(log_values: FloatArray) -> FloatArray:
-    """What to take off log weights (by column) before exponentiating, for estimates that ignore their scale.
-
-    Zero wherever that is safe, so that weights keep their own scale; the largest where it would over- or underflow.
-
-    >>> safe_shift(np.array([[1.0, 800.0], [2.0, 790.0]]))
-    array([  0., 800.])
-    """
-    largest = log_values.max(axis=0)
-    return np.where(np.isfinite(largest) & (np.abs(largest) > SAFE_LOG_RANGE), largest, 0.0)
-
-
-def effective_sample_size(log_values: FloatArray) -> float:
-    """Kish's effective sample size (Σw)² / Σw², from log weights [n]; 0 where all weights are zero.
-
-    >>> effective_sample_size(np.full(200, -5000.0))
-    200.0
-    >>> effective_sample_size(np.log([1.0, 1.0, 2.0]))
-    2.66...
-    """
-    largest = log_values.max()
-    if largest == -np.inf:
-        return 0.0
-    relative = np.exp(log_values - largest)
-    return float(relative.sum() ** 2 / np.square(relative).sum())

@@ -7,10 +7,10 @@ from scipy.special import ndtri
 
 from poela.core.arrays import FloatArray
 from poela.core.readable import readable, share_in_words
-from poela.evaluation.bounds import Bounds
 from poela.evaluation.estimators import Estimator
 from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import LEAST_OUTSIDE, highest_return, lost_outside, lowest_return
+from poela.stats.bounds import Bounds
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class WorstCase:
 
         >>> from poela.data.trajectories import Trajectories
         >>> from poela.evaluation.estimators import ESTIMATORS
-        >>> from poela.evaluation.outside import OutsideSupport
-        >>> from poela.evaluation.weights import LogWeights
+        >>> from poela.stats.diagnostics import OutsideSupport
+        >>> from poela.stats.weights import LogWeights
         >>> logs = Trajectories([[0.0]] * 2, [0, 0], [0.0, 1.0], [0, 1, 2])
         >>> evidence = Evidence(LogWeights([0.0, 0.0], logs.offsets), logs, outside=OutsideSupport(0.1, 0.1))
         >>> found = WorstCase.of(evidence, ESTIMATORS["snis"], 0.75, logs.returns(), Bounds(0.0, 1.0))

@@ -20,6 +20,7 @@ from poela.learners.value_kinds import chosen_kind, kinds_for
 from poela.regression.backward_induction import BackwardInduction, Kind
 from poela.regression.step_foreign import AnyRegressor, Predictor
 
+MOST_COMPARED = 50_000  # steps on which kinds of regression are compared, about: of more, those of random episodes
 MOST_SHARED = 2e7  # numbers of decompositions kept for the next learner: 160 MB
 PENALTY_MULTIPLES: Sequence[float] = (1.0, 10.0, 100.0, 1e3, 1e4)
 
@@ -75,11 +76,12 @@ class ValueLearner(Learner, ABC):
         kinds = [kind for kind in kinds_for(train) if kind in can_see]
         settings = (self.penalty, self.discount, *kinds, blake2b(chances.tobytes()).digest())
         if settings not in known:
+            some, of_some = _some(train, chances)
 
             def regressions(kind: Kind, episodes: IntArray) -> BackwardInduction:
-                return self._regressions(train, kind, 0, episodes)
+                return self._regressions(some, kind, 0, episodes)
 
-            known[settings] = chosen_kind(train, chances, regressions, kinds, self.discount)
+            known[settings] = chosen_kind(some, of_some, regressions, kinds, self.discount)
         return known[settings]
 
     def _seen(self, train: Trajectories) -> Trajectories:
@@ -103,6 +105,15 @@ class ValueLearner(Learner, ABC):
         """Raise `TrainingError` where values are far beyond every return."""
         reachable = max(reachable_return(train, self.discount), 1e-6)
         refuse_divergence(type(self).__name__, "the training log", float(np.abs(q).max()), reachable)
+
+
+def _some(train: Trajectories, chances: FloatArray) -> tuple[Trajectories, FloatArray]:
+    """Random episodes with about `MOST_COMPARED` steps, and what of chances [N, A] is theirs; all where no more are."""
+    if train.n_steps <= MOST_COMPARED:
+        return train, chances
+    count = max(int(train.n_episodes * MOST_COMPARED / train.n_steps), 2)
+    episodes = np.sort(np.random.default_rng(0).permutation(train.n_episodes)[:count])
+    return train.take(episodes), chances[np.isin(train.episode_of_step, episodes)]
 
 
 def _is_random(kind: Kind | Predictor) -> bool:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
-from poela.evaluation.bounds import Bounds
 from poela.rounds.looks import EXACT, WatchPlan
 from poela.rounds.sequences import mixture_bounds
+from poela.stats.bounds import Bounds
 
 FEWEST = 30  # units, below which normal theory says nothing
 MOST_OFF, NEAR = 4.0, 1e-6  # standard errors by which the mean weight may miss 1, and what rounding leaves

@@ -20,7 +20,6 @@ from poela.data.opening import AnyTable
 from poela.data.receipts import ReceiptsOf, is_receipts
 from poela.data.tables import read_beside
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Bounds
 from poela.evaluation.weights import log_weights, probabilities_along
 from poela.rounds.compared import (
     Comparison,
@@ -38,6 +37,7 @@ from poela.rounds.guarding import GuardSeen, guards_seen, watched_guards
 from poela.rounds.looks import EXACT, Look, LookBook, Looks, WatchPlan
 from poela.rounds.nested import Grown, case_hashes, grown
 from poela.rounds.sequences import DESIGNS
+from poela.stats.bounds import Bounds
 from poela.studies.evaluation import layout_for
 from poela.studies.fold_data import data_hash, read_behavior
 from poela.studies.guards import outcomes_of

@@ -10,7 +10,8 @@ from poela.core.arrays import BoolArray, FloatArray
 from poela.core.ragged import episode_sums
 from poela.data.action_space import ActionName
 from poela.data.trajectories import Trajectories
-from poela.evaluation.weights import LogWeights, log_probs, probabilities_along, weights_of
+from poela.evaluation.weights import log_probs, probabilities_along, weights_of
+from poela.stats.weights import LogWeights
 from poela.studies.groups import Move
 
 MOST_ACTIONS = 30  # that are told apart

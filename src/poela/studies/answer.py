@@ -6,7 +6,7 @@ from typing import Literal
 
 from poela.core.errors import InputError
 from poela.core.readable import about, effective, factor_in_words, share_in_words
-from poela.evaluation.verdict import chances
+from poela.stats.verdict import chances
 from poela.studies.guards import limits_in
 from poela.studies.measured_gamma import in_words
 from poela.studies.outcome_unit import Outcome

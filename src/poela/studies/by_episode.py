@@ -6,8 +6,8 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, IntArray
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.outside import OutsideSupport
-from poela.evaluation.weights import LogWeights
+from poela.stats.diagnostics import OutsideSupport
+from poela.stats.weights import LogWeights
 
 
 def units_of(units: IntArray) -> IntArray:

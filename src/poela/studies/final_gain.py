@@ -8,12 +8,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.gain import Gain, least_value, vanishing_sensitivity
 from poela.evaluation.outside import lost_outside, lowest_return
-from poela.evaluation.verdict import TrustThresholds
+from poela.stats.gain import Gain, least_value, vanishing_sensitivity
+from poela.stats.verdict import TrustThresholds
 from poela.studies.held_out import Episodes, finite
-from poela.studies.judging import PooledEvidence, evidence_of
+from poela.studies.judging import evidence_of
 from poela.studies.own_bounds import fold_factor
+from poela.studies.pooled_points import MOST_KEPT, PooledEvidence
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
 from poela.studies.shown_gain import lost_to
@@ -47,6 +48,8 @@ class FinalEstimates:
         """The pooled evidence on a point; its weights are read once."""
         key = f"{point.path_id} {point.number}"
         if key not in self._evidence:
+            if (len(self._evidence) + 1) * self._episodes.logs.n_episodes > MOST_KEPT:
+                self._evidence.clear()
             self._evidence[key] = evidence_of(
                 self._study.store, point, self._episodes, self._settings, self._study.n_folds
             )

@@ -15,15 +15,15 @@ from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.evaluation.controlled import weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import least_value, student_quantile
 from poela.evaluation.outside import highest_return, lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
-from poela.evaluation.verdict import WORDS
+from poela.stats.gain import least_value, student_quantile
+from poela.stats.verdict import WORDS
 from poela.studies.by_episode import part_of, units_of
 from poela.studies.critical_values import critical_pair, critical_values
 from poela.studies.fold_errors import Pair, shared_within
 from poela.studies.held_out import Episodes, HeldOut
-from poela.studies.judging import PooledEvidence
+from poela.studies.pooled_points import PooledEvidence
 from poela.studies.shown_gain import Proof, Proving, gains_of, in_errors
 
 

@@ -14,11 +14,11 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.cap import Cap
 from poela.evaluation.controlled import Controlled, controls, mean_to_come
 from poela.evaluation.evidence import Evidence, value_now
-from poela.evaluation.outside import OutsideSupport
-from poela.evaluation.recombination import Pool, Recombined, effective_share, pooled
+from poela.evaluation.recombination import Pool, Recombined, pooled
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.value_model import state_values
-from poela.evaluation.weights import LogWeights
+from poela.stats.diagnostics import OutsideSupport
+from poela.stats.weights import LogWeights, effective_share
 from poela.studies.acted import departures
 
 ENOUGH, MANY = 20_000, 80_000  # recombined episodes: at least, and where logs are large no more than it takes

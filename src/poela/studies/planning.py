@@ -9,7 +9,7 @@ from poela.core.readable import about, readable
 from poela.core.typed import Count, Positive, Range, refuse_problems
 from poela.data.trajectories import Trajectories
 from poela.evaluation.cap import Cap
-from poela.evaluation.gain import Gain
+from poela.stats.gain import Gain
 from poela.studies.defaults import default_candidates
 from poela.studies.final_gain import POWER, FinalEstimates, episodes_needed, error_of, widening
 from poela.studies.findings_of_audit import Audit

@@ -12,8 +12,8 @@ from poela.core.readable import effective
 from poela.core.typed import Count, NonNegative, Seed, Share, Whole, one_of, to_plain
 from poela.data.layout import LogLayout
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.gain import Gain
-from poela.evaluation.verdict import TrustThresholds
+from poela.stats.gain import Gain
+from poela.stats.verdict import TrustThresholds
 from poela.studies.candidates import Candidate
 from poela.studies.findings_of_audit import Audit
 from poela.studies.groups import Groups

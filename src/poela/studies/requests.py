@@ -12,9 +12,9 @@ from poela.core.references import is_reference
 from poela.core.validation import expect_kind, expect_list
 from poela.data.layout import LogLayout
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Bounds
 from poela.evaluation.scoring import Scoring
 from poela.learners.registry import LEARNERS
+from poela.stats.bounds import Bounds
 from poela.studies.budget import refuse_amount, seconds_of
 from poela.studies.candidates import AnyLearner, Candidate, checked_candidates
 from poela.studies.defaults import (

@@ -16,15 +16,15 @@ from scipy.special import ndtri
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.progress import progress
-from poela.evaluation.bounds import in_clusters
-from poela.evaluation.contributions import Contributions, skewness, standard_error
 from poela.evaluation.controlled import Controlled, weight_factors
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.estimators import sntis
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.gain import Gain, least_value, seen_factors, student_quantile
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
+from poela.stats.bounds import in_clusters
+from poela.stats.contributions import Contributions, skewness, standard_error
+from poela.stats.gain import Gain, least_value, seen_factors, student_quantile
 from poela.studies.critical_values import Block, critical_pair
 from poela.studies.guarded import Guarded
 from poela.studies.guards import HOLDS
@@ -344,7 +344,7 @@ def lost_to(gamma: float, evidence: Evidence, controlled: Controlled | None = No
 
     >>> import numpy as np
     >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> logs = Trajectories(np.zeros((2, 1)), [0, 0], [0.0, 1.0], [0, 1, 2])
     >>> round(lost_to(2.0, Evidence(LogWeights(np.zeros(2), logs.offsets), logs)), 9)  # 1/2 less (1/2) / (2 + 1/2)
     0.3

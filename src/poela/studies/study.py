@@ -10,7 +10,7 @@ from poela.core.forward import forward
 from poela.data.groups import SMALLEST_GROUP
 from poela.data.opening import AnyTable
 from poela.evaluation.estimate import Estimate
-from poela.evaluation.gain import Gain
+from poela.stats.gain import Gain
 from poela.studies import tables
 from poela.studies.answer import Answer
 from poela.studies.defaults import is_random

@@ -8,7 +8,7 @@ from poela.core.readable import plain, readable, share_in_words
 from poela.data.schema import TableSchema
 from poela.data.words import counted
 from poela.evaluation.outside import LEAST_OUTSIDE
-from poela.evaluation.verdict import TrustThresholds
+from poela.stats.verdict import TrustThresholds
 from poela.studies.selection import Point
 
 MOST_RUNGS, MOST_BEYOND = 8, 3

@@ -7,14 +7,14 @@ import numpy as np
 from poela.core.arrays import FloatArray, IntArray
 from poela.data.action_space import finite_actions
 from poela.data.folds import folds_within
-from poela.evaluation.contributions import Contributions, standard_error
-from poela.evaluation.diagnostics import largest_share
-from poela.evaluation.gain import MOST_SENSITIVITY, least_value, vanishing_sensitivity
 from poela.evaluation.overfitting import AvoidedContext, Gap, LowReturnWeight, avoided_contexts, low_return_weight
-from poela.evaluation.recombination import effective_share
 from poela.evaluation.weights import weights_of
 from poela.report.numbers.enough import joined_groups
 from poela.report.study_logs import StudyLogs
+from poela.stats.contributions import Contributions, standard_error
+from poela.stats.diagnostics import largest_share
+from poela.stats.gain import MOST_SENSITIVITY, least_value, vanishing_sensitivity
+from poela.stats.weights import effective_share
 
 BINS = 10
 MOST_EPISODES = 4000  # whose neighbourhoods are looked at

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from poela.core.readable import effective, factor_in_words
 from poela.data.trajectories import Trajectories
 from poela.eligibility.words import rule_in_words
-from poela.evaluation.verdict import chances
 from poela.report.blocks import Column, Entry, Section, Table, Text, Words
 from poela.report.numbers.enough import usual_range
 from poela.report.study_logs import ShownPolicy
 from poela.report.subject import Numbers, Subject
+from poela.stats.verdict import chances
 from poela.studies.answer import whose_gain
 from poela.studies.study import Study
 from poela.studies.words import changed_in_words, gaps_in_words, sentence

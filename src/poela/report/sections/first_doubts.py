@@ -4,13 +4,13 @@ from markupsafe import Markup
 
 from poela.core.readable import factor_in_words, share_in_words
 from poela.evaluation.outside import LEAST_OUTSIDE
-from poela.evaluation.verdict import chances
 from poela.report.blocks import Panel, Points, Words, named
 from poela.report.numbers.eligible import missing_actions
 from poela.report.pictures.drawing import clean
 from poela.report.sections.groups import losing
 from poela.report.subject import Subject
 from poela.report.wording import capital
+from poela.stats.verdict import chances
 from poela.studies.unseen_holes import unseen_holes
 
 MOST_POINTS = 4

@@ -1,10 +1,10 @@
 """Sensitivity: how wrong weights may be, by something that was not recorded, before the gain is gone."""
 
-from poela.evaluation.verdict import chances
 from poela.report.blocks import Block, Picture, Pictures, Section, Text, needs_logs
 from poela.report.numbers.weights import GammaCurve, gamma_curve
 from poela.report.pictures.charts import Level, Line, Plane
 from poela.report.subject import Numbers, Subject
+from poela.stats.verdict import chances
 from poela.studies.answer import unconfounded_in_words
 
 TITLE, ABOUT = "If something was not recorded", "sensitivity to hidden confounding (Γ)"

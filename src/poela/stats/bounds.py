@@ -10,10 +10,10 @@ from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.readable import plain
 from poela.core.typed import refuse_problems
-from poela.evaluation.contributions import Contributions
+from poela.stats.contributions import Contributions
 
 if TYPE_CHECKING:
-    from poela.evaluation.bootstrap import Resampled
+    from poela.stats.bootstrap import Resampled
 
 DEFAULT_RESAMPLES = 10_000
 

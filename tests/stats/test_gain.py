@@ -11,11 +11,11 @@ from scipy.optimize import brentq, linprog
 from poela.core.arrays import FloatArray
 from poela.core.policy import Memoryless
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bounds import Interval
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.evaluate import evaluate
-from poela.evaluation.gain import MOST_SENSITIVITY, Gain, gain_over_logging, least_value, vanishing_sensitivity
-from poela.evaluation.verdict import TrustThresholds
+from poela.stats.bounds import Interval
+from poela.stats.contributions import Contributions
+from poela.stats.gain import MOST_SENSITIVITY, Gain, gain_over_logging, least_value, vanishing_sensitivity
+from poela.stats.verdict import TrustThresholds
 
 
 class Chooser(Memoryless):

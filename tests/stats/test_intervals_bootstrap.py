@@ -9,10 +9,10 @@ from scipy import stats
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.evaluation.bootstrap import Resampled, bca, bca_ends, drawn_episodes, percentile, resample, studentised
-from poela.evaluation.bounds import Interval, Sample, in_clusters
-from poela.evaluation.contributions import Contributions
-from poela.evaluation.intervals import intervals_of
+from poela.stats.bootstrap import Resampled, bca, bca_ends, drawn_episodes, percentile, resample, studentised
+from poela.stats.bounds import Interval, Sample, in_clusters
+from poela.stats.contributions import Contributions
+from poela.stats.intervals import intervals_of
 
 
 def weighted(n: int = 80, ratios: int = 1, seed: int = 0) -> Contributions:

@@ -9,8 +9,8 @@ from scipy.special import ndtr, ndtri
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
-from poela.evaluation.bounds import Interval, Sample
-from poela.evaluation.contributions import Contributions, ratio_sum, standard_error
+from poela.stats.bounds import Interval, Sample
+from poela.stats.contributions import Contributions, ratio_sum, standard_error
 
 # Episodes drawn at once for one ratio: few enough to stay in the processor's cache.
 _DRAWS = 1 << 17

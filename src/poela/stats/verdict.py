@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from poela.core.readable import effective, plain
-from poela.evaluation.diagnostics import Diagnostics
+from poela.stats.diagnostics import Diagnostics
 
 Word = Literal["trust", "caution", "do not trust"]
 WORDS: tuple[Word, Word, Word] = ("trust", "caution", "do not trust")
@@ -82,8 +82,8 @@ def verdict_on(
     which estimated chances of being seen make up.
 
     >>> import numpy as np
-    >>> from poela.evaluation.diagnostics import diagnose
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.diagnostics import diagnose
+    >>> from poela.stats.weights import LogWeights
     >>> one_heavy = LogWeights(np.log([1.0] * 99 + [140.0]), np.arange(101))
     >>> print(verdict_on(diagnose(one_heavy)).reasons[0])
     ESS 2.9 of 100: one episode carries 59% of the weight

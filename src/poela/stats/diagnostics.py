@@ -1,23 +1,47 @@
 """What the weights say about an estimate: how many episodes carry it, and how heavy their tail is."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from poela.behavior.calibration import reliability
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.ragged import step_numbers
 from poela.core.typed import Count, Unknowable, Whole
-from poela.data.trajectories import Trajectories
-from poela.evaluation.bounded import two_valued
-from poela.evaluation.bounds import Bounds
-from poela.evaluation.contributions import skewness
-from poela.evaluation.estimators import Estimator
-from poela.evaluation.evidence import Evidence
-from poela.evaluation.outside import OutsideSupport
-from poela.evaluation.pareto import pareto_k
-from poela.evaluation.recombination import Pool, effective_share
-from poela.evaluation.weights import LogWeights
+from poela.stats.bounded import two_valued
+from poela.stats.bounds import Bounds
+from poela.stats.contributions import skewness
+from poela.stats.pareto import pareto_k
+from poela.stats.weights import LogWeights, effective_share
+
+
+@dataclass(frozen=True)
+class OutsideSupport:
+    """How much of a policy lies outside support.
+
+    `missing` is the probability that an episode takes a doubtful pair that is never taken, as far as weights can tell:
+    what it does there, less the weight of those who did. It is unbiased where propensities are known.
+    """
+
+    decisions: float  # the share of its decisions
+    episodes: float  # the share of episodes with any such decision
+    missing: float = 0.0
+    missing_error: float = 0.0
+
+
+class RecombinedWeights(Protocol):
+    """Log weights of many more episodes like the logged ones, which show what these may lack."""
+
+    @property
+    def log_weights(self) -> FloatArray:
+        """[m]."""
+
+    @property
+    def redrawn(self) -> bool:
+        """Whether their actions were drawn anew."""
+
+    def expected_ess(self, n_units: int, truncation: float) -> float:
+        """The effective sample size to expect of a log of so many episodes or clusters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +97,7 @@ def diagnose(
     outside: OutsideSupport | None = None,
     calibration_error: float | None = None,
     clusters: IntArray | None = None,
-    pool: Pool | None = None,
+    pool: RecombinedWeights | None = None,
     returns: FloatArray | None = None,
     bounds: Bounds | None = None,
 ) -> Diagnostics:
@@ -141,50 +165,6 @@ def _of_returns(used: FloatArray, returns: FloatArray | None, bounds: Bounds | N
     return {"return_skew": abs(skewness(returns)) / float(np.sqrt(ess))}
 
 
-def diagnosed(
-    evidence: Evidence, chosen: Estimator, pool: Pool | None, returns: FloatArray, bounds: Bounds | None
-) -> Diagnostics:
-    """What the weights of a policy say about an estimator's number; nothing where neither has any."""
-    logs = evidence.logs
-    if not logs.knows_logging_policy and chosen.model != "none":
-        return undiagnosed(logs)
-    return diagnose(
-        evidence.weights,
-        used=chosen.used(evidence),
-        truncation=chosen.truncation(evidence),
-        stranded_steps=evidence.stranded_steps,
-        outside=evidence.outside,
-        calibration_error=calibration_error(logs),
-        clusters=logs.clusters,
-        pool=pool,
-        returns=returns,
-        bounds=bounds,
-    )
-
-
-def undiagnosed(logs: Trajectories) -> Diagnostics:
-    """Where the logs carry no propensities, nothing is known of the weights.
-
-    >>> from poela.data.trajectories import Trajectories
-    >>> undiagnosed(Trajectories([[0.0]], [0], [1.0], [0, 1])).ess
-    nan
-    """
-    unknown = float("nan")
-    return Diagnostics(
-        n_episodes=logs.n_episodes,
-        n_steps=logs.n_steps,
-        ess=unknown,
-        ess_by_step=np.full(int(logs.lengths.max()), unknown),
-        largest_share=unknown,
-        pareto_k=unknown,
-        mean_weight=unknown,
-        mean_weight_z=unknown,
-        zero_weight_share=unknown,
-        ineligible_steps=0,
-        truncated_share=unknown,
-    )
-
-
 def largest_share(log_values: FloatArray, clusters: IntArray | None = None) -> float:
     """The share of all weight that the heaviest episode (or cluster) holds.
 
@@ -242,21 +222,3 @@ def _log_sums(groups: IntArray, log_values: FloatArray, count: int) -> tuple[Flo
         sums = np.log(np.bincount(groups, relative, count)) + scale
         squares = np.log(np.bincount(groups, np.square(relative), count)) + 2 * scale
     return sums, squares
-
-
-def calibration_error(logs: Trajectories) -> float | None:
-    """Expected calibration error of the logged propensities (of the likeliest action, in ten bins; Guo et al. 2017).
-
-    None where only the logged action's propensity is known: then there is nothing to compare it with.
-
-    >>> from poela.data.trajectories import Trajectories
-    >>> contexts, half = np.zeros((4, 1)), np.full((4, 2), 0.5)
-    >>> calibration_error(Trajectories(contexts, [0, 1, 0, 1], np.zeros(4), [0, 4], propensities=half))
-    0.0
-    """
-    known = logs.all_propensities
-    if known is None:
-        return None
-    likeliest = known.argmax(axis=1)
-    highest = known[np.arange(logs.n_steps), likeliest]
-    return reliability(highest, likeliest == logs.actions).error

@@ -7,16 +7,12 @@ from scipy.optimize import brentq, minimize
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.evaluation.bounds import Bounds, Sample
-from poela.evaluation.concentration import empirical_bernstein, hoeffding
-from poela.evaluation.contributions import Contributions
-from poela.evaluation.empirical_likelihood import (
-    empirical_likelihood,
-    empirical_likelihood_moment,
-    log_likelihood_ratio,
-)
-from poela.evaluation.intervals import INTERVALS, intervals_of
-from poela.evaluation.normal import degrees_of_freedom, normal, student
+from poela.stats.bounds import Bounds, Sample
+from poela.stats.concentration import empirical_bernstein, hoeffding
+from poela.stats.contributions import Contributions
+from poela.stats.empirical_likelihood import empirical_likelihood, empirical_likelihood_moment, log_likelihood_ratio
+from poela.stats.intervals import INTERVALS, intervals_of
+from poela.stats.normal import degrees_of_freedom, normal, student
 
 
 def weighted(n: int = 60, seed: int = 0) -> tuple[FloatArray, FloatArray]:

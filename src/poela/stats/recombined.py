@@ -6,12 +6,12 @@ import numpy as np
 from scipy.special import stdtrit
 
 from poela.core.arrays import FloatArray
-from poela.evaluation.bootstrap import resample, tails
-from poela.evaluation.bounded import bounded_ends
-from poela.evaluation.bounds import Interval, Sample
-from poela.evaluation.contributions import Contributions, standard_error
-from poela.evaluation.normal import student
-from poela.evaluation.weights import effective_sample_size
+from poela.stats.bootstrap import resample, tails
+from poela.stats.bounded import bounded_ends
+from poela.stats.bounds import Interval, Sample
+from poela.stats.contributions import Contributions, standard_error
+from poela.stats.normal import student
+from poela.stats.weights import effective_sample_size
 
 MOST_RESAMPLES = 1000  # with as many its coverage was measured
 _APART = 15_000  # groups to draw from, at least, where episodes of the pool are drawn together
@@ -23,7 +23,7 @@ def recombined(sample: Sample, levels: Sequence[float]) -> list[Interval]:
     Without recombined episodes (estimators that weight step by step or not at all) the interval is `student`.
 
     >>> from poela.data.trajectories import Trajectories
-    >>> from poela.evaluation.weights import LogWeights
+    >>> from poela.stats.weights import LogWeights
     >>> rng = np.random.default_rng(0)
     >>> weights = LogWeights(rng.normal(-0.08, 0.4, 800), np.arange(0, 801, 4))
     >>> logs = Trajectories(np.zeros((800, 1)), np.zeros(800), rng.random(800), weights.offsets)

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from poela.core.arrays import FloatArray
-from poela.evaluation.bounds import Interval, Sample
-from poela.evaluation.contributions import Contributions, standard_error
+from poela.stats.bounds import Interval, Sample
+from poela.stats.contributions import Contributions, standard_error
 
 
 def normal(sample: Sample, levels: Sequence[float]) -> list[Interval]:

@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 
 from poela.core.arrays import BoolArray
 from poela.core.errors import InputError
-from poela.evaluation.bounds import Bounds, Interval, Sample
-from poela.evaluation.contributions import Contributions
+from poela.stats.bounds import Bounds, Interval, Sample
+from poela.stats.contributions import Contributions
 
 _ROUNDING = 1e-9
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammainc
 
-from poela.evaluation.bounds import Bounds
+from poela.stats.bounds import Bounds
 
 NOTHING = 1e-9  # beside one event
 

@@ -9,11 +9,11 @@ from scipy.special import stdtrit
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.readable import between, factor_in_words, readable
 from poela.core.typed import Range, refuse_problems
-from poela.evaluation.bounded import bounded_ends
-from poela.evaluation.bounds import Bounds, Interval, in_clusters
-from poela.evaluation.contributions import Contributions, standard_error
-from poela.evaluation.normal import degrees_of_freedom
-from poela.evaluation.weights import safe_shift
+from poela.stats.bounded import bounded_ends
+from poela.stats.bounds import Bounds, Interval, in_clusters
+from poela.stats.contributions import Contributions, standard_error
+from poela.stats.normal import degrees_of_freedom
+from poela.stats.weights import safe_shift
 
 MOST_SENSITIVITY = 1000.0
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poela.evaluation.diagnostics import Diagnostics, diagnose
-from poela.evaluation.verdict import ACT, TrustThresholds, Verdict, verdict_on
-from poela.evaluation.weights import LogWeights
+from poela.stats.diagnostics import Diagnostics, diagnose
+from poela.stats.verdict import ACT, TrustThresholds, Verdict, verdict_on
+from poela.stats.weights import LogWeights
 
 GOOD = Diagnostics(
     n_episodes=1000,

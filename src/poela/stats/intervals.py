@@ -5,12 +5,12 @@ from typing import Any
 
 from poela.core.errors import InputError
 from poela.core.registry import Registry
-from poela.evaluation.bootstrap import bca, percentile, refit, studentised
-from poela.evaluation.bounds import Interval, IntervalMethod, Sample
-from poela.evaluation.concentration import empirical_bernstein, hoeffding
-from poela.evaluation.empirical_likelihood import empirical_likelihood, empirical_likelihood_moment
-from poela.evaluation.normal import normal, student
-from poela.evaluation.recombined import recombined
+from poela.stats.bootstrap import bca, percentile, refit, studentised
+from poela.stats.bounds import Interval, IntervalMethod, Sample
+from poela.stats.concentration import empirical_bernstein, hoeffding
+from poela.stats.empirical_likelihood import empirical_likelihood, empirical_likelihood_moment
+from poela.stats.normal import normal, student
+from poela.stats.recombined import recombined
 
 _OWN: Mapping[str, IntervalMethod] = {
     "recombined": IntervalMethod(recombined),
@@ -40,7 +40,7 @@ def intervals_of(name: str, sample: Sample, levels: Sequence[float]) -> list[Int
     """The intervals of this name at each level, from one sample.
 
     >>> import numpy as np
-    >>> from poela.evaluation.contributions import Contributions
+    >>> from poela.stats.contributions import Contributions
     >>> [narrow, wide] = intervals_of("normal", Sample(Contributions.mean(np.array([1.0, 3.0]))), [0.5, 0.9])
     >>> narrow.width < wide.width
     True

@@ -10,14 +10,14 @@ import pytest
 
 from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
-from poela.evaluation.bootstrap import Resampled
-from poela.evaluation.bounds import Bounds, IntervalMethod, Sample
-from poela.evaluation.contributions import Contributions
 from poela.evaluation.estimators import snis
 from poela.evaluation.evidence import Evidence
-from poela.evaluation.intervals import INTERVALS, intervals_of
 from poela.evaluation.recombination import Recombined
-from poela.evaluation.weights import LogWeights
+from poela.stats.bootstrap import Resampled
+from poela.stats.bounds import Bounds, IntervalMethod, Sample
+from poela.stats.contributions import Contributions
+from poela.stats.intervals import INTERVALS, intervals_of
+from poela.stats.weights import LogWeights
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 

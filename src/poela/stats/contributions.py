@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
+from poela.stats.weights import safe_shift
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,27 @@ class Contributions:
     def mean(cls, values: FloatArray) -> "Contributions":
         """A plain mean of episode values [n]."""
         return cls.ratio(values, np.ones_like(values))
+
+    @classmethod
+    def weighted(cls, log_weights: FloatArray, returns: FloatArray) -> "Contributions":
+        """The mean of weighted returns: importance sampling, from log weights [n] and returns [n].
+
+        >>> Contributions.weighted(np.log([0.5, 1.5]), np.array([1.0, 2.0])).value
+        1.75
+        """
+        # An unnormalised weight beyond double precision is honestly infinite, and so is the estimate.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cls.mean(np.asarray(np.exp(log_weights) * returns))
+
+    @classmethod
+    def self_normalised(cls, log_weights: FloatArray, returns: FloatArray) -> "Contributions":
+        """The mean return under weights that are made to sum to 1, from log weights [n] of any scale.
+
+        >>> Contributions.self_normalised(np.array([5000.0, 5000.0]), np.array([1.0, 2.0])).value
+        1.5
+        """
+        weights = np.exp(log_weights - safe_shift(log_weights))
+        return cls.ratio(weights * returns, weights)
 
     @classmethod
     def of_logging(cls, returns: FloatArray, seen: FloatArray | None) -> "Contributions":

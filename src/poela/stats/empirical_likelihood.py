@@ -13,8 +13,8 @@ from scipy.special import ndtri
 
 from poela.core.arrays import FloatArray
 from poela.core.errors import InputError
-from poela.evaluation.bounds import Interval, Sample
-from poela.evaluation.contributions import Contributions
+from poela.stats.bounds import Interval, Sample
+from poela.stats.contributions import Contributions
 
 _STEPS = 200
 _TOLERANCE = 1e-13

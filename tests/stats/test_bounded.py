@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
-from poela.evaluation.bounded import bounded_ends
-from poela.evaluation.bounds import Bounds, Sample
-from poela.evaluation.contributions import Contributions, standard_error
-from poela.evaluation.intervals import intervals_of
+from poela.stats.bounded import bounded_ends
+from poela.stats.bounds import Bounds, Sample
+from poela.stats.contributions import Contributions, standard_error
+from poela.stats.intervals import intervals_of
 
 UNIT = Bounds(0.0, 1.0)
 LEVELS = (0.5, 0.8, 0.95, 0.99)
