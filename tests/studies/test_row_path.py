@@ -18,7 +18,7 @@ from poela.data.joining import joined
 from poela.data.tables import read_logs
 from poela.data.trajectories import Trajectories
 from poela.evaluation import scoring
-from poela.studies import judging, so_far, store
+from poela.studies import judging, pooled_points, so_far, store
 from poela.studies.study import Study
 
 
@@ -68,14 +68,17 @@ def test_weights_of_a_checkpoint_are_computed_once_and_read_once(
     tiny_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed = counting(monkeypatch, scoring, "weights_of", lambda probabilities, logs: logs.n_episodes)
-    pooled = counting(monkeypatch, judging, "_evidence", lambda held_out, number, *rest: number)
+    pooled, told = (
+        counting(monkeypatch, owner, "pooled_evidence", lambda held_out, number, *rest: number)
+        for owner in (pooled_points, judging)
+    )
     monkeypatch.setattr(so_far, "MOST_SHARE", -1.0)  # no provisional answer, which judges paths early
     study = tiny_study(folds=2, restarts=1, test=0.2)
     judged = sum(len(run.checkpoints) for run in study.runs.values())
     on_test = 0 if study.keeps_logging_policy else 1
     assert sum(computed.values()) == judged + on_test
     spoken_of = 0 if study.gain is None else 1  # the policy whose gain is told, with a two-sided interval
-    assert sum(pooled.values()) == len(study.points) + spoken_of
+    assert (sum(pooled.values()), sum(told.values())) == (len(study.points), spoken_of)
 
 
 def test_rows_that_were_checked_are_not_checked_again(tiny_logs: Trajectories, monkeypatch: pytest.MonkeyPatch) -> None:
