@@ -2,13 +2,13 @@
 
 from abc import ABC
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal
 
 import numpy as np
 
-from poela.core.arrays import FloatArray, IntArray
+from poela.core.arrays import FloatArray, IntArray, with_sound
 from poela.core.log_cache import cached
 from poela.core.typed import Discount, Positive, Whole
 from poela.data.history import HistoryFeatures, with_history
@@ -86,7 +86,7 @@ class ValueLearner(Learner, ABC):
 
     def _seen(self, train: Trajectories) -> Trajectories:
         # A copy of the log itself: what is kept for a log must not keep the log.
-        return with_history(train, self.history, initial=True) if self.looks_back(train) else replace(train)
+        return with_history(train, self.history, initial=True) if self.looks_back(train) else with_sound(train)
 
     def _regressions(
         self, seen: Trajectories, kind: Kind | Predictor, seed: int, episodes: IntArray | None = None

@@ -54,6 +54,7 @@ class ScoringPlan:
     path: str = "ambition"
     n_episodes: int = 0  # held out in all folds together; 0: as many as here
     times: float = 1.0  # how many times the episodes of a fold teach here
+    keeps_policies: bool = True  # with what they show; nobody acts by those of a pair of folds
 
 
 @dataclass(frozen=True, eq=False)
