@@ -29,7 +29,7 @@ from poela.policies.decides import Decides
 from poela.policies.saving import save_policy
 
 if TYPE_CHECKING:
-    from poela.eligibility.pair_explanation import PairExplanation
+    from poela.eligibility.continuous import PairExplanation
 
 
 class RealPolicy(Decides, ABC):

@@ -40,7 +40,7 @@ KINDS = {
     "continuous_eligibility": "poela.eligibility.continuous:FittedContinuousEligibility",
     "eligibility": "poela.eligibility.files:eligibility_from_stored",
     "nearest_propensities": "poela.behavior.propensities:NearestPropensities",
-    "supported_behavior": "poela.eligibility.supported_behavior:SupportedBehavior",
+    "supported_behavior": "poela.eligibility.support_model:SupportedBehavior",
     "support_model": "poela.eligibility.support_model:SupportModel",
     "logged_propensities": "poela.behavior.propensities:LoggedPropensities",
     "with_history": "poela.data.history:WithHistory",

@@ -16,8 +16,7 @@ from poela.behavior.schema import Schema
 from poela.behavior.tempered import TemperedModel
 from poela.core.arrays import FloatArray
 from poela.data.limits import FORBIDDEN
-from poela.eligibility.support_model import LEAST_CHANCE, SupportModel
-from poela.eligibility.supported_behavior import SupportedBehavior
+from poela.eligibility.support_model import LEAST_CHANCE, SupportedBehavior, SupportModel
 from poela.serving.graph import Graph, positive, refuse_export, softmax
 from poela.serving.graph_limits import not_forbidden_in, within_in
 from poela.serving.graph_models import forest_in, history_in, mlp_in

@@ -84,7 +84,7 @@ def clinic(effect: Effect = 1.0, propensities: Recorded = "all") -> Source:
 
 def bandit(n_contexts: Size = 20, n_actions: Size = 10) -> Source:
     """The bandit of the paper's section 4 under uniform actions."""
-    from poela.simulators.counterexamples import Bandit
+    from poela.simulators.tabular import Bandit
 
     example = Bandit(n_contexts, n_actions)
     behavior = example.behavior
@@ -93,7 +93,7 @@ def bandit(n_contexts: Size = 20, n_actions: Size = 10) -> Source:
 
 def hidden_branch(horizon: Horizon = 4, decoy: bool = False) -> Source:
     """The sequential examples of the paper's appendix A under uniform actions."""
-    from poela.simulators.counterexamples import HiddenBranch
+    from poela.simulators.tabular import HiddenBranch
 
     example = HiddenBranch(horizon, decoy)
     behavior = example.behavior

@@ -9,8 +9,7 @@ from scipy.special import stdtrit
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.readable import between, factor_in_words, readable
 from poela.core.typed import Range, refuse_problems
-from poela.stats.bounded import bounded_ends
-from poela.stats.bounds import Bounds, Interval, in_clusters
+from poela.stats.bounds import Bounds, Interval, bounded_ends, in_clusters
 from poela.stats.contributions import Contributions, standard_error
 from poela.stats.normal import degrees_of_freedom
 from poela.stats.weights import safe_shift

@@ -8,7 +8,7 @@ from poela.behavior.gaussian import GaussianBehavior
 from poela.behavior.normal import NormalModel
 from poela.data.action_space import finite_actions
 from poela.data.trajectories import Trajectories
-from poela.eligibility.supported_behavior import SupportedBehavior
+from poela.eligibility.support_model import SupportedBehavior
 from poela.learners.learner import Checkpoint, Learner
 from poela.learners.logging_policy import logging_policy
 from poela.policies.blended import BlendedPolicy
