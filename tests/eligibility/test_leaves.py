@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from poela.behavior.boosted import BoostedBehavior, BoostedModel
+from poela.behavior.model import Schema
 from poela.behavior.multinomial import MultinomialBehavior
-from poela.behavior.schema import Schema
 from poela.data.trajectories import Trajectories
 from poela.eligibility.explanation import shared_leaves
 from poela.eligibility.rules import Eligibility

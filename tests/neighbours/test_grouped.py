@@ -7,7 +7,7 @@ from poela.core.arrays import FloatArray
 from poela.data.trajectories import Trajectories
 from poela.eligibility.logged import LoggedContexts
 from poela.eligibility.rules import Eligibility
-from poela.neighbours.grouped import NearestOfGroups
+from poela.neighbours.products import NearestOfGroups
 from poela.neighbours.search import Neighbours
 
 SHAPES = [(1, 1, 7), (16, 3, 8), (5, 25, 44)]

@@ -16,10 +16,10 @@ import torch
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from poela.core.density import gaussian_log_density
 from poela.core.errors import InputError
 from poela.core.log_cache import cached
-from poela.core.params import HasParams
+from poela.core.options import HasParams
+from poela.core.policy import gaussian_log_density
 from poela.core.readable import readable
 from poela.core.storage import Stored
 from poela.core.typed import Count, Positive, from_plain, refuse_problems, to_plain

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, readonly
-from poela.core.density import DensityPolicy
+from poela.core.policy import DensityPolicy
 from poela.data.trajectories import Trajectories
 from poela.eligibility.boxes import Boxes, log_interval
 from poela.eligibility.support import Evidence, cross_fitted_support, looks_back

@@ -206,7 +206,7 @@ class Explanation:
         )
 
     def _repr_html_(self) -> str:
-        from poela.core.html import table
+        from poela.core.readable import table
 
         return table(HEADER, self._cells())
 

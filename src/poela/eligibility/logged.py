@@ -12,7 +12,7 @@ from poela.core.log_cache import cached
 from poela.data.trajectories import Trajectories
 from poela.eligibility.foreign import OwnScale
 from poela.neighbours.approximate import ApproximateNeighbours
-from poela.neighbours.grouped import FEW, NearestOfGroups
+from poela.neighbours.products import FEW, NearestOfGroups
 from poela.neighbours.scales import FeatureScale
 from poela.neighbours.search import TREE_FEATURES, Neighbours
 

@@ -11,7 +11,7 @@ from poela.behavior.history import HistoryModel
 from poela.behavior.propensities import nearest_propensities
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.errors import InputError
-from poela.core.params import HasParams
+from poela.core.options import HasParams
 from poela.core.typed import Check, NonNegative, Positive, Share, one_of, refuse_problems
 from poela.data.limits import LimitsInContexts
 from poela.data.trajectories import Trajectories

@@ -16,8 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from poela.behavior.boosted import BoostedBehavior
-from poela.behavior.history import HistoryBehavior, HistoryModel
-from poela.behavior.memory import memory_of
+from poela.behavior.history import HistoryBehavior, HistoryModel, memory_of
 from poela.behavior.model import BehaviorModel
 from poela.behavior.multinomial import MultinomialBehavior
 from poela.core.arrays import BoolArray, FloatArray, IntArray, readonly

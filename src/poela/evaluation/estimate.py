@@ -252,7 +252,7 @@ class Estimate:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from poela.core.html import facts
+        from poela.core.readable import facts
 
         error, level = self.standard_error, "" if self.level is None else f" ({100 * self.level:g}%)"
         known = {

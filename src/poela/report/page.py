@@ -16,11 +16,11 @@ from markupsafe import Markup
 
 import poela
 from poela.core.errors import InputError
-from poela.core.extras import how_to_install
 from poela.core.files import atomic_file
-from poela.core.outputs import output_file
+from poela.core.paths import output_file
 from poela.core.progress import progress
 from poela.core.readable import effective
+from poela.core.registry import how_to_install
 from poela.core.temporary import OWN_FOLDER
 from poela.core.typed import Count, parsed
 from poela.data.groups import SMALLEST_GROUP

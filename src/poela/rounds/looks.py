@@ -17,9 +17,9 @@ from scipy.special import gammainc, gammaln, lambertw, ndtr, ndtri
 from poela.core.arrays import FloatArray
 from poela.core.draws import text_of
 from poela.core.errors import InputError
-from poela.core.locks import locked_folder
 from poela.core.paths import is_there, place
 from poela.core.records import read_record, write_record
+from poela.core.temporary import locked_folder
 from poela.core.typed import Count, Share, Whole, one_of
 from poela.data.trajectories import Trajectories
 

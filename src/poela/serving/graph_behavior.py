@@ -9,10 +9,9 @@ import numpy as np
 from poela.behavior.boosted import BoostedModel
 from poela.behavior.clone import CloneModel, RecurrentCloneModel
 from poela.behavior.history import HistoryModel
+from poela.behavior.model import Schema
 from poela.behavior.multinomial import MultinomialModel
-from poela.behavior.neighbours import KNNModel
-from poela.behavior.propensities import NearestPropensities
-from poela.behavior.schema import Schema
+from poela.behavior.propensities import KNNModel, NearestPropensities
 from poela.behavior.tempered import TemperedModel
 from poela.core.arrays import FloatArray
 from poela.data.limits import FORBIDDEN

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
-from poela.core.policy import Actor, AnyPolicy, MemorylessActor, as_policy, sample_actions
+from poela.core.policy import Actor, AnyPolicy, DensityPolicy, MemorylessActor, as_policy, sample_actions
 from poela.data.action_space import ActionName
 from poela.data.checks import ROW_SUM_TOLERANCE
 from poela.data.trajectories import Trajectories

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, get_type_hints
 
-from poela.core.density import DensityPolicy
 from poela.core.errors import InputError
-from poela.core.policy import Policy
+from poela.core.policy import DensityPolicy, Policy
 from poela.core.registry import Registry
 from poela.core.typed import Range, Share, one_of, parsed
 from poela.data.trajectories import Trajectories

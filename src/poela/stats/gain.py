@@ -51,7 +51,7 @@ class Gain:
         return f"{readable(self.value, error, signed=True)}{ends}{gamma}"
 
     def _repr_html_(self) -> str:
-        from poela.core.html import block
+        from poela.core.readable import block
 
         return block("New − current", str(self))
 

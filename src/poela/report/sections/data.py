@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from poela.behavior.calibration import Calibration
-from poela.behavior.memory import memory_of
+from poela.behavior.history import memory_of
 from poela.core.arrays import FloatArray
 from poela.core.readable import effective
 from poela.data.trajectories import Trajectories

@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from poela.core.readable import about, effective
-from poela.policies.barring import BarringPolicy
+from poela.policies.valued import BarringPolicy
 from poela.report.blocks import (
     Block,
     Fact,
