@@ -1,7 +1,7 @@
 """`poela simulate`: logs from a simulator, with propensities."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +11,9 @@ from poela.core.files import atomic_file
 from poela.core.paths import output_file
 from poela.core.readable import readable
 from poela.core.typed import Count, Seed, parsed
-from poela.data.spreadsheets import harmless
-from poela.data.trajectories import Trajectories
+
+if TYPE_CHECKING:
+    from poela.data.trajectories import Trajectories
 
 # Writing logs to a file by its ending.
 
@@ -22,12 +23,14 @@ def file_for_logs(out: str, overwrite: bool) -> Path:
     return output_file(out, "logs", overwrite=overwrite, endings=(".parquet", ".csv"))
 
 
-def write_logs(logs: Trajectories, path: Path, overwrite: bool) -> None:
+def write_logs(logs: "Trajectories", path: Path, overwrite: bool) -> None:
     """Write the logs as Parquet or CSV, whole or not at all."""
     table = logs.to_table()
     with atomic_file(path, replacing=overwrite) as temporary:
         if path.suffix == ".csv":
             from pyarrow.csv import write_csv
+
+            from poela.data.spreadsheets import harmless
 
             write_csv(harmless(table), temporary)
         else:
