@@ -110,13 +110,13 @@ def nearness_where_stranded(
 ) -> FloatArray:
     """What the fallback "nearest" makes smallest: the distance (of probable actions, where such were logged).
 
-    Without distances it is the probability, negated. `here` are the places of m stranded contexts; the result is
-    [m, A].
+    Without distances it is the probability, negated. `here` are the places of m stranded contexts; the distances of
+    these and the result are [m, A].
     """
     if distances is None or rule.logged is None:
         return np.zeros((len(here), rule.n_actions)) if probabilities is None else -probabilities[here]
-    nearness = np.where(probable[here], distances[here], np.inf)
-    nearness = np.where(np.isfinite(nearness).any(axis=1, keepdims=True), nearness, distances[here])
+    nearness = np.where(probable[here], distances, np.inf)
+    nearness = np.where(np.isfinite(nearness).any(axis=1, keepdims=True), nearness, distances)
     unknown = np.isinf(nearness).all(axis=1)
     if unknown.any():
         # A step number that was never logged: the nearest over all steps.

@@ -24,7 +24,8 @@ from poela.evaluation.options import CAP, RETURNS, ScoringOptions
 from poela.evaluation.outside import LoggedSupport, logged_support, outside_support
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
-from poela.evaluation.value_model import QValues, ValueModel, given_values
+from poela.evaluation.tails import NO_TAIL, Tail, tail_of
+from poela.evaluation.value_model import QValues, ValueModel, given_values, is_single
 from poela.evaluation.weights import is_greedy, log_weights, probabilities_along, smoothed, weights_of
 from poela.regression.step_regression import Regressor
 from poela.stats.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters, two_valued
@@ -187,7 +188,8 @@ class Evaluator:
         if self.logs.is_real and not with_model:
             yield from (self._with_weights(policy, log_weights(policy, self.logs)) for policy in policies)
             return
-        seen = self._with_beside if with_model else self._finite
+        asks_beside = with_model and not (self._q is None and is_single(self._finite, self._beside))
+        seen = self._with_beside if asks_beside else self._finite
         step = max(int(MOST_NUMBERS / (seen.n_steps * seen.n_actions)), 1)
         for start in range(0, len(policies), step):
             some = policies[start : start + step]
@@ -250,8 +252,9 @@ class Evaluator:
         units = in_clusters(contributions, logs.clusters, logs.loggers)
         pool = pool or self.pool(evidence, chosen)
         diagnostics = diagnosed(evidence, chosen, pool, self.returns, self.bounds)
+        tail = NO_TAIL
         if not by_chance and not self.is_rate and np.isfinite(contributions.value):
-            diagnostics = self._with_tail(diagnostics, units, evidence)
+            diagnostics, tail = self._with_tail(diagnostics, contributions, evidence)
         interval, interval_notes = self._interval(units, evidence, chosen, pool, diagnostics.ess)
         estimated = logs.estimated and chosen.weights != "none"
         wrong = (self._wrong or density_problem(logs)) if chosen.weights != "none" else ""
@@ -260,7 +263,7 @@ class Evaluator:
         verdict = verdict_on(diagnostics, scoring.thresholds, **doubts)
         level = None if interval is None else scoring.level
         beyond = None if scoring.cap is None else beyond_cap(scoring.cap, self._uncapped, evidence, scoring.bounds)
-        gain = self._gain(contributions, evidence, chosen, interval, verdict.word)
+        gain = self._gain(contributions, evidence, chosen, interval, verdict.word, tail.most)
         worst = WorstCase()
         if not by_chance:
             worst = WorstCase.of(evidence, chosen, contributions.value, self.returns, self.bounds)
@@ -289,11 +292,13 @@ class Evaluator:
             + verdict.reasons * (verdict.word != "trust"),
         )
 
-    def _with_tail(self, diagnostics: Diagnostics, units: Contributions, evidence: Evidence) -> Diagnostics:
-        """With the skewness of the gain's own influence, where it is larger: what is foreseen can hide a tail."""
-        done = in_clusters(evidence.done_now, self.logs.clusters, self.logs.loggers)
-        skew = abs(skewness(units.less(done).influence)) / float(np.sqrt(units.n_episodes))
-        return replace(diagnostics, return_skew=float(np.fmax(diagnostics.return_skew, skew)))
+    def _with_tail(self, diagnostics: Diagnostics, own: Contributions, evidence: Evidence) -> tuple[Diagnostics, Tail]:
+        """With the skewness of the gain's own influence: what is foreseen can hide a tail of returns."""
+        way = own.less(evidence.done_now)
+        gain, tail = in_clusters(way, self.logs.clusters, self.logs.loggers), tail_of([way], evidence)
+        skew = abs(skewness(gain.influence)) / float(np.sqrt(gain.n_episodes))
+        most = float(np.fmax(diagnostics.return_skew, skew))
+        return replace(diagnostics, return_skew=most, gain_skew=tail.seen), tail
 
     def _allowing(
         self, worst: WorstCase, value: float, interval: Interval | None, gain: Gain | None, evidence: Evidence
@@ -353,7 +358,13 @@ class Evaluator:
         return lambda resamples, seed: refitted_values(evidence, chosen.function, behavior, resamples, seed)
 
     def _gain(
-        self, contributions: Contributions, evidence: Evidence, chosen: Estimator, interval: Interval | None, word: str
+        self,
+        contributions: Contributions,
+        evidence: Evidence,
+        chosen: Estimator,
+        interval: Interval | None,
+        word: str,
+        tail: float,
     ) -> Any:
         if not chosen.uses_policy or not np.isfinite(contributions.value):
             return None
@@ -367,4 +378,5 @@ class Evaluator:
             log_weights=chosen.used(evidence) if chosen.normalised and word != "do not trust" else None,
             done_now=None if evidence.reference is None and self.logs.staying is None else evidence.done_now,
             strata=self.logs.loggers,
+            tail=tail,
         )

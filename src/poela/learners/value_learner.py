@@ -2,13 +2,13 @@
 
 from abc import ABC
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal
 
 import numpy as np
 
-from poela.core.arrays import FloatArray, IntArray
+from poela.core.arrays import FloatArray, IntArray, with_sound
 from poela.core.errors import TrainingError
 from poela.core.log_cache import cached
 from poela.core.ragged import episode_sums, returns_to_go
@@ -134,6 +134,7 @@ def refuse_divergence(name: str, where: str, largest: float, reachable: float) -
         )
 
 
+MOST_COMPARED = 50_000  # steps on which kinds of regression are compared, about: of more, those of random episodes
 MOST_SHARED = 2e7  # numbers of decompositions kept for the next learner: 160 MB
 PENALTY_MULTIPLES: Sequence[float] = (1.0, 10.0, 100.0, 1e3, 1e4)
 
@@ -189,16 +190,17 @@ class ValueLearner(Learner, ABC):
         kinds = [kind for kind in kinds_for(train) if kind in can_see]
         settings = (self.penalty, self.discount, *kinds, blake2b(chances.tobytes()).digest())
         if settings not in known:
+            some, of_some = _some(train, chances)
 
             def regressions(kind: Kind, episodes: IntArray) -> BackwardInduction:
-                return self._regressions(train, kind, 0, episodes)
+                return self._regressions(some, kind, 0, episodes)
 
-            known[settings] = chosen_kind(train, chances, regressions, kinds, self.discount)
+            known[settings] = chosen_kind(some, of_some, regressions, kinds, self.discount)
         return known[settings]
 
     def _seen(self, train: Trajectories) -> Trajectories:
         # A copy of the log itself: what is kept for a log must not keep the log.
-        return with_history(train, self.history, initial=True) if self.looks_back(train) else replace(train)
+        return with_history(train, self.history, initial=True) if self.looks_back(train) else with_sound(train)
 
     def _regressions(
         self, seen: Trajectories, kind: Kind | Predictor, seed: int, episodes: IntArray | None = None
@@ -217,6 +219,15 @@ class ValueLearner(Learner, ABC):
         """Raise `TrainingError` where values are far beyond every return."""
         reachable = max(reachable_return(train, self.discount), 1e-6)
         refuse_divergence(type(self).__name__, "the training log", float(np.abs(q).max()), reachable)
+
+
+def _some(train: Trajectories, chances: FloatArray) -> tuple[Trajectories, FloatArray]:
+    """Random episodes with about `MOST_COMPARED` steps, and what of chances [N, A] is theirs; all where no more are."""
+    if train.n_steps <= MOST_COMPARED:
+        return train, chances
+    count = max(int(train.n_episodes * MOST_COMPARED / train.n_steps), 2)
+    episodes = np.sort(np.random.default_rng(0).permutation(train.n_episodes)[:count])
+    return train.take(episodes), chances[np.isin(train.episode_of_step, episodes)]
 
 
 def _is_random(kind: Kind | Predictor) -> bool:

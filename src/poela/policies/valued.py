@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray, readonly
 from poela.core.errors import InputError
 from poela.core.live import stored_or_live
+from poela.core.log_cache import cached
 from poela.core.policy import Actor, LoggedSteps, Policy, along_once, as_policy, steps_of
 from poela.core.storage import Stored
 from poela.core.typed import from_plain
@@ -86,7 +87,13 @@ class ValuedPolicy(RuledPolicy):
         return self.decided(q, behavior, self.eligibility.along(trajectories), self.counts_along(trajectories))
 
     def q_along(self, trajectories: LoggedSteps) -> FloatArray:
-        """Q [N, A] along logged episodes."""
+        """Q [N, A] along logged episodes; of single decisions worked out once for all policies of the same values."""
+        if self.values.n_steps == 1:
+            kind = ("values along", self.history)
+            return cached(trajectories, kind, self.values, lambda: readonly(self._q_along(trajectories), np.float64))
+        return self._q_along(trajectories)
+
+    def _q_along(self, trajectories: LoggedSteps) -> FloatArray:
         rows = self.checked(trajectories.contexts)
         if self.history is not None:
             rows = self.history.of(rows, trajectories.actions, trajectories.offsets)

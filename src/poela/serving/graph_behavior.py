@@ -16,7 +16,7 @@ from poela.behavior.tempered import TemperedModel
 from poela.core.arrays import FloatArray
 from poela.data.limits import FORBIDDEN
 from poela.eligibility.support_model import LEAST_CHANCE, SupportedBehavior, SupportModel
-from poela.serving.graph import Graph, positive, refuse_export, softmax
+from poela.serving.graph import Graph, compared, positive, refuse_export, softmax
 from poela.serving.graph_limits import not_forbidden_in, within_in
 from poela.serving.graph_models import forest_in, history_in, mlp_in
 from poela.serving.graph_neighbours import (
@@ -112,6 +112,7 @@ def _summed(graph: Graph, shares: str) -> str:
 
 def _tempered(graph: Graph, model: TemperedModel, contexts: str) -> str:
     logs = graph.op("Log", behavior_in(graph, model.model, contexts))
+    graph.doubts.gain *= max(1 / model.temperature, 1.0)
     return softmax(graph, graph.op("Div", logs, graph.constant(model.temperature)))
 
 
@@ -149,6 +150,7 @@ def support_in(graph: Graph, model: SupportModel, contexts: str) -> str:
 
 def supported_in(graph: Graph, model: SupportModel, probabilities: str) -> str:
     """Which actions [N, A] have support."""
+    compared(graph, probabilities, graph.constant([model.least]))
     return graph.op("Greater", probabilities, graph.constant([model.least]))
 
 

@@ -125,6 +125,7 @@ class Diagnostics:
     trait_ratio: Unknowable = float("nan")  # spread of log weights over that of recombined ones
     events: Unknowable = float("nan")  # effective episodes with the rarer of two outcomes
     return_skew: Unknowable = float("nan")  # skewness of other returns over √ESS: how far from normal their mean is
+    gain_skew: Unknowable = float("nan")  # skewness towards losses of what units add to the gain, over √units
 
     @property
     def n_units(self) -> int:

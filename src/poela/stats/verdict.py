@@ -19,6 +19,7 @@ NEVER_DONE = (
     "Learn with a rule that bars them, or declare the range of returns (--returns), so that the worst case counts."
 )
 LOGGED = "Use logs with recorded {known}, or check the conclusion with other behavior models."
+TAIL = "what single cases add to the gain is so skewed towards losses that a few unseen ones could undo it"
 SEEN = "Find out why outcomes were not observed, and follow up some of those who were lost."
 
 
@@ -43,6 +44,7 @@ class TrustThresholds:
     stranded_share: tuple[float, float] = (0.05, 0.5)  # of decisions unlike anything logged, at most
     events: tuple[float, float] = (4.0, 1.0)  # effective yes (or no) outcomes, at least
     return_skew: tuple[float, float] = (0.2, 0.6)  # of returns, over √ESS, at most
+    gain_skew: tuple[float, float] = (0.15, 0.6)  # towards losses, of what units add to the gain, over √units, at most
     trait_ratio: tuple[float, float] = (1.2, 2.0)  # error with traits of episodes over that without
 
 
@@ -183,6 +185,8 @@ def _of_returns(d: Diagnostics, t: TrustThresholds, real: bool) -> Iterator[Find
             f"returns are so skewed (skewness over √ESS {d.return_skew:.2f}) that a few of them dominate the mean",
             "Collect more episodes, or use capped returns (--cap 0.99) or their logarithm.",
         )
+    if grade := _grade(d.gain_skew, t.gain_skew):
+        yield (grade, TAIL, "Collect more episodes, declare the range of returns, or use capped ones (--cap 0.99).")
     if not d.redrawn and (grade := _grade(d.trait_ratio, t.trait_ratio)):
         yield (
             grade,

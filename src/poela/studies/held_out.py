@@ -23,7 +23,7 @@ from poela.studies.acted import departures
 
 ENOUGH, MANY = 20_000, 80_000  # recombined episodes: at least, and where logs are large no more than it takes
 OUTSIDE = ("outside", "leaving", "missing", "missing_error")  # of support: metrics of a point
-HELD_OUT = LOG_WEIGHTS, RECOMBINED, CONTROLS = "held_out_log_weights", "held_out_recombined", "held_out_controls"
+LOG_WEIGHTS, RECOMBINED, CONTROLS = "held_out_log_weights", "held_out_recombined", "held_out_controls"
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,6 +46,7 @@ from poela.studies.requests import STUDY_SCORING, fit_to_logs, parse_settings
 from poela.studies.rounds import Round, RoundLogs
 from poela.studies.running import run
 from poela.studies.runs import versions
+from poela.studies.samples import said_of_samples
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
 from poela.studies.so_far import SoFar
@@ -359,7 +360,7 @@ def _record(
             test_episodes=0 if splits.test is None else splits.test.n_episodes,
             folds=len(held_out),
             layout=layout.fixed(splits.train),
-            propensities=splits.whole.note,
+            propensities=splits.whole.note + said_of_samples(splits.train),
             estimated=splits.whole.estimated,
             lost=lost_share(splits.train),
         ),

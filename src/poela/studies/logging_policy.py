@@ -30,6 +30,10 @@ from poela.studies.runs import versions
 
 AUTO = ("multinomial", "boosted", "knn")  # from the stiffest to the most flexible
 LOOKING_BACK = " with history"  # how the same models are called where they see the last step too
+# Above so many steps neighbours are not tried, whose search would grow with the square of the log, and the others are
+# compared on so many steps of random episodes. Where propensities are logged, the model only stands for what is not
+# known of actions that were not taken: it is fitted on `MOST_BESIDE` steps at most.
+MANY_STEPS, MOST_COMPARED, MOST_BESIDE = 50_000, 25_000, 100_000
 HELD_OUT = 0.25
 NOT_TAKEN = "those of actions not taken"  # what a note says where the propensity of the logged action is all there is
 PROPENSITIES, PROPENSITIES_FORMAT = "propensities", "poela-propensities"
@@ -79,7 +83,8 @@ def find_logging_policy(
     if train.propensities is not None:
         name, model = _fitted(train, behavior, seed, asked)
         others = f"{NOT_TAKEN}, which some learners ask for, are estimated by"
-        return LoggingPolicy(parts, model, f"{known}; {others} {_in_words(name)}")
+        fitted_on = _fitted_on(train) if behavior == "auto" else ""
+        return LoggingPolicy(parts, model, f"{known}; {others} {_in_words(name)}{fitted_on}")
     name, likelihoods = (behavior, {}) if behavior != "auto" else best_behavior(train, seed, asked)
     settings = _settings(name, train.n_steps)
     crossed = annotation(settings, train, folds=min(5, train.n_units), seed=seed)
@@ -160,10 +165,13 @@ def best_behavior(train: Trajectories, seed: int, whole: Trajectories | None = N
     """
     judged_by = train if whole is None else whole
     memory = cached(judged_by, ("memory", seed), None, lambda: memory_of(judged_by, seed))
+    tried: tuple[str, ...] = AUTO
+    if train.n_steps > MANY_STEPS:
+        tried, train = tuple(name for name in AUTO if name != "knn"), _some(train, MOST_COMPARED, seed)
     fitted_on, judged_on = train.split((1 - HELD_OUT, HELD_OUT), seed=seed)
-    looking_back = tuple(name + LOOKING_BACK for name in AUTO) if memory.remembers else ()
+    looking_back = tuple(name + LOOKING_BACK for name in tried) if memory.remembers else ()
     likelihoods = {}
-    for name in (*AUTO, *looking_back):
+    for name in (*tried, *looking_back):
         model = _settings(name, fitted_on.n_steps).fit_quietly(fitted_on, seed)
         rows = model.along(judged_on)[np.arange(judged_on.n_steps), judged_on.actions]
         likelihoods[name] = float(np.log(np.maximum(rows, FLOOR)).mean())
@@ -179,7 +187,24 @@ def model_of_logging_policy(train: Trajectories, seed: int) -> Any:
 
 def _fitted(train: Trajectories, behavior: str, seed: int, whole: Trajectories | None = None) -> tuple[str, Any]:
     name = best_behavior(train, seed, whole)[0] if behavior == "auto" else behavior
+    if behavior == "auto" and train.propensities is not None and train.n_steps > MANY_STEPS:
+        train = _some(train, MOST_BESIDE, seed)
     return name, _settings(name, train.n_steps).fit_quietly(train, seed)
+
+
+def _fitted_on(train: Trajectories) -> str:
+    """On how many steps the model of actions not taken rests, in words, where these are not all."""
+    if train.n_steps <= max(MANY_STEPS, MOST_BESIDE):
+        return ""
+    return f", fitted on about {MOST_BESIDE:,} of {train.n_steps:,} steps"
+
+
+def _some(train: Trajectories, most: int, seed: int) -> Trajectories:
+    """Random episodes with about so many steps; all of them where there are no more."""
+    if train.n_steps <= most:
+        return train
+    count = max(int(train.n_episodes * most / train.n_steps), 2)
+    return train.take(np.sort(np.random.default_rng((seed, 5)).permutation(train.n_episodes)[:count]))
 
 
 def _settings(name: str, n_steps: int) -> Any:

@@ -156,9 +156,8 @@ class Splits:
         count = len(self.folds)
         # As few recombined episodes as there can be: nobody looks at those.
         estimators = ("dr",) if settings.by_model else ()  # whose values the gain's control variates need
-        judging = ScoringPlan(
-            settings.scoring, estimators, settings.path, ENOUGH, times=self._times(count - 2, count - 1)
-        )
+        times = self._times(count - 2, count - 1)
+        judging = ScoringPlan(settings.scoring, estimators, settings.path, ENOUGH, times=times, keeps_policies=False)
         rule = self.support.without.get((first, second))
         train, held_out = as_if_all_seen(settings.taught(train), settings.seed), settings.scoring.capped(held_out)
         return FoldData(train, held_out, self.folds[first].model, judging, None, rule)
