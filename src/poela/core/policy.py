@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import Float32Array, FloatArray, IntArray
+from poela.core.errors import InputError
 from poela.core.log_cache import cached
 from poela.core.ragged import step_numbers
 
@@ -24,6 +25,21 @@ class DensityPolicy(Protocol):
 
     def sample(self, contexts: ArrayLike, rng: np.random.Generator) -> FloatArray:
         """An action [N, m] for each context."""
+
+
+def as_density_policy(candidate: object) -> DensityPolicy:
+    """Any object with a log density and draws; else one sentence.
+
+    >>> as_density_policy(1.0)
+    Traceback (most recent call last):
+    poela.core.errors.InputError: float is no policy of real-valued actions: it has no methods log_density(contexts, ...
+    """
+    if isinstance(candidate, DensityPolicy):
+        return candidate
+    raise InputError(
+        f"{type(candidate).__name__} is no policy of real-valued actions: it has no methods "
+        "log_density(contexts, actions) and sample(contexts, rng)"
+    )
 
 
 def gaussian_log_density(actions: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:

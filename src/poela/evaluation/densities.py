@@ -35,7 +35,7 @@ def density_problem(logs: Trajectories) -> str:
     >>> density_problem(logs), density_problem(logs.with_log_densities(right - 3))[:53]
     ('', 'the logged log densities cannot be those of these 400')
     """
-    if not logs.is_real or logs.log_densities is None or logs.estimated:
+    if logs.log_densities is None or logs.estimated:
         return ""
     if logs.n_units < FEWEST_UNITS or logs.n_steps < 10 * (logs.n_features + 1):
         return ""

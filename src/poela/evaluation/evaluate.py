@@ -74,8 +74,7 @@ def evaluate(
     if clusters is not None:
         logs = replace(logs, clusters=clusters)  # type: ignore[arg-type]
     _refuse(policy, logs, scoring, q)
-    if logs.is_real:
-        refuse_plain_densities(logs)
+    refuse_plain_densities(logs)
     weighted = ESTIMATORS[scoring.estimator].weights != "none"
     support = logged_support(logs) if weighted and logs.knows_logging_policy else None
     given = None if isinstance(q, str) else q

@@ -13,6 +13,7 @@ from poela.core.options import HasParams
 from poela.core.policy import DensityPolicy, HasProbabilities, Policy, as_policy
 from poela.core.references import description
 from poela.core.typed import refuse_problems, shown
+from poela.data.action_space import ActionSpace, Box, Finite
 from poela.data.trajectories import Trajectories
 from poela.eligibility.eligible import Eligible
 from poela.eligibility.fitted import FittedEligibility
@@ -97,7 +98,7 @@ class Learner(HasParams):
     """
 
     walks: ClassVar[bool] = False
-    real_valued: ClassVar[bool] = False  # whether it learns from logs whose actions are real numbers
+    acts_in: ClassVar[type[ActionSpace] | None] = Finite  # what it chooses from; None: its policies will tell
 
     def __post_init__(self) -> None:
         refuse_problems(self)
@@ -154,12 +155,15 @@ class TaughtLearner(Learner):
         return bool(getattr(self.object, "walks", False))
 
     @property
-    def real_valued(self) -> bool | None:  # type: ignore[override]
+    def acts_in(self) -> type[ActionSpace] | None:  # type: ignore[override]
         """As the learner says, or what it can do as a policy; None where only its first policy will tell."""
-        said = getattr(self.object, "real_valued", None)
-        if said is not None or isinstance(self.object, DensityPolicy):
-            return said is None or bool(said)
-        return False if callable(getattr(self.object, "probabilities", None)) else None
+        said: type[ActionSpace] | None = getattr(self.object, "acts_in", None)
+        real = getattr(self.object, "real_valued", None)  # as it was once said
+        if said is not None or real is not None:
+            return said or (Box if real else Finite)
+        if isinstance(self.object, DensityPolicy):
+            return Box
+        return Finite if callable(getattr(self.object, "probabilities", None)) else None
 
     def fit_path(self, train: Trajectories, seed: int = 0, behavior: Policy | None = None) -> Iterator[Checkpoint]:
         """The learner's own path, or its one policy."""

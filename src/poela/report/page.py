@@ -3,7 +3,7 @@
 import base64
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -23,6 +23,7 @@ from poela.core.readable import effective
 from poela.core.registry import how_to_install
 from poela.core.temporary import OWN_FOLDER
 from poela.core.typed import Count, parsed
+from poela.data.action_space import Box, Finite
 from poela.data.groups import SMALLEST_GROUP
 from poela.report.blocks import Block, Column, Entry, Fact, Facts, Section, Table, Text, named, typeset
 from poela.report.numbers.changes import STEP
@@ -195,10 +196,16 @@ def _subject(study: Study, logs: Given | None, options: PageOptions) -> Subject:
     subject = Subject(
         study, study.result, shown_policy(study), None, None, logs, tuple(options.by), options.per_year, smallest
     )
-    if study.record.data.layout.is_real:
-        _refuse_cases(options)
-        return replace(subject, doses=dose_logs(study, logs, smallest))
-    return replace(subject, logs=study_logs(study, logs, smallest))
+    return PAGES[study.record.data.layout.action_space.kind].beside(subject, options)
+
+
+def _beside_choices(subject: Subject, options: PageOptions) -> Subject:
+    return replace(subject, logs=study_logs(subject.study, subject.given, subject.smallest))
+
+
+def _beside_doses(subject: Subject, options: PageOptions) -> Subject:
+    _refuse_cases(options)
+    return replace(subject, doses=dose_logs(subject.study, subject.given, subject.smallest))
 
 
 def _smallest_group(stored: Groups | None, options: PageOptions) -> int:
@@ -210,27 +217,48 @@ def _smallest_group(stored: Groups | None, options: PageOptions) -> int:
 
 
 def _details(subject: Subject, options: PageOptions) -> tuple[Callable[[], Section], ...]:
-    """The sections below the first screen; of real-valued actions, those that do not count actions."""
-    shown, beside, doses = subject.shown, subject.logs, subject.doses
-    full: tuple[Callable[[], Section], ...] = (lambda: full_section(subject),)
-    rest: tuple[Callable[[], Section], ...] = (
+    """The sections below the first screen."""
+    own = PAGES[subject.study.record.data.layout.action_space.kind]
+    return (
+        lambda: full_section(subject),
+        *own.changes(subject, options),
+        lambda: groups_section(subject),
+        lambda: ladder_section(subject),
+        *own.rules(subject, options),
         lambda: data_section(subject),
         lambda: sensitivity_section(subject),
         lambda: checklist_section(subject),
-        lambda: reproduce_section(subject.study, beside),
+        lambda: reproduce_section(subject.study, subject.logs),
     )
-    if subject.real:
-        given = () if doses is None else (lambda: doses_section(doses),)
-        return (*full, *given, lambda: groups_section(subject), lambda: ladder_section(subject), *rest)
+
+
+def _doses(subject: Subject, options: PageOptions) -> tuple[Callable[[], Section], ...]:
+    doses = subject.doses
+    return () if doses is None else (lambda: doses_section(doses),)
+
+
+def _eligible(subject: Subject, options: PageOptions) -> tuple[Callable[[], Section], ...]:
     return (
-        *full,
-        lambda: changes_section(subject, options.show_values),
-        lambda: groups_section(subject),
-        lambda: ladder_section(subject),
-        lambda: eligible_section(shown, beside, options.trajectory),
+        lambda: eligible_section(subject.shown, subject.logs, options.trajectory),
         lambda: overfitting_section(subject),
-        *rest,
     )
+
+
+@dataclass(frozen=True)
+class PageOf:
+    """What a page has of one kind of actions: the logs beside the study, what changes, and what rules allow."""
+
+    beside: Callable[[Subject, PageOptions], Subject]
+    changes: Callable[[Subject, PageOptions], tuple[Callable[[], Section], ...]]
+    rules: Callable[[Subject, PageOptions], tuple[Callable[[], Section], ...]]
+
+
+PAGES: Mapping[str, PageOf] = {
+    Finite.kind: PageOf(
+        _beside_choices, lambda subject, options: (lambda: changes_section(subject, options.show_values),), _eligible
+    ),
+    Box.kind: PageOf(_beside_doses, _doses, lambda subject, options: ()),  # what counts actions is left out
+}
 
 
 def _refuse_cases(options: PageOptions) -> None:

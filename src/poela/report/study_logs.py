@@ -125,8 +125,8 @@ def study_logs(study: Study, logs: Given | None, smallest: int = SMALLEST_GROUP)
     Logs that the study was not made of are refused.
     """
     parts = study.parts if logs is None else checked_parts(study, logs)
-    if parts is None or parts[0].is_real:
-        return None  # what is shown beside logs counts their actions
+    if parts is None:
+        return None
     train, held_out = _with_propensities(study, parts)
     return StudyLogs(study, train, held_out, shown_policy(study), smallest)
 
@@ -172,8 +172,6 @@ class DoseLogs:
 
 
 def dose_logs(study: Study, logs: Given | None, smallest: int = SMALLEST_GROUP) -> DoseLogs | None:
-    """The study beside its logs, or beside those that it still holds; None where there are none, or actions are few."""
+    """The study beside its logs, or beside those that it still holds; None where there are none."""
     parts = study.parts if logs is None else checked_parts(study, logs)
-    if parts is None or not parts[0].is_real:
-        return None
-    return DoseLogs(study, parts[0], shown_policy(study), smallest)
+    return None if parts is None else DoseLogs(study, parts[0], shown_policy(study), smallest)

@@ -10,6 +10,7 @@ from poela.data.trajectories import Trajectories
 from poela.report.blocks import Words, named, with_signs
 from poela.report.numbers.changes import STEP
 from poela.report.pictures.drawing import clean
+from poela.report.said import Said, said_of
 from poela.report.study_logs import DoseLogs, ShownPolicy, StudyLogs
 from poela.studies.groups import Groups
 from poela.studies.outcome_unit import PERCENT, Outcome
@@ -70,9 +71,9 @@ class Subject:
     smallest: int = SMALLEST_GROUP  # cases that a group must have to be told of
 
     @property
-    def real(self) -> bool:
-        """Whether actions are real numbers."""
-        return self.study.record.data.layout.is_real
+    def said(self) -> Said:
+        """What the page says of such actions."""
+        return said_of(self.study.record.data.layout.action_space)
 
     @property
     def trial(self) -> bool:

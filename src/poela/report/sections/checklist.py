@@ -18,9 +18,9 @@ from poela.data.trajectories import Trajectories
 from poela.eligibility.words import rule_in_words
 from poela.report.blocks import Block, Code, Column, Entry, Section, Table, Text, Words
 from poela.report.numbers.judged import usual_range
+from poela.report.said import said_of
 from poela.report.study_logs import ShownPolicy, StudyLogs
 from poela.report.subject import Numbers, Subject
-from poela.stats.verdict import chances
 from poela.studies.answer import whose_gain
 from poela.studies.candidates import Candidate
 from poela.studies.defaults import default_candidates
@@ -275,9 +275,7 @@ def healthcare_items(study: Study, shown: ShownPolicy | None, logs: Trajectories
         Item(
             "Gottesman, variables",
             "Did the logging policy remember more than the contexts show?",
-            "See section “The data”."
-            if logs is not None and not study.record.data.layout.is_real
-            else _without_logs(study),
+            said_of(study.record.data.layout.action_space).memory[logs is None],
         ),
         Item("Gottesman, variables", "How much hidden confounding would undo the result?", _gamma(study)),
         Item("Gottesman, data", "How many past cases really support the policy?", YOURS if shown is None else enough),
@@ -307,11 +305,6 @@ def _strategies(study: Study, shown: ShownPolicy | None) -> str:
     return f"{tried}; {study.answer.called}: {shown.name}."
 
 
-def _without_logs(study: Study) -> str:
-    real = study.record.data.layout.is_real
-    return "This is not checked for real-valued actions." if real else "Needs the logs (--logs)."
-
-
 def _follow_up(logs: Trajectories | None) -> str:
     if logs is None:
         return YOURS
@@ -336,8 +329,7 @@ def _assumptions(study: Study) -> str:
             "No hidden confounding: contexts hold everything that decisions rested on. No log can check this; see Γ"
         )
         return f"{hidden}. {ratio}"
-    known = chances(study.record.data.layout.is_real)
-    return f"The logged {known} are those by which decisions were made. {ratio}"
+    return f"The logged {study.record.data.chances} are those by which decisions were made. {ratio}"
 
 
 def _analysis(study: Study) -> str:

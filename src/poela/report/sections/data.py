@@ -194,14 +194,14 @@ MOST_ACTIONS = 60
 
 def data_section(subject: Subject) -> Section:
     """What the study was made of."""
-    study, train, real = subject.study, subject.train, subject.real
+    study, train = subject.study, subject.train
     data, cap = study.record.data, study.settings.scoring.cap
     features = data.layout.context or ()
-    actions: tuple[object, ...] = tuple(data.layout.action_columns) if real else tuple(data.layout.actions or ())
+    actions: tuple[object, ...] = data.layout.action_space.names
     mean = subject.number(study.record.logging_policy.value)
     facts = [
         Fact("Cases (episodes)", f"{data.train_episodes:,}", _split_in_words(study)),
-        Fact("Columns of doses" if real else "Actions", f"{len(actions)}"),
+        Fact(subject.said.counted, f"{len(actions)}"),
         Fact("Features", f"{len(features)}"),
         Fact("Mean return", mean, "" if cap is None else cap.in_words),
     ]

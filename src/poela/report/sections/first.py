@@ -91,8 +91,8 @@ def _rule(subject: Subject) -> Block:
             )
         ]
         return Text(words[0], "rule") if len(words) == 1 else Points(words[:MOST_SENTENCES], "rule")
-    if subject.real:
-        return Text("Doses change with what is known of a case.", "rule")
+    if subject.said.unruled:
+        return Text(subject.said.unruled, "rule")
     moves = "" if groups is None else moves_in_words(groups, 1)
     if isinstance(subject.shown.policy, BarringPolicy):
         most = Markup(" Most often: {}.").format(named(moves, LONGEST_MOVE)) if moves else ""

@@ -37,7 +37,6 @@ from poela.report.pictures.charts import Bar, Key, Level, Line, Plane, bars
 from poela.report.pictures.drawing import clean
 from poela.report.sections.data import losing
 from poela.report.subject import Numbers, Subject
-from poela.stats.verdict import chances
 from poela.studies.answer import unconfounded_in_words
 from poela.studies.unseen_holes import unseen_holes
 
@@ -58,7 +57,7 @@ def sensitivity_section(subject: Subject) -> Section:
         Text(_vanishes(None if gain is None else gain.undone_by, shown=not study.keeps_logging_policy)),
     ]
     if data.estimated:
-        known = chances(data.layout.is_real).capitalize()
+        known = data.chances.capitalize()
         blocks.append(Text(f"{known} are estimates here, so a gain counts as shown only if it survives Γ = {gamma:g}."))
     if middle := unconfounded_in_words(subject.result, study.record):
         blocks.append(Text(middle))
@@ -72,8 +71,8 @@ def sensitivity_section(subject: Subject) -> Section:
     curve = None if subject.logs is None else gamma_curve(subject.logs)
     if curve is not None:
         blocks.append(Pictures((gamma_picture(curve, gamma if data.estimated else None, Numbers.of(study)),)))
-    elif not subject.real:
-        blocks.append(needs_logs("The curve of the gain over Γ"))
+    elif subject.said.curve:
+        blocks.append(needs_logs(subject.said.curve))
     return Section("sensitivity", SENSITIVITY_TITLE, blocks, SENSITIVITY_ABOUT)
 
 
@@ -244,7 +243,7 @@ def _unseen(subject: Subject) -> list[Words]:
         return [least]
     reach = subject.gained(gain.value - gain.low, signed=False)
     # Where they are estimated, bounds allow for wrong weights, and more cases would not help.
-    known = f"estimated {chances(subject.real)}" if data.estimated else f"{data.validation_episodes:,} cases"
+    known = f"estimated {data.chances}" if data.estimated else f"{data.validation_episodes:,} cases"
     return [f"{least} With {known}, gains below about {reach}{subject.each} stay unseen."]
 
 
@@ -287,13 +286,9 @@ def _hidden(subject: Subject) -> list[Words]:
         wrong = f"made some decisions {factor} times as likely, or unlikely, as the log suggests (Γ)"
         return [f"{why} The gain would vanish if that {wrong}."]
     small = "A small error would undo it: the" if gain.undone_by < FRAGILE else "The"
-    known = chances(subject.real)
+    known = subject.study.record.data.chances
     single = subject.train is not None and subject.train.n_steps == subject.train.n_episodes
-    like = (
-        ""
-        if subject.real or not single or not FRAGILE <= gain.undone_by <= 9
-        else f", such as {gain.undone_by / 10:.0%} logged as 10%"
-    )
+    like = subject.said.like.format(gain.undone_by / 10) if single and FRAGILE <= gain.undone_by <= 9 else ""
     return [f"{small} gain would vanish if logged {known} were off by a factor of {factor} (Γ){like}."]
 
 
@@ -340,7 +335,7 @@ def rests_panel(subject: Subject) -> Panel:
     """Where probabilities come from, and what is assumed, a line each."""
     study = subject.study
     data, cap = study.record.data, study.settings.scoring.cap
-    known = capital(chances(subject.real))
+    known = capital(subject.study.record.data.chances)
     first = f"{known} were logged when decisions were made."
     if data.estimated:
         first = f"{known} were not logged but estimated: everything that decisions rested on must be in the log."
