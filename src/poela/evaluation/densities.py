@@ -10,8 +10,7 @@ from poela.core.log_cache import cached
 from poela.core.readable import plain
 from poela.data.folds import fold_numbers
 from poela.data.trajectories import Trajectories
-from poela.stats.diagnostics import mean_weight
-from poela.stats.pareto import pareto_k
+from poela.stats.diagnostics import mean_weight, pareto_k
 
 FOLDS = 5
 FEWEST_UNITS = 50  # with fewer, a mean ratio says little

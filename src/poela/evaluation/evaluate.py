@@ -17,7 +17,7 @@ from poela.evaluation.estimators import ESTIMATORS
 from poela.evaluation.outside import logged_support
 from poela.evaluation.refit import FitsBehavior
 from poela.evaluation.scoring import Evaluator, Scoring
-from poela.evaluation.values import QValues
+from poela.evaluation.value_model import QValues
 
 SAME = 1e-6  # of a log weight
 ITSELF = (

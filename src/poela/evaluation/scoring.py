@@ -17,23 +17,18 @@ from poela.data.joining import joined
 from poela.data.trajectories import Trajectories
 from poela.evaluation.cap import Cap, beyond_cap, capped
 from poela.evaluation.densities import density_problem
-from poela.evaluation.diagnosed import diagnosed
-from poela.evaluation.estimate import Estimate
+from poela.evaluation.estimate import Estimate, WorstCase, cap_notes, computing_notes, diagnosed, smoothing_notes
 from poela.evaluation.estimators import ESTIMATORS, Estimator
 from poela.evaluation.evidence import DEFAULT_TRUNCATION, Evidence, ModelValues
-from poela.evaluation.notes import cap_notes, computing_notes, smoothing_notes
 from poela.evaluation.options import CAP, RETURNS, ScoringOptions
 from poela.evaluation.outside import LoggedSupport, logged_support, outside_support
 from poela.evaluation.recombination import Pool, Recombined
 from poela.evaluation.refit import FitsBehavior, refitted_values
 from poela.evaluation.tails import NO_TAIL, Tail, tail_of
-from poela.evaluation.value_model import ValueModel, is_single
-from poela.evaluation.values import QValues, given_values
+from poela.evaluation.value_model import QValues, ValueModel, given_values, is_single
 from poela.evaluation.weights import is_greedy, log_weights, rows_along, smoothed, weights_of
-from poela.evaluation.worst_case import WorstCase
 from poela.regression.step_regression import Regressor
-from poela.stats.bounded import two_valued
-from poela.stats.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters
+from poela.stats.bounds import DEFAULT_RESAMPLES, Bounds, Interval, Sample, carriers, in_clusters, two_valued
 from poela.stats.contributions import Contributions, skewness, standard_error
 from poela.stats.diagnostics import Diagnostics
 from poela.stats.gain import Gain, gain_over_logging, vanishing_sensitivity

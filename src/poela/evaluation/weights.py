@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from poela.core.arrays import FloatArray, first_bad
-from poela.core.density import as_density_policy
 from poela.core.errors import InputError
-from poela.core.policy import Policy, as_policy, log_prob_of
+from poela.core.policy import Policy, as_density_policy, as_policy, log_prob_of
 from poela.data.action_space import Box, Finite
 from poela.data.trajectories import Trajectories
 from poela.stats.weights import LogWeights

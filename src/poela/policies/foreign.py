@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 
 from poela.behavior.normal import NormalModel, spread_of
 from poela.core.arrays import Float32Array, FloatArray, first_bad
-from poela.core.density import as_density_policy
 from poela.core.errors import InputError
 from poela.core.live import stored_live
-from poela.core.policy import Actor, LoggedSteps, as_policy
+from poela.core.policy import Actor, LoggedSteps, as_density_policy, as_policy
 from poela.core.storage import Stored
 from poela.core.typed import Share
 from poela.core.validation import (

@@ -23,20 +23,20 @@ from poela.data.trajectories import Trajectories
 from poela.evaluation.weights import log_weights, rows_along
 from poela.rounds.compared import (
     Comparison,
+    GuardSeen,
     Old,
     OldMean,
     Units,
     against_practice,
+    by_last,
     compared,
+    guards_seen,
     is_supported,
     two_arms,
+    watched_guards,
 )
 from poela.rounds.drift import Drift, drifts
-from poela.rounds.ending import by_last
-from poela.rounds.guarding import GuardSeen, guards_seen, watched_guards
-from poela.rounds.looks import EXACT, Look, LookBook, Looks, WatchPlan
-from poela.rounds.nested import Grown, case_hashes, grown
-from poela.rounds.sequences import DESIGNS
+from poela.rounds.looks import DESIGNS, EXACT, Grown, Look, LookBook, Looks, WatchPlan, case_hashes, grown
 from poela.stats.bounds import Bounds
 from poela.studies.evaluation import layout_for
 from poela.studies.fold_data import data_hash, read_behavior

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from poela.behavior.gaussian import least_squares
-from poela.behavior.memory import LINEAR
+from poela.behavior.history import LINEAR
 from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import PoelaWarning
 from poela.data.action_space import Box, Finite

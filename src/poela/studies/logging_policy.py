@@ -11,8 +11,7 @@ import numpy as np
 from poela.behavior.annotation import FLOOR, Annotation, annotation
 from poela.behavior.classifier import behavior_of, behavior_of_amounts
 from poela.behavior.gaussian import GaussianBehavior
-from poela.behavior.history import HistoryBehavior
-from poela.behavior.memory import memory_of
+from poela.behavior.history import HistoryBehavior, memory_of
 from poela.behavior.normal import NormalModel
 from poela.behavior.propensities import LoggedPropensities
 from poela.behavior.registry import BEHAVIORS
