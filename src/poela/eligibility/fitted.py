@@ -16,14 +16,21 @@ from poela.core.storage import Stored
 from poela.data.action_space import ActionName
 from poela.data.limits import LimitsInContexts
 from poela.data.schema import TableSchema
-from poela.eligibility.checking import checked_contexts, refuse_closed
 from poela.eligibility.eligible import Eligible as Eligible
+from poela.eligibility.eligible import (
+    checked_contexts,
+    largest_squared,
+    nearness_where_stranded,
+    on_metric_scale,
+    refuse_closed,
+    squared_from,
+)
 from poela.eligibility.explanation import Explanation, explain
-from poela.eligibility.fallback import nearness_where_stranded
 from poela.eligibility.foreign import OwnRule, OwnScale
 from poela.eligibility.logged import LoggedContexts
-from poela.eligibility.metric import largest_squared, on_metric_scale, squared_from
+from poela.eligibility.nearness import Nearness
 from poela.eligibility.support_model import SupportModel
+from poela.neighbours.grouped import FEW
 from poela.neighbours.scales import FeatureRange, FeatureScale
 
 if TYPE_CHECKING:
@@ -146,20 +153,46 @@ class FittedEligibility:
             probabilities = self.behavior_probabilities(checked)
         if support is None and self.support is not None:
             support = self.support.probabilities(checked)
-        distances = self._distances(checked, numbers) if rule.measures else None
+        nearness = None
+        if rule.measures and self.asks_reach_alone and len(checked) > FEW:
+            nearness = Nearness(None, self._reached(checked), lambda here: self._distances(checked[here], None))
+        elif rule.measures:
+            nearness = Nearness.of(self._distances(checked, numbers))
         refuse_closed(self.limits, checked)
-        return self._resolved(checked, distances, probabilities, support)
+        return self._resolved(checked, nearness, probabilities, support)
 
     def along(self, logs: LoggedSteps) -> Eligible:
         """The same along logged episodes; what takes long is done once for each log, whatever the radius."""
         rule, checked = self.settings, self._checked(logs.contexts, steps_of(logs))
-        probabilities = None
-        distances = self.distances_along(logs) if rule.measures else None
+        probabilities, nearness = None, None
+        if rule.measures and self.asks_reach_alone:
+            nearness = Nearness(None, self._reached_along(logs), lambda here: self._distances(checked[0][here], None))
+        elif rule.measures:
+            nearness = Nearness.of(self.distances_along(logs))
         if rule.asks_behavior:
             probabilities = along_once(self.behavior, logs)
             probabilities = self.checked_behavior(probabilities, len(checked[0]))
         support = None if self.support is None else along_once(self.support, logs)
-        return self._resolved(checked[0], distances, probabilities, support)
+        return self._resolved(checked[0], nearness, probabilities, support)
+
+    @property
+    def asks_reach_alone(self) -> bool:
+        """Whether distances only tell who is unlike anything logged: one near case settles that, whichever it is."""
+        logged = self.logged
+        plain = logged is not None and not logged.same_step and not logged.approximate
+        return plain and self.radius is None and self.reach is not None
+
+    def _reached(self, contexts: Float32Array) -> BoolArray:
+        """Whether any logged context is within the reach [N]."""
+        assert self.logged is not None
+        assert self.reach is not None
+        return self.logged.any_within(contexts, largest_squared(self.reach, self.settings.metric, self.n_features))
+
+    def _reached_along(self, logs: LoggedSteps) -> BoolArray:
+        """The same along logged episodes, done once for each log."""
+        checked, _ = self._checked(logs.contexts, steps_of(logs))
+        source = None if self.logged is None else self.logged.contexts
+        return cached(logs, ("reached", self.settings.measure, self.reach), source, lambda: self._reached(checked))
 
     def distances_along(self, logs: LoggedSteps) -> FloatArray:
         """Distances [N, A] along logged episodes, worked out once for each log, whatever the radius."""
@@ -187,7 +220,7 @@ class FittedEligibility:
     def _resolved(
         self,
         checked: Float32Array,
-        distances: FloatArray | None,
+        nearness: Nearness | None,
         probabilities: FloatArray | None,
         support: FloatArray | None,
     ) -> Eligible:
@@ -203,10 +236,10 @@ class FittedEligibility:
         if allowed is not None:
             probable = probable & allowed
         mask: BoolArray = probable.copy()
-        if self.radius is not None and distances is not None:
-            mask &= (distances <= self.radius) & np.isfinite(distances)
-        if self.reach is not None and distances is not None:
-            mask &= (distances <= self.reach).any(axis=1, keepdims=True)
+        if self.radius is not None and nearness is not None:
+            mask &= nearness.within(self.radius)
+        if self.reach is not None and nearness is not None:
+            mask &= nearness.reached_by(self.reach)[:, None]
         stranded: BoolArray = np.asarray(~mask.any(axis=1))
         followed = None
         if rule.fallback == "behavior" and probabilities is not None:
@@ -217,9 +250,10 @@ class FittedEligibility:
         elif stranded.any():
             here = np.flatnonzero(stranded)
             usual = probabilities if support is None else support
-            nearness = nearness_where_stranded(self, checked, distances, usual, probable, here)
-            nearness = nearness if allowed is None else np.where(allowed[here], nearness, np.inf)
-            mask[here] = nearness == nearness.min(axis=1, keepdims=True)
+            distances = None if nearness is None else nearness.at(here)
+            smallest = nearness_where_stranded(self, checked, distances, usual, probable, here)
+            smallest = smallest if allowed is None else np.where(allowed[here], smallest, np.inf)
+            mask[here] = smallest == smallest.min(axis=1, keepdims=True)
         found = Eligible(mask, stranded, self._penalty(support), followed)
         return found if allowed is None else found.within(allowed)
 

@@ -43,10 +43,14 @@ Outcome = tuple[Task, Result | Lost]
 def run_inline(tasks: Sequence[Task], directory: Path, deadline: float | None = None) -> Generator[Outcome, None, None]:
     """One task after the other, here, cheap ones first. Looks at the deadline between tasks only."""
     folds = Folds(directory)
-    for task in staged(tasks):
+    left = staged(tasks)
+    while left:
         if deadline is not None and time.monotonic() >= deadline:
             return
-        yield task, carry_out(task, folds.of(task))
+        task = left.pop(0)
+        result = carry_out(task, folds.of(task))
+        folds.forget_all_but(left)
+        yield task, result
 
 
 def run_local(

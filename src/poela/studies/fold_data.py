@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -54,6 +54,7 @@ class ScoringPlan:
     path: str = "ambition"
     n_episodes: int = 0  # held out in all folds together; 0: as many as here
     times: float = 1.0  # how many times the episodes of a fold teach here
+    keeps_policies: bool = True  # with what they show; nobody acts by those of a pair of folds
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +170,26 @@ def read_fold(directory: Path, at_hand: Mapping[str, NDArray[Any]] | None = None
     )
 
 
+class MadeWhenAsked(Mapping[str, FoldData]):
+    """Folds of which each is made when it is asked for, and again when asked once more: together they may be large.
+
+    >>> list(MadeWhenAsked({"5": lambda: 1 / 0}))
+    ['5']
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], FoldData]]) -> None:
+        self._makers = makers
+
+    def __getitem__(self, name: str) -> FoldData:
+        return self._makers[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
 class Folds:
     """Every fold in a directory, each read when it is asked for first."""
 
@@ -181,6 +202,11 @@ class Folds:
         if name not in self._read:
             self._read[name] = read_fold(self._directory / name)
         return self._read[name]
+
+    def forget_all_but(self, tasks: Iterable[Task]) -> None:
+        """Let go of folds that none of these runs needs, with what was worked out for them."""
+        needed = {fold_name(task) for task in tasks}
+        self._read = {name: fold for name, fold in self._read.items() if name in needed}
 
 
 def fold_name(task: Task) -> str:
@@ -239,9 +265,7 @@ def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Tra
         "schema": None if names.get("schema") is None else TableSchema.from_json(names["schema"]),
         "outcome_names": names.get("outcomes", ()),
     }
-    if given["actions"].ndim == 2:
-        return Trajectories(**given, **named)
-    return Trajectories(**given, n_actions=len(names["actions"]), **named)
+    return Trajectories(**given, **named)
 
 
 def _arrays(logs: Trajectories) -> dict[str, NDArray[Any]]:

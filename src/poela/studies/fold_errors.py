@@ -8,6 +8,7 @@ seen by leaving out both.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.evaluation.evidence import Evidence
-from poela.studies.fold_data import FoldData
+from poela.studies.fold_data import FoldData, MadeWhenAsked
 from poela.studies.held_out import HeldOut
 from poela.studies.records import FoldsError, Task
 from poela.studies.splits import Splits
@@ -157,14 +158,17 @@ class LeftTwoOut:
         known = self._study.store.finished_runs()
         left = [number for number, task in tasks.items() if task.run_id not in known]
         if left:
-            data = {str(number): self._splits.pair_data(*self._pairs[number], self._study.settings) for number in left}
-            self._fit([tasks[number] for number in left], data)
+            made = {str(number): partial(self._pair_data, number) for number in left}
+            self._fit([tasks[number] for number in left], MadeWhenAsked(made))
             known = self._study.store.finished_runs()
         ids = tuple(task.run_id for task in tasks.values())
         if all(run_id in known and known[run_id].checkpoints for run_id in ids):
             self._study.store.gather(path_id, ids)
             self._finished[path_id] = ids
         return path_id in self._finished
+
+    def _pair_data(self, number: int) -> FoldData:
+        return self._splits.pair_data(*self._pairs[number], self._study.settings)
 
     @property
     def runs(self) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ from poela.studies.requests import STUDY_SCORING, fit_to_logs, parse_settings
 from poela.studies.rounds import Round, RoundLogs
 from poela.studies.running import run
 from poela.studies.runs import versions
+from poela.studies.samples import said_of_samples
 from poela.studies.selection import DEFAULT_SELECTION, Selection
 from poela.studies.settings import StudySettings
 from poela.studies.so_far import SoFar
@@ -327,7 +328,7 @@ def _capped(settings: StudySettings, logs: Trajectories) -> StudySettings:
 def _look_at_densities(parts: Parts) -> str:
     """Refuse densities in the place of their logarithms; say where log densities cannot be right, and why."""
     for part in parts:
-        if part is not None and part.is_real:
+        if part is not None:
             refuse_plain_densities(part)
     problems = [problem for part in parts if part is not None and (problem := density_problem(part))]
     warn_of(problems)
@@ -359,7 +360,7 @@ def _record(
             test_episodes=0 if splits.test is None else splits.test.n_episodes,
             folds=len(held_out),
             layout=layout.fixed(splits.train),
-            propensities=splits.whole.note,
+            propensities=splits.whole.note + said_of_samples(splits.train),
             estimated=splits.whole.estimated,
             lost=lost_share(splits.train),
         ),
