@@ -22,7 +22,7 @@ from poela.data.receipts import Receipts
 from poela.eligibility.words import rule_in_words
 from poela.serving.decisions import Answering, Explained, pieces_of
 from poela.serving.limits import BYTES_OF_A_STEP, EXPLAINED_COST, RATE, Credits, client_of
-from poela.serving.line import FairLine, TooBusy
+from poela.serving.line import FairLine, TooBusy, together_at
 from poela.serving.metrics import Metrics
 from poela.serving.middleware import OPEN, Guard
 from poela.serving.openapi import description
@@ -92,7 +92,7 @@ class _Desk:
     def __init__(self, answering: Answering, metrics: Metrics, credits: Credits) -> None:
         self.answering, self.metrics, self._credits = answering, metrics, credits
         self._reading = FairLine(lambda parts: [part() for part in parts])
-        self._working = FairLine(answering.answered)
+        self._working = FairLine(answering.answered, together_at(answering.stored_numbers))
 
     async def decide(self, request: Request) -> Response:
         """Decisions about the cases of a request."""

@@ -194,6 +194,13 @@ class Answering:
             ],
         }
 
+    @property
+    def stored_numbers(self) -> int:
+        """How many numbers of logged cases are looked at for each step."""
+        rule = getattr(self.policy, "eligibility", None)
+        stored = rule if self.is_about_amounts else getattr(rule, "logged", None)
+        return 0 if stored is None else int(stored.contexts.size)
+
     def warm_up(self) -> None:
         """Make what is made at the first question: the graph, and trees of contexts, above all."""
         _ = self.engine
