@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from poela.core.errors import InputError
-from poela.core.readable import about, effective, factor_in_words, share_in_words
+from poela.core.readable import about, between, block, effective, factor_in_words, facts, readable, share_in_words
 from poela.studies.guards import limits_in
 from poela.studies.measured_gamma import in_words
+from poela.studies.names import lacks_support
 from poela.studies.outcome_unit import Outcome
 from poela.studies.records import ChoiceRecord, StudyRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.words import lacks_support
+
+if TYPE_CHECKING:
+    from poela.studies.study import Study
 
 MOST_EPISODES = 1000  # times those of the log: what would need more is not worth a number
 Kind = Literal["change", "worth a trial", "keep"]
@@ -312,3 +315,23 @@ def _of_estimate(result: ChoiceRecord, record: StudyRecord) -> Answer:
         f"{result.reason[:1].upper()}{result.reason[1:]}.",
         "check the estimate on the test episodes and its verdict.",
     )
+
+
+# A study as notebooks show it: the answer in words, then what the recommended policy is worth.
+
+
+def html_of(study: "Study") -> str:
+    """A few lines of HTML."""
+    place = {"directory": str(study.directory)}
+    if study.result is None:
+        return facts("Study", {**place, "runs": f"{len(study.runs)} of {len(study.tasks)} have finished"})
+    answer, estimate, gain = study.answer, study.estimate, study.gain
+    error, changes = estimate.standard_error, study.choice.chosen is not None
+    whose = "new − current" if changes else f"new − current, of the one {whose_gain(study.result)}"
+    known = {
+        answer.called: study.chosen_name,
+        whose: "" if gain is None else str(gain),
+        "value": f"{readable(estimate.value, error)} {between(estimate.low, estimate.high, error)}",
+        "verdict": estimate.verdict if changes else "",
+    }
+    return block(answer.headline, answer.words, answer.why, f"Next: {answer.next}") + facts("Study", {**known, **place})

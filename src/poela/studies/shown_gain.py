@@ -31,8 +31,7 @@ from poela.stats.verdict import TAIL
 from poela.studies.critical_values import Block, critical_pair
 from poela.studies.guarded import Guarded
 from poela.studies.guards import HOLDS
-from poela.studies.held_out import Episodes
-from poela.studies.known_estimates import estimate_of
+from poela.studies.held_out import Episodes, estimate_of
 
 AHEAD_SHARE = 0.3  # of episodes, effective: a policy bold enough to gain, and not too bold to be judged
 
