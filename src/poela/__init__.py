@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from poela.core.errors import TrainingError as TrainingError
     from poela.core.policy import DensityPolicy as DensityPolicy
     from poela.core.policy import Policy as Policy
+    from poela.data.action_space import Box as Box
+    from poela.data.action_space import Finite as Finite
     from poela.data.bandits import from_bandit as from_bandit
     from poela.data.bandits import to_bandit as to_bandit
     from poela.data.cohorts import read_mimic_sepsis as read_mimic_sepsis
@@ -114,6 +116,8 @@ _HOME = {
     "PoelaWarning": "poela.core.errors",
     "TrainingError": "poela.core.errors",
     "Policy": "poela.core.policy",
+    "Box": "poela.data.action_space",
+    "Finite": "poela.data.action_space",
     "from_bandit": "poela.data.bandits",
     "to_bandit": "poela.data.bandits",
     "read_mimic_sepsis": "poela.data.cohorts",
