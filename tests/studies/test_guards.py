@@ -13,7 +13,7 @@ from poela.evaluation.scoring import Scoring
 from poela.evaluation.tails import gains_of, tail_of, ways_of
 from poela.report.sections.ladder import guard_blocks
 from poela.report.subject import Numbers
-from poela.stats.normal import against_tail
+from poela.stats.bounds import against_tail
 from poela.studies.candidates import Candidate
 from poela.studies.critical_values import critical_values
 from poela.studies.guarded import guarded_in

@@ -16,10 +16,9 @@ from poela.policies.deciding import LikeliestActions
 from poela.policies.saving import FILE_FORMAT as POLICY_FORMAT
 from poela.policies.saving import live_objects, save_policy
 from poela.studies.allotment import walk_end
-from poela.studies.answer import none_trusted
+from poela.studies.answer import findings, none_trusted
 from poela.studies.by_group import GroupRequest, groups_of
 from poela.studies.final_gain import FinalEstimates
-from poela.studies.findings import findings
 from poela.studies.fold_data import ALL, FoldData, write_behavior
 from poela.studies.fold_errors import Fit, LeftTwoOut
 from poela.studies.groups import Groups

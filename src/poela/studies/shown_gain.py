@@ -23,10 +23,9 @@ from poela.evaluation.evidence import Evidence
 from poela.evaluation.outside import lost_outside, lowest_return
 from poela.evaluation.scoring import Scoring
 from poela.evaluation.tails import NO_TAIL, Tail, gains_of, tail_of, ways_of
-from poela.stats.bounds import in_clusters
+from poela.stats.bounds import against_tail, in_clusters
 from poela.stats.contributions import Contributions, standard_error
 from poela.stats.gain import Gain, least_value, seen_factors, student_quantile
-from poela.stats.normal import against_tail
 from poela.stats.verdict import TAIL
 from poela.studies.critical_values import Block, critical_pair
 from poela.studies.guarded import Guarded
