@@ -30,6 +30,11 @@ class Encoded:
     unseen: Mapping[str, BoolArray] = field(default_factory=dict)
     gaps: Mapping[str, BoolArray] = field(default_factory=dict)
 
+    def take(self, rows: IntArray) -> "Encoded":
+        """Some of the rows."""
+        noted = ({name: bad[rows] for name, bad in part.items()} for part in (self.filled, self.unseen, self.gaps))
+        return Encoded(self.contexts[rows], *noted)
+
 
 def encoded(schema: TableSchema, raw: Mapping[str, Float32Array], offsets: IntArray) -> Encoded:
     """The features of rows in episodes; `raw` holds numbers, or codes of categories, NaN where there is a gap.

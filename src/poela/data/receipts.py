@@ -21,8 +21,7 @@ import numpy as np
 from poela.core.draws import text_of
 from poela.core.errors import InputError
 from poela.core.files import atomic_file, make_private, refuse_foreign, write_json
-from poela.core.outputs import refuse_inside_ours
-from poela.core.paths import folder_at, is_there, place
+from poela.core.paths import folder_at, is_there, place, refuse_inside_ours
 from poela.core.storage import read_json
 from poela.data.decided import ACTION, CASE, DEFER, POLICY
 from poela.data.layout import PREFIX, STEP

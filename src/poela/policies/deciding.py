@@ -1,17 +1,17 @@
 """Decisions for the rows of a table: what is drawn, by which probabilities, what else may be done, who was like it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.draws import Key, uniforms
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
-from poela.core.policy import actions_at
+from poela.core.policy import Actor, LoggedSteps, actions_at
 from poela.core.typed import Seed, parsed
 from poela.data.action_space import Finite
 from poela.data.decided import ABOUT, ACTION, DEFER, POLICY, ROW
@@ -29,7 +29,6 @@ from poela.policies.decision_cells import (
     eligible_texts,
     notes_of,
 )
-from poela.policies.likeliest import likeliest_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +36,58 @@ if TYPE_CHECKING:
 
     from poela.policies.gaussian import RealPolicy
     from poela.policies.ruled import RuledPolicy
+
+# The likeliest action instead of a drawn one: another policy, which is judged as one.
+
+
+def likeliest_alone(probabilities: FloatArray) -> FloatArray:
+    """All probability on the likeliest action, the first of equals.
+
+    >>> likeliest_alone(np.array([[0.2, 0.8], [0.5, 0.5]]))
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    alone = np.zeros(probabilities.shape)
+    alone[np.arange(len(alone)), probabilities.argmax(axis=1)] = 1.0
+    return alone
+
+
+@dataclass(frozen=True, eq=False)
+class LikeliestActions:
+    """A learned policy's likeliest actions; along logged episodes it falls back as before where nothing was near."""
+
+    policy: Any
+
+    def probabilities(self, contexts: Any) -> FloatArray:
+        """[N, A] of loose contexts."""
+        return likeliest_alone(self.policy.probabilities(contexts))
+
+    def along(self, trajectories: LoggedSteps) -> FloatArray:
+        """[N, A] along logged episodes."""
+        drawn = self.policy.along(trajectories)
+        # Deferred cases are left to those who decide, whichever way actions are handed out.
+        return np.where(self.stranded(trajectories)[:, None], drawn, likeliest_alone(drawn))
+
+    def stranded(self, trajectories: LoggedSteps) -> BoolArray:
+        """Which steps [N] had nothing eligible nearby."""
+        found: BoolArray = self.policy.stranded(trajectories)
+        return found
+
+    def actor(self, n: int) -> Actor:
+        """Acts in n episodes at once."""
+        return _LikeliestActor(self.policy.actor(n))
+
+
+class _LikeliestActor:
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        return likeliest_alone(self._actor.probabilities(contexts))
+
+    def record(self, actions: IntArray) -> None:
+        self._actor.record(actions)
+
 
 LIKELIEST = "-likeliest"  # after the hash of a policy: its likeliest actions are another one
 ALLOTTED = "-allotted"  # and so is what it allots to a batch
@@ -251,40 +302,84 @@ def _blocks(offsets: IntArray) -> Iterator[tuple[int, int, IntArray]]:
         episode = end
 
 
+@dataclass(frozen=True, eq=False)
+class KnownSteps:
+    """What a policy and its rule say of steps [N], before anything is drawn."""
+
+    probabilities: FloatArray  # [N, A]
+    mask: BoolArray  # [N, A], eligible
+    stranded: BoolArray
+    bars: BoolArray | None  # [N, A], by a policy that says *never*
+    distances: FloatArray | None  # [N, A]
+
+    def take(self, rows: IntArray) -> "KnownSteps":
+        """The same of some of them."""
+        return self._each(lambda part: part[rows], self)
+
+    def with_rows(self, rows: IntArray, others: "KnownSteps") -> "KnownSteps":
+        """The same, but for some rows."""
+
+        def put(part: Any, other: Any) -> Any:
+            changed = np.array(part)
+            changed[rows] = other
+            return changed
+
+        return self._each(put, self, others)
+
+    @staticmethod
+    def _each(change: Callable[..., Any], *several: "KnownSteps") -> "KnownSteps":
+        parts: dict[str, Any] = {}
+        for name in vars(several[0]):
+            own = [getattr(one, name) for one in several]
+            parts[name] = None if own[0] is None else change(*own)
+        return KnownSteps(**parts)
+
+
+def known_of(policy: "RuledPolicy", steps: StepsToFollow, probabilities: FloatArray | None = None) -> KnownSteps:
+    """What the policy says of steps; its probabilities may be given."""
+    rule, bars = policy.eligibility, getattr(policy, "barred_along", None)
+    eligible = rule.along(steps)
+    return KnownSteps(
+        probabilities=policy.along(steps) if probabilities is None else probabilities,
+        mask=eligible.mask,
+        stranded=eligible.stranded,
+        bars=None if bars is None else bars(steps),
+        distances=rule.distances_along(steps) if rule.settings.measures else None,
+    )
+
+
 def decide_steps(
     policy: "RuledPolicy",
     steps: StepsToFollow,
     uniform: FloatArray,
     how: Deciding,
     given: tuple[IntArray, FloatArray] | None = None,
+    known: KnownSteps | None = None,
 ) -> DecidedSteps:
     """Decisions about steps, by a number in [0, 1) for each: what tables and servers alike say of them.
 
-    In an allotted batch the actions (−1: none) and their probabilities are `given`.
+    In an allotted batch the actions (−1: none) and their probabilities are `given`; what is `known` of steps already is
+    not asked again.
     """
-    probabilities, rule = policy.along(steps) if given is None else given[1], policy.eligibility
-    if how.likeliest:
-        probabilities = likeliest_alone(probabilities)
-    eligible = rule.along(steps)
+    rule = policy.eligibility
+    known = known or known_of(policy, steps, None if given is None else given[1])
+    probabilities = likeliest_alone(known.probabilities) if how.likeliest else known.probabilities
     chosen = actions_at(probabilities, uniform) if given is None else np.maximum(given[0], 0)
-    bars = getattr(policy, "barred_along", None)
-    measured = rule.settings.measures
-    similar = rule.counts_of(steps, chosen) if measured and how.similar else None
+    similar = rule.counts_of(steps, chosen) if rule.settings.measures and how.similar else None
     outcome = None
-    if measured and how.similar and how.outcomes is not None:
-        assert similar is not None
+    if similar is not None and how.outcomes is not None:
         outcome = rule.outcomes_of(steps, chosen, how.outcomes, NEAREST_CASES)
         outcome[similar < FEWEST_CASES] = np.nan
-    mask = np.asarray(probabilities > 0) if policy.acts_beyond_rule else eligible.mask
-    left = _left(policy, steps, probabilities) & ~eligible.stranded if how.leave else np.zeros(len(chosen), np.bool_)
+    mask = np.asarray(probabilities > 0) if policy.acts_beyond_rule else known.mask
+    left = _left(policy, steps, probabilities) & ~known.stranded if how.leave else np.zeros(len(chosen), np.bool_)
     return DecidedSteps(
         chosen=chosen,
         probabilities=probabilities,
-        stranded=eligible.stranded if given is None else eligible.stranded | (given[0] < 0),
+        stranded=known.stranded if given is None else known.stranded | (given[0] < 0),
         left=left,
         mask=mask,
-        barred=~mask if bars is None else ~mask | bars(steps),
-        distances=rule.distances_along(steps) if measured else None,
+        barred=~mask if known.bars is None else ~mask | known.bars,
+        distances=known.distances,
         in_range=rule.in_range(steps.contexts),
         similar=similar,
         outcome=outcome,

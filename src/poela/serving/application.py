@@ -83,7 +83,7 @@ def application(
     )
     app.router.redirect_slashes = False
     routes = frozenset({"/openapi.json", *document["paths"]})
-    return Guard(_Quiet(app), desk.metrics, routes, credits, token)
+    return Guard(_Quiet(app), desk.metrics, routes, credits, token, desk.answering.runs)
 
 
 class _Desk:

@@ -1,7 +1,7 @@
 """What the server answers: decisions of a policy, and why they are so; many requests at once in one go."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from poela.data.receipts import ReceiptKeys, Receipts, keys_for, receipts_of
 from poela.eligibility.words import rule_in_words
 from poela.policies.deciding import Deciding, decisions
 from poela.policies.ruled import RuledPolicy
+from poela.serving.compiled import CompiledPolicy, compiled
 from poela.serving.direct import PROPENSITIES, answered_directly, is_direct
 from poela.serving.line import SHARE
 from poela.serving.requests import Case, DecisionRequest, Form
@@ -57,6 +58,20 @@ class Answering:
         return self.source.policy
 
     @cached_property
+    def engine(self) -> "CompiledPolicy | str":
+        """The policy run by ONNX Runtime, or why it is not."""
+        if not is_direct(self.form):
+            return "its cases hold times, or limits on actions, which are read as tables"
+        return compiled(self.policy)
+
+    @property
+    def runs(self) -> str:
+        """How it is run, to be said at the start."""
+        if isinstance(self.engine, str):
+            return f"The policy itself answers, not ONNX Runtime: {self.engine}"
+        return "ONNX Runtime answers"
+
+    @cached_property
     def form(self) -> Form:
         """What it needs to know of a case."""
         return Form(self.policy.table_schema, self.policy.action_names, self.policy.needs)
@@ -79,7 +94,7 @@ class Answering:
         lengths = np.array([len(case.steps) for case in cases])
         last = np.cumsum(lengths) - 1
         drawn = [uniform_of(seed, *self.form.key(case)) for seed, case in zip(seeds, cases, strict=True)]
-        uniform = np.repeat(np.array(drawn), lengths)  # earlier steps are not looked at
+        uniform = np.array(drawn)
         steps = None if self.form.wants_history else np.array([case.step for case in cases])
         noted = self.receipts is not None
         source = self.source
@@ -87,9 +102,11 @@ class Answering:
             outcomes=source.outcomes, lists=True, contexts=noted, uniform=uniform, steps=steps, leave=source.leave
         )
         if not noted and is_direct(self.form):
-            answers = iter(answered_directly(self.policy, self.form, cases, how))
+            engine = self.engine if isinstance(self.engine, CompiledPolicy) else None
+            answers = iter(answered_directly(self.policy, self.form, cases, how, engine))
         else:
-            decided = decisions(self.policy, self.form.table(cases), how).take(last)
+            by_row = replace(how, uniform=np.repeat(uniform, lengths))  # earlier steps are not looked at
+            decided = decisions(self.policy, self.form.table(cases), by_row).take(last)
             if self.receipts is not None:
                 self.receipts.append(self._receipts(decided, cases))
             answers = iter([self._answer(row) for row in decided.to_pylist()])
@@ -156,7 +173,8 @@ class Answering:
         }
 
     def warm_up(self) -> None:
-        """Make what is made at the first question: trees of contexts, above all."""
+        """Make what is made at the first question: the graph, and trees of contexts, above all."""
+        _ = self.engine
         if self.policy.eligibility.settings.measures:
             contexts = self.policy.eligibility.logged.contexts[:1]
             self.policy.eligibility.distances(contexts, [0])

@@ -10,10 +10,10 @@ import numpy as np
 
 from poela.behavior.normal import NormalModel
 from poela.core.errors import InputError
-from poela.core.extras import how_to_install
 from poela.core.files import atomic_file
-from poela.core.outputs import output_file
-from poela.core.storage import fingerprint_of_stored
+from poela.core.paths import output_file
+from poela.core.registry import how_to_install
+from poela.core.stored import fingerprint_of_stored
 from poela.policies.ruled import RuledPolicy
 from poela.policies.saving import as_filed, holds_logged_contexts, refuse_live
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError, PoelaError
-from poela.core.extras import how_to_install
 from poela.core.interruption import safe_point
+from poela.core.registry import how_to_install
 from poela.data.receipts import Receipts
 from poela.serving.source import PolicySource
 
@@ -72,7 +72,11 @@ def server_of(
 
     limits = limits or Limits()
 
+    guarded = application(source, token, None if receipts is None else Receipts.to_append(receipts), limits)
+
     class Server(uvicorn.Server):
+        runs = guarded.runs
+
         async def startup(self, sockets: Any = None) -> None:
             safe_point()  # a signal that came before uvicorn listened for it was noted, and would be forgotten
             await super().startup(sockets)
@@ -83,7 +87,7 @@ def server_of(
             await super().shutdown(sockets)
 
     config = uvicorn.Config(
-        application(source, token, None if receipts is None else Receipts.to_append(receipts), limits),
+        guarded,
         http=connections(limits.connections),
         ws="none",
         proxy_headers=False,  # anybody could name another client than themselves

@@ -9,10 +9,9 @@ from scipy.special import stdtrit
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.readable import between, factor_in_words, readable
 from poela.core.typed import Range, refuse_problems
-from poela.stats.bounded import bounded_ends
-from poela.stats.bounds import Bounds, Interval, in_clusters
+from poela.stats.bounds import Bounds, Interval, bounded_ends, in_clusters
 from poela.stats.contributions import Contributions, standard_error
-from poela.stats.normal import degrees_of_freedom
+from poela.stats.normal import against_tail, degrees_of_freedom
 from poela.stats.weights import safe_shift
 
 MOST_SENSITIVITY = 1000.0
@@ -52,7 +51,7 @@ class Gain:
         return f"{readable(self.value, error, signed=True)}{ends}{gamma}"
 
     def _repr_html_(self) -> str:
-        from poela.core.html import block
+        from poela.core.readable import block
 
         return block("New − current", str(self))
 
@@ -68,11 +67,13 @@ def gain_over_logging(
     log_weights: FloatArray | None = None,
     done_now: Contributions | None = None,
     strata: IntArray | None = None,
+    tail: float = 0.0,
 ) -> Gain:
     """The gain, from an estimate's contributions [n] and its interval at this level, and the logged returns [n].
 
     Given the `log_weights` [n] behind it, a gain whose lower end is above zero has a Γ. `done_now` is what is done now,
-    where that is not the mean of the returns; `strata` [n] are the loggers of episodes, where there are several.
+    where that is not the mean of the returns; `strata` [n] are the loggers of episodes, where there are several, and
+    `tail` is how skewed towards losses the gain is.
 
     The gain is one estimate with a standard error of its own, in which what both policies share cancels. Each end is as
     many of these errors away as the end of the value's interval is of the value's errors, and at least as many as
@@ -100,7 +101,7 @@ def gain_over_logging(
     down, up = (max(below, above),) * 2 if turned else (below, above)
     low, high = _mean_ends(base, bounds, level)
     # Never wider than if nothing were shared, and so within what is possible.
-    down = min(_paired(down, *errors, least), below + high - base.value)
+    down = min(_paired(down, *errors, least, tail), below + high - base.value)
     up = min(_paired(up, *errors, least), above + base.value - low)
     sensitivity = None
     if log_weights is not None and value > down:
@@ -109,16 +110,16 @@ def gain_over_logging(
     return Gain(value, float(value - down), float(value + up), sensitivity)
 
 
-def _paired(distance: float, of_value: float, of_gain: float, least: float) -> float:
-    """As many errors of the gain as the distance has errors of the value, and at least so many.
+def _paired(distance: float, of_value: float, of_gain: float, least: float, tail: float = 0.0) -> float:
+    """As many errors of the gain as the distance has errors of the value, and at least so many; more with a tail.
 
     >>> _paired(6.0, of_value=2.0, of_gain=0.5, least=1.96), _paired(0.0, of_value=2.0, of_gain=0.5, least=2.0)
     (1.5, 1.0)
     """
     if of_value > 0:
-        return max(distance / of_value, least) * of_gain
+        return against_tail(max(distance / of_value, least), tail) * of_gain
     # A rate without events has no error, and yet a width.
-    return least * of_gain if distance == 0 < of_gain else float("inf")
+    return against_tail(least, tail) * of_gain if distance == 0 < of_gain else float("inf")
 
 
 def student_quantile(units: Contributions, level: float) -> float:

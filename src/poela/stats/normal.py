@@ -49,6 +49,24 @@ def degrees_of_freedom(influence: FloatArray) -> float:
     return min(2 / spread, most) if spread > 0 else most
 
 
+def against_tail(errors: float, skew: float) -> float:
+    """How many standard errors a lower end has to be away, where it is this many if nothing is skewed towards losses.
+
+    The inverse of Hall's transformation t − skew·t²/3 + skew²·t³/27 − skew/6, which is as good as normal; `skew` is
+    skewness over √n. Up to three times as many: there the transformation is flat.
+
+    >>> [round(against_tail(1.645, skew), 2) for skew in (0.0, 0.05, 0.15, 0.9)]
+    [1.65, 1.7, 1.83, 5.38]
+    >>> t = against_tail(2.0, 0.1)
+    >>> round(t - 0.1 * t**2 / 3 + 0.1**2 * t**3 / 27 - 0.1 / 6, 9)
+    2.0
+    """
+    if skew < 1e-6:  # too little to tell from rounding
+        return errors
+    flat = min(skew * (errors + skew / 6), 1.0)
+    return float(3 * (errors + skew / 6) * (1 - np.cbrt(1 - flat)) / flat)
+
+
 def _around(units: Contributions, quantile: float, method: str) -> Interval:
     reach = quantile * standard_error(units)
     value = units.value

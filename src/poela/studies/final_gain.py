@@ -9,7 +9,10 @@ from scipy.special import ndtri
 
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.outside import lost_outside, lowest_return
+from poela.evaluation.tails import NO_TAIL, gains_of, tail_of, ways_of
+from poela.stats.contributions import standard_error
 from poela.stats.gain import Gain, least_value, vanishing_sensitivity
+from poela.stats.normal import against_tail
 from poela.stats.verdict import TrustThresholds
 from poela.studies.held_out import Episodes, finite
 from poela.studies.judging import evidence_of
@@ -17,7 +20,7 @@ from poela.studies.own_bounds import fold_factor
 from poela.studies.pooled_points import MOST_KEPT, PooledEvidence
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.shown_gain import lost_to
+from poela.studies.shown_gain import in_errors, lost_to
 
 if TYPE_CHECKING:
     from poela.studies.study import Study
@@ -85,7 +88,10 @@ class FinalEstimates:
             return None
         lowest = lowest_return(episodes.logs.rewards, evaluator.bounds)
         worst, chance = lost_outside(evidence.outside, estimate.value, lowest, known=not episodes.estimated)
-        reach = float(np.hypot(gain.value - gain.low, ndtri(confidence) * chance))
+        tail = NO_TAIL if evaluator.is_rate else tail_of(ways_of(evidence), evidence)
+        paired = gains_of(evidence)[0]
+        far = against_tail(in_errors(gain.value - gain.low, paired), tail.most) * standard_error(paired)
+        reach = float(np.hypot(far, ndtri(confidence) * chance))
         factor = fold_factor(point, self._study.n_folds)
         own = finite(gain.value - self._lost(point) - worst - factor * reach)
         shown = point.metrics.get("shown")  # holds for this policy too, and may be had by control variates

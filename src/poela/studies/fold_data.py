@@ -54,6 +54,7 @@ class ScoringPlan:
     path: str = "ambition"
     n_episodes: int = 0  # held out in all folds together; 0: as many as here
     times: float = 1.0  # how many times the episodes of a fold teach here
+    keeps_policies: bool = True  # with what they show; nobody acts by those of a pair of folds
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,9 +265,7 @@ def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Tra
         "schema": None if names.get("schema") is None else TableSchema.from_json(names["schema"]),
         "outcome_names": names.get("outcomes", ()),
     }
-    if given["actions"].ndim == 2:
-        return Trajectories(**given, **named)
-    return Trajectories(**given, n_actions=len(names["actions"]), **named)
+    return Trajectories(**given, **named)
 
 
 def _arrays(logs: Trajectories) -> dict[str, NDArray[Any]]:

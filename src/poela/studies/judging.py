@@ -8,6 +8,7 @@ from poela.core.arrays import BoolArray, FloatArray
 from poela.core.interruption import safe_point
 from poela.evaluation.estimate import Estimate
 from poela.evaluation.evidence import Evidence
+from poela.evaluation.tails import gains_of
 from poela.stats.contributions import standard_error
 from poela.stats.diagnostics import OutsideSupport
 from poela.stats.weights import effective_share
@@ -17,7 +18,7 @@ from poela.studies.pooled_points import PooledEvidence, PooledPoints, pooled_evi
 from poela.studies.records import RunRecord
 from poela.studies.selection import Point
 from poela.studies.settings import StudySettings
-from poela.studies.shown_gain import Guarding, Judged, Proof, corrected, first_of, gains_of, judged, lost_to
+from poela.studies.shown_gain import Guarding, Judged, Proof, corrected, first_of, judged, lost_to
 from poela.studies.store import Store
 
 METRICS = (

@@ -64,7 +64,7 @@ def result_of(task: Task, learned: Learned, fold: FoldData, started: float) -> R
             metrics, shown = ([{} for _ in points], {}) if task.fold is None else _judged(points, fold)
             metrics = [{**own, **_plainness(one)} for one, own in zip(points, metrics, strict=True)]
             rows = [CheckpointRecord(one.step, one.note, own) for one, own in zip(points, metrics, strict=True)]
-            stored = [point.policy.stored() for point in points]
+            stored = [point.policy.stored() for point in points] if fold.judging.keeps_policies else []
             objects = frozenset().union(*map(references_in, stored))
             policies = packed(stored, shown)
         except (PoelaError, *OTHER_ERRORS) as error:
