@@ -24,8 +24,7 @@ from poela.eligibility.support import (
     looks_back,
     support_of_folds,
 )
-from poela.eligibility.support_model import SupportModel
-from poela.eligibility.supported_behavior import SupportedBehavior
+from poela.eligibility.support_model import SupportedBehavior, SupportModel
 from poela.learners.fitted_q import FittedQ
 from poela.learners.policy_gradient import POELA
 from poela.policies.storage import load_object, load_policy

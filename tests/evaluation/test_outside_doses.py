@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from poela.core.arrays import BoolArray, FloatArray
-from poela.core.density import gaussian_log_density
+from poela.core.policy import gaussian_log_density
 from poela.data.trajectories import Trajectories
 from poela.eligibility.boxes import Boxes
 from poela.eligibility.doses import DoseRanges

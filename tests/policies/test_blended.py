@@ -13,8 +13,7 @@ from poela.core.errors import InputError
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Radius
 from poela.learners.consensus import Consensus
-from poela.learners.learner import Learner
-from poela.learners.logging_policy import logging_policy
+from poela.learners.learner import Learner, logging_policy
 from poela.learners.policy_gradient import POCRM, POELA
 from poela.learners.q_learning import BCQ
 from poela.policies.blended import BlendedPolicy

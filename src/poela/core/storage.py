@@ -21,12 +21,11 @@ from poela.core.files import (
     write_bytes,
     write_json,
 )
-from poela.core.locks import locked_folder
 from poela.core.paths import folder_at, place
 from poela.core.reading import LARGEST_ARRAYS, LARGEST_JSON, parsed_json, regular_bytes, unpacked_arrays
 from poela.core.stored import Reading, canonical, flat
 from poela.core.stored import Stored as Stored
-from poela.core.temporary import is_temporary, sweep
+from poela.core.temporary import is_temporary, locked_folder, sweep
 
 # Files of arrays are called by their content; those of the first version of the format have no such name.
 ARRAYS = r"arrays(-[0-9a-f]{16})?\.safetensors"

@@ -158,12 +158,7 @@ class LogLayout:
     @property
     def action_space(self) -> ActionSpace:
         """What is said of actions: real numbers in named columns, or a finite set whose names a table may tell."""
-        return said_space(self.action)
-
-    @property
-    def is_real(self) -> bool:
-        """Whether actions are said to be real numbers."""
-        return self.action_space.n_components > 0
+        return said_space(self.action, self.actions or ())
 
     @property
     def action_columns(self) -> tuple[str, ...]:

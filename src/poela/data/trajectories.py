@@ -139,11 +139,6 @@ class Trajectories:
         return kind_of(self.actions)(self.action_names)
 
     @property
-    def is_real(self) -> bool:
-        """Whether actions are real numbers, rather than one of a finite set."""
-        return self.n_components > 0
-
-    @property
     def n_components(self) -> int:
         """How many columns a real-valued action has."""
         return self.action_space.n_components

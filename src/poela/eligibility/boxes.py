@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from poela.core.arrays import BoolArray, FloatArray
-from poela.core.density import SMALLEST_UNIFORM
+from poela.core.policy import SMALLEST_UNIFORM
 
 SMALLEST_MASS = 1e-200  # beside the likeliest cell of each column
 MOST_CELLS = 4096  # at one context

@@ -11,11 +11,10 @@ import numpy as np
 import torch
 
 from poela.core.arrays import BoolArray, Float32Array, FloatArray, readonly
-from poela.core.density import DensityPolicy
+from poela.core.policy import DensityPolicy
 from poela.data.trajectories import Trajectories
 from poela.eligibility.boxes import Boxes, log_interval
-from poela.eligibility.rarity import Evidence
-from poela.eligibility.support import cross_fitted_support, looks_back
+from poela.eligibility.support import Evidence, cross_fitted_support, looks_back
 
 QUANTILES = (0.25, 0.5, 0.75)  # more ranges would each have too few cases in small logs
 MARGIN = 0.1  # of the range of amounts given: as far beyond it, amounts are still like those at its end

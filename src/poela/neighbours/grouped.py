@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
-from poela.neighbours.distances import squared_distances
-from poela.neighbours.products import FAR_OUTSIDE, Products, factors_of
+from poela.neighbours.products import FAR_OUTSIDE, Products, factors_of, squared_distances
 from poela.neighbours.quantised import MOST_FEATURES, MakeProducts, Quantised
 from poela.neighbours.quantised import Products as ByteProducts
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from poela.core.draws import Key, uniforms
 from poela.core.errors import InputError
 from poela.core.interruption import safe_point
-from poela.core.policy import actions_at
+from poela.core.policy import Actor, LoggedSteps, actions_at
 from poela.core.typed import Seed, parsed
 from poela.data.action_space import Finite
 from poela.data.decided import ABOUT, ACTION, DEFER, POLICY, ROW
@@ -29,7 +29,6 @@ from poela.policies.decision_cells import (
     eligible_texts,
     notes_of,
 )
-from poela.policies.likeliest import likeliest_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +36,58 @@ if TYPE_CHECKING:
 
     from poela.policies.gaussian import RealPolicy
     from poela.policies.ruled import RuledPolicy
+
+# The likeliest action instead of a drawn one: another policy, which is judged as one.
+
+
+def likeliest_alone(probabilities: FloatArray) -> FloatArray:
+    """All probability on the likeliest action, the first of equals.
+
+    >>> likeliest_alone(np.array([[0.2, 0.8], [0.5, 0.5]]))
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    alone = np.zeros(probabilities.shape)
+    alone[np.arange(len(alone)), probabilities.argmax(axis=1)] = 1.0
+    return alone
+
+
+@dataclass(frozen=True, eq=False)
+class LikeliestActions:
+    """A learned policy's likeliest actions; along logged episodes it falls back as before where nothing was near."""
+
+    policy: Any
+
+    def probabilities(self, contexts: Any) -> FloatArray:
+        """[N, A] of loose contexts."""
+        return likeliest_alone(self.policy.probabilities(contexts))
+
+    def along(self, trajectories: LoggedSteps) -> FloatArray:
+        """[N, A] along logged episodes."""
+        drawn = self.policy.along(trajectories)
+        # Deferred cases are left to those who decide, whichever way actions are handed out.
+        return np.where(self.stranded(trajectories)[:, None], drawn, likeliest_alone(drawn))
+
+    def stranded(self, trajectories: LoggedSteps) -> BoolArray:
+        """Which steps [N] had nothing eligible nearby."""
+        found: BoolArray = self.policy.stranded(trajectories)
+        return found
+
+    def actor(self, n: int) -> Actor:
+        """Acts in n episodes at once."""
+        return _LikeliestActor(self.policy.actor(n))
+
+
+class _LikeliestActor:
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    def probabilities(self, contexts: Float32Array) -> FloatArray:
+        return likeliest_alone(self._actor.probabilities(contexts))
+
+    def record(self, actions: IntArray) -> None:
+        self._actor.record(actions)
+
 
 LIKELIEST = "-likeliest"  # after the hash of a policy: its likeliest actions are another one
 ALLOTTED = "-allotted"  # and so is what it allots to a batch
@@ -70,7 +121,7 @@ class Deciding:
     case: str | None = None  # the column that names cases; None: the episode's, or one called "case", or row numbers
     likeliest: bool = False  # all probability on the likeliest action, which is another policy
     contexts: bool = True  # whether what was known of a case is kept beside its decision
-    uniform: FloatArray | None = None  # by row, in the order of the table: drawn already
+    uniform: FloatArray | None = None  # by row (and column of amounts), in the order of the table: drawn already
     steps: IntArray | None = None  # by row: how many came before, for rows that stand for themselves
     allotted: Allotted | None = None  # by row: what a batch gets within limits, which is another policy
     leave: bool = False  # no action where a policy only bars some and leaves a choice: people make it
@@ -97,7 +148,10 @@ def decided_parts(
         undrawn = how.uniform is not None or how.likeliest or how.allotted is not None
         keys = () if undrawn else rows.keys(start, seen)
         if _draws_amounts(policy):
-            table = decided_amounts(policy, rows, how, start, _uniform_by_column(seed, keys, len(policy.action_names)))
+            drawn = how.uniform[start : start + rows.n] if how.uniform is not None else np.zeros(0)
+            if how.uniform is None and not how.likeliest:
+                drawn = uniform_by_column(seed, keys, len(policy.action_names))
+            table = decided_amounts(policy, rows, how, start, drawn)
         else:
             drawn = uniforms(seed, keys) if how.uniform is None else how.uniform[start : start + rows.n]
             drawn = drawn if how.allotted is None else np.zeros(rows.n)
@@ -126,7 +180,7 @@ def rows_wanted(policy: "RuledPolicy | RealPolicy", how: Deciding) -> RowRequire
     return RowRequirements(schema, names, needs, how.keep, given, how.case, beside)
 
 
-def _uniform_by_column(seed: object, keys: Iterable[Key], n_columns: int) -> FloatArray:
+def uniform_by_column(seed: object, keys: Iterable[Key], n_columns: int) -> FloatArray:
     """A number for each row and column of a real-valued action [N, m]."""
     every = list(keys)
     return np.stack([uniforms(seed, ((*key, str(column)) for key in every)) for column in range(n_columns)], axis=1)

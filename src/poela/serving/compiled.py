@@ -14,8 +14,8 @@ import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
 from poela.core.errors import InputError
-from poela.core.extras import how_to_install
 from poela.core.policy import steps_of
+from poela.core.registry import how_to_install
 from poela.data.history import StepsToFollow
 from poela.policies.deciding import KnownSteps, known_of
 from poela.policies.ruled import RuledPolicy

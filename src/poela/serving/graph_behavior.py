@@ -9,15 +9,13 @@ import numpy as np
 from poela.behavior.boosted import BoostedModel
 from poela.behavior.clone import CloneModel, RecurrentCloneModel
 from poela.behavior.history import HistoryModel
+from poela.behavior.model import Schema
 from poela.behavior.multinomial import MultinomialModel
-from poela.behavior.neighbours import KNNModel
-from poela.behavior.propensities import NearestPropensities
-from poela.behavior.schema import Schema
+from poela.behavior.propensities import KNNModel, NearestPropensities
 from poela.behavior.tempered import TemperedModel
 from poela.core.arrays import FloatArray
 from poela.data.limits import FORBIDDEN
-from poela.eligibility.support_model import LEAST_CHANCE, SupportModel
-from poela.eligibility.supported_behavior import SupportedBehavior
+from poela.eligibility.support_model import LEAST_CHANCE, SupportedBehavior, SupportModel
 from poela.serving.graph import Graph, compared, positive, refuse_export, softmax
 from poela.serving.graph_limits import not_forbidden_in, within_in
 from poela.serving.graph_models import forest_in, history_in, mlp_in

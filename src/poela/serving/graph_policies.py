@@ -7,16 +7,11 @@ from typing import Any
 import numpy as np
 
 from poela.data.history import WithHistory
-from poela.policies.barring import BarringPolicy
 from poela.policies.blended import BlendedPolicy, SharpenedPolicy
-from poela.policies.cases import Case
-from poela.policies.counted import CountedPolicy
 from poela.policies.mixture import EpisodeMixture
-from poela.policies.network import NetworkPolicy, RecurrentPolicy
-from poela.policies.plain import PlainPolicy
-from poela.policies.tilted import TiltedPolicy
-from poela.policies.value import GreedyQPolicy
-from poela.policies.valued import ValuedPolicy
+from poela.policies.network import GreedyQPolicy, NetworkPolicy, RecurrentPolicy
+from poela.policies.plain import Case, PlainPolicy
+from poela.policies.valued import BarringPolicy, CountedPolicy, TiltedPolicy, ValuedPolicy
 from poela.serving.graph import (
     Graph,
     compared,

@@ -7,9 +7,9 @@ import numpy as np
 
 from poela.core.arrays import FloatArray, IntArray
 from poela.data.limits import UNKNOWN
+from poela.eligibility.eligible import squared_from
 from poela.eligibility.fitted import FittedEligibility
 from poela.eligibility.logged import LoggedContexts
-from poela.eligibility.metric import squared_from
 from poela.serving.graph import Graph, compared, refuse_export
 from poela.serving.graph_behavior import behavior_in, shortfall_in, support_in, supported_in
 from poela.serving.graph_limits import not_forbidden_in, within_in

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poela.core.errors import InputError, PoelaError
-from poela.core.extras import how_to_install
 from poela.core.interruption import safe_point
+from poela.core.registry import how_to_install
 from poela.data.receipts import Receipts
 from poela.serving.source import PolicySource
 

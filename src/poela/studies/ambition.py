@@ -8,13 +8,12 @@ from poela.behavior.gaussian import GaussianBehavior
 from poela.behavior.normal import NormalModel
 from poela.data.action_space import finite_actions
 from poela.data.trajectories import Trajectories
-from poela.eligibility.supported_behavior import SupportedBehavior
-from poela.learners.learner import Checkpoint, Learner
-from poela.learners.logging_policy import logging_policy
+from poela.eligibility.support_model import SupportedBehavior
+from poela.learners.learner import Checkpoint, Learner, logging_policy
 from poela.policies.blended import BlendedPolicy
 from poela.policies.foreign import ForeignPolicy
 from poela.policies.gaussian import RealPolicy
-from poela.policies.value import GreedyQPolicy
+from poela.policies.network import GreedyQPolicy
 
 # Shares of the learned policy: finer where the evidence begins to run out.
 SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)

@@ -6,7 +6,6 @@ from typing import Literal
 
 from poela.core.errors import InputError
 from poela.core.readable import about, effective, factor_in_words, share_in_words
-from poela.stats.verdict import chances
 from poela.studies.guards import limits_in
 from poela.studies.measured_gamma import in_words
 from poela.studies.outcome_unit import Outcome
@@ -113,7 +112,7 @@ def _change(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed:
     unit = record.outcome or Outcome()
     least, best = unit.amount(gain.low, error), unit.amount(gain.value, error)
     than = "compared with" if unit.title else "better than"
-    known = chances(record.data.layout.is_real)
+    known = record.data.chances
     judged = sum(point.metrics.get("shown") is not None for point in result.points)
     by_values = result.points[result.chosen or 0].metrics.get("controlled") is not None
     how = "doubly robust importance sampling" if by_values else "importance sampling"
@@ -221,7 +220,7 @@ def _undone_by(factor: float | None) -> str:
 
 
 def _keep(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: float) -> Answer:
-    known = chances(record.data.layout.is_real)
+    known = record.data.chances
     action = f"carry on as before, and collect more episodes with their {known}; then learn again."
     if record.data.estimated:
         action = f"record the {known} of decisions from now on: estimated ones can hardly show a gain."
@@ -296,7 +295,7 @@ def _hope(result: ChoiceRecord, record: StudyRecord, confidence: str, allowed: f
 def _not_for_want_of_episodes(verdict: str, record: StudyRecord, allowed: float) -> str:
     """What else keeps a gain from being shown."""
     if record.data.doubted and allowed > 1:
-        known = chances(record.data.layout.is_real) if record.data.estimated else "chances of being seen"
+        known = record.data.chances if record.data.estimated else "chances of being seen"
         return (
             f"; {known} are estimated, so weights may be wrong by a factor of {allowed:g} (hidden confounding), and "
             "more episodes do not change that"

@@ -1,16 +1,17 @@
 """`audit`: what speaks against logs before anything is learned from them, or evaluated on them."""
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from poela.behavior.gaussian import least_squares
-from poela.behavior.memory import LINEAR
-from poela.core.arrays import FloatArray, IntArray
+from poela.behavior.history import LINEAR
+from poela.core.arrays import Float32Array, FloatArray, IntArray
 from poela.core.errors import PoelaWarning
+from poela.data.action_space import Box, Finite
 from poela.data.context_columns import selected
 from poela.data.folds import fold_numbers
 from poela.data.late_times import ADVICE as LATE
@@ -59,7 +60,7 @@ def audit(logs: Trajectories, seed: int = 0) -> Audit:
     clusters = list(_clusters(logs, columns, seed))
     findings += [finding for finding, _ in clusters]
     columns = without(columns, _names(findings))
-    if not logs.is_real and columns:
+    if columns:
         own = _with(logs, columns)
         levels: Any = clusters[0][1].take(logs.offsets[:-1]).levels if clusters else logs.clusters
         findings += doubted_propensities(replace(own, clusters=levels), columns, seed)
@@ -100,13 +101,14 @@ def _with(logs: Trajectories, columns: Sequence[Column]) -> Trajectories:
 
 def _telling(logs: Trajectories, columns: Sequence[Column], units: IntArray, rng: np.random.Generator) -> list[Finding]:
     """Columns that tell actions or outcomes."""
-    known = None if logs.is_real else known_propensities(logs)
+    known = known_propensities(logs)
     returns = logs.returns()[logs.episode_of_step]
 
     def sample(first: bool, some: Sequence[Column]) -> Sample:
         rows = row_of_each_unit(logs, units, rng, first=first, most=MOST_UNITS)
         chances = None if known is None else known[rows]
-        return Sample([column.take(rows) for column in some], logs.actions[rows], returns[rows], chances)
+        taken = [column.take(rows) for column in some]
+        return Sample(taken, logs.action_space, logs.actions[rows], returns[rows], chances)
 
     findings = list(filled_for_some(sample(False, columns)))
     left = without(columns, _names(findings))
@@ -129,7 +131,7 @@ def _to_check(logs: Trajectories, columns: Sequence[Column], rng: np.random.Gene
     """Columns that tell most of the outcome, as what was measured before may, and what came after does."""
     rows = row_of_each_unit(logs, logs.units, rng, first=True, most=MOST_UNITS)
     returns = logs.returns()[logs.episode_of_step]
-    sample = Sample([column.take(rows) for column in columns], logs.actions[rows], returns[rows])
+    sample = Sample([column.take(rows) for column in columns], logs.action_space, logs.actions[rows], returns[rows])
     told = told_outcomes(sample, rng, given=MOSTLY, without=0.0)
     advice = "check that it was known before the decision, and leave it out of the context if not"
     return [Finding("prognosis", tuple(told), f"{named(told)} predicts most of the outcome", advice)] if told else []
@@ -139,8 +141,14 @@ def _narrow(logs: Trajectories) -> bool:
     """Whether logged chances themselves say that the context all but determines what is done."""
     if not logs.knows_logging_policy or logs.estimated:
         return False
-    if not logs.is_real:
-        return known_propensities(logs) is None and bool(np.median(logs.log_propensities) > np.log(0.9))
+    return MADE[logs.action_space.kind].narrow(logs)
+
+
+def _narrow_choices(logs: Trajectories) -> bool:
+    return known_propensities(logs) is None and bool(np.median(logs.log_propensities) > np.log(0.9))
+
+
+def _narrow_amounts(logs: Trajectories) -> bool:
     spread = np.linalg.slogdet(np.atleast_2d(np.cov(logs.actions.T)))[1]
     alone = -0.5 * (logs.actions.shape[1] * np.log(2 * np.pi * np.e) + spread)
     return bool(logs.log_propensities.mean() - alone > NARROW)
@@ -148,7 +156,7 @@ def _narrow(logs: Trajectories) -> bool:
 
 def _clusters(logs: Trajectories, columns: Sequence[Column], seed: int) -> Sequence[tuple[Finding, Column]]:
     units = logs.units[logs.episode_of_step]
-    known = None if logs.is_real else known_propensities(logs)
+    known = known_propensities(logs)
     if not any(may_be_cluster(column, units, known=known is not None) for column in columns):
         return []
     if known is not None:
@@ -160,15 +168,33 @@ def _clusters(logs: Trajectories, columns: Sequence[Column], seed: int) -> Seque
 
 def _beyond_context(logs: Trajectories, seed: int) -> FloatArray:
     """What was done, less what a linear model of the context expects that was fitted on other units."""
-    half = fold_numbers(logs, 2, seed)
-    done = logs.actions if logs.actions.ndim == 2 else logs.actions[:, None] == np.arange(len(logs.action_names))
-    residuals = np.array(done, np.float64)
+    half, expected = fold_numbers(logs, 2, seed), MADE[logs.action_space.kind].linear
+    residuals = np.array(logs.action_space.columns(logs.actions))
     for held in (0, 1):
         train, rows = logs.take(half != held), (half == held)[logs.episode_of_step]
-        if train.is_real:
-            residuals[rows] -= least_squares(train).moments(logs.contexts[rows])[0]
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PoelaWarning)  # of a fit that has not converged
-                residuals[rows] -= LINEAR.fit_quietly(train, seed).probabilities(logs.contexts[rows])
+        residuals[rows] -= expected(train, logs.contexts[rows], seed)
     return residuals
+
+
+def _linear_choices(train: Trajectories, contexts: Float32Array, seed: int) -> FloatArray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PoelaWarning)  # of a fit that has not converged
+        return LINEAR.fit_quietly(train, seed).probabilities(contexts)
+
+
+def _linear_amounts(train: Trajectories, contexts: Float32Array, seed: int) -> FloatArray:
+    return least_squares(train).moments(contexts)[0]
+
+
+@dataclass(frozen=True)
+class Made:
+    """How actions of one kind were come by: whether all but determined, and what a linear model expects."""
+
+    narrow: Callable[[Trajectories], bool]
+    linear: Callable[[Trajectories, Float32Array, int], FloatArray]
+
+
+MADE: Mapping[str, Made] = {
+    Finite.kind: Made(_narrow_choices, _linear_choices),
+    Box.kind: Made(_narrow_amounts, _linear_amounts),
+}

@@ -138,9 +138,8 @@ def groups_of(
     everybody = np.ones(episodes.logs.n_episodes, np.bool_)
     judge = _judge(study, points, point, held_out, episodes) if groupings else None
     gains = [_known_gain(point, judge, everybody), *([] if judge is None else judge.judged(members))]
-    parts = [
-        acted(study.fold_policy(point, fold), logs, settings.scoring.truncation) for fold, logs in enumerate(held_out)
-    ]
+    truncation = settings.scoring.truncation
+    done = Acted.joined([acted(study.fold_policy(point, fold), logs, truncation) for fold, logs in enumerate(held_out)])
     found = Groups(
         policy=names_of(study, points)[point.path_id, point.number],
         actions=(),
@@ -149,14 +148,14 @@ def groups_of(
         level=settings.scoring.level,
         smallest=request.smallest,
         asked=request.by,
-        amounts=held_out[0].is_real,
+        amounts=done.amounts,
         adds_up=judge is not None and judge.controlled and not episodes.estimated,
         notes=tuple(grouping.note for grouping in groupings if grouping.note),
         outcome=study.record.outcome or Outcome(),
     )
     return filled(
         found,
-        Acted.joined(parts),
+        done,
         held_out,
         episodes,
         [("", EVERYBODY), *named],
@@ -201,6 +200,7 @@ def evaluated_groups(
     judge = GroupJudge((pooled, drawn), episodes, scoring, gamma=gamma if episodes.estimated else 1.0)
     named, members = _members(groupings)
     everybody = np.ones(episodes.logs.n_episodes, np.bool_)
+    done = acted(policy, logs, scoring.truncation)
     found = Groups(
         policy=name,
         actions=(),
@@ -208,12 +208,11 @@ def evaluated_groups(
         level=scoring.level,
         smallest=request.smallest,
         asked=request.by,
-        amounts=logs.is_real,
+        amounts=done.amounts,
         notes=tuple(grouping.note for grouping in groupings if grouping.note),
         outcome=outcome or Outcome(),
     )
     gains = [*judge.judged([everybody]), *judge.judged(members)]
-    done = acted(policy, logs, scoring.truncation)
     return filled(found, done, [logs], episodes, [("", EVERYBODY), *named], [everybody, *members], gains)
 
 

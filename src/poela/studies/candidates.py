@@ -19,9 +19,8 @@ from poela.core.typed import from_plain, to_plain
 from poela.core.validation import expect_list
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import Eligibility
-from poela.learners.learner import Learner
+from poela.learners.learner import Learner, TaughtLearner, refuse_no_learner
 from poela.learners.registry import LEARNERS
-from poela.learners.taught import TaughtLearner, refuse_no_learner
 from poela.networks.modules import device_of
 
 MOST = 10_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poela.behavior.annotation import FLOOR
-from poela.behavior.memory import MOST_NUMBERS, held_out_likelihoods, mean_and_error, sample_to_fit, standard_errors
+from poela.behavior.history import MOST_NUMBERS, held_out_likelihoods, mean_and_error, sample_to_fit, standard_errors
 from poela.core.arrays import FloatArray, IntArray
 from poela.core.readable import plain
 from poela.data.folds import fold_numbers

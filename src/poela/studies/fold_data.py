@@ -265,9 +265,7 @@ def logs_of(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Tra
         "schema": None if names.get("schema") is None else TableSchema.from_json(names["schema"]),
         "outcome_names": names.get("outcomes", ()),
     }
-    if given["actions"].ndim == 2:
-        return Trajectories(**given, **named)
-    return Trajectories(**given, n_actions=len(names["actions"]), **named)
+    return Trajectories(**given, **named)
 
 
 def _arrays(logs: Trajectories) -> dict[str, NDArray[Any]]:

@@ -1,6 +1,6 @@
 """What a run shows on the episodes that it has not seen, and the runs of all folds put together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from poela.core.arrays import BoolArray, Float32Array, FloatArray
 from poela.core.errors import InputError
 from poela.core.ragged import step_numbers
+from poela.data.action_space import ActionSpace, Box, Finite
 from poela.data.trajectories import Trajectories
 from poela.evaluation.cap import Cap
 from poela.evaluation.controlled import Controlled, controls, mean_to_come
-from poela.evaluation.evidence import Evidence, value_now
+from poela.evaluation.evidence import Evidence, ModelValues, value_now
 from poela.evaluation.recombination import Pool, Recombined, pooled
 from poela.evaluation.scoring import Evaluator, Scoring
 from poela.evaluation.value_model import state_values
@@ -72,9 +73,7 @@ def measured(
     scoring = evaluator.scoring
     train = scoring.capped(train)
     to_come = mean_to_come(train, step_numbers(logs.offsets), scoring.discount)
-    of_contexts = None
-    if logs.is_real:  # values of amounts are not modelled, those of contexts are
-        of_contexts = state_values(logs, train, scoring.discount, scoring.seed)
+    of_contexts = OF_CONTEXTS[logs.action_space.kind](logs, train, scoring.discount, scoring.seed)
     for policy, evidence in zip(policies, evaluator.evidence(policies, ("sntis", *estimators)), strict=True):
         ess = effective_share(evidence.used, logs.clusters) * logs.n_units
         metrics: dict[str, float | None] = {"ess": finite(ess)}
@@ -94,6 +93,13 @@ def measured(
             evidence = replace(evidence, values=of_contexts)
         controlled = None if evidence.values is None else controls(evidence, to_come)
         yield metrics, evidence.weights.episodes, recombine.log_weights(evidence), controlled
+
+
+# Values of amounts are not modelled, those of contexts are.
+OF_CONTEXTS: Mapping[str, Callable[[Trajectories, Trajectories, float, int], ModelValues | None]] = {
+    Finite.kind: lambda *given: None,
+    Box.kind: state_values,
+}
 
 
 def copies_of(n_episodes: int) -> int:
@@ -124,7 +130,7 @@ class Episodes:
     redrawn: bool  # whether actions could be drawn anew
     estimated: bool  # whether propensities are; what is shown then has to survive more
     problem: str = ""  # why no weight can be right, if that is known
-    real: bool = False  # whether actions are real numbers
+    actions: ActionSpace = Finite(())  # noqa: RUF009 (it is frozen): what could be done in them
     uncapped: FloatArray | None = None  # [n], where the returns are capped
     reference: FloatArray | None = None  # [n] log weights of what is done now; None: it made all of them
     single: bool = False  # whether every episode is one decision
@@ -167,11 +173,11 @@ class Episodes:
         first = held_out[0]
         redrawn = first.all_propensities is not None
         single = all(one.n_steps == one.n_episodes for one in held_out)
-        return cls(logs, redrawn, first.estimated, problem, first.is_real, uncapped, reference, single)
+        return cls(logs, redrawn, first.estimated, problem, first.action_space, uncapped, reference, single)
 
     def evaluator(self, scoring: Scoring, *, survives: bool = True) -> Evaluator:
         """Evaluates pooled weights; what is shown by them `survives` Γ, unless that is not so."""
-        how: Any = {"wrong": self.problem, "real": self.real, "uncapped": self.uncapped, "survives": survives}
+        how: Any = {"wrong": self.problem, "actions": self.actions, "uncapped": self.uncapped, "survives": survives}
         return Evaluator(self.logs, scoring, **how)
 
     def evidence(

@@ -328,7 +328,7 @@ def _capped(settings: StudySettings, logs: Trajectories) -> StudySettings:
 def _look_at_densities(parts: Parts) -> str:
     """Refuse densities in the place of their logarithms; say where log densities cannot be right, and why."""
     for part in parts:
-        if part is not None and part.is_real:
+        if part is not None:
             refuse_plain_densities(part)
     problems = [problem for part in parts if part is not None and (problem := density_problem(part))]
     warn_of(problems)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from poela.policies.likeliest import LikeliestActions
+from poela.policies.deciding import LikeliestActions
 from poela.studies.fold_data import FoldData
 from poela.studies.guarded import Guarded
 from poela.studies.held_out import Episodes, finite

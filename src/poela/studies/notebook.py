@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from poela.core.html import block, facts
-from poela.core.readable import between, readable
+from poela.core.readable import between, block, facts, readable
 from poela.studies.answer import whose_gain
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ def with_spending(settings: StudySettings, options: LearnOptions, logs: Trajecto
     walked, priced = (costs(chosen.cost, chosen.capacity) for costs in (costs_to_walk, costs_to_price))
     if not walked and any(one.learner == WALK and not one.settings.get("cost") for one in candidates):
         raise InputError(f"learner {WALK!r} needs costs: say --cost, or --capacity of a single action")
-    if options.candidates is not None or not priced or logs.is_real:
+    if options.candidates is not None or not priced:
         return settings
     more: list[Candidate] = []
     for one in candidates:

@@ -108,6 +108,11 @@ class DataRecord:
         """Whether weights rest on estimates, of propensities or of the chance of being seen."""
         return self.estimated or self.lost > 0
 
+    @property
+    def chances(self) -> str:
+        """What the logs know of the logging policy, or what is estimated of it."""
+        return self.layout.action_space.chances
+
 
 @dataclass(frozen=True)
 class Session:

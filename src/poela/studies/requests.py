@@ -1,8 +1,8 @@
 """Settings given by name, sorted out: which belong to the study, to its selection and scoring, and to its execution."""
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from poela.behavior.classifier import behavior_reference
@@ -10,6 +10,7 @@ from poela.core.errors import InputError, PoelaWarning
 from poela.core.options import apply_options, options_of, refuse_unknown
 from poela.core.references import is_reference
 from poela.core.validation import expect_kind, expect_list
+from poela.data.action_space import Box, Finite
 from poela.data.layout import LogLayout
 from poela.data.trajectories import Trajectories
 from poela.evaluation.scoring import Scoring
@@ -96,30 +97,67 @@ def fit_to_actions(settings: StudySettings, options: LearnOptions, logs: Traject
     >>> sorted({one.learner for one in fit_to_actions(settings, options, simulate("dosing", episodes=9)).candidates})
     ['continuouspoela', 'iql']
     """
-    real = logs.is_real
-    if real and options.learners is None and options.candidates is None:
-        usual = default_candidates(DEFAULT_CONTINUOUS, ruled=not options.no_rule)
-        settings = replace(settings, candidates=checked_candidates(usual))
-    if options.candidates is None and not real and logs.n_steps == logs.n_episodes:
-        settings = replace(settings, candidates=checked_candidates(of_one_step(settings.candidates)))
-    if options.candidates is None and not real and logs.n_steps >= MANY_STEPS:
-        sampled = of_many_steps(in_parts(settings.candidates, logs.n_steps, logs.n_episodes))
-        settings = replace(settings, candidates=checked_candidates(sampled))
-    unfit = [one.learner for one in settings.candidates if one.build().real_valued not in (real, None)]
+    space, usual = logs.action_space, USUAL[logs.action_space.kind]
+    if options.candidates is None:
+        settings = replace(settings, candidates=checked_candidates(usual.candidates(settings, options, logs)))
+    built = [(one.learner, one.build().acts_in) for one in settings.candidates]
+    unfit = [(name, needed) for name, needed in built if needed is not None and needed is not type(space)]
     if unfit:
-        fitting = ", ".join(name for name, kind in LEARNERS.loadable() if kind.real_valued == real)
-        kinds = ("a finite set of actions", "real-valued actions")
+        fitting = ", ".join(name for name, kind in LEARNERS.loadable() if kind.acts_in in (type(space), None))
+        (name, needed), *_ = unfit
         raise InputError(
-            f"learner {unfit[0]!r} needs {kinds[not real]}, and these logs have {kinds[real]}: choose from {fitting}"
+            f"learner {name!r} needs {needed.in_words}, and these logs have {space.in_words}: choose from {fitting}"
         )
-    if not real:
-        return settings
+    return usual.judged(settings)
+
+
+def _of_choices(settings: StudySettings, options: LearnOptions, logs: Trajectories) -> Sequence[Candidate]:
+    """Single decisions are simpler, and large logs take more care."""
+    candidates: Sequence[Candidate] = settings.candidates
+    if logs.n_steps == logs.n_episodes:
+        candidates = of_one_step(candidates)
+    if logs.n_steps >= MANY_STEPS:
+        candidates = of_many_steps(in_parts(candidates, logs.n_steps, logs.n_episodes))
+    return candidates
+
+
+def _of_amounts(settings: StudySettings, options: LearnOptions, logs: Trajectories) -> Sequence[Candidate]:
+    """Other learners, unless some are named."""
+    if options.learners is not None:
+        return settings.candidates
+    return default_candidates(DEFAULT_CONTINUOUS, ruled=not options.no_rule)
+
+
+def _without_values(settings: StudySettings) -> StudySettings:
+    """By weights alone: there is no model of the values of amounts, and no mixture with the logging policy."""
     if settings.selection.by not in ("gain", "sntis") and not is_reference(settings.selection.by):
         raise InputError(
             f"choosing by {settings.selection.by} needs a model of values, and that a finite set of actions: these "
             "logs have real-valued ones, so choose by gain or sntis"
         )
     return replace(settings, by_model=False, scoring=replace(settings.scoring, smoothing=0.0))
+
+
+def _one_quick(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The linear one alone, unless learners are named."""
+    if settings.keys().isdisjoint(("learners", "candidates", "no_rule")):
+        return {"candidates": default_candidates(["continuouspoela"])[:1]}
+    return {"learners": ["continuouspoela"]}
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What is tried on logs of one kind of actions, and by what it is judged, unless somebody says otherwise."""
+
+    candidates: Callable[[StudySettings, LearnOptions, Trajectories], Sequence[Candidate]]
+    judged: Callable[[StudySettings], StudySettings]
+    quick: Callable[[Mapping[str, Any]], dict[str, Any]]  # what a plan tries
+
+
+USUAL: Mapping[str, Usual] = {
+    Finite.kind: Usual(_of_choices, lambda settings: settings, lambda settings: {"learners": ["fittedq"]}),
+    Box.kind: Usual(_of_amounts, _without_values, _one_quick),
+}
 
 
 def fit_to_logs(settings: StudySettings, options: LearnOptions, logs: Trajectories) -> StudySettings:

@@ -1,6 +1,6 @@
 """How episodes teach and judge: in K folds, each judged by what the others taught, or in one split."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 
 from poela.behavior.staying import as_if_all_seen
 from poela.core.arrays import FloatArray, IntArray
-from poela.data.action_space import finite_actions
+from poela.data.action_space import Box, Finite, finite_actions
 from poela.data.folds import folds_within
 from poela.data.trajectories import Trajectories
 from poela.eligibility.rules import USUAL_SUPPORT
@@ -38,8 +38,10 @@ def study_support(learning: Trajectories, fold_of: IntArray, behavior: Any) -> S
 
     Real-valued actions have other rules, so that their support only judges.
     """
-    if learning.is_real:
-        return StudySupport(logged_support(learning))
+    return SUPPORT[learning.action_space.kind](learning, fold_of, behavior)
+
+
+def _support_of_choices(learning: Trajectories, fold_of: IntArray, behavior: Any) -> StudySupport:
     if has_holes(learning) is False:
         return StudySupport()
     remembers = looks_back(learning, behavior)
@@ -51,6 +53,12 @@ def study_support(learning: Trajectories, fold_of: IntArray, behavior: Any) -> S
     without |= {(fold,): model for fold, model in enumerate(folds)}
     without |= dict(pairs.items())
     return StudySupport(support_along(learning, whole), without)
+
+
+SUPPORT: Mapping[str, Callable[[Trajectories, IntArray, Any], StudySupport]] = {
+    Finite.kind: _support_of_choices,
+    Box.kind: lambda learning, fold_of, behavior: StudySupport(logged_support(learning)),
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,12 +30,10 @@ from typing import Any, TypeVar
 
 from poela.core.errors import InputError, PoelaError, PoelaWarning
 from poela.core.files import make_private, refuse_foreign, remove_file, sha256, sync_folder, unwritable, write_bytes
-from poela.core.locks import take
-from poela.core.outputs import STUDY_MARK
-from poela.core.paths import is_there, kind_of, place
+from poela.core.paths import STUDY_MARK, is_there, kind_of, place
 from poela.core.records import document_of, read_record, record_of, write_record
 from poela.core.storage import Stored, explained_reading, read_bytes
-from poela.core.temporary import sweep
+from poela.core.temporary import sweep, take
 from poela.studies.held_out import HeldOut
 from poela.studies.records import ChoiceRecord, EvaluationsRecord, RunRecord, SoFarRecord, StudyRecord
 from poela.studies.run_files import (

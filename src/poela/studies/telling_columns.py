@@ -6,12 +6,13 @@ episodes share with themselves does not count.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from poela.core.arrays import BoolArray, FloatArray, IntArray
+from poela.data.action_space import ActionSpace, Box, Finite
 from poela.studies.audited_columns import Column, ranks
 from poela.studies.findings_of_audit import Finding, named
 
@@ -32,9 +33,15 @@ class Sample:
     """One row of each unit: columns, what was done, and how likely each action was, where that was logged."""
 
     columns: Sequence[Column]
+    space: ActionSpace
     actions: IntArray | FloatArray  # [n], or [n, k] where they are real numbers
     outcomes: FloatArray  # [n]
     propensities: FloatArray | None = None  # [n, A]
+
+    @property
+    def kinds(self) -> IntArray:
+        """Which action was taken [n]; amounts are all of one kind."""
+        return self.space.kinds(self.actions)
 
 
 def order_by(column: Column, rng: np.random.Generator) -> IntArray:
@@ -51,14 +58,13 @@ def order_by(column: Column, rng: np.random.Generator) -> IntArray:
 
 def told_actions(sample: Sample, rng: np.random.Generator) -> list[str]:
     """The columns that nearly tell an action."""
-    if sample.actions.ndim == 2:
-        return [c.name for c in sample.columns if _amount_told(sample.actions, c, rng)]
-    return [c.name for c in sample.columns if _action_told(sample, c, rng)]
+    told = TOLD[sample.space.kind]
+    return [column.name for column in sample.columns if told(sample, column, rng)]
 
 
-def _amount_told(amounts: IntArray | FloatArray, column: Column, rng: np.random.Generator) -> bool:
+def _amount_told(sample: Sample, column: Column, rng: np.random.Generator) -> bool:
     order = order_by(column, rng)
-    return any(variance_explained(ranks(one)[order]) > EXPLAINED for one in amounts.T)
+    return any(variance_explained(ranks(one)[order]) > EXPLAINED for one in sample.actions.T)
 
 
 def _action_told(sample: Sample, column: Column, rng: np.random.Generator) -> bool:
@@ -74,6 +80,12 @@ def _action_told(sample: Sample, column: Column, rng: np.random.Generator) -> bo
         if expected >= FEWEST and changes <= max(2.0, CHANGES * expected):
             return True
     return False
+
+
+TOLD: Mapping[str, Callable[[Sample, Column, np.random.Generator], bool]] = {
+    Finite.kind: _action_told,
+    Box.kind: _amount_told,
+}
 
 
 def variance_explained(values: FloatArray) -> float:
@@ -100,9 +112,7 @@ def told_outcomes(
     counts = np.unique(outcomes, return_counts=True)[1]
     if len(outcomes) - counts.max(initial=0) < FEWEST:
         return []
-    groups = [np.ones(len(outcomes), np.bool_)]
-    if sample.actions.ndim == 1:
-        groups = [sample.actions == action for action in np.unique(sample.actions)]
+    groups = [np.asarray(sample.kinds == kind) for kind in np.unique(sample.kinds)]
     groups = [group for group in groups if group.sum() >= FEWEST and np.ptp(outcomes[group]) > 0]
     told = []
     for column in sample.columns:
@@ -141,7 +151,7 @@ def filled_for_some(sample: Sample) -> Iterator[Finding]:
         marked = _commonest(column) if known else column.empty
         if known and marked.mean() < SENTINEL:
             continue
-        if sample.actions.ndim == 1 and _only_for_some(marked, sample.actions.astype(np.int64), sample.propensities):
+        if _only_for_some(marked, sample.kinds, sample.propensities):
             what = "is filled in (or not) only where certain actions were taken"
         elif not known and _only_for_outcomes(marked, sample.outcomes):
             what = "is filled in (or not) only where certain outcomes came"

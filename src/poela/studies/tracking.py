@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from poela.core.errors import InputError
-from poela.core.extras import how_to_install
+from poela.core.registry import how_to_install
 from poela.studies.candidates import setting_text
 from poela.studies.records import RunRecord
 

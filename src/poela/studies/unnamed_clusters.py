@@ -124,8 +124,8 @@ def _outcomes(logs: Trajectories, columns: Sequence[Column], column: Column) -> 
     others = [other.take(first) for other in columns if other is not column]
     numbers = [ranks(other.values) for other in others if not other.is_text]
     coded = [(other.levels[:, None] == np.arange(MOST)).astype(float) for other in others if other.is_text]
-    actions = np.asarray(logs.actions[first])
-    done = actions if actions.ndim == 2 else (actions[:, None] == np.unique(actions)[None, :MOST]).astype(float)
+    done = logs.action_space.columns(logs.actions[first])
+    done = done[:, done.any(axis=0)][:, :MOST]
     design = np.column_stack([np.ones(len(first)), done, *numbers, *coded])
     outcomes = ranks(logs.returns())
     fitted = design @ np.linalg.lstsq(design, outcomes, rcond=None)[0]
