@@ -166,12 +166,13 @@ def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None
 
 def _policy(source: PolicySource, form: Form) -> dict[str, Any]:
     """What the page shows before anything is asked."""
+    rule = getattr(source.policy, "eligibility", None)
     return {
         "name": source.name,
         "policy": source.policy.short_hash,
         "sha256": source.policy.content_hash,
         "findings": dict(source.findings),
-        "rule": rule_in_words(source.policy.eligibility),
+        "rule": "" if rule is None else rule_in_words(rule),
         "needs": "history" if form.wants_history else "step" if form.wants_step else "context",
         "features": [
             {
@@ -183,6 +184,7 @@ def _policy(source: PolicySource, form: Form) -> dict[str, Any]:
             for variable in form.schema.asked
         ],
         "actions": list(form.action_names),
+        "real_valued": form.real_valued,
     }
 
 
